@@ -5,16 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import driverprocess
 import pytest
 from confluent_kafka import Producer
 from kafkabroker import Broker
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from statefulspark import failures
+from s3server import S3Server
+from statefulspark import failures, storage
 from statefulspark.contract.exit_codes import ExitCode
 
 pytestmark = pytest.mark.spark
+_JOB = """
+import statefulspark as ss
+
+job = ss.Job("clicks")
+
+
+@job.query(uid="clicks")
+def clicks(spark, ctx):
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", ctx.parameter("brokers"))
+    rows = reader.option("subscribe", ctx.parameter("topic")).option("startingOffsets", "earliest").load()
+    values = rows.selectExpr("CAST(value AS STRING) AS value")
+    return ss.write(values, sink=ss.FilesSink(ctx.parameter("output")), uid="out", mode="append")
+"""
 _LOSSES: dict[str, Callable[[Broker, str], None]] = {
     "expired": lambda kafka, topic: kafka.expire(topic, before=15),
     "deleted": lambda kafka, topic: kafka.delete_topic(topic),
@@ -66,3 +81,29 @@ def test_a_job_that_accepts_the_loss_goes_on_with_the_rows_that_are_there(
     query.awaitTermination(120)
 
     assert sum(batch["numInputRows"] for batch in query.recentProgress) == 20
+
+
+@pytest.mark.s3
+def test_a_driver_looks_twice_for_rows_that_kafka_lost_and_ends_with_a_code_of_its_own(
+    s3: S3Server, s3_bucket: str, kafka: Broker, kafka_topic: str, tmp_path: Path
+) -> None:
+    job_file, root = tmp_path / "clicks.py", f"s3://{s3_bucket}/state"
+    job_file.write_text(_JOB)
+    store = storage.open_store(f"{root}/default/clicks", s3.options())
+    given = {"brokers": kafka.servers, "topic": kafka_topic, "output": f"s3://{s3_bucket}/output"}
+    flags = [flag for name, value in given.items() for flag in ("--parameter", f"{name}={value}")]
+    _produce(kafka, kafka_topic, 10)
+    with driverprocess.running(job_file, s3, root, tmp_path, "--checkpoint-interval", "1s", *flags) as driver:
+        driver.until(lambda: bool(store.list("checkpoints")), "a checkpoint is complete")
+        driver.stop()
+        _produce(kafka, kafka_topic, 40)
+        kafka.expire(kafka_topic, before=15)
+        driver.start()
+
+        code = driver.ends()
+        said = driver.output
+
+    assert code == ExitCode.INPUT_LOST
+    assert said.count("restarting the query to be sure") == 1
+    assert "are no longer in Kafka" in said
+    assert "failOnDataLoss=false" in said

@@ -6,8 +6,10 @@ which may copy for minutes, and announcements, which wait for other systems, hav
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from enum import Enum
 from typing import TypeVar
 
@@ -34,7 +36,7 @@ class Background:
             post: Runs a function on the loop's thread, soon.
         """
         self._post = post
-        self._workers = {lane: ThreadPoolExecutor(1, thread_name_prefix=lane.value) for lane in Lane}
+        self._workers = {lane: _Worker(lane.value) for lane in Lane}
 
     def submit(
         self,
@@ -72,8 +74,50 @@ class Background:
         Args:
             wait: Wait until all lanes except the savepoint lane have finished their current work.
         """
+        for worker in self._workers.values():
+            worker.close()
         for lane, worker in self._workers.items():
-            worker.shutdown(wait=wait and lane is not Lane.SAVEPOINT, cancel_futures=True)
+            if wait and lane is not Lane.SAVEPOINT:
+                worker.join()
+
+
+class _Worker:
+    """A thread that does work in order. The process does not wait for it, as it would for a `ThreadPoolExecutor`'s."""
+
+    def __init__(self, name: str) -> None:
+        self._due = queue.SimpleQueue[Callable[[], None] | None]()
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Callable[[], _T]) -> Future[_T]:
+        future = Future[_T]()
+
+        def run() -> None:
+            if self._is_closed.is_set():
+                future.cancel()
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - who handles the outcome raises it
+                future.set_exception(error)
+
+        self._due.put(run)
+        return future
+
+    def close(self) -> None:
+        """Drop work that has not begun, and end after the current work."""
+        self._is_closed.set()
+        self._due.put(None)
+
+    def join(self) -> None:
+        """Wait until the current work is done."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (run := self._due.get()) is not None:
+            run()
 
 
 def _raise(error: BaseException) -> None:
