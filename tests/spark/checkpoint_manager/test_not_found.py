@@ -53,7 +53,7 @@ def test_a_file_is_not_absent_because_a_proxy_has_lost_the_store(
 ) -> None:
     place.proxy.has_lost_the_store = frozenset(["GET", "HEAD"])
 
-    with pytest.raises(Py4JJavaError, match="502") as caught:
+    with pytest.raises(Py4JJavaError, match="answered 404; check the proxy or ingress") as caught:
         act(place.manager, place.path)
 
     assert "FileNotFoundException" not in str(caught.value)

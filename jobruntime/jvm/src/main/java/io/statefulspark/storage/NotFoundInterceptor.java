@@ -1,6 +1,10 @@
 package io.statefulspark.storage;
 
+import java.io.ByteArrayInputStream;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import software.amazon.awssdk.core.interceptor.Context;
@@ -22,6 +26,10 @@ public final class NotFoundInterceptor implements ExecutionInterceptor {
   private static final String REQUEST_ID = "x-amz-request-id";
   private static final int NOT_FOUND = 404;
   private static final int BAD_GATEWAY = 502;
+  private static final String SENTENCE =
+      "Something between this machine and the object store answered 404; check the proxy or ingress before it";
+  private static final byte[] BODY =
+      ("<Error><Code>BadGateway</Code><Message>" + SENTENCE + "</Message></Error>").getBytes(StandardCharsets.UTF_8);
   private static final Set<String> SERVERS_WITH_IDS = ConcurrentHashMap.newKeySet();
 
   /** Hadoop creates the interceptor by its class name. */
@@ -29,13 +37,28 @@ public final class NotFoundInterceptor implements ExecutionInterceptor {
 
   @Override
   public SdkHttpResponse modifyHttpResponse(Context.ModifyHttpResponse context, ExecutionAttributes attributes) {
+    if (!isDoubted(context)) {
+      return context.httpResponse();
+    }
+    SdkHttpResponse.Builder failure = context.httpResponse().toBuilder().statusCode(BAD_GATEWAY).statusText(SENTENCE);
+    if (context.responseBody().isPresent()) {
+      failure.putHeader("Content-Length", Integer.toString(BODY.length));
+    }
+    return failure.build();
+  }
+
+  /** Puts the sentence where clients look for what an answer means; that of a HEAD has it in its status alone. */
+  @Override
+  public Optional<InputStream> modifyHttpResponseContent(
+      Context.ModifyHttpResponse context, ExecutionAttributes attributes) {
+    // The SDK gives the answer as it came to both methods.
+    return isDoubted(context) ? context.responseBody().map(page -> new ByteArrayInputStream(BODY)) : context.responseBody();
+  }
+
+  private static boolean isDoubted(Context.ModifyHttpResponse context) {
     SdkHttpResponse answer = context.httpResponse();
     String server = context.httpRequest().host() + ":" + context.httpRequest().port();
-    if (answer.statusCode() != NOT_FOUND || isFromStore(answer, server)) {
-      return answer;
-    }
-    String sentence = "Something between this machine and the object store answered 404; check the proxy or ingress before it";
-    return answer.toBuilder().statusCode(BAD_GATEWAY).statusText(sentence).build();
+    return answer.statusCode() == NOT_FOUND && !isFromStore(answer, server);
   }
 
   private static boolean isFromStore(SdkHttpResponse answer, String server) {
