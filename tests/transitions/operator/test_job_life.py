@@ -187,6 +187,20 @@ def test_a_job_file_that_raises_stalls_without_a_restart_until_the_spec_changes(
     assert world.status.epoch == 2
 
 
+def test_a_job_whose_rows_kafka_lost_waits_for_a_person_and_starts_again_when_the_spec_changes() -> None:
+    world = running()
+    world.driver.end(18, "InputLost", "rows that it has not read are no longer in Kafka")
+    world.run_until(lambda: world.status.phase is Phase.STALLED)
+    world.run(120)
+    waited_for = (world.status.epoch, world.status.stalled and world.status.stalled.reason)
+
+    world.change({"restartNonce": "the rows are back"})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+    assert waited_for == (1, "InputLost")
+    assert world.status.epoch == 2
+
+
 def test_failures_wait_longer_each_time_and_end_when_the_budget_is_used_up() -> None:
     world = JobWorld()
     world.change({"restart": {"maxFailures": 4, "initialBackoff": "4s", "maxBackoff": "1m"}})
