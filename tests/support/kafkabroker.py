@@ -90,9 +90,12 @@ class Broker(processes.Server):
         for done in self._admin.delete_records(partitions, operation_timeout=30).values():
             done.result(30)
 
-    def delete_topic(self, topic: str) -> None:
-        """Delete a topic with its records."""
+    def make_anew(self, topic: str) -> None:
+        """Delete a topic with its records, and create it again, empty."""
+        partitions = self._count(topic)
         self._admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
+        self.wait_until(lambda: topic not in self._admin.list_topics(timeout=30).topics, "the topic is gone", 30)
+        self._admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
 
     def delete_group(self, group: str) -> None:
         """Forget a consumer group, as the broker does by itself when its offsets have expired."""

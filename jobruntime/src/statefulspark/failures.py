@@ -183,7 +183,7 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
 
 
 def is_input_lost(text: str) -> bool:
-    """Tell whether Kafka no longer has rows that a query has to read: they expired, or their topic was deleted.
+    """Tell whether Kafka no longer has rows that a query has to read: they expired, or their topic was made anew.
 
     A restart of the query is safe, since it reads the same rows again or fails again.
     """

@@ -43,7 +43,7 @@ TOLD_HERE = {
     "StateDamaged": "Spark found a state file that is missing or damaged. The next start looks for it, and falls back.",
     "StateIncompatible": "Spark found that the state does not fit the query.",
     "InputLost": (
-        "Rows that a query has not read are no longer in Kafka: they expired, or their topic was deleted. None are "
+        "Rows that a query has not read are no longer in Kafka: they expired, or their topic was made anew. None are "
         "skipped unless the job says so, with `failOnDataLoss` of the source. Exit code 18 (`INPUT_LOST`)."
     ),
     "ConcurrentDriver": "Another process wrote an entry of the query's log first; the next start goes on after it.",
