@@ -53,7 +53,7 @@ lock: $(UV) ## Resolve the requirements anew into hashed lock files without an i
 	$(UV) pip compile $(LOCK) -c requirements/dev.txt operator/pyproject.toml jobruntime/pyproject.toml -o requirements/operator.txt
 	$(UV) pip compile $(LOCK) requirements/tools.in -o requirements/tools.txt
 	$(UV) pip compile $(LOCK) requirements/docs.in -o requirements/docs.txt
-	$(UV) pip compile $(LOCK) requirements/fuzz.in -o requirements/fuzz.txt
+	$(UV) pip compile $(LOCK) -c requirements/dev.txt requirements/fuzz.in -o requirements/fuzz.txt
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \
 	--no-emit-package statefulspark --no-emit-package statefulspark-operator
 
@@ -83,7 +83,7 @@ mutants: $(STAMPS)/venv ## Change the pure rules one by one: a test has to notic
 GROUPS ?=
 WORKERS ?= 2
 
-fuzz: $(STAMPS)/venv $(UV) ## Look for input that crashes a reader of storage or network (SECONDS_EACH=30, NAMES="chunk")
+fuzz: $(STAMPS)/venv $(UV) ## Look for input that crashes a reader, and for undescribed answers of the API (SECONDS_EACH=30, NAMES="chunk")
 	$(UV) pip install -q --python $(BIN)/python --no-deps --require-hashes -r requirements/fuzz.txt
 	PYTHONPATH=tests/support $(BIN)/python -m fuzzing --seconds $(SECONDS_EACH) $(NAMES)
 SECONDS_EACH ?= 30

@@ -1,18 +1,22 @@
-"""Look for input that crashes a reader, guided by the code that it reaches (atheris); `make fuzz` runs it.
+"""Look for input that crashes a reader, and for requests that the driver answers otherwise than it says; see `make fuzz`.
 
-Each reader has its time and its own process. What was found useful stays in build/fuzz, and the next run begins with it.
-A crash is a file there: add its bytes to tests/unit/test_hostile_bytes.py, and mend the reader.
+Readers are tried by atheris, guided by the code that an input reaches; the driver's API is tried by Schemathesis.
+Each has its time and its own process. What was found useful stays in build/fuzz, and the next run begins with it.
+A crash is a file there: add its bytes to tests/unit/test_hostile_bytes.py, and mend the reader. A wrong answer is printed
+with its request: add it to tests/unit/server.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fuzzing import targets
+from fuzzing import driverapi, targets
 
 _CORPUS = Path("build", "fuzz")
 _LONGEST_INPUT = 20_000
@@ -30,39 +34,47 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="readers, by a part of their name (default: all)")
     parser.add_argument("--seconds", type=int, default=30, help="time for each (default: %(default)s)")
     options = parser.parse_args()
-    chosen = [
-        target for target in targets.TARGETS if not options.names or any(name in target.name for name in options.names)
-    ]
+    chosen = [name for name in _CHECKS if not options.names or any(part in name for part in options.names)]
     if not chosen:
         parser.error(f"no reader has a name like {' or '.join(options.names)}; there are: {_names()}")
-    crashed = [target.name for target in chosen if not _survives(target, options.seconds)]
+    crashed = [name for name in chosen if not _survives(name, options.seconds)]
     print(f"{len(chosen) - len(crashed)} of {len(chosen)} readers refuse what they cannot read" + _list(crashed))
     return 1 if crashed else 0
 
 
 def _names() -> str:
-    return ", ".join(repr(target.name) for target in targets.TARGETS)
+    return ", ".join(map(repr, _CHECKS))
 
 
 def _list(crashed: list[str]) -> str:
     return f"; these crash: {', '.join(crashed)}" if crashed else ""
 
 
-def _survives(target: targets.Target, seconds: int) -> bool:
-    folder = _CORPUS / re.sub(r"\W+", "-", target.name)
-    folder.mkdir(parents=True, exist_ok=True)
+def _survives(name: str, seconds: int) -> bool:
+    print(f"{name}: {seconds} s", flush=True)
+    return _CHECKS[name](_CORPUS / re.sub(r"\W+", "-", name), seconds)
+
+
+def _is_never_crashed(target: targets.Target, corpus: Path, seconds: int) -> bool:
+    corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(target.seeds):
-        (folder / f"seed-{number}").write_bytes(seed)
+        (corpus / f"seed-{number}").write_bytes(seed)
     command = [
         *(sys.executable, "-m", "fuzzing.guided", target.name),
         *(f"-max_total_time={seconds}", f"-max_len={_LONGEST_INPUT}", "-rss_limit_mb=2048"),
-        *(f"-artifact_prefix={folder}.crash-", str(folder)),
+        *(f"-artifact_prefix={corpus}.crash-", str(corpus)),
     ]
-    print(f"{target.name}: {seconds} s", flush=True)
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)
     if outcome.returncode != 0:
         print(outcome.stdout[-3000:], outcome.stderr[-3000:], sep="\n", flush=True)
     return outcome.returncode == 0
+
+
+_CHECKS: Mapping[str, Callable[[Path, int], bool]] = {
+    **{target.name: functools.partial(_is_never_crashed, target) for target in targets.TARGETS},
+    driverapi.NAME: driverapi.survives,
+}
+"""What can be tried, by name: each takes its folder and its time, and tells whether it survived."""
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import socket
 import threading
 import time
@@ -72,6 +73,57 @@ def test_everything_below_v1_needs_the_token(job: Served, method: str, path: str
     assert job.control.started == []
 
 
+@pytest.mark.parametrize("header", [b"Bearer \xff\xfe", b"Bearer \xc3\xa9", b"Basic YTpi"])
+def test_a_token_in_strange_bytes_is_a_wrong_token(job: Served, header: bytes) -> None:
+    """It was answered with 500, and with a stack in the log, to everybody who reached the port."""
+    answer = _raw(job.url, b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nAuthorization: " + header + b"\r\n\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 401 ")
+    assert b"\r\nWWW-Authenticate: Bearer\r\n" in answer
+
+
+def test_a_body_that_cannot_be_unpacked_is_refused(job: Served) -> None:
+    head = f"POST /v1/stop HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+    answer = _raw(job.url, f"{head}Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello".encode())
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b'"reason":"RequestInvalid"' in answer
+    assert job.control.started == []
+
+
+@pytest.mark.parametrize(("epoch", "status"), [("8", 202), ("8.0", 202), ("8.5", 400), ('"8"', 400), ("true", 400)])
+def test_an_epoch_is_a_whole_number(job: Served, epoch: str, status: int) -> None:
+    assert job.ask("POST", "/v1/activate", f'{{"requestId": "a", "epoch": {epoch}}}').status == status
+
+
+def test_a_wrong_value_is_quoted_in_part(job: Served) -> None:
+    answer = job.ask("POST", "/v1/stop", '{"requestId": "' + "!" * 100_000 + '"}')
+
+    assert answer.status == 400
+    assert len(answer.text) < 600
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"NONSENSE\r\n\r\n"], ids=["TLS", "a line"]
+)
+def test_what_is_no_http_takes_one_line_in_the_log(job: Served, caplog: pytest.LogCaptureFixture, sent: bytes) -> None:
+    """A browser that tried https filled the terminal with the parser's stack."""
+    caplog.set_level(logging.DEBUG)
+
+    assert b" 400 " in _raw(job.url, sent)
+
+    (record,) = (one for one in caplog.records if one.name == "statefulspark.server.strangers")
+    assert (record.levelno, record.exc_info) == (logging.INFO, None)
+    assert record.getMessage() == "a connection did not speak HTTP and was closed"
+
+
+def _raw(url: str, sent: bytes) -> bytes:
+    host, _, port = url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(sent)
+        return connection.recv(65_536)
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
 def test_probes_and_scrapers_need_no_token(job: Served, path: str) -> None:
     assert job.ask("GET", path, token=None).status == 200
@@ -129,6 +181,7 @@ def test_a_stop_takes_a_savepoint_unless_told_otherwise(job: Served) -> None:
         pytest.param('{"requestId": "a", "trigger": "whim"}', "trigger", id="the trigger is unknown"),
         pytest.param("no json", "the body", id="the body is no JSON"),
         pytest.param("", "the body", id="there is no body"),
+        pytest.param('{"requestId": "a", "format": 1}', "format", id="the format is a number"),
     ],
 )
 def test_a_bad_body_is_refused_by_the_name_of_its_field(job: Served, body: str, named: str) -> None:
@@ -147,6 +200,9 @@ def test_a_bad_body_is_refused_by_the_name_of_its_field(job: Served, body: str, 
         pytest.param("GET", "/v1/stop", 405, "MethodNotAllowed", id="a wrong method"),
         pytest.param("GET", "/v1/operations/a?waitSeconds=31", 400, "RequestInvalid", id="a wait that is too long"),
         pytest.param("GET", "/v1/operations/a?waitSeconds=x", 400, "RequestInvalid", id="a wait that is no number"),
+        pytest.param("GET", f"/v1/status?waitSeconds={'9' * 5000}", 400, "RequestInvalid", id="a wait of 5,000 digits"),
+        pytest.param("GET", f"/v1/checkpoints/{'9' * 5000}", 400, "RequestInvalid", id="a snapshot of 5,000 digits"),
+        pytest.param("GET", "/v1/status?waitSeconds=%D9%A3", 400, "RequestInvalid", id="a wait in Arabic digits"),
     ],
 )
 def test_what_cannot_be_answered_has_a_reason(job: Served, method: str, path: str, status: int, reason: str) -> None:

@@ -45,6 +45,7 @@ def _post(route: str, path: str, body: str = '{"requestId": "a"}') -> Iterator[C
     yield Case(route, 400, path, '{"requestId": ""}')
     yield Case(route, 401, path, body, token="wrong")
     yield Case(route, 409, path, body, prepare="refuses")
+    yield Case(route, 413, path, body + " " * routes.MAX_BODY_BYTES)
 
 
 _CASES = (
@@ -140,6 +141,51 @@ def test_an_answer_is_what_the_description_says(case: Case) -> None:
     if kind == "application/json":
         schema = cast("_Json", cast("_Json", content[kind])["schema"])
         jsonschema.Draft202012Validator({**schema, "components": _DOCUMENT["components"]}).validate(json.loads(body))
+
+
+@pytest.mark.parametrize("path", list(cast("_Json", _DOCUMENT["paths"])))
+def test_a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(path: str) -> None:
+    described = sorted(method.upper() for method in _at("paths", path))
+    allowed = sorted({*described, *(("HEAD",) if "GET" in described else ())})
+    others = [method for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "TRACE") if method not in described]
+    answers = []
+    with served(FakeControl()) as url:
+        for method in others:
+            connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
+            connection.request(method, re.sub(r"\{\w+\}", "1", path), headers={"Authorization": f"Bearer {TOKEN}"})
+            response = connection.getresponse()
+            answers.append((response.status, response.headers["Allow"], json.loads(response.read())["reason"]))
+            connection.close()
+
+    assert answers == [(405, ", ".join(allowed), "MethodNotAllowed")] * len(others)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_allowed"),
+    [
+        ({}, True),
+        ({"drain": True, "format": "canonical"}, True),
+        ({"savepoint": False}, True),
+        ({"savepoint": False, "drain": False, "format": "native"}, True),
+        ({"savepoint": False, "drain": True}, False),
+        ({"savepoint": False, "format": "canonical"}, False),
+        ({"drain": 0}, False),
+        ({"drain": "no"}, False),
+    ],
+)
+def test_the_schema_of_a_stop_allows_what_the_driver_accepts(body: _Json, is_allowed: bool) -> None:
+    asked = {"requestId": "a", **body}
+    schemas = _at("components", "schemas")
+    with served(FakeControl()) as url:
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
+        connection.request("POST", "/v1/stop", json.dumps(asked), {"Authorization": f"Bearer {TOKEN}"})
+        status = connection.getresponse().status
+        connection.close()
+    validator = jsonschema.Draft202012Validator(
+        {**cast("_Json", schemas["StopRequest"]), "components": _DOCUMENT["components"]}
+    )
+
+    assert (validator.is_valid(asked), status) == (is_allowed, 202 if is_allowed else 400)
 
 
 def test_every_path_parameter_is_described() -> None:

@@ -8,13 +8,21 @@ request, after a lost answer for example, returns the same operation and never s
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from statefulspark.contract.base import UtcDatetime, WireModel
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
+
+
+def _whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_Whole = Annotated[int, BeforeValidator(_whole)]
+"""A whole number as JSON Schema means it: `8.0` is one, for clients that have no other numbers."""
 
 
 class JobState(StrEnum):
@@ -260,7 +268,16 @@ class SavepointRequest(WireModel):
 
 
 class StopRequest(WireModel):
-    """Body of `POST /v1/stop`."""
+    """Body of `POST /v1/stop`. With `savepoint: false`, neither `drain` nor the format `canonical` is possible."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"properties": {"savepoint": {"const": True}}},
+                {"properties": {"drain": {"const": False}, "format": {"const": "native"}}},
+            ]
+        }
+    )
 
     request_id: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._:-]+$")
     savepoint: bool = True
@@ -287,7 +304,7 @@ class ActivateRequest(WireModel):
     """Body of `POST /v1/activate`."""
 
     request_id: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._:-]+$")
-    epoch: int = Field(ge=1)
+    epoch: _Whole = Field(ge=1)
     """The epoch that the standby claims; the driver that owns an older one is fenced by that."""
     restore: RestoreConfig | None = None
     """Where it starts instead of the newest state, for example the savepoint of the stop before it. Absent: what the

@@ -13,12 +13,12 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from aiohttp import web
+from aiohttp import http_exceptions, web
 from pydantic import ValidationError
 
 from statefulspark import errors
 from statefulspark.contract import api, base, config
-from statefulspark.server import losses, metrics, openapi, page, routes
+from statefulspark.server import losses, metrics, openapi, page, routes, strangers
 from statefulspark.server.certificate import ServedCertificate
 from statefulspark.server.control import Control
 
@@ -28,6 +28,15 @@ _NAMES_OF_THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 """Headers of every answer about the job: no browser and no proxy keeps it."""
+
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+"""Every 401 says how to authenticate (RFC 9110, 15.5.2)."""
+
+_MOST_DIGITS = 19
+"""No number of the API is longer; Python refuses to read one of thousands of digits."""
+
+_LONGEST_ECHO = 200
+"""Characters of a wrong value that an answer repeats."""
 
 _CONTROL = web.AppKey("control", Control)
 _TOKEN = web.AppKey[str | None]("token")
@@ -62,7 +71,9 @@ class ApiServer:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="api-server", daemon=True)
         self._thread.start()
-        self._runner = web.AppRunner(build_app(control, token), access_log=None, shutdown_timeout=_CLOSE_GRACE_S)
+        self._runner = web.AppRunner(
+            build_app(control, token), access_log=None, logger=strangers.logger(), shutdown_timeout=_CLOSE_GRACE_S
+        )
         try:
             asyncio.run_coroutine_threadsafe(self._start(host, port, served), self._loop).result(timeout=10)
         except OSError as error:
@@ -86,7 +97,7 @@ class ApiServer:
 
 def build_app(control: Control, token: str | None) -> web.Application:
     """Return the application with all routes."""
-    app = web.Application(middlewares=[_errors, _authenticate])
+    app = web.Application(middlewares=[_errors, _authenticate], client_max_size=routes.MAX_BODY_BYTES)
     app[_CONTROL] = control
     app[_TOKEN] = token
     app.add_routes([web.route(route.method.value, route.path, _HANDLERS[route.name]) for route in routes.ROUTES])
@@ -102,6 +113,13 @@ async def _errors(request: web.Request, handler: _Handler) -> web.StreamResponse
         return _error(400, error.reason, error.message)
     except errors.PreconditionFailedError as error:
         return _error(409, error.reason, error.message)
+    except web.HTTPMethodNotAllowed as error:
+        allowed = ", ".join(sorted(error.allowed_methods))
+        message = f"{request.method} {request.path}: this path takes {allowed}."
+        return _error(405, "MethodNotAllowed", message, {"Allow": allowed})
+    except web.HTTPRequestEntityTooLarge:
+        message = f"{request.method} {request.path}: a body has at most {routes.MAX_BODY_BYTES} bytes."
+        return _error(413, "RequestEntityTooLarge", message)
     except web.HTTPException as error:
         return _error(error.status, error.reason.replace(" ", ""), f"{request.method} {request.path}: {error.reason}.")
 
@@ -114,12 +132,12 @@ async def _authenticate(request: web.Request, handler: _Handler) -> web.StreamRe
     if token is None:
         if request.method == "GET" and _is_of_this_machine(request):
             return await handler(request)
-        return _error(
-            401, "TokenNotSet", "This driver has no token: it answers questions on localhost, and takes no requests."
-        )
+        message = "This driver has no token: it answers questions on localhost, and takes no requests."
+        return _error(401, "TokenNotSet", message, _CHALLENGE)
     presented = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    if not hmac.compare_digest(presented.encode(), token.encode()):
-        return _error(401, "Unauthorized", "Present the job's token: Authorization: Bearer <token>.")
+    # aiohttp keeps bytes that are no UTF-8 as surrogates.
+    if not hmac.compare_digest(presented.encode(errors="surrogateescape"), token.encode()):
+        return _error(401, "Unauthorized", "Present the job's token: Authorization: Bearer <token>.", _CHALLENGE)
     return await handler(request)
 
 
@@ -153,14 +171,15 @@ async def _checkpoints(request: web.Request) -> web.Response:
 
 async def _checkpoint(request: web.Request) -> web.Response:
     text = request.match_info["snapshot_id"]
-    if not (text.isascii() and text.isdecimal()) or int(text) == 0:
-        raise errors.SpecRejectedError("RequestInvalid", f"The number of a checkpoint is expected (got {text!r}).")
-    details = request.app[_CONTROL].checkpoint(int(text))
+    number = _whole_number(text)
+    if not number:
+        raise errors.SpecRejectedError("RequestInvalid", f"The number of a checkpoint is expected (got {_echo(text)}).")
+    details = request.app[_CONTROL].checkpoint(number)
     if details is None:
         return _error(
             404,
             "SnapshotUnknown",
-            f"This driver remembers no snapshot {int(text)}; `statefulspark checkpoint show` reads it from storage.",
+            f"This driver remembers no snapshot {number}; `statefulspark checkpoint show` reads it from storage.",
         )
     return _json(details)
 
@@ -205,7 +224,7 @@ async def _operation(request: web.Request) -> web.Response:
             return _error(
                 404,
                 "OperationUnknown",
-                f"This driver does not know the request {request_id!r}; it may have been restarted.",
+                f"This driver does not know the request {_echo(request_id)}; it may have been restarted.",
             )
         if operation.state is not api.OperationState.IN_PROGRESS or loop.time() >= answer_at_s:
             return _json(operation)
@@ -214,11 +233,23 @@ async def _operation(request: web.Request) -> web.Response:
 
 def _wait_s(request: web.Request) -> float:
     text = request.query.get("waitSeconds", "0")
-    if not text.isdecimal() or int(text) > routes.MAX_WAIT_S:
+    seconds = _whole_number(text)
+    if seconds is None or seconds > routes.MAX_WAIT_S:
         raise errors.SpecRejectedError(
-            "RequestInvalid", f"waitSeconds: it must be a whole number up to {routes.MAX_WAIT_S} (got {text!r})."
+            "RequestInvalid", f"waitSeconds: it must be a whole number up to {routes.MAX_WAIT_S} (got {_echo(text)})."
         )
-    return float(text)
+    return float(seconds)
+
+
+def _whole_number(text: str) -> int | None:
+    """Return a number in ASCII digits; None for anything else, and for more digits than any number here has."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
+
+def _echo(value: object) -> str:
+    """Return a value as it is quoted in an answer; the end of a long one is left out."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}…"
 
 
 async def _healthz(request: web.Request) -> web.Response:
@@ -263,13 +294,16 @@ _HANDLERS: Mapping[str, _Handler] = {
 
 
 async def _body(request: web.Request, model: type[_Body]) -> _Body:
+    """Read a body to the letter of its schema: `"drain": "no"` is an error, and never true."""
     try:
-        return model.model_validate_json(await request.read())
+        return model.model_validate_json(await request.read(), strict=True)
+    except (web.RequestPayloadError, http_exceptions.HttpProcessingError) as error:
+        raise errors.SpecRejectedError("RequestInvalid", f"the body: it cannot be read: {error}.") from error
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the body"
         raise errors.SpecRejectedError(
-            "RequestInvalid", f"{field}: {first['msg']} (got {first['input']!r})."
+            "RequestInvalid", f"{field}: {first['msg']} (got {_echo(first['input'])})."
         ) from error
 
 
@@ -277,5 +311,7 @@ def _json(value: base.WireModel, status: int = 200) -> web.Response:
     return web.Response(text=value.to_json(), status=status, content_type="application/json", headers=_PRIVATE)
 
 
-def _error(status: int, reason: str, message: str) -> web.Response:
-    return _json(api.ApiError(reason=reason, message=message), status)
+def _error(status: int, reason: str, message: str, headers: Mapping[str, str] | None = None) -> web.Response:
+    response = _json(api.ApiError(reason=reason, message=message), status)
+    response.headers.update(headers or {})
+    return response

@@ -39,7 +39,9 @@ def document() -> _Json:
             "title": "Stateful Spark: the API of a job's driver",
             "version": __version__,
             "description": "Names are camelCase, times UTC in ISO 8601, absent means unset. Readers ignore fields that "
-            "they do not know. Every error below /v1 has a reason and a message.",
+            "they do not know. Every error below /v1 has a reason and a message: also 404 for a path that is not here, and "
+            "405 for a method that a path does not have, with the methods that it has in the header Allow. What is no HTTP "
+            "at all is answered with 400 and plain text.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "http://127.0.0.1:8090", "description": "After kubectl port-forward to the driver's pod"}],

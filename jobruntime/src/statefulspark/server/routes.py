@@ -14,6 +14,9 @@ from statefulspark.contract import api, base, observations, statistics
 MAX_WAIT_S = 30
 """Longest time that an answer about an operation may be delayed."""
 
+MAX_BODY_BYTES = 1024 * 1024
+"""Size of the longest body that is read."""
+
 
 class Method(StrEnum):
     """The HTTP method of a route."""
@@ -87,6 +90,7 @@ class Route:
 _UNAUTHORIZED = {401: Answer("The token is missing or wrong.", api.ApiError)}
 _BAD = {400: Answer("The request is wrong; the message names the field.", api.ApiError)}
 _REFUSED = {409: Answer("The request is not possible in the current state of the job.", api.ApiError)}
+_TOO_LARGE = {413: Answer(f"The body has more than {MAX_BODY_BYTES} bytes.", api.ApiError)}
 _ACCEPTED = {202: Answer("It was started, now or by an earlier request with this id.", api.Operation)}
 _IDEMPOTENT = (
     "Repeating the request with the same `requestId` returns the same operation and never starts a second one."
@@ -116,7 +120,7 @@ _OPERATION_ANSWERS = {
 
 
 def _post_route(name: str, path: str, summary: str, description: str, body: type[base.WireModel]) -> Route:
-    answers = {**_ACCEPTED, **_BAD, **_UNAUTHORIZED, **_REFUSED}
+    answers = {**_ACCEPTED, **_BAD, **_UNAUTHORIZED, **_REFUSED, **_TOO_LARGE}
     return Route(name, Method.POST, path, summary, f"{description} {_IDEMPOTENT}", answers, body)
 
 
