@@ -9,9 +9,11 @@ from typing import cast
 
 import promql_parser
 import pytest
+import yaml
 from apiserver import ROOT
 from helmchart import of_kind, render
 from statefulspark.server import metrics as driver_metrics
+from statefulspark_operator.api import names
 from statefulspark_operator.api.conditions import ConditionType
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.cluster import resources
@@ -155,6 +157,62 @@ def test_drivers_are_scraped_where_jobs_are_looked_after(values: tuple[str, ...]
     (monitor,) = of_kind(render(*MONITORS, *values), "PodMonitor")
 
     assert resources.section(monitor, "spec", "namespaceSelector") == namespaces
+
+
+_NAME_IN_PROMETHEUS = re.compile(r"\W")
+
+
+def _target(pod: Resource, monitor: Resource) -> dict[str, str]:
+    """Return a driver's target as Prometheus has it after the relabelings of a monitor."""
+    (endpoint,) = resources.items(monitor, "spec", "podMetricsEndpoints")
+    annotations = resources.section(pod, "metadata").get("annotations") or {}
+    pod_labels = resources.section(pod, "metadata", "labels")
+    target = {
+        "__scheme__": "http",
+        "__address__": "10.0.0.7:8090",
+        "__meta_kubernetes_namespace": resources.text(pod, "metadata", "namespace"),
+        **{
+            f"__meta_kubernetes_pod_annotationpresent_{_NAME_IN_PROMETHEUS.sub('_', name)}": "true"
+            for name in annotations
+        },
+        **{
+            f"__meta_kubernetes_pod_label_{_NAME_IN_PROMETHEUS.sub('_', name)}": text
+            for name, text in pod_labels.items()
+        },
+    }
+    for rule in resources.items(endpoint, "relabelings"):
+        joined = ";".join(target.get(str(name), "") for name in cast("list[str]", rule["sourceLabels"]))
+        match = re.fullmatch(resources.text(rule, "regex"), joined)
+        if match is not None:
+            replacement = re.sub(r"\$(\d)", r"\\\1", resources.text(rule, "replacement"))
+            target[resources.text(rule, "targetLabel")] = match.expand(replacement)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("golden", "scraped"),
+    [
+        pytest.param("driver-small", "http://10.0.0.7:8090", id="without TLS"),
+        pytest.param("driver-full", f"https://{names.server_name('flights', 'demo')}:{names.API_PORT}", id="with TLS"),
+    ],
+)
+def test_a_driver_is_scraped_in_its_own_scheme_and_by_the_name_of_its_certificate(golden: str, scraped: str) -> None:
+    pod = yaml.safe_load((ROOT / "tests" / "golden" / "operator" / f"{golden}.yaml").read_text())
+    (monitor,) = of_kind(render(*MONITORS), "PodMonitor")
+
+    target = _target(pod, monitor)
+
+    assert f"{target['__scheme__']}://{target['__address__']}" == scraped
+
+
+def test_the_authority_of_drivers_is_a_value() -> None:
+    authority = "monitoring.podMonitor.tlsConfig.ca.secret"
+    (plain,) = of_kind(render(*MONITORS), "PodMonitor")
+    (given,) = of_kind(render(*MONITORS, f"{authority}.name=internal-ca", f"{authority}.key=ca.crt"), "PodMonitor")
+
+    (without,), (endpoint,) = (resources.items(one, "spec", "podMetricsEndpoints") for one in (plain, given))
+
+    assert endpoint == {**without, "tlsConfig": {"ca": {"secret": {"name": "internal-ca", "key": "ca.crt"}}}}
 
 
 def test_nothing_of_the_prometheus_operator_is_rendered_unless_it_is_asked_for() -> None:
