@@ -136,7 +136,7 @@ def current_config(job_name: str) -> config.JobConfig:
     main_file = getattr(sys.modules["__main__"], "__file__", None)
     storage = development_storage(Path(main_file).absolute().parent if main_file else Path.cwd())
     _log.info("for development: state is kept on this machine", extra={"folder": storage.uri})
-    # Any port: several jobs may be tried at a time, and without a token nobody has a use for the API.
+    # Any port: several jobs may be tried at a time.
     return config.JobConfig(name=job_name, storage=storage, api_port=0)
 
 
@@ -146,7 +146,12 @@ def development_storage(folder: Path) -> config.StorageConfig:
     Args:
         folder: The folder of the job file, absolute.
     """
-    return config.StorageConfig(uri=(folder / DEVELOPMENT_FOLDER).as_uri(), allow_local_files=True)
+    return config.StorageConfig(uri=development_folder(folder).as_uri(), allow_local_files=True)
+
+
+def development_folder(folder: Path) -> Path:
+    """Return the same as a folder."""
+    return folder / DEVELOPMENT_FOLDER
 
 
 def read_config(path: Path) -> config.JobConfig:

@@ -92,6 +92,43 @@ def test_a_wrong_command_line_is_one_sentence(arguments: tuple[str, ...], capsys
     assert "--help" in said
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(
+            ("run", "job.py", "--endpont", "http://minio:9000"),
+            "unrecognized arguments: --endpont http://minio:9000 (did you mean --endpoint?); "
+            "see `statefulspark run --help`.",
+            id="a typo",
+        ),
+        pytest.param(
+            ("run", "job.py", "--restore", "checkpoint:41"),
+            "unrecognized arguments: --restore checkpoint:41 (did you mean --restore-id?); "
+            "see `statefulspark run --help`.",
+            id="the beginning of a flag is none",
+        ),
+        pytest.param(
+            ("savepoint", "list", "--rot=s3://b"),
+            "unrecognized arguments: --rot=s3://b (did you mean --root?); see `statefulspark savepoint list --help`.",
+            id="with a value",
+        ),
+        pytest.param(
+            ("doctor", "s3://b", "s3://c"),
+            "unrecognized arguments: s3://c; see `statefulspark doctor --help`.",
+            id="one too many",
+        ),
+    ],
+)
+def test_what_is_no_flag_is_told_by_its_command_with_the_flag_that_was_meant(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--endpont` was told to look at the help of all commands, and `--restore` was taken for `--restore-id`."""
+    with pytest.raises(SystemExit):
+        main.main(arguments)
+
+    assert capsys.readouterr().err == f"error: {said}\n"
+
+
 def test_version_names_what_matters_for_state(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["version"]) == 0
 
@@ -119,7 +156,7 @@ def test_a_run_waits_for_no_import_of_another_command() -> None:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
 
     loaded = {name for name in ended.stdout.split() if name.startswith("statefulspark.cli.")}
-    names = ("api_client", "main", "options", "run", "terminal")
+    names = ("api_client", "jobfile", "main", "options", "run", "terminal")
     assert loaded == {f"statefulspark.cli.{name}" for name in names}
 
 

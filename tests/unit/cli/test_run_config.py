@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from statefulspark import errors, launch
-from statefulspark.cli import main, run
+from statefulspark.cli import jobfile, main, run
 from statefulspark.contract import config
 
 _JOB = 'import statefulspark as ss\njob = ss.Job("words")\njob.run()\n'
@@ -42,7 +42,11 @@ def test_development_on_one_machine_needs_one_flag(job_file: Path) -> None:
     built = run.build_config(_args(job_file, "--dev"))
 
     storage = config.StorageConfig(uri=(job_file.parent / ".statefulspark").as_uri(), allow_local_files=True)
-    assert built == config.JobConfig(name="words", storage=storage)
+    assert built == config.JobConfig(name="words", storage=storage, api_port=0)
+
+
+def test_a_port_that_is_asked_for_is_taken_while_developing_too(job_file: Path) -> None:
+    assert run.build_config(_args(job_file, "--dev", "--api-port", "8091")).api_port == 8091
 
 
 def test_a_certificate_is_named_by_two_flags(job_file: Path) -> None:
@@ -185,14 +189,14 @@ def test_a_name_that_cannot_be_read_from_the_file_is_asked_for(job_file: Path, s
     job_file.write_text(source)
 
     with pytest.raises(errors.StatefulSparkError) as raised:
-        run.declared_name(job_file)
+        jobfile.declared_name(job_file)
 
     assert raised.value.reason == reason
 
 
 def test_a_missing_job_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(errors.SpecRejectedError, match=r"nowhere\.py") as raised:
-        run.declared_name(tmp_path / "nowhere.py")
+        jobfile.declared_name(tmp_path / "nowhere.py")
 
     assert raised.value.reason == "JobFileMissing"
 

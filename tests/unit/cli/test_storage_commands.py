@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from manifests import a_manifest, a_query, an_operator
-from statefulspark import storage
+from statefulspark import launch, storage
 from statefulspark.cli import main
 from statefulspark.contract import config, layout
 from statefulspark.contract.manifest import (
@@ -114,6 +114,54 @@ def test_checkpoints_are_listed_newest_first(run: Run, root: ObjectStore) -> Non
         ("42", "periodic", "native", "counts=12"),
         ("41", "periodic", "native", "counts=12"),
     ]
+
+
+@pytest.fixture
+def developed(tmp_path: Path) -> tuple[Path, ObjectStore]:
+    """A job file, and the root of its job while it is developed."""
+    file = tmp_path / "my jobs" / "job.py"
+    file.parent.mkdir()
+    file.write_text('import statefulspark as ss\njob = ss.Job("words")\njob.run()\n')
+    state = launch.development_storage(file.parent).uri
+    return file, storage.open_store(f"{state}/default/words", StorageOptions(allow_local_files=True))
+
+
+@pytest.mark.parametrize("command", [("checkpoint", "list"), ("savepoint", "list"), ("doctor",)], ids=" ".join)
+def test_the_state_of_a_job_that_is_developed_is_found_by_its_file(
+    run: Run, developed: tuple[Path, ObjectStore], command: tuple[str, ...]
+) -> None:
+    """It took the URI of a folder with the name of the job, and a flag to allow it."""
+    file, root = developed
+    put_checkpoint(root, 42)
+    put_savepoint(root, 43, "nightly")
+
+    by_file = run(*command, "--dev", str(file))
+    by_uri = run(*command, *((root.uri, "--allow-local-files") if command == ("doctor",) else at(root)))
+
+    assert by_file == by_uri
+    assert ("42" in by_file.out) or ("43" in by_file.out)
+
+
+def test_a_job_that_was_not_developed_here_has_no_state(run: Run, developed: tuple[Path, ObjectStore]) -> None:
+    file, _ = developed
+
+    result = run("checkpoint", "list", "--dev", str(file))
+
+    folder = file.parent / ".statefulspark"
+    assert (result.code, result.out) == (15, "")
+    assert result.err == f"error: The job words of {file} has kept no state in {folder}; run it with --dev first.\n"
+
+
+@pytest.mark.parametrize("both", [(), ("s3://bucket", "--dev", "job.py")], ids=["neither", "both"])
+def test_doctor_is_told_one_folder(run: Run, both: tuple[str, ...]) -> None:
+    result = run("doctor", *both)
+
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("error: Name one of two: a URI as s3://bucket/prefix, or --dev FILE ")
+
+
+def test_a_local_folder_is_refused_by_the_name_of_the_flag(run: Run, root: ObjectStore) -> None:
+    assert "--allow-local-files" in run("checkpoint", "list", "--root", root.uri).err
 
 
 def test_a_wide_list_says_where_they_are(run: Run, root: ObjectStore) -> None:

@@ -63,3 +63,15 @@ def test_a_driver_with_a_certificate_serves_https_and_says_so(tmp_path: Path, ca
         connection.request("GET", "/healthz")
         assert (told.scheme, connection.getresponse().status) == ("https", 200)
         connection.close()
+
+
+def test_any_port_is_the_usual_one_unless_somebody_has_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """README says where the page of `python job.py` is, and it was at another port every time."""
+    caplog.set_level(logging.INFO)
+
+    with serve.serving(FakeControl(), _config(tmp_path)), serve.serving(FakeControl(), _config(tmp_path)):
+        ports = [vars(record)["port"] for record in caplog.records if "page" in vars(record)]
+
+    # Another test may have the usual port now.
+    assert config.DEFAULT_API_PORT not in ports[1:]
+    assert len(set(ports)) == 2

@@ -30,8 +30,9 @@ def add_parser(commands: options.SubParsers) -> None:
         formatter_class=options.Help,
     )
     parser.add_argument(
-        "root", metavar="ROOT", help="URI of a storage root, of a job's folder, or of a snapshot's folder"
+        "root", metavar="ROOT", nargs="?", help="URI of a storage root, of a job's folder, or of a snapshot's folder"
     )
+    options.add_development(parser)
     parser.add_argument("--job", metavar="NAMESPACE/NAME", help="examine only this job below ROOT")
     parser.add_argument("--deep", action="store_true", help="read every file, instead of trusting equal etags")
     parser.add_argument(
@@ -44,7 +45,7 @@ def add_parser(commands: options.SubParsers) -> None:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    root: str = args.root.rstrip("/")
+    root = _root(args).rstrip("/")
     uri = f"{root}/{layout.job_prefix(*_job(args.job))}" if args.job else root
     now = clock.utc_now()
     examination = doctor.Examination(
@@ -59,6 +60,16 @@ def _doctor(args: argparse.Namespace) -> int:
         raise errors.SpecRejectedError("SnapshotNotFound", f"{uri} {what}: check the URI and the bucket name.")
     output.write(report(diagnosed, now=now), args.output)
     return ExitCode.FINISHED if diagnosed.healthy else _BROKEN
+
+
+def _root(args: argparse.Namespace) -> str:
+    if (args.root is None) is (args.developed is None):
+        raise errors.SpecRejectedError(
+            "RootMissing",
+            "Name one of two: a URI as s3://bucket/prefix, or --dev FILE for what `statefulspark run FILE --dev` keeps.",
+        )
+    root: str = args.root if args.developed is None else options.development_root(args.developed)
+    return root
 
 
 def _job(text: str) -> tuple[str, str]:

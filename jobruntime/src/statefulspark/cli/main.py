@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
+import itertools
 import os
 import platform
 import sys
 from collections.abc import Sequence
 from importlib import metadata
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from statefulspark import errors, failures
 from statefulspark._version import __version__
@@ -45,7 +47,26 @@ exit codes:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports wrong flags in one sentence that names `--help`."""
+    """Reports wrong flags in one sentence that names `--help` of the command, and the flag that was meant.
+
+    Flags are never abbreviated: `--restore` would mean `--restore-id`, until another flag begins alike.
+    """
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 -- argparse's own
+        super().__init__(allow_abbrev=False, **settings)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]  # noqa: ANN401
+        """Refuse what a command does not know; argparse leaves that to the parser of all commands."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._meant(unknown)}")
+        return parsed, unknown
+
+    def _meant(self, unknown: Sequence[str]) -> str:
+        flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+        close = (difflib.get_close_matches(flag, self._option_string_actions, 1) for flag in flags)
+        meant = list(dict.fromkeys(itertools.chain.from_iterable(close)))
+        return f" (did you mean {' and '.join(meant)}?)" if meant else ""
 
     def error(self, message: str) -> NoReturn:
         terminal.note(f"error: {message}; see `{self.prog} --help`.")

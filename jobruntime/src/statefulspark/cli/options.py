@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from statefulspark import errors, launch, storage
-from statefulspark.cli import api_client
+from statefulspark.cli import api_client, jobfile
 from statefulspark.contract import config, durations, layout
 from statefulspark.storage import ObjectStore, StorageOptions
 
@@ -50,7 +50,32 @@ def add_root(parser: argparse.ArgumentParser) -> None:
         "--root", metavar="URI",
         help="the job's folder, <storage uri>/<namespace>/<job>; inside a driver's pod its own job when omitted",
     )  # fmt: skip
+    add_development(parser)
     add_connection(parser)
+
+
+def add_development(parser: argparse.ArgumentParser) -> None:
+    """Add `--dev FILE`."""
+    parser.add_argument(
+        "--dev", dest="developed", type=Path, metavar="FILE",
+        help="a job file instead: the state that `run FILE --dev` and `python FILE` keep",
+    )  # fmt: skip
+
+
+def development_root(file: Path) -> str:
+    """Return the URI of the folder of a job that is developed on this machine.
+
+    Raises:
+        SpecRejectedError: As `jobfile.declared_name`, and `SnapshotNotFound`: the job has not run here.
+    """
+    name = jobfile.declared_name(file)
+    state = launch.development_folder(file.absolute().parent)
+    folder = state / layout.job_prefix(config.DEFAULT_NAMESPACE, name)
+    if not folder.is_dir():
+        raise errors.SpecRejectedError(
+            "SnapshotNotFound", f"The job {name} of {file} has kept no state in {state}; run it with --dev first."
+        )
+    return folder.as_uri()
 
 
 def add_driver(parser: argparse.ArgumentParser) -> None:
@@ -69,13 +94,15 @@ def open_root(args: argparse.Namespace) -> ObjectStore:
     Raises:
         SpecRejectedError: `RootMissing`: neither a flag nor a configuration names it.
     """
-    root: str | None = args.root
+    root: str | None = args.root if args.developed is None else development_root(args.developed)
     if root is not None:
         return open_location(root, args)
     path = os.environ.get(config.ENV_CONFIG)
     if path is None:
         raise errors.SpecRejectedError(
-            "RootMissing", "Name the job's folder: --root s3://bucket/prefix/<namespace>/<job>."
+            "RootMissing",
+            "Name the job's folder: --root s3://bucket/prefix/<namespace>/<job>, or --dev FILE for what "
+            "`statefulspark run FILE --dev` keeps.",
         )
     job = launch.read_config(Path(path))
     options = StorageOptions.from_env(
@@ -94,7 +121,8 @@ def open_location(uri: str, args: argparse.Namespace) -> ObjectStore:
 
 def storage_options(args: argparse.Namespace) -> StorageOptions:
     """Return the connection options of the object store."""
-    return StorageOptions.from_env(endpoint=args.endpoint, region=args.region, allow_local_files=args.allow_local_files)
+    allow_local_files = args.allow_local_files or getattr(args, "developed", None) is not None
+    return StorageOptions.from_env(endpoint=args.endpoint, region=args.region, allow_local_files=allow_local_files)
 
 
 def open_driver(args: argparse.Namespace) -> api_client.ApiClient:

@@ -6,7 +6,6 @@ The configuration is the file named by `STATEFULSPARK_CONFIG`, if there is one, 
 from __future__ import annotations
 
 import argparse
-import ast
 import os
 import re
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from statefulspark import clock, errors, launch, telemetry
-from statefulspark.cli import options
+from statefulspark.cli import jobfile, options
 from statefulspark.contract import config
 from statefulspark.engine import gateway, settings, sparklogfile
 from statefulspark.server import certificate
@@ -64,7 +63,8 @@ def add_parser(commands: options.SubParsers) -> None:
     parser.add_argument("--namespace", help="folder of the job below the storage uri; `default` when omitted")
     parser.add_argument("--parameter", type=options.key_value, action="append", metavar="NAME=VALUE",
                         help="value for the job's own code, read with ctx.parameter(NAME); repeatable")  # fmt: skip
-    parser.add_argument("--api-port", type=int, metavar="PORT", help="port of the HTTP API, 8090; 0 picks a free one")
+    parser.add_argument("--api-port", type=int, metavar="PORT", help="port of the HTTP API, 8090; 0, and --dev, pick a free "
+                        "one if that is taken")  # fmt: skip
     parser.add_argument("--tls-cert", metavar="FILE", help="serve the HTTP API over TLS with this certificate, in PEM; "
                         "it is read again when it changes")  # fmt: skip
     parser.add_argument("--tls-key", metavar="FILE", help="the private key of --tls-cert, in PEM")
@@ -186,9 +186,9 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
         )
     merged = {
         **base,
-        **_given(namespace=args.namespace, savepoint_location=args.savepoint_location, api_port=args.api_port),
+        **_given(namespace=args.namespace, savepoint_location=args.savepoint_location, api_port=_api_port(args)),
         **_api_tls(args),
-        "name": args.name or base.get("name") or declared_name(args.file),
+        "name": args.name or base.get("name") or jobfile.declared_name(args.file),
         "take_over": args.take_over or bool(base.get("take_over")),
         "storage": storage,
         "checkpoint": {**_section(base, "checkpoint"), **_checkpoint_flags(args)},
@@ -208,27 +208,10 @@ def _api_tls(args: argparse.Namespace) -> _Fields:
     return {"api_tls": {"certificate": args.tls_cert, "key": args.tls_key}}
 
 
-def declared_name(file: Path) -> str:
-    """Return the name in the file's `Job("...")`, without running it.
-
-    Raises:
-        SpecRejectedError: `JobFileMissing`, or `NameMissing` if no call has a literal name.
-        UserCodeError: `JobFileRaised`: it is no Python.
-    """
-    names = [name for node in ast.walk(launch.parse(file)) if (name := _job_name(node)) is not None]
-    if len(names) != 1:
-        raise errors.SpecRejectedError(
-            "NameMissing", f'The job file {file} holds {len(names)} calls like Job("name"); name the job with --name.'
-        )
-    return names[0]
-
-
-def _job_name(node: ast.AST) -> str | None:
-    match node:
-        case ast.Call(func=ast.Name(id="Job") | ast.Attribute(attr="Job"), args=[ast.Constant(value=str(name)), *_]):
-            return name
-        case _:
-            return None
+def _api_port(args: argparse.Namespace) -> int | None:
+    """Return the port that is asked for. While jobs are developed any will do: several may be tried at a time."""
+    port: int | None = args.api_port
+    return 0 if port is None and args.dev else port
 
 
 def _storage_flags(args: argparse.Namespace) -> _Fields:

@@ -19,6 +19,9 @@ ENV_TOKEN = "STATEFULSPARK_TOKEN"  # noqa: S105 - the name of a variable, not a 
 ENV_EPOCH = "STATEFULSPARK_EPOCH"
 ENV_HOLDER = "STATEFULSPARK_HOLDER"
 
+DEFAULT_NAMESPACE = "default"
+DEFAULT_API_PORT = 8090
+
 ALLOWED_SCHEMES = ("s3://", "file://")
 
 
@@ -175,7 +178,7 @@ class JobConfig(WireModel):
     """Everything that a driver needs besides the job file."""
 
     name: str
-    namespace: str = "default"
+    namespace: str = DEFAULT_NAMESPACE
     owner_id: str = "local"
     """Uid of the Kubernetes resource; `local` outside a cluster."""
     take_over: bool = False
@@ -187,8 +190,8 @@ class JobConfig(WireModel):
     engine: EngineConfig = EngineConfig()
     savepoint_location: str | None = None
     """Default folder for savepoints; absent means `savepoints/` in the job's own root."""
-    api_port: int = Field(default=8090, ge=0, le=65535)
-    """Port of the HTTP API; 0 picks a free one."""
+    api_port: int = Field(default=DEFAULT_API_PORT, ge=0, le=65535)
+    """Port of the HTTP API; 0 picks 8090 if nobody has it, and else a free one."""
     api_tls: ApiTlsConfig | None = None
     """The certificate of the HTTP API; absent means HTTP without TLS."""
     parameters: dict[str, str] = Field(default_factory=dict)

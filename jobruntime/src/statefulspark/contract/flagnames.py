@@ -50,7 +50,7 @@ _SENTENCES = (
     ("Set it in job.parameters, or with --parameter", "Set it with --parameter"),
     ("driver.memory", "--conf spark.driver.memory=2g"),
     ("check job.file, and that the image contains it", "check the path"),
-    ("allow local files for development on one machine", "add --allow-local-files for development on one machine"),
+    ("allow local files (--allow-local-files) for development", "add --allow-local-files for development"),
     ("Correct it and apply the job again.", "Correct it and start the job again."),
 )
 _SET_FIELD = re.compile(r"\bset (?=allowNonRestoredState\b)")

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from statefulspark import launch
+from statefulspark import errors, launch
 from statefulspark.contract import config
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.snapshots import snapshot_writer
@@ -56,17 +56,21 @@ def serving(control: Control, job_config: config.JobConfig) -> Iterator[None]:
         level = logging.INFO if job_config.storage.allow_local_files else logging.WARNING
         what = "the API below /v1 answers questions of this machine only, and refuses requests; set a token to use it"
         _log.log(level, what, extra={"variable": config.ENV_TOKEN})
-    server = ApiServer(
-        control,
-        token=token or None,
-        # Without a configured token the API listens on this machine only.
-        host="0.0.0.0" if token else "127.0.0.1",  # noqa: S104 - the operator calls from another pod
-        port=job_config.api_port,
-        tls=job_config.api_tls,
-    )
+    server = _listen(control, job_config, token or None)
     scheme = "https" if job_config.api_tls is not None else "http"
     _log.info("api listening", extra={"port": server.port, "page": f"{scheme}://localhost:{server.port}/ui"})
     try:
         yield
     finally:
         server.close()
+
+
+def _listen(control: Control, job_config: config.JobConfig, token: str | None) -> ApiServer:
+    """Return the server, at the usual port if any will do and nobody has it: that is where people look."""
+    # Without a configured token the API listens on this machine only.
+    host = "0.0.0.0" if token else "127.0.0.1"  # noqa: S104 - the operator calls from another pod
+    wanted = job_config.api_port
+    if wanted == 0:
+        with contextlib.suppress(errors.TransientError):
+            return ApiServer(control, token=token, host=host, port=config.DEFAULT_API_PORT, tls=job_config.api_tls)
+    return ApiServer(control, token=token, host=host, port=wanted, tls=job_config.api_tls)

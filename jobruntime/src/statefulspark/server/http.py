@@ -132,7 +132,10 @@ async def _authenticate(request: web.Request, handler: _Handler) -> web.StreamRe
     if token is None:
         if request.method == "GET" and _is_of_this_machine(request):
             return await handler(request)
-        message = "This driver has no token: it answers questions on localhost, and takes no requests."
+        message = (
+            "This driver was started without a token: it answers questions on localhost, and takes no requests. Set "
+            f"{config.ENV_TOKEN} to a secret of yours for the driver and for who asks, and start it again."
+        )
         return _error(401, "TokenNotSet", message, _CHALLENGE)
     presented = request.headers.get("Authorization", "").removeprefix("Bearer ")
     # aiohttp keeps bytes that are no UTF-8 as surrogates.

@@ -81,7 +81,8 @@ def _parse_local(uri: str, options: StorageOptions) -> _Folder:
         raise errors.SpecRejectedError(
             "LocalStorageRefused",
             f"The storage uri {uri!r} is on this node's disk, and state written to one node's disk cannot be "
-            "restored on another node; use s3://bucket/prefix, or allow local files for development on one machine.",
+            "restored on another node; use s3://bucket/prefix, or allow local files (--allow-local-files) for development "
+            "on one machine.",
         )
     parts = urlsplit(uri)
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):

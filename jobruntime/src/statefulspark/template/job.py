@@ -1,7 +1,7 @@
 """my-job: how many orders each customer has placed, and for how much.
 
 statefulspark run job.py --dev    runs it on this machine, with made-up orders. Ctrl-C ends it, and it goes on where it was.
-pytest                            tests the function, without Spark.
+pytest                            tests the function without Spark, and the job with a kill.
 """
 
 from __future__ import annotations
