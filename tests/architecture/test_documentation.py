@@ -382,67 +382,6 @@ def test_the_tutorial_makes_the_folder_that_it_talks_about(tmp_path: Path) -> No
     }
 
 
-def test_a_page_of_the_home_has_a_function_that_runs() -> None:
-    names: dict[str, type[ss.KeyedProcessFunction]] = {}
-    block = next(block for block in blocks_of(DOCS / "index.md") if block.language == "python")
-
-    exec(block.text, names)  # noqa: S102 -- the page's own code
-
-    harness = KeyedHarness(names["Totals"](), key="customer")
-    assert harness.feed(order("ada", 2), order("ada", 3)) == [("ada", 5)]
-
-
-def _function(page: str, mark: str, **given: object) -> KeyedHarness:
-    """Return a harness with the function in a page's block that has this mark."""
-    block = next(block for block in blocks_of(DOCS / page) if block.language == "python" and mark in block.text)
-    names: dict[str, object] = {"ss": ss, **given}
-    exec(block.text, names)  # noqa: S102 -- the page's own code
-    kinds = [kind for kind in names.values() if isinstance(kind, type) and issubclass(kind, ss.KeyedProcessFunction)]
-    return KeyedHarness(kinds[-1](), key="customer")
-
-
-def test_the_function_that_puts_bad_records_aside_does_so() -> None:
-    harness = _function("howto/poison-records.md", "except ValueError", parse=int)
-
-    rows = harness.feed({"customer": "ada", "text": "2"}, {"customer": "ada", "text": "two"})
-
-    assert rows == [("ada", None, "two: invalid literal for int() with base 10: 'two'"), ("ada", 2, None)]
-
-
-def test_the_function_that_takes_first_values_adds_to_them() -> None:
-    harness = _function("howto/rename-a-uid.md", "first-value")
-    harness.feed({"customer": "ada", "kind": "order", "value": None, "amount": 2})
-
-    rows = harness.feed({"customer": "ada", "kind": "first-value", "value": 40, "amount": None})
-
-    assert rows == [("ada", 42)]
-
-
-def test_the_function_that_came_from_flink_counts_each_row() -> None:
-    harness = _function("migrate/flink.md", "class Count")
-
-    assert harness.feed({"customer": "ada"}, {"customer": "ada"}) == [("ada", 1), ("ada", 2)]
-
-
-def test_what_reads_a_files_sink_reads_what_is_committed_and_nothing_else(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    (tmp_path / "_commits").mkdir()
-    (tmp_path / "data").mkdir()
-    for name in ("first", "second", "of-a-dead-driver"):
-        pq.write_table(pa.table({"name": [name]}), tmp_path / "data" / f"{name}.parquet")
-    commits = ([{"path": "data/first.parquet"}], [], [{"path": "data/second.parquet"}])
-    for number, files in enumerate(commits):
-        (tmp_path / "_commits" / f"{number:08}.json").write_text(json.dumps({"batchId": number, "files": files}))
-    names: dict[str, object] = {}
-    block = next(block for block in blocks_of(DOCS / "howto/read-output.md") if "pyarrow" in block.text)
-
-    exec(block.text, names)  # noqa: S102 -- the page's own code
-
-    assert names["read_output"](tmp_path)["name"].to_pylist() == ["first", "second"]  # type: ignore[operator]
-
-
 def test_every_state_of_a_standby_is_told_in_the_page_of_the_api() -> None:
     page = (DOCS / "api.md").read_text(encoding="utf-8")
 

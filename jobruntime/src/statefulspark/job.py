@@ -27,9 +27,12 @@ class Job:
 
         @job.query(uid="counts")
         def counts(spark, ctx):
-            return ss.write(..., sink=ss.FilesSink(ctx.parameter("output")), uid="out")
+            lines = spark.readStream.text(ctx.parameter("input"))
+            words = lines.selectExpr("explode(split(value, ' ')) AS word").groupBy("word").count()
+            return ss.write(words, sink=ss.FilesSink(ctx.parameter("output")), uid="out")
 
-        job.run()
+        if __name__ == "__main__":
+            job.run()
         ```
     """
 

@@ -37,7 +37,7 @@ def source(df: DataFrame, *, name: str) -> DataFrame:
 
     Example:
         ```python
-        clicks = ss.source(spark.readStream.format("kafka").load(), name="clicks")
+        clicks = ss.source(spark.readStream.schema("url string").json("s3://bucket/clicks"), name="clicks")
         ```
     """
     if not name.strip() or "\n" in name:
