@@ -1,5 +1,11 @@
 """The flights of 2013 from New York as a stateful job: a logbook per aircraft and a scoreboard per carrier.
 
+    python examples/flights/prepare.py file:///tmp/flights --allow-local-files
+    statefulspark run examples/flights/flights.py --dev \
+        --parameter input=file:///tmp/flights --parameter output=file:///tmp/flights-out
+
+`make demo` runs it on a cluster of its own, kills its drivers and changes it.
+
 Two queries in one job, each with keyed state:
 
 - `aircraft` writes one row per flight, with what the aircraft had been through by then. A flight that is lost or

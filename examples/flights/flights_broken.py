@@ -1,4 +1,7 @@
-"""A version of the flights job that must not go live: it fails while it is loaded. The running version does not notice."""
+"""A version of the flights job that must not go live: it fails while it is loaded. The running version does not notice.
+
+statefulspark run examples/flights/flights_broken.py --dev --check
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Version 2 of the flights job: the carriers' rows gain `delayed_share` and `job_version`.
 
+    statefulspark run examples/flights/flights_v2.py --dev \
+        --parameter input=file:///tmp/flights --parameter output=file:///tmp/flights-out
+
 The new column is computed from totals that version 1 already kept. The uids are those of version 1, so the state goes
 on where it was: no flight is counted again and none is missing. `diff flights.py flights_v2.py` shows the change.
 

@@ -1,5 +1,7 @@
 """Orders from Kafka, totals by customer into PostgreSQL and a copy of every order into Iceberg, each exactly once.
 
+    statefulspark run examples/sinks/totals.py --dev --parameter brokers=localhost:9092 --parameter catalog=http://localhost:8181
+
 Settings come from parameters, credentials from the environment: PG_DSN on the driver, CATALOG_TOKEN on the driver and the
 executors.
 """

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import statefulspark as ss
 import yaml
-from sitepages import advice, catalogue, driver_reasons, operator_reasons
+from sitepages import advice, catalogue, driver_reasons, examples, operator_reasons
 from statefulspark.cli import main
 from statefulspark.contract import api
 from statefulspark.server import metrics as driver_metrics
@@ -267,6 +267,25 @@ def test_a_generated_page_is_current(name: str) -> None:
     assert committed == catalogue.PAGES[name](), (
         f"docs/{name} is not what the code says; run `make docs-pages` and commit."
     )
+
+
+def test_every_example_has_a_command_and_a_test() -> None:
+    files = {f"{file.parent.name}/{file.name}": file for file in examples.files()}
+
+    assert [name for name, file in files.items() if examples.command(file) is None] == []
+    assert sorted(examples.TESTS) == sorted(files)
+    for name, test in examples.TESTS.items():
+        assert re.search(rf"\b{Path(name).stem}\b", (ROOT / test).read_text(encoding="utf-8")), (name, test)
+
+
+@pytest.mark.parametrize(
+    "file", [file for file in examples.files() if file.suffix == ".py"], ids=lambda file: file.name
+)
+def test_the_command_of_an_example_has_flags_that_exist(file: Path) -> None:
+    words = shlex.split(examples.command(file) or "")
+
+    if words[0] == "statefulspark":
+        assert _parsers()["statefulspark"].parse_args(words[1:]).file == file.relative_to(ROOT)
 
 
 def test_everything_that_has_a_meaning_has_an_advice() -> None:

@@ -62,6 +62,35 @@ def test_a_repeated_flight_passes_once_with_its_airline_also_after_a_kill(
     assert job.output() == [{"flight_id": 7, "airline": "United Air Lines", "dest": "IAH"}]
 
 
+def test_the_second_version_of_the_flights_goes_on_with_the_scores_of_the_first(
+    job_harness: Callable[..., JobHarness], tmp_path: Path
+) -> None:
+    job = job_harness(
+        EXAMPLES / "flights/flights.py", parameters={"input": tmp_path.as_uri(), "output": tmp_path.as_uri()}
+    )
+    job.add(a_flight(1, dep_delay=20), a_flight(2, dep_delay=None))
+    job.run()
+    job.checkpoint()
+
+    job.restart(EXAMPLES / "flights/flights_v2.py")
+    job.add(a_flight(3, dep_delay=-2))
+    job.run()
+    job.checkpoint()
+
+    *_, last = job.output("carriers")
+    assert (last["flights"], last["cancelled"], last["delayed_share"], last["job_version"]) == (3, 1, 0.5, 2)
+    assert [row["flights"] for row in job.output("aircraft")] == [1, 2, 3]
+
+
+def a_flight(number: int, *, dep_delay: int | None) -> dict[str, object]:
+    return {"flight_id": number, "carrier": "UA", "tailnum": "N14228", "dep_delay": dep_delay, "arr_delay": dep_delay}
+
+
+def test_the_broken_version_of_the_flights_fails_while_it_is_loaded() -> None:
+    with pytest.raises(KeyError, match="summer"):
+        runpy.run_path(str(EXAMPLES / "flights/flights_broken.py"))
+
+
 def test_a_card_in_three_countries_is_reported_and_its_state_expires(
     query_harness: Callable[..., QueryHarness],
 ) -> None:

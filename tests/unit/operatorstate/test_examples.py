@@ -39,6 +39,19 @@ def test_every_example_declares_a_job_with_one_query(file: str) -> None:
     assert len(declared.queries) == 1
 
 
+def test_the_hook_of_the_journal_tells_readers_where_it_may_repeat_itself(tmp_path: Path) -> None:
+    journal = of_example("master_hook.py")["journal"]
+    journal.path = tmp_path / "journal.txt"  # type: ignore[attr-defined]
+    journal.path.write_text("0: [0, 1]\n")  # type: ignore[attr-defined]
+    noted = journal.trigger(7, 0)  # type: ignore[attr-defined]
+    journal.path.write_text("0: [0, 1]\n1: [2, 3]\n")  # type: ignore[attr-defined]
+
+    journal.restore(7, noted)  # type: ignore[attr-defined]
+
+    *_, last = journal.path.read_text().splitlines()  # type: ignore[attr-defined]
+    assert last == "back at checkpoint 7: what follows byte 10 may come again"
+
+
 def test_a45_the_buffering_sink_loses_and_repeats_nothing_when_it_is_stopped_and_rescaled(tmp_path: Path) -> None:
     function = of_example("buffering_sink.py")["BufferingSink"](str(tmp_path), 5)  # type: ignore[operator]
     held = deliver(a_run(operatorstate.FunctionSink(function, 2)), 0, range(23))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import runpy
 import threading
 import time
 from collections.abc import Iterator
@@ -96,6 +97,27 @@ def test_a50_every_cut_holds_exactly_the_rows_that_its_state_counts(closing: lis
         for index, rows in enumerate(cut.rows):
             taken[index] += [row[0] for row in rows]  # type: ignore[misc]
             assert taken[index] == list(range(offsets[index]))  # type: ignore[arg-type]
+
+
+def test_the_example_counts_on_from_what_was_cut(closing: list[running.RunningSource]) -> None:
+    example = runpy.run_path(
+        str(Path(__file__).resolve().parents[3] / "examples" / "operator_state" / "counter_source.py")
+    )
+    taken: list[object] = []
+    state = None
+
+    for _ in range(3):
+        made = subtasks.Subtasks("counter", example["CounterSource"](0.0), 1)
+        made.initialize(state, None)
+        source = running.RunningSource(made, columns=("subtask", "number"), capacity=50)
+        closing.append(source)
+        source.start()
+        wait_for_rows(source)
+        cut = source.cut(AT)
+        taken, state = [*taken, *cut.rows[0]], cut.state
+
+    assert taken == [(0, number) for number in range(len(taken))]
+    assert len(taken) >= 3
 
 
 class LettingIn:
