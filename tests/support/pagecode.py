@@ -13,19 +13,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_BLOCK = re.compile(r"^(?P<indent> *)```python\n(?P<code>.*?)^(?P=indent)```$", re.M | re.S)
+_BLOCK = r"^(?P<indent> *)```{language}\n(?P<code>.*?)^(?P=indent)```$"
 _ASKED = re.compile(r"""\b(?:block|harness_of)\(\s*["'](?P<page>[\w./-]+\.md)["'],\s*(?P<number>\d+)""")
 
 
-def blocks(page: str) -> tuple[str, ...]:
-    """Return the blocks of Python of a page, by its path in the repository."""
-    found = _BLOCK.finditer((ROOT / page).read_text(encoding="utf-8"))
+def blocks(page: str, *, language: str = "python") -> tuple[str, ...]:
+    """Return the blocks of a language in a page, by its path in the repository."""
+    found = re.finditer(_BLOCK.format(language=language), (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
     return tuple(textwrap.dedent(match["code"]) for match in found)
 
 
-def block(page: str, number: int) -> str:
-    """Return the block of Python of a page that has this number, from 1."""
-    return blocks(page)[number - 1]
+def block(page: str, number: int, *, language: str = "python") -> str:
+    """Return the block of a language in a page that has this number, from 1."""
+    return blocks(page, language=language)[number - 1]
 
 
 def asked_for(*tests: Path) -> Iterator[tuple[str, int]]:

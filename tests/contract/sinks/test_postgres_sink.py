@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import pagecode
 import psycopg
 import pyarrow as pa
 import pytest
@@ -167,6 +168,22 @@ def test_two_sinks_share_a_marker_table_and_nothing_else(world: World, dsn: str,
     assert prepared is not None
     other.commit(prepared, context)
     assert (world.read(), run(dsn, "SELECT id FROM others")) == ([1], [(2,)])
+
+
+def test_the_tables_in_the_pages_are_those_that_a_sink_takes(world: World, dsn: str) -> None:
+    columns = "SELECT column_name, data_type, is_nullable FROM information_schema.columns"
+    described = f"{columns} WHERE table_name = '{{}}' ORDER BY 1"
+    of_markers = described.format("statefulspark_sinks")
+    PostgresSink("words", dsn).open(world.at(0))
+    made = run(dsn, of_markers)
+    run(dsn, "DROP TABLE statefulspark_sinks")
+
+    run(dsn, pagecode.block("docs/sinks.md", 1, language="sql"))
+    run(dsn, pagecode.block("examples/sinks/README.md", 1, language="sql"))
+
+    assert run(dsn, of_markers) == made
+    PostgresSink("words", dsn).open(world.at(0, epoch=2))
+    assert run(dsn, described.format("totals")) == [("customer", "text", "NO"), ("total", "double precision", "YES")]
 
 
 OLD_MARKERS = (
