@@ -55,7 +55,7 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 -- argparse's own
         super().__init__(allow_abbrev=False, **settings)
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]  # noqa: ANN401
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # noqa: ANN401
         """Refuse what a command does not know; argparse leaves that to the parser of all commands."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
