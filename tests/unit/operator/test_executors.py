@@ -205,7 +205,7 @@ PROBLEMS: list[tuple[str, Mapping[str, JsonValue], str]] = [
     (
         "no amount",
         {"resources": {"limits": {"memory": "plenty"}}},
-        "'plenty' is no amount of memory; write it like 4Gi",
+        "executor.resources.limits.memory: 'plenty' is no amount; write it like 500m, 2 or 4Gi",
     ),
 ]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from statefulspark_operator.api import quantities
 from statefulspark_operator.api.spec import Executor
 
 CPU, MEMORY = "cpu", "memory"
@@ -16,18 +15,6 @@ PYTHON_MIN_MIB = 128
 """Less is not enough for an interpreter with Arrow."""
 
 _JVM_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_UNITS = {
-    "": 1,
-    "k": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "T": 10**12,
-    "Ki": 1 << 10,
-    "Mi": 1 << 20,
-    "Gi": 1 << 30,
-    "Ti": 1 << 40,
-}
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(|k|M|G|T|Ki|Mi|Gi|Ti)")
 _MIB = 1 << 20
 
 
@@ -42,10 +29,10 @@ def quantity_mib(text: str) -> int:
     Raises:
         ValueError: It is none.
     """
-    parts = _QUANTITY.fullmatch(text)
-    if parts is None:
-        raise ValueError(f"{text!r} is no amount of memory; write it like 4Gi or 512Mi")
-    return int(float(parts[1]) * _UNITS[parts[2]]) // _MIB
+    try:
+        return int(quantities.amount(text)) // _MIB
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no amount of memory; write it like 4Gi or 512Mi") from error
 
 
 def jvm_mib(executor: Executor) -> int:

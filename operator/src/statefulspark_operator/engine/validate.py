@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from statefulspark import errors
 from statefulspark.contract import engine
 
-from statefulspark_operator.api import memory, names, revision
+from statefulspark_operator.api import memory, names, resource_rules, revision
 from statefulspark_operator.api.spec import NAME_MAX_LENGTH, StatefulSparkJobSpec
 from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, UpgradeMode
@@ -64,7 +64,7 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
     refused = engine.find_refused(spec.spark_conf)
     if refused:
         return Rejection("SettingRefused", f"sparkConf: {refused[0].key} cannot be set: {refused[0].reason}.")
-    problem = memory.problem(spec.executor)
+    problem = resource_rules.problem(spec) or memory.problem(spec.executor)
     if problem is not None:
         return Rejection("SpecInvalid", f"spec.{problem}.")
     return spec

@@ -1,0 +1,33 @@
+"""Amounts in Kubernetes' notation: `2`, `500m`, `4Gi`, `1e9`. Pure.
+
+The grammar is that of `k8s.io/apimachinery/pkg/api/resource.Quantity`; an amount below zero is none here, since no container
+can have one.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+_SUFFIXES = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "": Decimal(1),
+    **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
+    **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
+}
+_AMOUNT = re.compile(r"\+?(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d{1,3})|([numkMGTPE]?|[KMGTPE]i))", re.ASCII)
+
+
+def amount(text: str) -> Decimal:
+    """Return an amount in its base unit: bytes of memory, cores of a processor.
+
+    Raises:
+        ValueError: It is none.
+    """
+    parts = _AMOUNT.fullmatch(text)
+    if parts is None:
+        raise ValueError(f"{text!r} is no amount; write it like 500m, 2 or 4Gi")
+    number, exponent, suffix = parts.groups()
+    return Decimal(number + exponent) if exponent else Decimal(number) * _SUFFIXES[suffix]

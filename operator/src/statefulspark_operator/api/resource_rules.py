@@ -1,0 +1,51 @@
+"""Resources that no pod can have, or in which a driver cannot live: refused while the running revision still runs. Pure.
+
+Kubernetes would refuse most of them, but only when the next pod is created. What executors need beside their heap is another
+page's (`memory`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from statefulspark_operator.api import memory, quantities
+from statefulspark_operator.api.spec import Driver, Resources, StatefulSparkJobSpec
+
+_MIB = 1 << 20
+
+
+def problem(spec: StatefulSparkJobSpec) -> str | None:
+    """Return what is wrong with the resources of a job's pods, and what to do; None if nothing is."""
+    parts = (("driver", spec.driver.resources), ("executor", spec.executor.resources))
+    problems = (line for part, resources in parts if resources is not None for line in _of(part, resources))
+    return next(problems, None) or _of_heap(spec.driver)
+
+
+def _of(part: str, resources: Resources) -> Iterator[str]:
+    requests, limits = resources.requests or {}, resources.limits or {}
+    for kind, given in (("requests", requests), ("limits", limits)):
+        for name, text in given.items():
+            try:
+                quantities.amount(text)
+            except ValueError as error:
+                yield f"{part}.resources.{kind}.{name}: {error}"
+                return
+    for name in sorted(requests.keys() & limits.keys()):
+        if quantities.amount(requests[name]) > quantities.amount(limits[name]):
+            yield (
+                f"{part}.resources requests {requests[name]} of {name} and limits it to {limits[name]}; Kubernetes creates "
+                "no such pod. Lower the request, or raise the limit"
+            )
+
+
+def _of_heap(driver: Driver) -> str | None:
+    limit = (driver.resources.limits or {}).get(memory.MEMORY) if driver.resources is not None else None
+    if limit is None or driver.memory is None:
+        return None
+    least = memory.heap_mib(driver.memory) + memory.PYTHON_MIN_MIB
+    if quantities.amount(limit) >= least * _MIB:
+        return None
+    return (
+        f"driver.resources limits memory to {limit}, but a heap of {driver.memory} and Python beside it need {least}Mi at "
+        "least; raise the limit, or lower driver.memory"
+    )
