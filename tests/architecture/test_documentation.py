@@ -103,6 +103,26 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     assert "stop---drain" in anchors_of(DOCS / "cli.md")
 
 
+_TEST = re.compile(r"`((?:tests|e2e)/[\w/]+\.py)(?:::(\w+))?`")
+
+
+@every_page
+def test_every_test_that_a_page_names_exists(name: str) -> None:
+    for path, function in _TEST.findall(_NAMES[name].read_text(encoding="utf-8")):
+        assert (ROOT / path).is_file(), path
+        assert not function or f"def {function}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{function}"
+
+
+def test_what_people_suffer_elsewhere_is_answered_with_something_to_look_at() -> None:
+    lines = (DOCS / "why.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+    asked = [row for row in rows[2:] if not row[0].startswith("**")]
+
+    assert len(asked) > 80, "the rows are read"
+    assert [row[0] for row in asked if len(row) != 3 or not row[1]] == []
+    assert [row[0] for row in asked if not (_LINK.search(row[2]) or _TEST.search(row[2]))] == []
+
+
 @every_page
 def test_python_in_a_page_is_python(name: str) -> None:
     for block in blocks_of(_NAMES[name]):
