@@ -53,6 +53,7 @@ from statefulspark_operator.lifecycle.situation import (
     StorageFacts,
     StorageUnreadable,
 )
+from statefulspark_operator.telemetry.metrics import JobMetrics
 
 KEY = JobKey("demo", "flights")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -439,6 +440,7 @@ class JobWorld:
         self.drivers = FakeDrivers()
         self.storage = FakeStorage()
         self.world = self._ports()
+        self.gauges = JobMetrics()
         self.on_start: Callable[[FakeDriver], None] = lambda _driver: None
         self.lost_nodes: set[str] = set()
         self._runner = asyncio.Runner()
@@ -538,7 +540,7 @@ class JobWorld:
     def reconcile(self) -> timedelta | None:
         """Run one pass; errors that the queue would wait out are swallowed."""
         try:
-            return self._runner.run(reconcile.reconcile(self.world, KEY))
+            return self._runner.run(reconcile.reconcile(self.world, KEY, self.gauges))
         except errors.StatefulSparkError:
             return timedelta(seconds=1)
 

@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 from everymetric import a_driver_with_metrics, scraped, two_jobs
 from statefulspark.server import metrics as driver_metrics
+from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.telemetry import metrics as operator_metrics
 
 FOLDER = Path(__file__).parent
+HEARD = {JobKey("demo", "flights"): a_driver_with_metrics()[0]}
 
 
 def of_the_operator() -> str:
     own = operator_metrics.operator_families(jobs=2, passes=12, failed_passes=1, freed_bytes={"pruned": 3, "purged": 4})
-    return operator_metrics.render((*own, *operator_metrics.job_families(two_jobs())))
+    return operator_metrics.render((*own, *operator_metrics.job_families(two_jobs(), HEARD)))
 
 
 CASES = [("driver", driver_metrics.render(*a_driver_with_metrics())), ("operator", of_the_operator())]

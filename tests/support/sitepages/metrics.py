@@ -12,7 +12,8 @@ def page() -> str:
         "Metrics of the operator",
         "The operator serves them at `/metrics` on port 9090, in Prometheus's text format. They tell about jobs "
         "also while no "
-        "driver runs. A job's own metrics are those of [its driver](../metrics.md).",
+        "driver runs; what they repeat of a driver's words (lag, rates, checkpoints of the running driver) is up to half "
+        "a minute old, and left out while none answers. A job's own metrics are those of [its driver](../metrics.md).",
     )
     families = (*metrics.job_families({}), *metrics.operator_families(jobs=0, passes=0, failed_passes=0))
     rows = []

@@ -12,6 +12,7 @@ from fakecluster import apply_merge_patch
 from hypothesis import given
 from hypothesis import strategies as some
 from statefulspark import errors
+from statefulspark.contract.api import JobState, JobStatus, QueryStatus, SourceStatus
 from statefulspark_operator.api import spec
 from statefulspark_operator.api.status import Phase, SnapshotStatus, StatefulSparkJobStatus
 from statefulspark_operator.cluster import pods, resources
@@ -266,3 +267,48 @@ def test_metrics_show_each_job() -> None:
     assert everymetric.values(text, "statefulspark_job_phase")[*job, ("phase", "Running")] == 1.0
     assert everymetric.values(text, "statefulspark_job_last_checkpoint_timestamp_seconds") == {job: 1767225600.0}
     assert "# TYPE statefulspark_job_restarts_total counter" in text
+
+
+def an_answer(*sources: SourceStatus) -> JobStatus:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    query = QueryStatus(uid="counts", active=True, batch_id=3, input_rows=70, rows_per_second=2.5, sources=sources)
+    return JobStatus(job="flights", namespace="demo", state=JobState.RUNNING, epoch=1, started_at=at, queries=(query,))
+
+
+@pytest.mark.parametrize(
+    ("sources", "lag"),
+    [
+        pytest.param([SourceStatus(name="files")], None, id="a source that does not tell has no lag, and not 0"),
+        pytest.param([SourceStatus(name="a", lag_rows=0)], 0, id="a source that is read to its end"),
+        pytest.param(
+            [SourceStatus(name="a", lag_rows=4), SourceStatus(name="b"), SourceStatus(name="c", lag_rows=5)],
+            9,
+            id="several sources, one of which does not tell",
+        ),
+    ],
+)
+def test_the_operator_repeats_what_a_driver_says_of_its_lag(sources: list[SourceStatus], lag: int | None) -> None:
+    gauges = metrics.JobMetrics()
+    gauges.update(KEY, StatefulSparkJobStatus())
+    gauges.hear(KEY, an_answer(*sources))
+
+    text = metrics.render(gauges.families())
+
+    query = (("job", "flights"), ("namespace", "demo"), ("query", "counts"))
+    assert everymetric.values(text, "statefulspark_job_lag_rows") == ({} if lag is None else {query: lag})
+    assert everymetric.values(text, "statefulspark_job_input_rows_total") == {query: 70}
+
+
+@pytest.mark.parametrize("end", ["it does not answer any more", "the job is gone"])
+def test_what_a_driver_said_is_not_repeated_when_it_is_gone(end: str) -> None:
+    gauges = metrics.JobMetrics()
+    gauges.update(KEY, StatefulSparkJobStatus())
+    gauges.hear(KEY, an_answer(SourceStatus(name="a", lag_rows=4)))
+
+    if end == "the job is gone":
+        gauges.remove(KEY)
+        gauges.update(KEY, StatefulSparkJobStatus())
+    else:
+        gauges.hear(KEY, None)
+
+    assert everymetric.values(metrics.render(gauges.families()), "statefulspark_job_lag_rows") == {}

@@ -81,6 +81,14 @@ class Sight:
     driver: DriverAnswer
     standby: JobStatus | DriverSilent | None
 
+    @property
+    def answer(self) -> JobStatus | None:
+        """What the driver of the current epoch answered; None if it did not."""
+        answer, driver = self.driver.status, self.status.driver
+        if not isinstance(answer, JobStatus) or driver is None or answer.epoch != driver.epoch:
+            return None
+        return answer
+
 
 async def read_job(ports: Ports, key: JobKey) -> Resource | None:
     """Return the live resource, or None if it does not exist."""

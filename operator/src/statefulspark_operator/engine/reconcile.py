@@ -46,7 +46,7 @@ async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None)
     Args:
         ports: The ports and the clock.
         key: The job.
-        gauges: Receives the recorded status.
+        gauges: Receives the recorded status, and what the driver answered.
 
     Returns:
         The delay until the next pass if no event wakes the job before; None when the job is gone, and its savepoint
@@ -76,6 +76,7 @@ async def _from_copies(ports: Ports, key: JobKey, memory: JobMemory, gauges: Job
     elif now >= memory.trusted_until:
         return None
     sight = await observe.look(ports, resource, ports.watched.pods(key))
+    gauges.hear(key, sight.answer)
     savepoints = await attend.read(ports, key.namespace)
     await code.look(ports, key, sight)
     if memory.is_settled(_seen(ports, key, sight), now):
@@ -97,6 +98,7 @@ async def _from_the_api_server(ports: Ports, key: JobKey, memory: JobMemory, gau
         ports.memories.forget(key)
         return await attend.without_job(ports, key, savepoints)
     sight = await observe.look(ports, resource, await observe.read_pods(ports, key))
+    gauges.hear(key, sight.answer)
     memory.trust(key, sight.now)
     memory.doubt_code()
     considered = await _consider(ports, key, sight, savepoints)

@@ -1,4 +1,4 @@
-"""Metrics of jobs, from their statuses, and of the operator itself, written by Prometheus' own library.
+"""Metrics of jobs, from their statuses and their drivers' answers, and of the operator itself, by Prometheus' own library.
 
 The library's registry of counters is not used: every scrape is computed from the current statuses.
 """
@@ -10,34 +10,41 @@ from dataclasses import dataclass, field
 
 from prometheus_client import Metric, exposition
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from statefulspark.contract.api import JobStatus
 
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import OperationPhase, Phase, StatefulSparkJobStatus, UpgradeState
 from statefulspark_operator.cluster.gateway import JobKey
-
-_PREFIX = "statefulspark_job"
-_JOB_LABELS = ("namespace", "job")
-_Family = GaugeMetricFamily | CounterMetricFamily
-_Sample = tuple[str, tuple[str, ...], float]
+from statefulspark_operator.telemetry import answers
+from statefulspark_operator.telemetry.families import PREFIX, Family, Sample, counter, gauge
 
 
 @dataclass(slots=True)
 class JobMetrics:
-    """The latest status of every job."""
+    """The latest status of every job, and what its driver answered last."""
 
     _statuses: dict[JobKey, StatefulSparkJobStatus] = field(default_factory=dict)
+    _answers: dict[JobKey, JobStatus] = field(default_factory=dict)
 
     def update(self, key: JobKey, status: StatefulSparkJobStatus) -> None:
         """Store a job's status."""
         self._statuses[key] = status
 
+    def hear(self, key: JobKey, answer: JobStatus | None) -> None:
+        """Store what a job's driver answered; None if there is none, or it did not answer."""
+        if answer is None:
+            self._answers.pop(key, None)
+        else:
+            self._answers[key] = answer
+
     def remove(self, key: JobKey) -> None:
         """Remove a job that does not exist any more."""
         self._statuses.pop(key, None)
+        self._answers.pop(key, None)
 
     def families(self) -> tuple[Metric, ...]:
         """Return the metrics of all jobs."""
-        return job_families(self._statuses)
+        return job_families(self._statuses, self._answers)
 
 
 def operator_families(
@@ -76,48 +83,56 @@ def operator_families(
     )
 
 
-def job_families(statuses: Mapping[JobKey, StatefulSparkJobStatus]) -> tuple[Metric, ...]:
-    """Return the metrics that follow from statuses. Pure."""
-    families = tuple(family for page in (_health, _snapshots, _changes) for family in page())
-    by_name = {family.name.removeprefix(f"{_PREFIX}_"): family for family in families}
+def job_families(
+    statuses: Mapping[JobKey, StatefulSparkJobStatus], heard: Mapping[JobKey, JobStatus] | None = None
+) -> tuple[Metric, ...]:
+    """Return the metrics of jobs. Pure.
+
+    Args:
+        statuses: The status of each job.
+        heard: What the drivers of some of them answered.
+    """
+    families = tuple(family for page in (_health, _snapshots, _changes, answers.families) for family in page())
+    by_name = {family.name.removeprefix(f"{PREFIX}_"): family for family in families}
     for key, status in sorted_items(statuses):
-        for name, labels, value in _samples(status):
+        answer = (heard or {}).get(key)
+        for name, labels, value in (*_samples(status), *(answers.samples(answer) if answer is not None else ())):
             by_name[name].add_metric((key.namespace, key.name, *labels), value)
     return families
 
 
-def _health() -> tuple[_Family, ...]:
+def _health() -> tuple[Family, ...]:
     return (
-        _gauge("ready", "1 if the job runs as its spec says."),
-        _gauge("phase", "1 for the phase that the job is in.", "phase"),
-        _gauge("condition", "1 if its answer is True, 0 if it is False; left out while it is Unknown.", "condition"),
-        _counter("restarts", "Restarts after failures."),
-        _gauge("consecutive_failures", "Failures since the latest completed checkpoint."),
-        _gauge("epoch", "Highest epoch assigned to a driver."),
-        _gauge("executors", "Executors of the running driver: asked for, running, lost.", "state"),
+        gauge("ready", "1 if the job runs as its spec says."),
+        gauge("phase", "1 for the phase that the job is in.", "phase"),
+        gauge("condition", "1 if its answer is True, 0 if it is False; left out while it is Unknown.", "condition"),
+        counter("restarts", "Restarts after failures."),
+        gauge("consecutive_failures", "Failures since the latest completed checkpoint."),
+        gauge("epoch", "Highest epoch assigned to a driver."),
+        gauge("executors", "Executors of the running driver: asked for, running, lost.", "state"),
     )
 
 
-def _snapshots() -> tuple[_Family, ...]:
+def _snapshots() -> tuple[Family, ...]:
     return (
-        _gauge("last_checkpoint_timestamp_seconds", "When the latest checkpoint completed."),
-        _gauge("last_checkpoint_size_bytes", "Bytes that it references."),
-        _gauge("last_savepoint_timestamp_seconds", "When the latest savepoint completed."),
-        _gauge("last_savepoint_size_bytes", "Bytes that it holds."),
-        _gauge("savepoint_failed", "1 if the latest savepoint, or stop with one, failed."),
-        _gauge("unused_bytes", "Size of the files that no snapshot needs, in the folder of a job without a driver."),
-        _counter("pruned_bytes", "Size of the files that the operator has removed there; a driver prunes by itself."),
+        gauge("last_checkpoint_timestamp_seconds", "When the latest checkpoint completed."),
+        gauge("last_checkpoint_size_bytes", "Bytes that it references."),
+        gauge("last_savepoint_timestamp_seconds", "When the latest savepoint completed."),
+        gauge("last_savepoint_size_bytes", "Bytes that it holds."),
+        gauge("savepoint_failed", "1 if the latest savepoint, or stop with one, failed."),
+        gauge("unused_bytes", "Size of the files that no snapshot needs, in the folder of a job without a driver."),
+        counter("pruned_bytes", "Size of the files that the operator has removed there; a driver prunes by itself."),
     )
 
 
-def _changes() -> tuple[_Family, ...]:
+def _changes() -> tuple[Family, ...]:
     return (
-        _gauge("upgrade_pause_seconds", "From the last batch before the latest upgrade to the first after it."),
-        _gauge("rolled_back", "1 if the latest upgrade was rolled back, and the revision before it runs."),
+        gauge("upgrade_pause_seconds", "From the last batch before the latest upgrade to the first after it."),
+        gauge("rolled_back", "1 if the latest upgrade was rolled back, and the revision before it runs."),
     )
 
 
-def _samples(status: StatefulSparkJobStatus) -> Iterator[_Sample]:
+def _samples(status: StatefulSparkJobStatus) -> Iterator[Sample]:
     """Yield what is known of one job: the name of a metric, the labels of its own, and a value."""
     yield from _of_health(status)
     yield from _of_snapshots(status)
@@ -127,7 +142,7 @@ def _samples(status: StatefulSparkJobStatus) -> Iterator[_Sample]:
     yield "rolled_back", (), float(upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK)
 
 
-def _of_health(status: StatefulSparkJobStatus) -> Iterator[_Sample]:
+def _of_health(status: StatefulSparkJobStatus) -> Iterator[Sample]:
     answers = {condition.type: condition.status for condition in status.conditions}
     yield "ready", (), float(answers.get(ConditionType.READY) is ConditionStatus.TRUE)
     for phase in Phase:
@@ -144,7 +159,7 @@ def _of_health(status: StatefulSparkJobStatus) -> Iterator[_Sample]:
         yield "executors", ("lost",), status.executors.lost
 
 
-def _of_snapshots(status: StatefulSparkJobStatus) -> Iterator[_Sample]:
+def _of_snapshots(status: StatefulSparkJobStatus) -> Iterator[Sample]:
     for name, snapshot in (("last_checkpoint", status.last_checkpoint), ("last_savepoint", status.last_savepoint)):
         if snapshot is None:
             continue
@@ -156,14 +171,6 @@ def _of_snapshots(status: StatefulSparkJobStatus) -> Iterator[_Sample]:
         yield "pruned_bytes", (), status.pruning.freed_bytes
     operation = status.operation
     yield "savepoint_failed", (), float(operation is not None and operation.state is OperationPhase.FAILED)
-
-
-def _counter(name: str, meaning: str, *labels: str) -> CounterMetricFamily:
-    return CounterMetricFamily(f"{_PREFIX}_{name}", meaning, labels=(*_JOB_LABELS, *labels))
-
-
-def _gauge(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"{_PREFIX}_{name}", meaning, labels=(*_JOB_LABELS, *labels))
 
 
 def sorted_items(
