@@ -23,6 +23,7 @@ from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Checkpoint, Storage
 from statefulspark_operator.api.status import SnapshotStatus
 from statefulspark_operator.cluster import storage_pruning, storage_threads
+from statefulspark_operator.cluster.storage_code import CodeCopies, CodePlace
 from statefulspark_operator.lifecycle.pruning import Freed, PrunedFolder
 from statefulspark_operator.lifecycle.situation import (
     CheckpointFact,
@@ -172,6 +173,7 @@ class SnapshotStorageReader:
         self._open_store = open_store
         self._threads = threads or storage_threads.StorageThreads()
         self._stores: dict[tuple[str, storage.StorageOptions], storage.ObjectStore] = {}
+        self._code = CodeCopies()
 
     async def read(
         self, target: StorageTarget, *, savepoint: str | None, request: str | None = None
@@ -220,30 +222,18 @@ class SnapshotStorageReader:
 
     async def check_code(self, target: StorageTarget, source: ObjectCode, file: str) -> None:
         """Check that code is there, has its checksum, and has the job's file."""
-        await self._in_thread(target, lambda: self._check_code(target, source, file))
+        await self._in_thread(target, lambda: self._code.check(self._code_place(target), source, file))
 
     async def keep_code(self, target: StorageTarget, source: ObjectCode) -> None:
         """Copy code into the job's folder, unless it is there."""
-        await self._in_thread(target, lambda: self._keep_code(target, source))
+        await self._in_thread(target, lambda: self._code.keep(self._code_place(target), source))
 
     async def drop_code(self, target: StorageTarget, checksums: frozenset[str]) -> None:
         """Delete kept code that no revision needs any more."""
         await self._in_thread(target, lambda: jobcode.drop(self._root(target), checksums))
 
-    def _check_code(self, target: StorageTarget, source: ObjectCode, file: str) -> None:
-        jobcode.require_file(self._read_code(target, source), source.name, file)
-
-    def _keep_code(self, target: StorageTarget, source: ObjectCode) -> None:
-        root = self._root(target)
-        if not jobcode.is_kept(root, source.sha256, source.name):
-            jobcode.keep(root, source.sha256, source.name, self._read_code(target, source))
-
-    def _read_code(self, target: StorageTarget, source: ObjectCode) -> bytes:
-        root = self._root(target)
-        if jobcode.is_kept(root, source.sha256, source.name):
-            return jobcode.read(root, layout.code(source.sha256, source.name), source.sha256)
-        folder, _, name = source.uri.rpartition("/")
-        return jobcode.read(self._open(folder, target), name, source.sha256)
+    def _code_place(self, target: StorageTarget) -> CodePlace:
+        return CodePlace(self._root(target), lambda uri: self._open(uri, target))
 
     async def _in_thread(
         self, target: StorageTarget, work: Callable[[], Result], *, timeout_s: float | None = None
