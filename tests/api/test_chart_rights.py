@@ -66,6 +66,17 @@ def test_without_executors_it_deletes_nothing_in_bulk_and_grants_no_rights(
     assert allowed(api_server, namespace, namespace, ALWAYS) == ALWAYS
 
 
+def test_without_executors_config_maps_are_watched_only_where_that_is_wanted(
+    api_server: ApiServer, namespace: str
+) -> None:
+    watching: list[tuple[str, ...]] = [("watch", "configmaps")]
+    bind(api_server, namespace, "rbac.executors=false")
+    assert allowed(api_server, namespace, namespace, watching) == watching
+
+    bind(api_server, namespace, "rbac.executors=false", "rbac.watchCode=false")
+    assert allowed(api_server, namespace, namespace, watching) == []
+
+
 def test_it_may_do_nothing_in_a_namespace_that_it_does_not_look_after(api_server: ApiServer, namespace: str) -> None:
     bind(api_server, namespace)
 

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.api, pytest.mark.s3]
 @pytest.fixture(scope="module")
 def operator(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     folder = tmp_path_factory.mktemp("operator")
-    namespaces = tuple(f"operator-{number}" for number in range(1, 15))
+    namespaces = tuple(f"operator-{number}" for number in range(1, 16))
     for namespace in namespaces:
         api_server.call("create", "namespace", namespace)
     process = Operator(as_operator(api_server, namespaces, folder), namespaces, folder)
@@ -365,6 +365,25 @@ def test_an_edited_config_map_is_an_upgrade_with_the_charts_rights(scene: Scene)
     scene.server.call("-n", scene.namespace, "delete", "configmap", "code")
     scene.until("it is missing", lambda: condition(scene, "Ready") == ("False", "CodeMissing"))
     assert scene.status()["phase"] == "Running"
+
+
+def test_an_edited_config_map_is_seen_at_once_by_its_watch(scene: Scene) -> None:
+    """Without the watch it would be read every half minute; the job runs and is asked for its status meanwhile."""
+    scene.server.apply(code_map(scene, "first"))
+    scene.apply(job={"from": {"configMap": {"name": "code", "key": "flights.py"}}})
+    scene.play_driver(1)
+    scene.until_phase("Running")
+    took_s = []
+
+    for number in range(3):
+        edited = f"edit {number}"
+        scene.server.apply(code_map(scene, edited))
+        begun_s = time.monotonic()
+        checksum = hashlib.sha256(edited.encode()).hexdigest()
+        scene.until("it is seen", lambda checksum=checksum: scene.status().get("code") == checksum)
+        took_s.append(time.monotonic() - begun_s)
+
+    assert max(took_s) < 10, f"without a watch, all three would be as quick as that once in 27 runs: {took_s}"
 
 
 def test_an_object_is_kept_on_storage_before_it_runs_and_another_content_is_refused(scene: Scene, s3: S3Server) -> None:

@@ -7,11 +7,12 @@ holds it to the real API server.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import itertools
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -50,6 +51,7 @@ class FakeGateway:
         self._versions = itertools.count(1)
         self._identities = itertools.count(1)
         self._own: set[Place] = set()
+        self.watches: list[tuple[Place, asyncio.Queue[str]]] = []
 
     @property
     def secret_reads(self) -> int:
@@ -71,6 +73,15 @@ class FakeGateway:
     async def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
         self.reads.append(f"get {kind.name} {name}")
         return copy.deepcopy(self.objects.get((kind.name, namespace, name)))
+
+    async def watch(self, kind: Kind, namespace: str, name: str) -> AsyncGenerator[str, None]:
+        place, shown = (kind.name, namespace, name), asyncio.Queue[str]()
+        if place in self.objects:
+            shown.put_nowait(resources.text(self.objects[place], "metadata", "resourceVersion"))
+        self.watches.append((place, shown))
+        yield ""
+        while True:
+            yield await shown.get()
 
     async def list_pods(self, namespace: str, selector: str) -> tuple[Resource, ...]:
         self.reads.append(f"list {resources.POD.name}")
@@ -237,6 +248,7 @@ class FakeGateway:
         gone = self.objects.pop(place, None)
         if gone is None:
             return
+        self._show(place, str(next(self._versions)))
         self.on_event("DELETED", gone)
         uid = resources.text(gone, "metadata", "uid")
         owned = [
@@ -253,8 +265,14 @@ class FakeGateway:
         resources.section(touched, "metadata")["resourceVersion"] = version
         if is_own:
             self.written(copy.deepcopy(touched))
+        self._show(place, version)
         self.on_event(event, copy.deepcopy(touched))
         return version
+
+    def _show(self, place: Place, version: str) -> None:
+        for watched, shown in self.watches:
+            if watched == place:
+                shown.put_nowait(version)
 
     def _require_version(self, place: Place, version: str) -> None:
         found = self.objects.get(place)

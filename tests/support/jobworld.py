@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from fakecluster import FakeGateway
+from fakewatches import FakeWatches
 from statefulspark import errors
 from statefulspark.contract.api import (
     ActivateRequest,
@@ -439,6 +440,7 @@ class JobWorld:
         self.cluster = FakeGateway(lambda: self.time)
         self.drivers = FakeDrivers()
         self.storage = FakeStorage()
+        self.code_watches = FakeWatches(self.wake)
         self.world = self._ports()
         self.gauges = JobMetrics()
         self.on_start: Callable[[FakeDriver], None] = lambda _driver: None
@@ -499,6 +501,8 @@ class JobWorld:
 
     def _watch(self, event: str, resource: Resource) -> None:
         """Keep what the watches show, and wake the operator, unless it is what it has written itself."""
+        if resources.text(resource, "kind") == resources.CONFIG_MAP.name:
+            self.code_watches.show(resources.text(resource, "metadata", "name"))
         if resources.text(resource, "kind") not in {kind.name for kind in watched.KINDS}:
             return
         if self.late_events is not None:
@@ -510,6 +514,10 @@ class JobWorld:
             self.world.watched.show_gone(resource)
         else:
             self.world.watched.show(resource)
+
+    def wake(self) -> None:
+        """Request a pass."""
+        self.is_woken = True
 
     def catch_up(self) -> None:
         """Let the watches show what they have held back."""
@@ -535,7 +543,14 @@ class JobWorld:
         self.world = dataclasses.replace(self.world, require_leadership=require_leadership)
 
     def _ports(self) -> Ports:
-        return Ports(self.cluster, self.drivers, self.storage, now=lambda: self.time, new_token=lambda: "token")
+        return Ports(
+            self.cluster,
+            self.drivers,
+            self.storage,
+            now=lambda: self.time,
+            new_token=lambda: "token",
+            code_watches=self.code_watches,
+        )
 
     def reconcile(self) -> timedelta | None:
         """Run one pass; errors that the queue would wait out are swallowed."""

@@ -58,10 +58,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]  # patch: only to label a standby as the driver that it becomes
 # A driver's configuration, per epoch, deleted together with its pod, and listed for what was left when a pod went another
-# way; and a job's code (spec.job.from), read by its name and kept for each revision. The operator watches none of them.
+# way; and a job's code (spec.job.from), read by its name and kept for each revision.
 - apiGroups: [""]
   resources: [configmaps]
+  {{- if .Values.rbac.watchCode }}
+  verbs: [get, list, watch, create, patch, delete]  # watch: only those that a job names, one by one
+  {{- else }}
   verbs: [get, list, create, patch, delete]
+  {{- end }}
 # The name by which executors reach the driver.
 - apiGroups: [""]
   resources: [services]

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import functools
 import logging
 import os
 import signal
@@ -25,6 +27,7 @@ from statefulspark import errors
 
 from statefulspark_operator.api import base, names
 from statefulspark_operator.cluster import driver_api, kubernetes_gateway, resources, storage_reader, watched
+from statefulspark_operator.cluster.config_map_watches import OpenWatches
 from statefulspark_operator.cluster.gateway import Gateway, JobKey
 from statefulspark_operator.cluster.watched import Watched
 from statefulspark_operator.engine import leadership, ownloop, queue, reconcile
@@ -205,6 +208,8 @@ async def operate(
         return await reconcile.reconcile(ports, key, gauges)
 
     work, settings = queue.WorkQueue(run_pass), build_settings()
+    watches = OpenWatches(functools.partial(ports.gateway.watch, resources.CONFIG_MAP), work.wake)
+    ports = dataclasses.replace(ports, code_watches=watches)
     leader = lead.leader if lead is not None else None
     serving = _serve(work, gauges, leader, ports.freed, health_port=health_port, metrics_port=metrics_port)
     async with serving, _leading(lead):
@@ -212,7 +217,7 @@ async def operate(
         asyncio.get_running_loop().call_later(LONGEST_S, arrivals.open)
         registry = build_registry(arrivals, ports.watched)
         _register_login(registry)
-        _register_end(registry, work)
+        _register_end(registry, work, watches)
         _LOG.info("watching", extra={"namespaces": list(namespaces) or ["(all)"]})
         try:
             await kopf.operator(
@@ -225,6 +230,7 @@ async def operate(
             )
         finally:
             await work.close()
+            await watches.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,11 +269,12 @@ async def _renew(leader: Leadership) -> None:
     os._exit(LEADERSHIP_LOST)
 
 
-def _register_end(registry: kopf.OperatorRegistry, work: queue.WorkQueue) -> None:
-    """Have the passes ended when kopf ends; it would wait for them for five seconds, and they would go on as long."""
+def _register_end(registry: kopf.OperatorRegistry, work: queue.WorkQueue, watches: OpenWatches) -> None:
+    """Have passes and watches ended when kopf ends; it would wait five seconds for them, and they would go on as long."""
 
     async def end(**_: object) -> None:
         await work.close()
+        await watches.close()
 
     kopf.on.cleanup(registry=registry, id="passes")(end)
 

@@ -309,6 +309,46 @@ def test_finalizers_are_not_written_over_a_newer_version(subject: Subject) -> No
         subject(lambda gateway: gateway.set_finalizers(subject.key, ("a.b/c",), resource_version=version(job)))
 
 
+def test_a_watch_shows_each_version_of_one_object_its_deletion_and_nothing_else(subject: Subject) -> None:
+    def a_map(name: str, value: str) -> Resource:
+        return subject.manifest(resources.CONFIG_MAP, name, data={"a": value})
+
+    async def scene(gateway: Gateway) -> list[str]:
+        shown: list[str] = []
+
+        async def until(number: int) -> None:
+            while len(shown) < number:
+                shown.append(await asyncio.wait_for(anext(watch), 20))
+
+        watch = gateway.watch(resources.CONFIG_MAP, subject.namespace, "code")
+        await until(1)
+        await gateway.apply(a_map("other", "1"))
+        for number, value in ((2, "1"), (3, "2")):
+            await gateway.apply(a_map("code", value))
+            await until(number)
+        known = await gateway.get(resources.CONFIG_MAP, subject.namespace, "code")
+        assert shown[-1] == version(known or {})
+        await gateway.delete(resources.CONFIG_MAP, subject.namespace, "code")
+        await until(4)
+        return shown
+
+    shown = subject(scene)
+
+    assert shown[0] == ""
+    assert len(set(shown)) == 4
+
+
+def test_a_watch_begins_with_what_is_there(subject: Subject) -> None:
+    subject(lambda gateway: gateway.create(subject.manifest(resources.CONFIG_MAP, "code", data={"a": "1"})))
+    there = version(subject.read(resources.CONFIG_MAP, "code"))
+
+    async def scene(gateway: Gateway) -> list[str]:
+        watch = gateway.watch(resources.CONFIG_MAP, subject.namespace, "code")
+        return [await asyncio.wait_for(anext(watch), 20) for _ in range(2)]
+
+    assert subject(scene) == ["", there]
+
+
 def test_an_event_is_accepted(subject: Subject) -> None:
     job = subject.a_job()
     uid = resources.text(job, "metadata", "uid")

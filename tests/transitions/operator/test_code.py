@@ -104,6 +104,104 @@ def test_an_idle_job_costs_two_reads_a_minute_for_its_config_map() -> None:
     assert world.cluster.reads[before:] == ["get ConfigMap code"] * 2
 
 
+def watched_and_idle() -> JobWorld:
+    """A job that runs code of a ConfigMap which is watched, and has no input."""
+    world = from_config_map()
+    world.code_watches.is_open = True
+    told = world.driver.status()
+    world.driver.status = lambda: told  # type: ignore[method-assign]
+    world.run(120)
+    return world
+
+
+def edit(world: JobWorld, text: str) -> None:
+    """Write the ConfigMap, as a user does; a watch shows it."""
+    write(world, text)
+    world.cluster.show(world.cluster.objects[MAP])
+
+
+def test_an_edited_config_map_is_seen_at_once_where_it_is_watched() -> None:
+    world = watched_and_idle()
+
+    edit(world, "second")
+    world.run(1)
+
+    assert world.status.upgrade is not None
+
+
+def test_a_watched_config_map_is_not_read_again_until_it_changes() -> None:
+    world = watched_and_idle()
+    before = len(world.cluster.reads)
+
+    world.run(60)
+
+    assert world.cluster.reads[before:].count("get ConfigMap code") == 0
+
+
+def test_a_watched_config_map_is_compared_now_and_then_as_a_watch_does_not_tell_everything() -> None:
+    world = watched_and_idle()
+
+    write(world, "second")
+    world.run(370)
+
+    assert world.status.upgrade is not None
+
+
+def test_an_edit_that_is_shown_while_the_config_map_is_being_read_is_not_lost() -> None:
+    world = watched_and_idle()
+    read = world.cluster.get
+
+    async def get(kind: resources.Kind, namespace: str, name: str) -> resources.Resource | None:
+        answer = await read(kind, namespace, name)
+        if name == "code":
+            world.cluster.get = read  # type: ignore[method-assign]
+            edit(world, "second")
+        return answer
+
+    world.cluster.get = get  # type: ignore[method-assign]
+    edit(world, "first")
+    world.run(2)
+
+    assert world.status.upgrade is not None
+
+
+def test_a_config_map_whose_watch_is_lost_is_looked_at_every_half_minute() -> None:
+    world = watched_and_idle()
+    world.code_watches.lose()
+    world.run(5)
+
+    write(world, "second")
+    world.run(32)
+
+    assert world.status.upgrade is not None
+
+
+def test_a_suspended_job_sleeps_while_its_config_map_is_watched() -> None:
+    world = watched_and_idle()
+    world.change({"suspend": True})
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED and world.driver.exit_code is not None)
+    world.run(60)
+    passes = world.passes
+
+    world.run(60)
+    assert world.passes == passes
+
+    edit(world, "second")
+    world.run(1)
+    assert world.status.code == hashlib.sha256(b"second").hexdigest()
+
+
+def test_a_config_map_that_no_job_names_is_followed_no_longer() -> None:
+    world = watched_and_idle()
+    assert world.code_watches.followed == "code"
+
+    world.delete()
+    world.run_until(lambda: not world.exists)
+    world.reconcile()  # woken by the event of its deletion
+
+    assert world.code_watches.followed is None
+
+
 def test_a_job_waits_for_its_config_map_and_starts_when_it_is_there() -> None:
     world = world_with({"from": {"configMap": {"name": "code", "key": "flights.py"}}})
     world.run(20)

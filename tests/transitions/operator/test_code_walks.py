@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from statefulspark_operator.cluster import resources
@@ -21,8 +22,9 @@ SEVERAL = st.lists(
 class CodeWalk(Walk):
     """A walk through a world in which the job's code is in a ConfigMap."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_watched: bool) -> None:
         super().__init__()
+        self.world.code_watches.is_open = is_watched
         self._edit(0)
         source: resources.Resource = {"configMap": {"name": "code", "key": "flights.py"}}
         self.world.change({"job": {"file": None, "from": source}})
@@ -33,6 +35,7 @@ class CodeWalk(Walk):
             self._edit(number)
         elif name == LOSE:
             self.world.cluster.objects.pop(MAP, None)
+            self.world.code_watches.show("code")
         else:
             super().take(step)
 
@@ -50,6 +53,7 @@ class CodeWalk(Walk):
         text: resources.Resource = {"flights.py": f"version {number}"}
         if MAP in self.world.cluster.objects:
             self.world.cluster.objects[MAP]["data"] = text
+            self.world.code_watches.show("code")
             return
         meta: resources.Resource = {"name": "code", "namespace": "demo"}
         self.world.cluster.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": text})
@@ -72,10 +76,11 @@ class CodeWalk(Walk):
         return resources.text(self.world.cluster.objects[MAP], "data", "flights.py")
 
 
+@pytest.mark.parametrize("is_watched", [False, True], ids=["looked at", "watched"])
 @settings(max_examples=15, suppress_health_check=list(HealthCheck), print_blob=True)
-@given(SEVERAL)
-def test_a_job_runs_the_code_of_its_config_map_in_the_end_whatever_happens(steps: list[Step]) -> None:
-    walk = CodeWalk()
+@given(steps=SEVERAL)
+def test_a_job_runs_the_code_of_its_config_map_in_the_end_whatever_happens(is_watched: bool, steps: list[Step]) -> None:
+    walk = CodeWalk(is_watched=is_watched)
     walk.run(20)
 
     for step in steps:

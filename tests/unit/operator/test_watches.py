@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 from collections.abc import AsyncIterator, Callable, Collection
+from pathlib import Path
 
 import kopf
+import pytest
 from aiohttp import web
+from jobworld import SPEC, JobWorld
 from statefulspark_operator import handlers
 from statefulspark_operator.cluster import resources, watched
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.watched import Watched
+from statefulspark_operator.engine import ownloop
 from statefulspark_operator.engine.arrivals import Arrivals
 from watchedobjects import KEY, a_shown_object
 
@@ -227,3 +232,49 @@ def test_what_never_arrives_is_waited_for_a_limited_time_only() -> None:
     assert woken == [ONE]
     arrivals.wake(TWO)
     assert woken == [ONE, TWO]
+
+
+def test_an_operator_that_ends_does_not_wait_for_the_watches_of_config_maps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kopf waits five seconds for every task that is not its own."""
+    spec: Resource = {**SPEC, "job": {"from": {"configMap": {"name": "code", "key": "flights.py"}}}}
+    world = JobWorld(spec=spec)
+    job = world.cluster.objects[resources.JOB.name, KEY.namespace, KEY.name]
+
+    async def scene() -> float:
+        stop, here = asyncio.Event(), asyncio.get_running_loop()
+        async with ownloop.running("server") as elsewhere:  # kopf waits for the tasks of a server in its own loop, too.
+            serving = Server(job).serving()
+            url = await elsewhere.run(serving.__aenter__())
+            monkeypatch.setenv("KUBECONFIG", str(a_kubeconfig(tmp_path, url)))
+            ports = dataclasses.replace(world.world, watched=Watched())
+            running = asyncio.create_task(handlers.operate(ports, namespaces=(KEY.namespace,), stop=stop))
+            while not world.cluster.watches:
+                await asyncio.sleep(0.05)
+            begun_s = here.time()
+            stop.set()
+            await running
+            took_s = here.time() - begun_s
+            await elsewhere.run(serving.__aexit__(None, None, None))
+            await elsewhere.run(end_the_rest())
+        return took_s
+
+    assert asyncio.run(asyncio.wait_for(scene(), WITHIN_S)) < 4
+
+
+async def end_the_rest() -> None:
+    """End all other tasks of this loop."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+def a_kubeconfig(folder: Path, url: str) -> Path:
+    cluster, user = {"name": "c", "cluster": {"server": url}}, {"name": "u", "user": {"token": "t"}}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    everything = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "x"}
+    file = folder / "kubeconfig"
+    file.write_text(json.dumps(everything))
+    return file

@@ -7,7 +7,7 @@ Every method raises, in addition to its own errors:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,6 +51,15 @@ class Gateway(Protocol):
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
         """Return an object, or None if it is proven absent."""
+        ...
+
+    def watch(self, kind: Kind, namespace: str, name: str) -> AsyncGenerator[str, None]:
+        """Watch one object, which need not exist, without what it contains, until the API server ends the watch.
+
+        Yields:
+            An empty text when the watch is open; then the version of the object as it is, and with each change and its
+            deletion.
+        """
         ...
 
     async def list_pods(self, namespace: str, selector: str) -> tuple[Resource, ...]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import json
 import urllib.request
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
@@ -36,6 +37,9 @@ _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+WATCH_S = 300
+"""After this time the API server ends a watch, so that one which has fallen silent is not relied on for longer."""
 _PAGE = 500
 """Objects that are listed with one request."""
 _WRITES = frozenset({"POST", "PUT", "PATCH"})
@@ -112,6 +116,31 @@ class KubernetesGateway:
     async def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
         """Return an object, or None if it is proven absent."""
         return await self._call("GET", kind.path(namespace, name), absent_is_none=True)
+
+    async def watch(self, kind: Kind, namespace: str, name: str) -> AsyncGenerator[str, None]:
+        """Watch one object without what it contains: an empty text when the watch is open, then each version."""
+        request = f"WATCH {kind.path(namespace)} {name}"
+        query = {"watch": "true", "fieldSelector": f"metadata.name={name}", "timeoutSeconds": str(WATCH_S)}
+        patience = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout_s, sock_read=WATCH_S + self._timeout_s)
+        try:
+            parameters = await self._api.param_serialize(
+                "GET",
+                kind.path(namespace),
+                query_params=list(query.items()),
+                header_params={"Accept": _METADATA},
+                auth_settings=["BearerToken"],
+            )
+            response = await self._api.call_api(*parameters, _request_timeout=patience)
+            if response.status >= 300:
+                content: bytes = await response.read()  # type: ignore[no-untyped-call]
+                raise _error(response.status, request, content)
+            async with contextlib.aclosing(_versions(response.response)) as versions:
+                async for version in versions:
+                    yield version
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise errors.TransientError(
+                "ApiServerUnavailable", f"{request} has ended: {str(error) or type(error).__name__}."
+            ) from error
 
     async def list_pods(self, namespace: str, selector: str) -> tuple[Resource, ...]:
         """Return the pods that match a label selector."""
@@ -255,6 +284,19 @@ class KubernetesGateway:
         if status == _NOT_FOUND and absent_is_none:
             return None
         raise _error(status, request, content)
+
+
+async def _versions(response: aiohttp.ClientResponse) -> AsyncGenerator[str, None]:
+    """Yield an empty text, and then the version of the object in each event of an open watch."""
+    try:
+        yield ""
+        async for line in response.content:
+            event: Resource = from_json(line, cache_strings="keys")
+            if resources.text(event, "type") == "ERROR":
+                return  # What the watch began with is too old; the next one begins anew.
+            yield resources.text(event, "object", "metadata", "resourceVersion")
+    finally:
+        response.close()
 
 
 def _identity(manifest: Resource) -> tuple[Kind, str, str]:

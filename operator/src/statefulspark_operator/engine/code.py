@@ -1,7 +1,7 @@
 """Looks at code that is not in the image: whether it is there, is what its checksum says, and for a ConfigMap, what it has.
 
-A ConfigMap is read again every half minute, and before each pass that acts. It is not watched: a watch would show this
-process every ConfigMap of its namespaces, with its content. An object is read once for each checksum.
+A ConfigMap is read again when its watch shows a change, and before each pass that acts; without a watch, every half minute.
+The watch is of that name alone, and without its content. An object is read once for each checksum.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ async def look(ports: Ports, key: JobKey, sight: Sight) -> str | Rejection | Non
     Raises:
         TransientError: The API server does not answer.
     """
-    memory = ports.memories.of(key)
-    if not resources.section(sight.resource, "spec", "job", "from"):
+    memory, source = ports.memories.of(key), resources.section(sight.resource, "spec", "job", "from")
+    changes = ports.code_watches.follow(key, resources.text(source, "configMap", "name") or None)
+    if not source:
         memory.code = None
         return None
     asked = json.dumps([resources.section(sight.resource, "spec", part) for part in ("job", "storage")], sort_keys=True)
     before = memory.code
-    if before is not None and before.asked == asked and before.is_current(sight.now):
+    if before is not None and before.asked == asked and before.is_current(sight.now, changes):
         return before.outcome
     spec = validate.parse(sight.resource)
     if isinstance(spec, Rejection) or spec.job.from_ is None:
         return None
     outcome = await _look(ports, key, sight, spec)
     is_final = isinstance(outcome, str) and spec.job.from_.s3 is not None
-    memory.code = LookedAtCode(asked, outcome, sight.now, is_final=is_final)
+    memory.code = LookedAtCode(asked, outcome, sight.now, is_final=is_final, changes=changes)
     return outcome
 
 

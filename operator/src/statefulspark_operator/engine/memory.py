@@ -47,16 +47,32 @@ class LookedAtCode:
         outcome: Its checksum, or why it cannot run.
         at: When.
         is_final: Whether the same look can find nothing else.
+        changes: Number of changes that the watch of a ConfigMap had shown before the look; None without an open watch.
     """
 
     asked: str
     outcome: str | Rejection
     at: datetime
     is_final: bool = False
+    changes: int | None = None
 
-    def is_current(self, now: datetime) -> bool:
-        """Tell whether it need not be looked at again."""
-        return self.is_final or now - self.at < LONGEST_LOOK
+    def is_current(self, now: datetime, changes: int | None) -> bool:
+        """Tell whether it need not be looked at again.
+
+        Args:
+            now: UTC.
+            changes: Number of changes that the watch has shown by now; None without an open watch.
+        """
+        if self.is_final:
+            return True
+        if changes is not None:
+            return changes == self.changes and now - self.at < TRUSTED_FOR
+        return now - self.at < LONGEST_LOOK
+
+    @property
+    def may_sleep(self) -> bool:
+        """Whether somebody tells if another look would find something else."""
+        return self.is_final or self.changes is not None
 
 
 @dataclass(slots=True)

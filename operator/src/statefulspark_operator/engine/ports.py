@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from statefulspark_operator.cluster.config_map_watches import ConfigMapWatches, NoWatches
 from statefulspark_operator.cluster.driver_api import DriverApi
 from statefulspark_operator.cluster.gateway import Gateway
 from statefulspark_operator.cluster.storage_reader import StorageReader
@@ -97,6 +98,7 @@ class Ports:
         memories: What is remembered of each job between two passes.
         secrets: Secrets as they were read last.
         freed: What was deleted on storage so far.
+        code_watches: Tells that a ConfigMap with a job's code has changed.
         require_leadership: Raises `NotLeading` if this operator is not the one that acts at this moment.
     """
 
@@ -110,4 +112,5 @@ class Ports:
     memories: Memories = field(default_factory=Memories)
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
     freed: FreedBytes = field(default_factory=FreedBytes)
+    code_watches: ConfigMapWatches = field(default_factory=NoWatches)
     require_leadership: Callable[[], None] = lambda: None

@@ -96,6 +96,7 @@ async def _from_the_api_server(ports: Ports, key: JobKey, memory: JobMemory, gau
     if resource is None:
         gauges.remove(key)
         ports.memories.forget(key)
+        ports.code_watches.follow(key, None)
         return await attend.without_job(ports, key, savepoints)
     sight = await observe.look(ports, resource, await observe.read_pods(ports, key))
     gauges.hear(key, sight.answer)
@@ -121,8 +122,8 @@ def _next_look(memory: JobMemory, sight: observe.Sight, now: datetime) -> timede
     """Return when to look again: a driver has to be asked, and a job without one is woken by events."""
     if sight.live or memory.settled_until is None:
         return memory.next_look(now)
-    is_final = memory.code is None or memory.code.is_final
-    return memory.settled_until - now if is_final else min(memory.settled_until - now, LONGEST_LOOK)
+    may_sleep = memory.code is None or memory.code.may_sleep
+    return memory.settled_until - now if may_sleep else min(memory.settled_until - now, LONGEST_LOOK)
 
 
 async def _consider(
