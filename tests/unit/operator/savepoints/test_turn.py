@@ -1,4 +1,4 @@
-"""Whose turn it is: one savepoint at a time, stops first, equal requests that wait share one."""
+"""Whose turn it is: one savepoint at a time, the oldest first, equal requests that wait share one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from statefulspark_operator.api.spark_savepoint import SavepointOrigin, SavepointPhase
+from statefulspark_operator.api.spark_savepoint import SavepointPhase
 from statefulspark_operator.api.spec import SavepointForm
 from statefulspark_operator.lifecycle.savepoints import turn
 from statefulspark_operator.lifecycle.savepoints.turn import Request, Turn
@@ -17,7 +17,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def an_object_request(name: str, minute: int = 0, **changes: object) -> Request:
-    request = Request(name, SavepointOrigin.MANUAL, SavepointPhase.PENDING, NOON + timedelta(minutes=minute))
+    request = Request(name, SavepointPhase.PENDING, NOON + timedelta(minutes=minute))
     return dataclasses.replace(request, **changes)  # type: ignore[arg-type]
 
 
@@ -49,19 +49,6 @@ RUNNING = an_object_request("running", phase=SavepointPhase.IN_PROGRESS)
             Turn("a"),
             id="another form waits",
         ),
-        pytest.param(
-            [an_object_request("night", origin=SavepointOrigin.SCHEDULED), an_object_request("hand", 1)],
-            Turn("night", ("hand",)),
-            id="a person's joins the schedule's, and both get it",
-        ),
-        pytest.param(
-            [an_object_request("a"), an_object_request("stop", 1, origin=SavepointOrigin.UPGRADE)],
-            Turn("stop"),
-            id="a stop goes first, and nothing joins it",
-        ),
-        pytest.param(
-            [an_object_request("a", origin=SavepointOrigin.ADOPTED)], Turn(), id="what is adopted needs no driver"
-        ),
         pytest.param([an_object_request("a", joined="b")], Turn(), id="what has joined does not wait for a turn"),
         pytest.param([an_object_request("a", phase=SavepointPhase.FAILED)], Turn(), id="what has failed is over"),
     ],
@@ -74,7 +61,6 @@ REQUESTS = st.lists(
     st.builds(
         Request,
         name=st.text("abcdefgh", min_size=1, max_size=4),
-        origin=st.sampled_from(SavepointOrigin),
         phase=st.sampled_from(SavepointPhase),
         requested_at=st.integers(0, 5).map(lambda minute: NOON + timedelta(minutes=minute)),
         location=st.sampled_from([None, "s3://x"]),
@@ -93,11 +79,7 @@ def test_a_driver_is_never_asked_for_two_and_never_idle_while_one_waits(
     said = turn.choose(requests)
     by_name = {request.name: request for request in requests}
     waiting = {
-        request.name
-        for request in requests
-        if request.phase is SavepointPhase.PENDING
-        and request.joined is None
-        and request.origin is not SavepointOrigin.ADOPTED
+        request.name for request in requests if request.phase is SavepointPhase.PENDING and request.joined is None
     }
     is_busy = any(request.phase is SavepointPhase.IN_PROGRESS for request in requests)
 

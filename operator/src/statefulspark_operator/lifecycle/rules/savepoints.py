@@ -40,7 +40,6 @@ def _is_open(situation: Situation, savepoint: SavepointObject) -> bool:
 def _request(savepoint: SavepointObject) -> turn.Request:
     return turn.Request(
         savepoint.name,
-        savepoint.origin,
         savepoint.status.phase,
         savepoint.created_at,
         location=savepoint.spec.location,

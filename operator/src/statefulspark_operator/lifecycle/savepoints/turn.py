@@ -1,6 +1,7 @@
 """Whose turn it is: a driver takes one savepoint at a time, and equal requests that wait share one. Pure.
 
-A request never joins a savepoint that has begun, whose cut may be older than the request.
+A request never joins a savepoint that has begun, whose cut may be older than the request. Stops are no requests of objects:
+theirs is made when the savepoint is complete.
 """
 
 from __future__ import annotations
@@ -9,19 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from statefulspark_operator.api.spark_savepoint import SavepointOrigin, SavepointPhase
+from statefulspark_operator.api.spark_savepoint import SavepointPhase
 from statefulspark_operator.api.spec import SavepointForm
-
-_STOPS = (SavepointOrigin.UPGRADE, SavepointOrigin.DELETION)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A savepoint object of a job, as far as its turn depends on it.
+    """A savepoint object of a job that waits for a driver, or has one, as far as its turn depends on it.
 
     Attributes:
         name: Its name.
-        origin: Who asked for it.
         phase: Its phase.
         requested_at: When it was created.
         location: Folder that it asks for; None for the job's own.
@@ -30,7 +28,6 @@ class Request:
     """
 
     name: str
-    origin: SavepointOrigin
     phase: SavepointPhase
     requested_at: datetime
     location: str | None = None
@@ -52,13 +49,10 @@ class Turn:
 
 
 def choose(requests: Sequence[Request]) -> Turn:
-    """Choose the savepoint that is requested now.
-
-    The stop of an upgrade or of a deletion comes first, since the job waits for it; then the oldest request. A stop ends
-    the driver, so nothing joins it and it joins nothing.
+    """Choose the savepoint that is requested now: the oldest, and with it what asks for the same.
 
     Args:
-        requests: All savepoint objects of one job, in any order.
+        requests: The objects of one job, in any order.
     """
     if any(request.phase is SavepointPhase.IN_PROGRESS for request in requests):
         return Turn()
@@ -70,17 +64,12 @@ def choose(requests: Sequence[Request]) -> Turn:
 
 
 def _waits(request: Request) -> bool:
-    return (
-        request.phase is SavepointPhase.PENDING
-        and request.joined is None
-        and request.origin is not SavepointOrigin.ADOPTED
-    )
+    return request.phase is SavepointPhase.PENDING and request.joined is None
 
 
-def _rank(request: Request) -> tuple[bool, datetime, str]:
-    return request.origin not in _STOPS, request.requested_at, request.name
+def _rank(request: Request) -> tuple[datetime, str]:
+    return request.requested_at, request.name
 
 
 def _are_equal(first: Request, other: Request) -> bool:
-    is_stop = first.origin in _STOPS or other.origin in _STOPS
-    return not is_stop and (first.location, first.form) == (other.location, other.form)
+    return (first.location, first.form) == (other.location, other.form)
