@@ -10,7 +10,8 @@ from situations import LATER, NOW, a_driver, a_job, a_pod, a_situation, a_standb
 from statefulspark.contract.api import JobState, QueryStatus
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.status import DriverState, ExecutorsStatus
-from statefulspark_operator.lifecycle.situation import ExecutorPod, PodPhase, Situation, StorageFacts
+from statefulspark_operator.lifecycle.situation import ExecutorPod, PodPhase, Situation
+from statefulspark_operator.lifecycle.storage_facts import StorageFacts
 
 SPEC = a_spec(executor={"instances": 2})
 REVISION = revision.revision_of(SPEC)

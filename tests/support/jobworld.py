@@ -45,11 +45,9 @@ from statefulspark_operator.cluster.storage_reader import NoSavepoint, StorageTa
 from statefulspark_operator.engine import observe, reconcile
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle.pruning import Freed, PrunedFolder
-from statefulspark_operator.lifecycle.situation import (
+from statefulspark_operator.lifecycle.situation import DriverPod, DriverSilent, OperationAbsent
+from statefulspark_operator.lifecycle.storage_facts import (
     CheckpointFact,
-    DriverPod,
-    DriverSilent,
-    OperationAbsent,
     SavepointFact,
     StorageFacts,
     StorageUnreadable,

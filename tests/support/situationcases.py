@@ -36,6 +36,7 @@ from situations import (
 from statefulspark.contract.api import CheckpointCounts, ExitReport, JobState, QueryStatus, SnapshotSummary
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api import revision
+from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.status import (
     DriverState,
     OperationKind,
@@ -44,22 +45,13 @@ from statefulspark_operator.api.status import (
     QueryProgress,
     RestartStatus,
     RestoreIntent,
-    RevisionOutcome,
     SnapshotStatus,
     StallStatus,
     UpgradeState,
 )
 from statefulspark_operator.lifecycle import backoff
-from statefulspark_operator.lifecycle.situation import (
-    DriverSilent,
-    PodPhase,
-    Rejection,
-    SavepointFact,
-    Situation,
-    StorageFacts,
-    StorageUnreadable,
-    Waiting,
-)
+from statefulspark_operator.lifecycle.situation import DriverSilent, PodPhase, Rejection, Situation, Waiting
+from statefulspark_operator.lifecycle.storage_facts import SavepointFact, StorageFacts, StorageUnreadable
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)

@@ -10,6 +10,7 @@ from statefulspark.contract.api import JobState, JobStatus
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.api import StandbyStatus as StandbyWord
 from statefulspark_operator.api import revision
+from statefulspark_operator.api.revision_record import RevisionOutcome, RevisionRecord
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import (
@@ -19,8 +20,6 @@ from statefulspark_operator.api.status import (
     OperationPhase,
     OperationStatus,
     RestartStatus,
-    RevisionOutcome,
-    RevisionRecord,
     StatefulSparkJobStatus,
     UpgradeState,
     UpgradeStatus,
@@ -32,8 +31,8 @@ from statefulspark_operator.lifecycle.situation import (
     OperationAbsent,
     PodPhase,
     Situation,
-    StorageFacts,
 )
+from statefulspark_operator.lifecycle.storage_facts import StorageFacts
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(hours=1)

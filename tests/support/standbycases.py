@@ -37,6 +37,7 @@ from situations import (
 from statefulspark.contract.api import CheckpointCounts, JobState, QueryStatus, SnapshotSummary
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.standby import StandbyState
 from statefulspark_operator.api.status import (
     DriverState,
@@ -46,7 +47,6 @@ from statefulspark_operator.api.status import (
     QueryProgress,
     RestartStatus,
     RestoreIntent,
-    RevisionOutcome,
     SnapshotStatus,
     StallStatus,
     TrialStatus,
@@ -54,16 +54,14 @@ from statefulspark_operator.api.status import (
 )
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.lifecycle.situation import (
-    CheckpointFact,
     ContainerExit,
     DriverSilent,
     PodPhase,
     Rejection,
-    SavepointFact,
     Situation,
-    StorageFacts,
     Waiting,
 )
+from statefulspark_operator.lifecycle.storage_facts import CheckpointFact, SavepointFact, StorageFacts
 
 SECOND = timedelta(seconds=1)
 SP = "s3://state/sp"

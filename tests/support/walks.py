@@ -16,7 +16,7 @@ from statefulspark_operator.api import names
 from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeState
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.lifecycle import steps
-from statefulspark_operator.lifecycle.situation import StorageUnreadable
+from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
 
 BAD_IMAGE = "registry.example/flights:bad"
 IMAGES = ("registry.example/flights:1", "registry.example/flights:2", "registry.example/flights:3", BAD_IMAGE)

@@ -13,8 +13,8 @@ from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import DriverState, OperationPhase, Phase, StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources
-from statefulspark_operator.lifecycle.situation import StorageUnreadable
 from statefulspark_operator.lifecycle.steps import CARRIED_OUT
+from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
 
 NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}
 

@@ -12,7 +12,7 @@ from statefulspark_operator.api.spark_savepoint import SavepointOrigin, Savepoin
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.lifecycle.situation import StorageUnreadable
+from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
 
 NIGHTLY: Resource = {"savepoint": {"schedule": {"cron": "* * * * *", "retention": {"count": 2}}}}
 

@@ -11,15 +11,9 @@ from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.api import StandbyStatus
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.standby import StandbyState
-from statefulspark_operator.api.status import (
-    DriverState,
-    Phase,
-    RevisionOutcome,
-    StatefulSparkJobStatus,
-    UpgradeState,
-    UpgradeStatus,
-)
+from statefulspark_operator.api.status import DriverState, Phase, StatefulSparkJobStatus, UpgradeState, UpgradeStatus
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.cluster import resources
 

@@ -38,7 +38,6 @@ from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.rules import RULES
 from statefulspark_operator.lifecycle.rules import upgrade as upgrade_rules
 from statefulspark_operator.lifecycle.situation import (
-    CheckpointFact,
     ContainerExit,
     DriverPod,
     DriverSilent,
@@ -47,11 +46,14 @@ from statefulspark_operator.lifecycle.situation import (
     OperationAbsent,
     PodPhase,
     Rejection,
-    SavepointFact,
     Situation,
+    Waiting,
+)
+from statefulspark_operator.lifecycle.storage_facts import (
+    CheckpointFact,
+    SavepointFact,
     StorageFacts,
     StorageUnreadable,
-    Waiting,
 )
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -43,12 +43,10 @@ from statefulspark_operator.lifecycle.situation import (
     OperationAbsent,
     PodPhase,
     Rejection,
-    SavepointFact,
     Situation,
-    StorageFacts,
-    StorageUnreadable,
     Waiting,
 )
+from statefulspark_operator.lifecycle.storage_facts import SavepointFact, StorageFacts, StorageUnreadable
 
 CASES: list[tuple[str, Situation, Reason]] = [
     ("a job that runs well goes on", a_situation(), Reason.RUNNING),

@@ -19,7 +19,7 @@ from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Storage
 from statefulspark_operator.api.status import SnapshotStatus
 from statefulspark_operator.cluster import storage_reader
-from statefulspark_operator.lifecycle.situation import StorageFacts, StorageUnreadable
+from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 
 TARGET = storage_reader.StorageTarget(Storage(uri="s3://bucket/state"), "default", "flights", None)
 

@@ -15,6 +15,7 @@ from statefulspark.contract.config import ClaimMode
 from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import Condition
 from statefulspark_operator.api.pruning import PruningStatus
+from statefulspark_operator.api.revision_record import RevisionRecord
 from statefulspark_operator.api.savepoint_schedule import SavepointScheduleStatus
 from statefulspark_operator.api.standby import StandbyStatus
 from statefulspark_operator.api.upgrade import UpgradeMode
@@ -241,36 +242,6 @@ class UpgradeStatus(ApiModel):
     """How it is carried out, if not as `spec.upgrade.mode` says: a warm upgrade without room for its standby is `Cold`."""
     trial: TrialStatus | None = None
     """How the new revision has done so far; absent until it has completed a checkpoint or failed."""
-
-
-class RevisionOutcome(StrEnum):
-    """How a revision turned out."""
-
-    RUNNING = "Running"
-    """It is the job's first revision, and has not completed enough checkpoints to be stable."""
-    REPLACED = "Replaced"
-    """It was the job's first revision, and another one became stable before it did."""
-    STABLE = "Stable"
-    """It completed enough checkpoints."""
-    ROLLED_BACK = "RolledBack"
-    """It failed before it was stable, and the revision before it was started again."""
-    BLOCKED = "Blocked"
-    """Its standby refused or could not start; it never ran."""
-
-
-class RevisionRecord(ApiModel):
-    """One revision in the history."""
-
-    revision: str
-    """The revision; its spec is in the ControllerRevision `<job>-<revision>`."""
-    image: str
-    """Its image."""
-    snapshot: str | None = None
-    """The savepoint that it started from."""
-    outcome: RevisionOutcome
-    """How it turned out."""
-    at: UtcDatetime
-    """When that was observed."""
 
 
 class ExecutorsStatus(ApiModel):

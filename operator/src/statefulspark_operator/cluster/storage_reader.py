@@ -25,7 +25,7 @@ from statefulspark_operator.api.status import SnapshotStatus
 from statefulspark_operator.cluster import storage_pruning, storage_threads
 from statefulspark_operator.cluster.storage_code import CodeCopies, CodePlace
 from statefulspark_operator.lifecycle.pruning import Freed, PrunedFolder
-from statefulspark_operator.lifecycle.situation import (
+from statefulspark_operator.lifecycle.storage_facts import (
     CheckpointFact,
     SavepointFact,
     StorageFacts,

@@ -34,7 +34,8 @@ from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON
 from statefulspark_operator.lifecycle.savepoints import attendance, changes, progress
 from statefulspark_operator.lifecycle.savepoints import conditions as savepoint_conditions
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
-from statefulspark_operator.lifecycle.situation import Situation, StorageUnreadable
+from statefulspark_operator.lifecycle.situation import Situation
+from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
 
 _LOG = logging.getLogger("statefulspark.savepoints")
 

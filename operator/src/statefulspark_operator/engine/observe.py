@@ -32,9 +32,8 @@ from statefulspark_operator.lifecycle.situation import (
     OperationAbsent,
     PodPhase,
     Situation,
-    StorageFacts,
-    StorageUnreadable,
 )
+from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 from statefulspark_operator.render import containers
 
 

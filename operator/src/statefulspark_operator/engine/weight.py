@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from statefulspark_operator.lifecycle import decide, health, observed
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.savepoints import attendance, naming
-from statefulspark_operator.lifecycle.situation import DriverSilent, Situation, StorageUnreadable
+from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
+from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
 
 NOTED = frozenset(
     {

@@ -10,7 +10,8 @@ from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeStat
 from statefulspark_operator.lifecycle import code, executors, health, steps
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.reason import Reason
-from statefulspark_operator.lifecycle.situation import Situation, StorageFacts, StorageUnreadable
+from statefulspark_operator.lifecycle.situation import Situation
+from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 
 Answer = tuple[ConditionStatus, str, str]
 

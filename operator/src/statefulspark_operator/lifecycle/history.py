@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from statefulspark_operator.api.status import (
-    RestoreIntent,
-    RevisionOutcome,
-    RevisionRecord,
-    StatefulSparkJobStatus,
-    UpgradeStatus,
-)
+from statefulspark_operator.api.revision_record import RevisionOutcome, RevisionRecord
+from statefulspark_operator.api.status import RestoreIntent, StatefulSparkJobStatus, UpgradeStatus
 
 LENGTH = 5
 """Number of revisions that the status remembers."""

@@ -14,6 +14,7 @@ from statefulspark.contract.api import JobState, Operation, OperationState, Snap
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 
+from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -23,7 +24,6 @@ from statefulspark_operator.api.status import (
     Phase,
     QueryProgress,
     RestartStatus,
-    RevisionOutcome,
     SnapshotStatus,
     StallStatus,
     StatefulSparkJobStatus,
@@ -33,7 +33,8 @@ from statefulspark_operator.api.status import (
 from statefulspark_operator.api.upgrade import RollbackPolicy
 from statefulspark_operator.lifecycle import executors, health, history, standby_facts, steps, trial, upgrade_facts
 from statefulspark_operator.lifecycle.savepoints import objects, timetable
-from statefulspark_operator.lifecycle.situation import DriverSilent, OperationAbsent, Situation, StorageFacts
+from statefulspark_operator.lifecycle.situation import DriverSilent, OperationAbsent, Situation
+from statefulspark_operator.lifecycle.storage_facts import StorageFacts
 
 PROGRESS_INTERVAL = timedelta(seconds=30)
 """Minimum time between two updates of rates and batch numbers, which limits the load of the API server."""

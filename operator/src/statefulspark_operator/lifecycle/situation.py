@@ -18,13 +18,13 @@ from statefulspark_operator.api.standby import StandbyState
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
-    SnapshotStatus,
     StallStatus,
     StatefulSparkJobStatus,
 )
 from statefulspark_operator.lifecycle.savepoints import naming
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.savepoints.schedule import Calendar
+from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 
 TLS_SECRET_MISSING = "TlsSecretMissing"  # noqa: S105 - a reason, not a secret
 """Why a container has not started: the Secret of its certificate does not exist. Kubernetes tells that in an event only."""
@@ -172,65 +172,6 @@ class DriverSilent:
 @dataclass(frozen=True, slots=True)
 class OperationAbsent:
     """The driver answers but does not know the operation: the request did not arrive."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointFact:
-    """A completed checkpoint on storage.
-
-    Attributes:
-        snapshot: The checkpoint in the form of the status.
-        epoch: Epoch of the driver that wrote it.
-        is_recovery: It completes a predecessor's batch, and so is no progress of the epoch that wrote it.
-    """
-
-    snapshot: SnapshotStatus
-    epoch: int
-    is_recovery: bool = False
-
-
-class SavepointFact(StrEnum):
-    """Whether the savepoint that the next start needs is complete on storage."""
-
-    NOT_LOOKED = "NotLooked"
-    FOUND = "Found"
-    MISSING = "Missing"
-
-
-@dataclass(frozen=True, slots=True)
-class StorageFacts:
-    """The content of the job's folder on storage.
-
-    Attributes:
-        newest_epoch: Highest epoch ever claimed; 0 when there is none.
-        latest_checkpoint: The newest completed checkpoint.
-        savepoint: Whether `status.restore.snapshot` is complete.
-        is_empty: The folder contains nothing.
-        found_savepoint: The savepoint, if it is complete.
-        requested: The savepoint of `status.operation`, if it was looked for and is complete.
-    """
-
-    newest_epoch: int = 0
-    latest_checkpoint: CheckpointFact | None = None
-    savepoint: SavepointFact = SavepointFact.NOT_LOOKED
-    is_empty: bool = False
-    found_savepoint: SnapshotStatus | None = None
-    requested: SnapshotStatus | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StorageUnreadable:
-    """Storage was read, but its content could not be determined.
-
-    Attributes:
-        reason: PascalCase, for example `StorageUnreachable` or `AccessDenied`.
-        message: One sentence.
-        may_pass: Whether waiting can help; false if a person must change something.
-    """
-
-    reason: str
-    message: str
-    may_pass: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,8 @@ from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import executors
-from statefulspark_operator.lifecycle.situation import (
-    DriverPod,
-    OperationAbsent,
-    Situation,
-    StorageFacts,
-    StorageUnreadable,
-)
+from statefulspark_operator.lifecycle.situation import DriverPod, OperationAbsent, Situation
+from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 
 PURGE_DEADLINE = timedelta(minutes=5)
 """Deletion of the state is retried for this time after the driver should have ended; then the resource is deleted."""

@@ -26,7 +26,8 @@ from statefulspark_operator.lifecycle import backoff, ends, steps, trial
 from statefulspark_operator.lifecycle.decision import AT_ONCE, Decision
 from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
 from statefulspark_operator.lifecycle.reason import Reason
-from statefulspark_operator.lifecycle.situation import DriverSilent, Situation, StorageFacts
+from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
+from statefulspark_operator.lifecycle.storage_facts import StorageFacts
 
 SILENT_AFTER = timedelta(seconds=10)
 """Time after which a standby takes over from a driver that is being deleted and does not answer."""

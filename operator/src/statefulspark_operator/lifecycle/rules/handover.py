@@ -9,14 +9,9 @@ from __future__ import annotations
 from statefulspark.contract import durations
 from statefulspark.contract.exit_codes import ExitCode
 
+from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.standby import StandbyState, StandbyStatus
-from statefulspark_operator.api.status import (
-    OperationPhase,
-    Phase,
-    RevisionOutcome,
-    UpgradeState,
-    UpgradeStatus,
-)
+from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeState, UpgradeStatus
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.lifecycle import history, standby_facts, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, Decision

@@ -6,12 +6,12 @@ is named; sinks that know whose batches they have do not take the same ones agai
 
 from __future__ import annotations
 
+from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
     Phase,
     RestoreIntent,
-    RevisionOutcome,
     SnapshotStatus,
     UpgradeState,
     UpgradeStatus,

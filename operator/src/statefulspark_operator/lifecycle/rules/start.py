@@ -26,13 +26,8 @@ from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Deci
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
 from statefulspark_operator.lifecycle.savepoints import naming
-from statefulspark_operator.lifecycle.situation import (
-    DriverPod,
-    SavepointFact,
-    Situation,
-    StorageFacts,
-    StorageUnreadable,
-)
+from statefulspark_operator.lifecycle.situation import DriverPod, Situation
+from statefulspark_operator.lifecycle.storage_facts import SavepointFact, StorageFacts, StorageUnreadable
 
 
 def _phase(situation: Situation) -> Phase:
