@@ -10,6 +10,7 @@ import pytest
 import yaml
 from apiserver import ROOT, ApiServer
 from helmchart import CHART, helm, of_kind, render
+from statefulspark_operator import cli
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
@@ -143,6 +144,32 @@ def test_two_replicas_are_spread_and_not_evicted_together() -> None:
     assert spread["topologyKey"] == "kubernetes.io/hostname"
     assert resources.section(spread, "labelSelector") == resources.section(budget, "spec", "selector")
     assert of_kind(render(), "PodDisruptionBudget") == []
+
+
+def test_policies_of_jobs_let_in_the_operator_first_and_then_who_is_named() -> None:
+    enabled = ("jobs.networkPolicy.enabled=true", "jobs.networkPolicy.apiFrom[0].ipBlock.cidr=10.0.0.0/8")
+    (deployment,) = of_kind(render(*enabled), "Deployment")
+    (container,) = resources.items(deployment, "spec", "template", "spec", "containers")
+    labels = resources.section(deployment, "spec", "template", "metadata", "labels")
+
+    given = cli.build_parser().parse_args(cast("list[str]", container["args"])).job_network_policy
+
+    operator, scrapers = given
+    assert resources.section(operator, "podSelector", "matchLabels").items() <= labels.items()
+    assert resources.section(operator, "namespaceSelector", "matchLabels") == {"kubernetes.io/metadata.name": "default"}
+    assert scrapers == {"ipBlock": {"cidr": "10.0.0.0/8"}}
+
+
+@pytest.mark.api
+@pytest.mark.parametrize("name", ["network-policy", "network-policy-alone"])
+def test_a_real_api_server_takes_the_policy_of_a_job(api_server: ApiServer, namespace: str, name: str) -> None:
+    policy = yaml.safe_load((ROOT / "tests" / "golden" / "operator" / f"{name}.yaml").read_text())
+    policy["metadata"] = {"name": "flights-pods", "namespace": namespace}  # its owner is not there
+
+    api_server.apply(policy)
+
+    stored = api_server.get(namespace, "networkpolicy/flights-pods")
+    assert resources.section(stored, "spec") == policy["spec"]
 
 
 @pytest.mark.parametrize("executors", ["true", "false"])

@@ -433,6 +433,7 @@ class JobWorld:
     spec: Resource = field(default_factory=lambda: json.loads(json.dumps(SPEC)))
     time: datetime = START
     most_live_pods: int = 0
+    api_peers: tuple[Resource, ...] | None = None
 
     def __post_init__(self) -> None:
         self.cluster = FakeGateway(lambda: self.time)
@@ -548,6 +549,7 @@ class JobWorld:
             now=lambda: self.time,
             new_token=lambda: "token",
             code_watches=self.code_watches,
+            api_peers=self.api_peers,
         )
 
     def reconcile(self) -> timedelta | None:

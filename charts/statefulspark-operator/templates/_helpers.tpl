@@ -70,6 +70,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [""]
   resources: [services]
   verbs: [get, create, patch]
+{{- if .Values.jobs.networkPolicy.enabled }}
+# Who may reach the pods of a job.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, create, patch]
+{{- end }}
 # The token of a driver's API is made here, and the S3 credentials that a job names are read. Secrets are never listed.
 - apiGroups: [""]
   resources: [secrets]

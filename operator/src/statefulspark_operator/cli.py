@@ -13,9 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 import statefulspark_operator
 from statefulspark_operator.api import compatibility, crd
+
+_PEERS: TypeAdapter[tuple[dict[str, JsonValue], ...]] = TypeAdapter(tuple[dict[str, JsonValue], ...])
 
 
 def _write_crds(folders: Sequence[Path]) -> int:
@@ -77,7 +80,17 @@ def _run(arguments: argparse.Namespace) -> int:
         metrics_port=arguments.metrics_port,
         log_format=arguments.log_format,
         lease=lease,
+        api_peers=arguments.job_network_policy,
     )
+
+
+def _peers(text: str) -> tuple[dict[str, JsonValue], ...]:
+    """Read the peers of a NetworkPolicy."""
+    try:
+        peers = _PEERS.validate_json(text)
+    except ValidationError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of peers as in a NetworkPolicy's `from`") from error
+    return peers
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -98,6 +111,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--identity", default=os.environ.get("POD_NAME") or socket.gethostname(), help="default: $POD_NAME, or the host"
+    )
+    run.add_argument(
+        "--job-network-policy",
+        type=_peers,
+        metavar="PEERS",
+        help="give each job a NetworkPolicy; PEERS may reach its driver's API, as JSON like a NetworkPolicy's `from`",
     )
     run.set_defaults(command=_run)
 

@@ -29,6 +29,7 @@ from statefulspark_operator.api import base, names
 from statefulspark_operator.cluster import driver_api, kubernetes_gateway, resources, storage_reader, watched
 from statefulspark_operator.cluster.config_map_watches import OpenWatches
 from statefulspark_operator.cluster.gateway import Gateway, JobKey
+from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.watched import Watched
 from statefulspark_operator.engine import leadership, ownloop, queue, reconcile
 from statefulspark_operator.engine.arrivals import LONGEST_S, Arrivals
@@ -131,14 +132,21 @@ async def _existing(gateway: Gateway, namespaces: tuple[str, ...]) -> frozenset[
 
 
 @contextlib.asynccontextmanager
-async def _connect(leader: Leadership | None) -> AsyncIterator[Ports]:
+async def _connect(leader: Leadership | None, api_peers: tuple[Resource, ...] | None) -> AsyncIterator[Ports]:
     """Open the connections to Kubernetes, drivers and storage, and close them at the end."""
     permit = leader.require if leader is not None else (lambda: None)
     copies = Watched()
     gateway = await kubernetes_gateway.KubernetesGateway.connect(written=copies.keep_written, permit=permit)
     drivers = driver_api.HttpDriverApi(permit=permit)
     try:
-        yield Ports(gateway, drivers, storage_reader.SnapshotStorageReader(), watched=copies, require_leadership=permit)
+        yield Ports(
+            gateway,
+            drivers,
+            storage_reader.SnapshotStorageReader(),
+            watched=copies,
+            api_peers=api_peers,
+            require_leadership=permit,
+        )
     finally:
         await drivers.close()
         await gateway.close()
@@ -288,10 +296,17 @@ def _register_login(registry: kopf.OperatorRegistry) -> None:
     kopf.on.login(registry=registry, id="login")(login)
 
 
-async def _main(*, namespaces: tuple[str, ...], health_port: int, metrics_port: int, lease: LeaseName | None) -> None:
+async def _main(
+    *,
+    namespaces: tuple[str, ...],
+    health_port: int,
+    metrics_port: int,
+    lease: LeaseName | None,
+    api_peers: tuple[Resource, ...] | None,
+) -> None:
     async with contextlib.AsyncExitStack() as stack:
         lead = await stack.enter_async_context(_lease_holder(lease)) if lease is not None else None
-        ports = await stack.enter_async_context(_connect(lead.leader if lead is not None else None))
+        ports = await stack.enter_async_context(_connect(lead.leader if lead is not None else None, api_peers))
         await operate(ports, namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, lead=lead)
 
 
@@ -314,6 +329,7 @@ def run(
     metrics_port: int,
     log_format: str,
     lease: LeaseName | None = None,
+    api_peers: tuple[Resource, ...] | None = None,
 ) -> int:
     """Run the operator until SIGTERM.
 
@@ -323,6 +339,7 @@ def run(
         metrics_port: Port of /metrics.
         log_format: `json` or `text`.
         lease: The Lease that operators beside this one hold in turn; None if there are none.
+        api_peers: Who may reach the API of a driver beside the job's own pods; None if jobs get no NetworkPolicy.
 
     Returns:
         The exit code.
@@ -330,5 +347,9 @@ def run(
     logs.configure(log_format)
     # The first process of a container ignores signals that it does not handle, and kopf handles them while it runs only.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    asyncio.run(_main(namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, lease=lease))
+    asyncio.run(
+        _main(
+            namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, lease=lease, api_peers=api_peers
+        )
+    )
     return 0

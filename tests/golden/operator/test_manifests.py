@@ -16,7 +16,7 @@ from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import RestoreIntent
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.lifecycle.situation import Job
-from statefulspark_operator.render import children, config, driver, executor
+from statefulspark_operator.render import children, config, driver, executor, network_policy
 from statefulspark_operator.render.base import Manifest, Subject
 
 FOLDER = Path(__file__).parent
@@ -86,6 +86,13 @@ ZIP_BESIDE = {
     **FULL,
     "job": {"file": "app/flights.py", "from": {"s3": {"uri": "s3://code/flights.zip", "sha256": "cd" * 32}}},
 }
+PEERS: tuple[Manifest, ...] = (
+    {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "statefulspark"}},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "statefulspark-operator"}},
+    },
+    {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}},
+)
 RESTORE = RestoreIntent(id="uid-upgrade-7-2-1", snapshot="s3://savepoints/flights/00000043-upgrade")
 
 
@@ -115,6 +122,8 @@ CASES: list[tuple[str, Manifest]] = [
         "executor-zip-beside",
         executor.template(subject(ZIP_BESIDE), executor.Owner("flights-driver-3", "0a1b2c3d4e", 3)),
     ),
+    ("network-policy", network_policy.policy(JOB, PEERS)),
+    ("network-policy-alone", network_policy.policy(JOB, ())),
     ("revision", children.controller_revision(subject(SMALL), revision="0a1b2c3d4e")),
     *zip(("account", "role", "binding"), children.access(subject(FULL)), strict=True),
 ]

@@ -93,6 +93,11 @@ def service_account(job: str) -> str:
     return f"{job}-driver"
 
 
+def network_policy(job: str) -> str:
+    """Return the name of the NetworkPolicy of a job's pods."""
+    return f"{job}-pods"
+
+
 def controller_revision(job: str, revision: str) -> str:
     """Return the name of the object that stores the spec of a revision."""
     return f"{job}-{revision}"

@@ -46,6 +46,7 @@ SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
 ROLE = Kind("rbac.authorization.k8s.io/v1", "Role", "roles")
 ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
 CONTROLLER_REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions")
+NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 
 KINDS: Mapping[tuple[str, str], Kind] = {
@@ -62,6 +63,7 @@ KINDS: Mapping[tuple[str, str], Kind] = {
         ROLE,
         ROLE_BINDING,
         CONTROLLER_REVISION,
+        NETWORK_POLICY,
         LEASE,
     )
 }

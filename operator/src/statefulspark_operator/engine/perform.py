@@ -26,7 +26,7 @@ from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.engine.validate import Accepted
 from statefulspark_operator.lifecycle import actions, pruning
 from statefulspark_operator.lifecycle.situation import DriverPod, Situation
-from statefulspark_operator.render import children, config, driver
+from statefulspark_operator.render import children, config, driver, network_policy
 from statefulspark_operator.render.base import Manifest, Subject
 
 _LOG = logging.getLogger("statefulspark.perform")
@@ -121,6 +121,9 @@ async def _ensure(
             for manifest in children.access(subject):
                 await ownership.apply(gateway, subject.job, manifest)
         case actions.EnsureService():
+            peers = current.ports.api_peers
+            if peers is not None:
+                await ownership.apply(gateway, subject.job, network_policy.policy(subject.job, peers))
             await ownership.apply(gateway, subject.job, children.service(subject, epoch=act.epoch))
         case _:
             assert_never(act)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from statefulspark_operator.cluster.config_map_watches import ConfigMapWatches, NoWatches
 from statefulspark_operator.cluster.driver_api import DriverApi
 from statefulspark_operator.cluster.gateway import Gateway
+from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageReader
 from statefulspark_operator.cluster.watched import Watched
 from statefulspark_operator.engine.knownsecrets import KnownSecrets
@@ -99,6 +100,8 @@ class Ports:
         secrets: Secrets as they were read last.
         freed: What was deleted on storage so far.
         code_watches: Tells that a ConfigMap with a job's code has changed.
+        api_peers: Who may reach the API of a driver beside the job's own pods, as in a NetworkPolicy's `from`; None if jobs
+            get no NetworkPolicy.
         require_leadership: Raises `NotLeading` if this operator is not the one that acts at this moment.
     """
 
@@ -113,4 +116,5 @@ class Ports:
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
     freed: FreedBytes = field(default_factory=FreedBytes)
     code_watches: ConfigMapWatches = field(default_factory=NoWatches)
+    api_peers: tuple[Resource, ...] | None = None
     require_leadership: Callable[[], None] = lambda: None

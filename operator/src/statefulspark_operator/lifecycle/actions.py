@@ -46,7 +46,7 @@ class EnsureAccess:
 
 @dataclass(frozen=True, slots=True)
 class EnsureService:
-    """Set the epoch that the job's headless Service selects.
+    """Set the epoch that the job's headless Service selects, and who may reach the job's pods, if that is limited.
 
     Attributes:
         epoch: The epoch whose driver pod executors reach by the Service's name.
