@@ -78,8 +78,9 @@ def wait_for(look: Callable[[], _Found | None], what: str, limit_s: float = 600.
 
 @contextmanager
 def workplace() -> Iterator[tuple[s3server.S3Server, Path]]:
-    """Run an S3 server in a folder of its own; both are gone afterwards."""
+    """Run an S3 server in a folder of its own; both are gone afterwards, also after SIGTERM."""
     with (
+        processes.ending_in_order(),
         tempfile.TemporaryDirectory(prefix="statefulspark-bench-") as folder,
         s3server.running(Path(folder)) as server,
     ):

@@ -52,9 +52,9 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def api_server(folder: Path) -> Iterator[Path]:
     """Run an API server with the CRDs and the namespace; return its kubeconfig."""
     up = [str(CLUSTER), "api", "up", "--dir", str(folder)]
-    kubeconfig = Path(subprocess.run(up, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
-    kubectl = [str(CLUSTER), "kubectl", "--kubeconfig", str(kubeconfig)]
     try:
+        kubeconfig = Path(subprocess.run(up, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+        kubectl = [str(CLUSTER), "kubectl", "--kubeconfig", str(kubeconfig)]
         crds = str(machine.ROOT / "crds")
         subprocess.run([*kubectl, "apply", "--server-side", "-f", crds], check=True, stdout=subprocess.DEVNULL)
         established = ["wait", "--for=condition=Established", "--timeout=30s", "-f", crds]

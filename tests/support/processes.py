@@ -200,6 +200,28 @@ def serving(server: _SERVER) -> Iterator[_SERVER]:
         server.stop()
 
 
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP unwind this process while the block runs, so that what it has started is ended, too.
+
+    By itself Python ends at once with these signals, and leaves its children. The first one raises SystemExit with the exit
+    code of a shell, 128 and the signal's number; those that follow change nothing, since the unwinding is under way.
+    """
+    asked: list[int] = []
+
+    def unwind(number: int, _frame: object) -> None:
+        asked.append(number)
+        if len(asked) == 1:
+            raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, unwind) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def require(path: Path, target: str) -> None:
     """Fail with the command that makes a file which has to be there."""
     if not path.exists():

@@ -177,3 +177,37 @@ def test_free_ports_are_different_and_free() -> None:
 def test_a_file_that_is_missing_is_named_with_the_command_that_makes_it(tmp_path: Path) -> None:
     with pytest.raises(pytest.fail.Exception, match=r"server is missing; run `make server` first\."):
         processes.require(tmp_path / "server", "server")
+
+
+_UNWINDS = """
+import os, signal, sys, time
+import processes
+with processes.ending_in_order():
+    try:
+        print("up", flush=True)
+        time.sleep(60)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)  # Somebody is impatient.
+        time.sleep(0.1)
+        print("cleaned up", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_who_is_asked_to_end_cleans_up_first(tmp_path: Path, number: signal.Signals) -> None:
+    support = Path(processes.__file__).parent
+    program = processes.Process("it", tmp_path / "log", environment={"PYTHONPATH": str(support)})
+    program.launch([sys.executable, "-c", _UNWINDS])
+    program.wait_until(lambda: "up" in program.output, "it runs", 20)
+
+    assert program.stop(number) == 128 + number
+    assert program.output.splitlines() == ["up", "cleaned up"]
+
+
+def test_signals_end_a_process_again_as_before_once_the_block_is_over() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    with processes.ending_in_order():
+        assert signal.getsignal(signal.SIGTERM) is not before
+
+    assert signal.getsignal(signal.SIGTERM) is before
