@@ -81,6 +81,12 @@ REFUSED: list[tuple[str, Mapping[str, JsonValue], str]] = [
         "driver.resources.limits.memory: '-1Gi' is no amount",
     ),
     (
+        "a disk of no size",
+        {"executor": {"localDisk": {"size": "large"}}},
+        "executor.localDisk.size: 'large' is no amount; write it like",
+    ),
+    ("a disk of size 0", {"executor": {"localDisk": {"size": 0}}}, "executor.localDisk.size is 0; name how much"),
+    (
         "a container with no room for the heap and Python",
         {"driver": {"memory": "2g", "resources": {"limits": {"memory": "2Gi"}}}},
         "driver.resources limits memory to 2Gi, but a heap of 2g and Python beside it need 2176Mi at least",
@@ -99,6 +105,7 @@ def test_resources_that_no_pod_can_have_are_refused(spec: Mapping[str, JsonValue
         pytest.param({}, id="none at all"),
         pytest.param({"driver": {"resources": {"requests": {"cpu": 1}, "limits": {"cpu": "1000m"}}}}, id="equal ones"),
         pytest.param({"driver": {"resources": {"requests": {"memory": "9Gi"}}}}, id="no limit"),
+        pytest.param({"executor": {"localDisk": {"size": "20Gi"}}}, id="a disk"),
         pytest.param({"driver": {"memory": "2g", "resources": {"limits": {"memory": "2176Mi"}}}}, id="just enough"),
         pytest.param({"driver": {"resources": {"limits": {"memory": "256Mi"}}}}, id="a heap that is not named"),
         pytest.param(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from statefulspark_operator.api import memory, quantities
-from statefulspark_operator.api.spec import Driver, Resources, StatefulSparkJobSpec
+from statefulspark_operator.api.spec import Driver, Executor, Resources, StatefulSparkJobSpec
 
 _MIB = 1 << 20
 
@@ -18,7 +18,7 @@ def problem(spec: StatefulSparkJobSpec) -> str | None:
     """Return what is wrong with the resources of a job's pods, and what to do; None if nothing is."""
     parts = (("driver", spec.driver.resources), ("executor", spec.executor.resources))
     problems = (line for part, resources in parts if resources is not None for line in _of(part, resources))
-    return next(problems, None) or _of_heap(spec.driver)
+    return next(problems, None) or _of_heap(spec.driver) or _of_disk(spec.executor)
 
 
 def _of(part: str, resources: Resources) -> Iterator[str]:
@@ -36,6 +36,18 @@ def _of(part: str, resources: Resources) -> Iterator[str]:
                 f"{part}.resources requests {requests[name]} of {name} and limits it to {limits[name]}; Kubernetes creates "
                 "no such pod. Lower the request, or raise the limit"
             )
+
+
+def _of_disk(executor: Executor) -> str | None:
+    if executor.local_disk is None:
+        return None
+    try:
+        is_some = quantities.amount(executor.local_disk.size) > 0
+    except ValueError as error:
+        return f"executor.localDisk.size: {error}"
+    return (
+        None if is_some else "executor.localDisk.size is 0; name how much an executor may use, or leave localDisk out"
+    )
 
 
 def _of_heap(driver: Driver) -> str | None:
