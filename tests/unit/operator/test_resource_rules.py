@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from jobspecs import a_spec
 from pydantic import JsonValue
 from statefulspark_operator.api import quantities, resource_rules
+from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.engine import validate
+from statefulspark_operator.lifecycle.situation import Rejection
 
 AMOUNTS: list[tuple[str, Decimal]] = [
     ("2", Decimal(2)),
@@ -97,6 +100,18 @@ REFUSED: list[tuple[str, Mapping[str, JsonValue], str]] = [
 @pytest.mark.parametrize(("spec", "why"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
 def test_resources_that_no_pod_can_have_are_refused(spec: Mapping[str, JsonValue], why: str) -> None:
     assert why in (resource_rules.problem(a_spec(**spec)) or "nothing is wrong")
+
+
+@pytest.mark.parametrize("part", ["driver", "executor"])
+def test_a_heap_that_is_no_amount_is_refused_and_no_bug(part: str) -> None:
+    """The API server refuses it; whoever gets it past that server must not stop the operator's pass."""
+    heap: Resource = {"memory": "2 GB", "resources": {"limits": {"memory": "4Gi"}}}
+    spec: Resource = {"image": "i", "job": {"file": "/j.py"}, "storage": {"uri": "s3://state/jobs"}, part: heap}
+
+    refused = validate.parse({"metadata": {"name": "flights"}, "spec": spec})
+
+    assert isinstance(refused, Rejection)
+    assert refused.message.startswith(f"spec.{part}.memory: ")
 
 
 @pytest.mark.parametrize(

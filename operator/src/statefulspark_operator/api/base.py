@@ -11,7 +11,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict, JsonValue, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, JsonValue, PlainSerializer, StringConstraints, WithJsonSchema
 from statefulspark import errors
 from statefulspark.contract import durations
 from statefulspark.contract.base import WireModel
@@ -74,7 +74,12 @@ Quantity = Annotated[
 ]
 """A Kubernetes quantity such as `2`, `500m` or `4Gi`."""
 
-JvmMemory = Annotated[str, WithJsonSchema({"type": "string", "pattern": r"^[1-9][0-9]*[kmgtKMGT]$", "maxLength": 16})]
+_JVM_MEMORY = r"^[1-9][0-9]*[kmgtKMGT]$"
+JvmMemory = Annotated[
+    str,
+    StringConstraints(pattern=_JVM_MEMORY, max_length=16),
+    WithJsonSchema({"type": "string", "pattern": _JVM_MEMORY, "maxLength": 16}),
+]
 """Memory in the JVM's notation, for example `2g`."""
 
 OpaqueObject = Annotated[
