@@ -15,6 +15,7 @@ import pyspark
 import pytest
 import statefulspark as ss
 from pagecode import block
+from statefulspark.operators import functions
 from statefulspark.testing import JobHarness, QueryHarness
 
 if TYPE_CHECKING:
@@ -49,13 +50,13 @@ class Totals(ss.KeyedProcessFunction):
 """
 _MEAN = """
 class Mean(ss.AggregateFunction):
-    def create_accumulator(self):
+    def create(self):
         return (0, 0)
 
-    def add(self, value, accumulator):
+    def add(self, accumulator, value):
         return (accumulator[0] + value, accumulator[1] + 1)
 
-    def get_result(self, accumulator):
+    def result(self, accumulator):
         return accumulator[0] / accumulator[1]
 """
 
@@ -206,7 +207,7 @@ class BufferingSink(ss.SinkFunction):
     def __init__(self, threshold):
         self.threshold = threshold
 
-    def invoke(self, value, context):
+    def invoke(self, value):
         Path("{tmp_path}", value.name).touch()
 '''
     given = f'frame = spark.readStream.schema("name string").json("{folder}")'
@@ -224,13 +225,6 @@ class BufferingSink(ss.SinkFunction):
 @pytest.fixture
 def names(spark_session: SparkSession) -> dict[str, object]:
     return {"ss": ss, "spark": spark_session}
-
-
-def planned(code: str, names: dict[str, object], *results: str) -> Iterator[str]:
-    """Run a block of a page, and yield the plan of each frame that it makes."""
-    exec(code, names)  # noqa: S102 -- the page's own code
-    for result in results:
-        yield str(names[result]._jdf.queryExecution().analyzed().toString())  # type: ignore[attr-defined]
 
 
 def test_processors_and_functions_of_spark_are_taken_as_they_are(names: dict[str, object]) -> None:
@@ -303,9 +297,12 @@ def test_a_source_function_has_the_columns_that_the_page_gives_it(names: dict[st
 
         def cancel(self) -> None: ...
 
-    (plan,) = planned(block("docs/operator-state.md", 2), {**names, "CounterSource": CounterSource}, "frame")
+    job_functions = functions.JobFunctions()
+    with job_functions.collecting("page"):
+        exec(block("docs/operator-state.md", 2), {**names, "CounterSource": CounterSource}, names)  # noqa: S102 -- the page's own code
+    job_functions.close()
 
-    assert "n#" in plan
+    assert (names["frame"].isStreaming, names["frame"].columns) == (True, ["n"])  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ def command(file: Path) -> str | None:
     if file.suffix == ".ipynb":
         return f"jupyter notebook {file.relative_to(_ROOT).as_posix()}"
     told = (re.search(_COMMAND.format(program=program), _shown(file) or "", re.M) for program in _PROGRAMS)
-    found = next((match for match in told if match is not None), None)
-    return re.sub(r"\s+", " ", found[0].strip()) if found else None
+    match = next((each for each in told if each is not None), None)
+    return re.sub(r"\s+", " ", match[0].strip()) if match else None
 
 
 def _rows() -> Iterator[tuple[str, ...]]:

@@ -69,8 +69,7 @@ def _listen(control: Control, job_config: config.JobConfig, token: str | None) -
     """Return the server, at the usual port if any will do and nobody has it: that is where people look."""
     # Without a configured token the API listens on this machine only.
     host = "0.0.0.0" if token else "127.0.0.1"  # noqa: S104 - the operator calls from another pod
-    wanted = job_config.api_port
-    if wanted == 0:
+    if job_config.api_port == 0:
         with contextlib.suppress(errors.TransientError):
             return ApiServer(control, token=token, host=host, port=config.DEFAULT_API_PORT, tls=job_config.api_tls)
-    return ApiServer(control, token=token, host=host, port=wanted, tls=job_config.api_tls)
+    return ApiServer(control, token=token, host=host, port=job_config.api_port, tls=job_config.api_tls)
