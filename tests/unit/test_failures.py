@@ -186,6 +186,7 @@ statefulspark.errors.{error}: {reason}: Could not read s3://bucket/segment at ht
     [
         pytest.param("TransientError", "StorageUnreachable", id="gone"),
         pytest.param("StateUnknownError", "AccessDenied", id="refused"),
+        pytest.param("StatefulSparkError", "StorageUnreachable", id="gone, as a source of the driver tells its reader"),
     ],
 )
 def test_storage_that_a_worker_cannot_reach_is_not_blamed_on_a_line_of_the_job(error: str, reason: str) -> None:

@@ -275,7 +275,8 @@ _OUR_ERROR = re.compile(
     r"^statefulspark\.errors\.(?:SpecRejectedError|UserCodeError|InternalError): (?:FunctionFailed: |Unexpected: )?"
 )
 _OUR_STORAGE_ERROR = re.compile(
-    rf"^statefulspark\.errors\.(?:TransientError|StateUnknownError): (?P<reason>{'|'.join(sorted(_STORAGE))}): "
+    r"^statefulspark\.errors\.(?:StatefulSparkError|TransientError|StateUnknownError): "
+    rf"(?P<reason>{'|'.join(sorted(_STORAGE))}): "
 )
 
 

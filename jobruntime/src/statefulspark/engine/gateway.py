@@ -12,6 +12,7 @@ The JVM ends when its standard input is closed, so it never outlives this proces
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
 import os
@@ -159,9 +160,17 @@ def has_started() -> bool:
     return _started.launch is not None
 
 
-def has_ended() -> bool:
-    """Tell whether the JVM of this process was started here and has ended."""
-    return _started.launch is not None and _started.launch.process.poll() is not None
+def has_ended(within_s: float = 0.0) -> bool:
+    """Tell whether the JVM of this process was started here and has ended.
+
+    Args:
+        within_s: How long to wait for its end.
+    """
+    if _started.launch is None:
+        return False
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        _started.launch.process.wait(within_s)
+    return _started.launch.process.poll() is not None
 
 
 def launch(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr: int | None = None) -> Launch:

@@ -7,15 +7,24 @@ checks for a newer epoch before each offsets/N and commits/N. Query roots are th
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
+from py4j.protocol import Py4JError
+
+from statefulspark import errors
+from statefulspark.engine import gateway
 from statefulspark.engine import session as spark_session
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
     from pyspark.sql import SparkSession
+
+_ENDS_WITHIN_S = 2.0
+"""The connection breaks a moment before the process is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,28 @@ class GateFact:
     last_committed: int
     last_commit_at: datetime | None
     at_boundary: bool
+
+
+@contextmanager
+def explaining_its_end(has_ended: Callable[[float], bool] = gateway.has_ended) -> Iterator[None]:
+    """Tell an error of the connection that comes from the end of the JVM from one that is a bug.
+
+    Args:
+        has_ended: Tells whether the JVM ends within some seconds.
+
+    Raises:
+        InternalError: `JvmEnded`.
+    """
+    try:
+        yield
+    except (Py4JError, ConnectionError) as error:
+        if not has_ended(_ENDS_WITHIN_S):
+            raise
+        raise errors.InternalError(
+            "JvmEnded",
+            "Spark's JVM has ended while the job ran: it was killed, perhaps for the memory of its container, or has "
+            "crashed; its output says why. The job continues when it is started again.",
+        ) from error
 
 
 class Gate:

@@ -353,7 +353,8 @@ def start(
         serving: Runs the loop until it ends.
     """
     try:
-        ending = serving(assemble.assemble(parts), parts.job_config)
+        with jvm.explaining_its_end():
+            ending = serving(assemble.assemble(parts), parts.job_config)
     finally:
         parts.master_hooks.close()
     parts.declared.close()
