@@ -78,11 +78,6 @@ class Wish:
         return f"{self.area}/default/{self.name}"
 
 
-def _at_once(work: Callable[[], object]) -> None:
-    """Do what another thread does in a standby; here the scheduler decides what happens meanwhile."""
-    work()
-
-
 class Driver(engine.EngineProcess):
     """A driver process, from its start to its end."""
 
@@ -177,7 +172,7 @@ class Driver(engine.EngineProcess):
         job_config, spark = self.wish.job_config, cast("SparkSession", engine.Session(self))
         self.control = standby_control.StandbyControl(job_config, clock.utc_now())
         root = claim.open_root(job_config)
-        carrier = carrying.Carrying(root.store, job_config.owner_id, self.control.is_activated, beside=_at_once)
+        carrier = carrying.Carrying(root.store, job_config.owner_id, self.control.is_activated, beside=workers.at_once)
         workshop = standby.Workshop(
             build=lambda _: self._build(spark),
             compare=lambda now, root, plan, built: start.compare(now, root, spark, plan, built),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
 from faultrig import engine, fibers
@@ -47,6 +48,17 @@ class Inbox:
             raise queue.Empty
         self._process.note_change()  # What a message does is looked at in the turn after it.
         return self._items.pop(0)
+
+
+def at_once(work: Callable[[], _T], *, name: str = "") -> Future[_T]:
+    """Do what another thread does in a driver; here the scheduler decides what happens meanwhile."""
+    del name
+    future = Future[_T]()
+    try:
+        future.set_result(work())
+    except Exception as error:  # noqa: BLE001 - who asks for the result gets it
+        future.set_exception(error)
+    return future
 
 
 class Lanes:

@@ -12,13 +12,14 @@ import random
 from collections.abc import Callable, Iterator
 from unittest import mock
 
-from faultrig import drivers, faults, fibers, ledger, oracle, truth
+from faultrig import drivers, faults, fibers, ledger, oracle, truth, workers
 from snapshots import Clock
 from statefulspark import clock, storage
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.driver.output import commit
+from statefulspark.engine import session
 from statefulspark.recovery import generations
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing.lagging import LaggingStore
@@ -61,6 +62,7 @@ class World:
             mock.patch.object(storage, "open_store", self.open_store),
             mock.patch.object(clock, "utc_now", self.clock),
             mock.patch.object(commit, "FIRST_WAIT_S", 0.0),
+            mock.patch.object(session, "beside", workers.at_once),
         ):
             try:
                 yield self
