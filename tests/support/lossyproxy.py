@@ -15,6 +15,8 @@ _TOO_LARGE = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/xml\r\nCont
     len(_REFUSAL),
     _REFUSAL,
 )
+_REFUSED = b"HTTP/1.1 412 "
+_DONE = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _NO_BACKEND = b"default backend - 404"
 _LOST_STORE = (
     b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
@@ -29,6 +31,7 @@ class LossyProxy:
         endpoint: URL for clients.
         silent: While true, requests are swallowed and nothing is answered.
         has_lost_the_store: Methods whose requests are answered 404, as by an ingress whose backend is gone.
+        ignores_conditions: While true, a write that the server refuses for its condition is answered as done.
         refuses_whole_copies: While true, CopyObject is answered as S3 does for an object of more than 5 GB.
     """
 
@@ -40,6 +43,7 @@ class LossyProxy:
         self._open: list[socket.socket] = []
         self.silent = False
         self.has_lost_the_store: frozenset[str] = frozenset()
+        self.ignores_conditions = False
         self.refuses_whole_copies = False
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -91,6 +95,9 @@ class LossyProxy:
         with contextlib.suppress(OSError):
             while chunk := server.recv(_CHUNK_BYTES):
                 if lossy.is_set() and not chunk.startswith(b"HTTP/1.1 100"):
+                    break
+                if self.ignores_conditions and chunk.startswith(_REFUSED):
+                    client.sendall(_DONE)
                     break
                 client.sendall(chunk)
         _break(client)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import lossyproxy
 import pytest
 import s3server
 from statefulspark import errors, storage
+from statefulspark.checkpoint import epochs
+from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.storage import ObjectStore, StorageOptions
 
 pytestmark = pytest.mark.s3
@@ -236,3 +239,16 @@ def test_what_is_too_large_for_one_copy_is_copied_in_parts_by_the_server(
     assert target.read("copy") == body
     operations = [line for line in s3.requests() if target.uri.split("/")[2] in line]
     assert any("UploadPartCopy" in line or "partNumber=1" in line for line in operations)
+
+
+def test_a_server_that_answers_as_if_it_ignored_conditions_is_refused_at_the_start(
+    lossy_store: ObjectStore, proxy: lossyproxy.LossyProxy
+) -> None:
+    owner = OwnerRecord(namespace="default", job="flights", owner_id="uid-1", created_at=datetime.now(UTC))
+    proxy.ignores_conditions = True
+
+    with pytest.raises(errors.SpecRejectedError, match="If-None-Match"):
+        epochs.ensure_owner(lossy_store, owner, take_over=False)
+
+    proxy.ignores_conditions = False
+    assert epochs.ensure_owner(lossy_store, owner, take_over=False).owner_id == "uid-1"

@@ -60,8 +60,15 @@ def nobody_is_fenced() -> Iterator[None]:
         yield
 
 
-def storage_ignores_conditions() -> contextlib.AbstractContextManager[object]:
-    return mock.patch.object(faults.RigStore, "create", faults.RigStore.write)
+def storage_looks_before_it_writes() -> contextlib.AbstractContextManager[object]:
+    """A condition that holds for writers one after the other, and not for two at once; no start finds that out."""
+
+    def create(store: faults.RigStore, key: str, body: bytes) -> None:
+        if store.info(key) is not None:
+            raise errors.ObjectExistsError(key)
+        store.write(key, body)
+
+    return mock.patch.object(faults.RigStore, "create", create)
 
 
 def a_log_entry_is_written_without_a_condition() -> contextlib.AbstractContextManager[object]:
@@ -230,7 +237,7 @@ PLANTS: Mapping[str, Plant] = {
     "a manifest is written before its files": Plant(
         a_manifest_is_written_before_its_files, "no_retained_snapshot_loses_a_file"
     ),
-    "storage ignores conditions": Plant(storage_ignores_conditions, "numbers_never_go_back"),
+    "storage looks before it writes": Plant(storage_looks_before_it_writes, "numbers_never_go_back"),
     "the number of a checkpoint is used again": Plant(
         the_number_of_a_checkpoint_is_used_again, "numbers_never_go_back"
     ),

@@ -139,3 +139,36 @@ def test_an_unreadable_owner_is_never_replaced(store: stores.MemoryStore) -> Non
     with pytest.raises(errors.SnapshotCorruptError):
         epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)
     assert store.read(layout.OWNER) == b"{"
+
+
+class CarelessStore(stores.MemoryStore):
+    """It knows no conditions, or only that of a create."""
+
+    def __init__(self, *, creates: bool) -> None:
+        super().__init__()
+        self._creates = creates
+
+    def create(self, key: str, body: bytes) -> None:
+        if self._creates:
+            super().create(key, body)
+        else:
+            self.write(key, body)
+
+    def replace(self, key: str, body: bytes, *, etag: str) -> None:
+        self.write(key, body)
+
+
+@pytest.mark.parametrize(("creates", "named"), [(False, r"If-None-Match: \*"), (True, "If-Match ")])
+def test_a_store_that_ignores_conditions_is_refused_at_the_first_start(creates: bool, named: str) -> None:
+    with pytest.raises(errors.SpecRejectedError, match=named) as raised:
+        epochs.ensure_owner(CarelessStore(creates=creates), an_owner("uid-1"), take_over=False)
+
+    assert raised.value.reason == "StorageConditionsIgnored"
+
+
+def test_a_store_that_ignores_conditions_is_refused_where_there_is_state_too() -> None:
+    store = CarelessStore(creates=False)
+    store.write(layout.OWNER, an_owner("uid-1").to_json().encode())
+
+    with pytest.raises(errors.SpecRejectedError, match="two drivers can write the same state"):
+        epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)

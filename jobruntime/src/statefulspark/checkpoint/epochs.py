@@ -6,6 +6,7 @@ exists; a claim of it fills the numbers below too, so that a late driver with an
 
 from __future__ import annotations
 
+import contextlib
 from datetime import datetime
 
 from statefulspark import errors
@@ -13,6 +14,9 @@ from statefulspark.checkpoint import listing
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import EpochRecord, OwnerRecord
 from statefulspark.storage.port import ObjectStore
+
+_NO_ETAG = "0" * 32
+"""The MD5 of nothing that anybody stores."""
 
 
 def newest(store: ObjectStore) -> int:
@@ -90,7 +94,8 @@ def require_current(store: ObjectStore, epoch: int) -> None:
 def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) -> OwnerRecord:
     """Make sure that the state belongs to this resource; claim it if it has no owner.
 
-    Cost: one PUT; a HEAD and a GET if it has an owner, and one PUT more to take it over.
+    Cost: one PUT; where it had no owner, two more that the store refuses, and two HEADs; where it had one, a HEAD and a GET,
+    and one PUT more to take it over.
 
     Args:
         store: The job's root.
@@ -101,17 +106,20 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
         The record on storage.
 
     Raises:
-        SpecRejectedError: `StateOwnedByAnother`: another resource owns it.
+        SpecRejectedError: `StateOwnedByAnother`: another resource owns it. `StorageConditionsIgnored`: the store has written
+            what it must refuse.
         SnapshotCorruptError: The record is unreadable.
         PreconditionFailedError: `ObjectChanged`: another resource took it over in the meantime, and keeps it.
     """
     body = record.to_json(indent=1).encode()
     try:
         store.create(layout.OWNER, body)
-        return record
     except errors.ObjectExistsError:
         info = store.info(layout.OWNER)
         present = OwnerRecord.parse(store.read(layout.OWNER), f"{store.uri}/{layout.OWNER}")
+    else:
+        _require_conditions(store, body)
+        return record
     if present.owner_id == record.owner_id:
         return present
     if not take_over:
@@ -125,6 +133,28 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
         raise errors.ObjectChangedError(f"{store.uri}/{layout.OWNER}")
     store.replace(layout.OWNER, body, etag=info.etag)
     return record
+
+
+def _require_conditions(store: ObjectStore, body: bytes) -> None:
+    """Write the owner's record, which is there, twice more, under conditions that do not hold.
+
+    A store that ignores conditions creates it in every start, so this finds it out whether or not it is the first one.
+    """
+    with contextlib.suppress(errors.ObjectExistsError):
+        store.create(layout.OWNER, body)
+        raise _unconditional(store, "If-None-Match: *", "although the object existed")
+    with contextlib.suppress(errors.ObjectChangedError):
+        store.replace(layout.OWNER, body, etag=_NO_ETAG)
+        raise _unconditional(store, "If-Match", "although the object had another ETag")
+
+
+def _unconditional(store: ObjectStore, condition: str, although: str) -> errors.SpecRejectedError:
+    return errors.SpecRejectedError(
+        "StorageConditionsIgnored",
+        f"The object store of {store.uri} has accepted a PUT with {condition} {although}. With a store that ignores "
+        "conditions two drivers can write the same state; nothing was started. Use a store, or a release of it, that "
+        "keeps them.",
+    )
 
 
 def _create(store: ObjectStore, record: EpochRecord) -> bool:
