@@ -247,7 +247,7 @@ def test_an_operator_that_ends_does_not_wait_for_the_watches_of_config_maps(
         async with ownloop.running("server") as elsewhere:  # kopf waits for the tasks of a server in its own loop, too.
             serving = Server(job).serving()
             url = await elsewhere.run(serving.__aenter__())
-            monkeypatch.setenv("KUBECONFIG", str(a_kubeconfig(tmp_path, url)))
+            monkeypatch.setenv("KUBECONFIG", str(kubeconfig_of(tmp_path, url)))
             ports = dataclasses.replace(world.world, watched=Watched())
             running = asyncio.create_task(handlers.operate(ports, namespaces=(KEY.namespace,), stop=stop))
             while not world.cluster.watches:
@@ -271,7 +271,7 @@ async def end_the_rest() -> None:
     await asyncio.gather(*others, return_exceptions=True)
 
 
-def a_kubeconfig(folder: Path, url: str) -> Path:
+def kubeconfig_of(folder: Path, url: str) -> Path:
     cluster, user = {"name": "c", "cluster": {"server": url}}, {"name": "u", "user": {"token": "t"}}
     context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
     everything = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "x"}
