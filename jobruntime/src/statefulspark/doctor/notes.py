@@ -28,7 +28,11 @@ def on_job(
         yield f"{store.uri}/{folder} has no manifest: a savepoint in progress, or one that was never completed."
     unknown_files = freeable.kept.get(rules.UNKNOWN, 0)
     if unknown_files:
-        yield f"{unknown_files} files below {layout.GENERATIONS}/ are unknown; they are never deleted."
+        are = "1 file is" if unknown_files == 1 else f"{unknown_files} files are"
+        yield (
+            f"{are} below {layout.GENERATIONS}/ that no log of Spark names, for example what a source has noted for itself. "
+            "That is no damage; such files are never deleted."
+        )
 
 
 def on_folders(store: ObjectStore, folders: Iterable[staged_files.Folder]) -> Iterable[str]:

@@ -7,6 +7,7 @@ arrays lists, maps dicts.
 from __future__ import annotations
 
 import collections
+import difflib
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
@@ -25,13 +26,25 @@ def _column_getter(positions: dict[str, int]) -> Callable[[tuple[object, ...], s
     return get_column
 
 
+def _missing_column(columns: tuple[str, ...]) -> Callable[[object, str], object]:
+    def refuse(_: object, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)  # numpy and others ask every value what it can do
+        meant = difflib.get_close_matches(name, columns, 1)
+        hint = f" (did you mean {meant[0]!r}?)" if meant else ""
+        raise AttributeError(f"the rows have no column {name!r}{hint}; they have {', '.join(columns)}", name=name)
+
+    return refuse
+
+
 @functools.lru_cache(maxsize=256)
 def row_maker(columns: tuple[str, ...]) -> Callable[[Iterable[object]], functions.InputRow]:
     """Return a row factory for these columns. A column whose name is not an identifier is accessed as `row["the name"]`."""
     named_tuple = cast("Callable[..., type[tuple[object, ...]]]", collections.namedtuple)
     plain = named_tuple("InputRow", columns, rename=True)
     get_column = _column_getter({column: position for position, column in enumerate(columns)})
-    row_class = type("InputRow", (plain,), {"__slots__": (), "__getitem__": get_column})
+    own = {"__slots__": (), "__getitem__": get_column, "__getattr__": _missing_column(columns)}
+    row_class = type("InputRow", (plain,), own)
     # Not `_make`, which is written in Python and takes twice as long.
     return cast("Callable[[Iterable[object]], functions.InputRow]", functools.partial(tuple.__new__, row_class))
 
