@@ -21,9 +21,10 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -59,12 +60,12 @@ _SETTINGS = {
 _OURS = "plain"
 
 
-def session() -> SparkSession:
-    """Return a session on two cores, with keyed state in RocksDB as the runtime sets it up."""
+def session(more: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
+    """Return a session on two cores, with keyed state in RocksDB as the runtime sets it up, and with more settings."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(machine.ROOT), os.environ.get("PYTHONPATH", "")])
     builder = SparkSession.builder.master("local[2]").appName("bench")
-    for name, value in _SETTINGS.items():
+    for name, value in {**_SETTINGS, **more}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

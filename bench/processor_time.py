@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 import os
+import re
 import threading
 import time
 from contextlib import suppress
@@ -14,6 +16,8 @@ LOOKS_EVERY_S = 0.1
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PARENT, _USER_TIME, _SYSTEM_TIME = 1, 11, 12
 """Fields of /proc/PID/stat behind the command's name."""
+_NUMBER = re.compile(r"(?<=..)[-#: ]*\d")
+"""Where the number begins that a thread has in its name."""
 
 
 class Role(enum.Enum):
@@ -36,12 +40,18 @@ class Sample:
 
 
 class Watch:
-    """Looks at a process and all below it ten times a second, until it is told to end."""
+    """Looks at a process and all below it ten times a second, until it is told to end.
 
-    def __init__(self, pid: int) -> None:
+    Args:
+        pid: The process.
+        by_thread: Whether to look at the threads of JVMs, too.
+    """
+
+    def __init__(self, pid: int, *, by_thread: bool = False) -> None:
         """Begin to look."""
-        self._pid = pid
+        self._pid, self._by_thread = pid, by_thread
         self._samples: list[Sample] = []
+        self._threads: dict[int, tuple[str, float]] = {}
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
@@ -57,7 +67,16 @@ class Watch:
         while not self._ending.wait(LOOKS_EVERY_S):
             seen |= _of_family(self._pid)
             used = {role: sum(used_s for one, used_s in seen.values() if one is role) for role in Role}
+            if self._by_thread:
+                self._threads |= {tid: used for pid in seen if _is_java(pid) for tid, used in _threads(pid).items()}
             self._samples.append(Sample(time.time(), used))
+
+    def used_by_name(self) -> dict[str, float]:
+        """Return what was used so far, by role, and inside JVMs by the names of threads, without numbers."""
+        used = collections.Counter[str]()
+        for name, used_s in tuple(self._threads.values()):
+            used[name] += used_s  # type: ignore[assignment]  # seconds
+        return {**used, **{role.value: used_s for role, used_s in self._samples[-1].used_s.items()}}
 
 
 def used_s(samples: tuple[Sample, ...], at_s: float) -> dict[Role, float]:
@@ -84,6 +103,19 @@ def _proportional_bytes(pid: int) -> int:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
     return 0
+
+
+def _threads(pid: int) -> dict[int, tuple[str, float]]:
+    """Return name and processor seconds of every thread of a process that is alive."""
+    threads = {}
+    with suppress(OSError):
+        for folder in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                head, _, tail = (folder / "stat").read_text().rpartition(")")
+                fields = tail.split()
+                name = _NUMBER.split(head.partition("(")[2])[0].strip()
+                threads[int(folder.name)] = name, (int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])) / _TICKS_PER_S
+    return threads
 
 
 def _of_family(root: int) -> dict[int, tuple[Role, float]]:
