@@ -32,7 +32,7 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from statefulspark.contract import config
-from statefulspark.engine import settings
+from statefulspark.engine import gateway, settings
 from statefulspark.storage import StorageOptions
 
 from bench import contenders, keyed_state, machine, processor_time, workload
@@ -42,7 +42,7 @@ AFTER_RESTART = 2
 SETTLES_S = 25.0
 """A little more than the interval of Spark's maintenance."""
 _SEED = 7
-_THREADS_SHOWN = 10
+_THREADS_SHOWN = 12
 
 
 def _batches(chosen: argparse.Namespace) -> dict[str, workload.Keys]:
@@ -71,7 +71,9 @@ def _write(folder: Path, batches: Mapping[str, workload.Keys]) -> None:
 def _run(chosen: argparse.Namespace) -> list[machine.Json]:
     """Run some batches, one after the other; return what each has used and what it has counted."""
     watch, spent = processor_time.Watch(os.getpid(), by_thread=True), Counter[str]()
-    conf = dict(pair.split("=", 1) for pair in chosen.conf)
+    # A driver starts its JVM with these; without them the compiler takes most of a start.
+    conf = {"spark.driver.extraJavaOptions": " ".join(gateway.START_OPTIONS)}
+    conf |= dict(pair.split("=", 1) for pair in chosen.conf)
     if chosen.s3:
         conf |= {name: value for name, value in _job_conf().items() if ".s3a." in name}
     spark, counted = keyed_state.session(conf), list[int]()
