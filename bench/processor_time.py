@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import enum
 import os
 import re
@@ -13,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOOKS_EVERY_S = 0.1
+_LOOKS_A_THREAD_LOOK = 5
+"""Threads are many, so they are looked at less often; what one does after the last look at it does not count."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PARENT, _USER_TIME, _SYSTEM_TIME = 1, 11, 12
 """Fields of /proc/PID/stat behind the command's name."""
@@ -51,7 +52,8 @@ class Watch:
         """Begin to look."""
         self._pid, self._by_thread = pid, by_thread
         self._samples: list[Sample] = []
-        self._threads: dict[int, tuple[str, float]] = {}
+        self._of_threads: dict[int, float] = {}
+        self._by_name: dict[str, float] = {}
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
@@ -67,16 +69,20 @@ class Watch:
         while not self._ending.wait(LOOKS_EVERY_S):
             seen |= _of_family(self._pid)
             used = {role: sum(used_s for one, used_s in seen.values() if one is role) for role in Role}
-            if self._by_thread:
-                self._threads |= {tid: used for pid in seen if _is_java(pid) for tid, used in _threads(pid).items()}
+            if self._by_thread and not len(self._samples) % _LOOKS_A_THREAD_LOOK:
+                self._look_at_threads([pid for pid in seen if _is_java(pid)])
             self._samples.append(Sample(time.time(), used))
+
+    def _look_at_threads(self, jvms: list[int]) -> None:
+        """Add what threads have used since the last look to the names that they have now, which may change."""
+        for tid, (name, used_s) in ((tid, used) for pid in jvms for tid, used in _threads(pid).items()):
+            more_s = used_s - self._of_threads.get(tid, 0.0)
+            self._by_name[name] = self._by_name.get(name, 0.0) + more_s
+            self._of_threads[tid] = used_s
 
     def used_by_name(self) -> dict[str, float]:
         """Return what was used so far, by role, and inside JVMs by the names of threads, without numbers."""
-        used = collections.Counter[str]()
-        for name, used_s in tuple(self._threads.values()):
-            used[name] += used_s  # type: ignore[assignment]  # seconds
-        return {**used, **{role.value: used_s for role, used_s in self._samples[-1].used_s.items()}}
+        return {**self._by_name, **{role.value: used_s for role, used_s in self._samples[-1].used_s.items()}}
 
 
 def used_s(samples: tuple[Sample, ...], at_s: float) -> dict[Role, float]:
