@@ -12,6 +12,7 @@ import pytest
 from faultrig import drivers, engine, faults, ledger, truth
 from faultrig.world import World
 from statefulspark.checkpoint import epochs
+from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.recovery import head
 from statefulspark.retention import rules
@@ -145,7 +146,13 @@ def leaves_a_batch_out(world: World) -> contextlib.AbstractContextManager[object
 
 
 def has_no_conditional_create(world: World) -> contextlib.AbstractContextManager[object]:
-    return mock.patch.object(faults.RigStore, "create", faults.RigStore.write)
+    """Conditions hold for the owner's record alone, by which a start tries the store."""
+    create = faults.RigStore.create
+
+    def write(store: faults.RigStore, key: str, body: bytes) -> None:
+        (create if key.endswith(layout.OWNER) else faults.RigStore.write)(store, key, body)
+
+    return mock.patch.object(faults.RigStore, "create", write)
 
 
 HARM = [

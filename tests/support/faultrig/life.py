@@ -142,16 +142,26 @@ class Life:
         return self._restored([uri])
 
     def _restored(self, references: list[str]) -> dict[str, int] | None:
-        usable = [one for one in references if self._key(one) not in self.left]
+        usable = self._usable(references)
         if not usable:
             return None
         chosen = self.random.choice(usable)
         self.wish = replace(self.wish, restore=RestoreConfig(snapshot=chosen, id=f"wish-{next(self._numbers)}"))
         return self.world.offsets(chosen, self.wish.area, self.wish.name)
 
+    def _usable(self, references: list[str]) -> list[str]:
+        """Return those of no future that was left, and of savepoints those whose own files are whole."""
+        damaged = tuple(self.world.oracle.damaged)
+        folders = {one: f"{self._key(one).removesuffix('_metadata.json')}files/" for one in references}
+        return [
+            one
+            for one, files in folders.items()
+            if self._key(one) not in self.left and not any(key.startswith(files) for key in damaged)
+        ]
+
     def _elsewhere(self) -> dict[str, int] | None:
         """Start another job from a savepoint: another root, other sinks."""
-        usable = [one for one in self.world.savepoints if self._key(one) not in self.left]
+        usable = self._usable(self.world.savepoints)
         if not usable:
             return None
         number, chosen = next(self._numbers), self.random.choice(usable)
