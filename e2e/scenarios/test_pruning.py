@@ -30,7 +30,7 @@ def test_suspended_job_is_cleared_of_what_no_snapshot_needs_and_goes_on(subject:
     subject.wait_batch(5)
     subject.wait_checkpoint()
     subject.change(suspend=True)
-    waiting.until(subject.see, lambda seen: seen.phase == "Suspended", "Suspended")
+    waiting.until(subject.see, lambda seen: seen.reason == "Suspended", "Suspended, and no longer on its way there")
     before = subject.files()
 
     seen = waiting.until(subject.see, lambda seen: pruned(seen) > 0, "what is unused is removed", timeout_s=REST_S)
