@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -61,3 +62,20 @@ def test_a_start_does_not_fail_with_a_store_that_is_away(caplog: pytest.LogCaptu
 
     assert early.offer(cast("SparkSession", None)).result(10) == 0
     assert "state is left on storage until it is used" in caplog.text
+
+
+class FaultyStore(stores.MemoryStore):
+    """A store with a fault of our own."""
+
+    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        raise ValueError(f"{len(keys)} files are too many.")
+
+
+def test_a_fault_that_nobody_waits_for_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    early = early_state.EarlyState(FaultyStore("memory://job"), [a_query_of((CHANGES, 10))])
+    placing = early.offer(cast("SparkSession", None))
+    is_told = threading.Event()
+    placing.add_done_callback(lambda _: is_told.set())  # It follows the one of `offer`.
+
+    assert is_told.wait(10)
+    assert "1 files are too many." in caplog.text

@@ -11,15 +11,15 @@ names of their own and never change (`read_ahead`).
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
 from statefulspark import errors, failures
 from statefulspark.checkpoint import state_files
+from statefulspark.engine import session as spark_session
 from statefulspark.planning import read_ahead
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ SMALL_BYTES = 2**20
 """A file up to this size costs its requests more than its bytes."""
 MOST_BYTES = 32 * 2**20
 """Of all files together, which are in memory until Spark has started."""
-_T = TypeVar("_T")
+_THREAD = "early-state"
 _log = logging.getLogger(__name__)
 
 
@@ -48,7 +48,7 @@ class EarlyState:
         """
         self._uri = store.uri
         keys = small_files(queries)
-        self._bodies = _beside(lambda: store.read_many(keys) if keys else {})
+        self._bodies = spark_session.beside(lambda: store.read_many(keys) if keys else {}, name=_THREAD)
 
     def offer(self, spark: SparkSession) -> Future[int]:
         """Let Spark take the files when they are here; return at once.
@@ -59,7 +59,9 @@ class EarlyState:
         Returns:
             The number of files that Spark may take, once they are here; 0 after an error, which is logged.
         """
-        return _beside(lambda: self._place(spark))
+        placing = spark_session.beside(lambda: self._place(spark), name=_THREAD)
+        placing.add_done_callback(_tell_of_a_fault)
+        return placing
 
     def _place(self, spark: SparkSession) -> int:
         try:
@@ -88,18 +90,8 @@ def small_files(queries: Iterable[QueryEntry]) -> tuple[str, ...]:
     return tuple(read_ahead.fitting(sizes, MOST_BYTES))
 
 
-def _beside(work: Callable[[], _T]) -> Future[_T]:
-    """Do work in a thread that no end of this process waits for."""
-    outcome = Future[_T]()
-
-    def settle() -> None:
-        try:
-            outcome.set_result(work())
-        except errors.StatefulSparkError as error:
-            outcome.set_exception(error)
-        except BaseException as error:
-            outcome.set_exception(error)
-            raise
-
-    threading.Thread(target=settle, name="early-state", daemon=True).start()
-    return outcome
+def _tell_of_a_fault(placing: Future[int]) -> None:
+    """Nobody waits for the files, so nobody else would hear of an error that is not expected."""
+    error = placing.exception()
+    if error is not None:
+        _log.error("small files of state could not be placed", exc_info=error)
