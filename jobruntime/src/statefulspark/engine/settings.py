@@ -106,9 +106,14 @@ def _guaranteed() -> dict[str, str]:
     }
 
 
+def is_local(master: str) -> bool:
+    """Tell whether tasks run in the driver's own JVM and its workers, on its machine: `local`, `local[4]`."""
+    return master.startswith("local")
+
+
 def _local(master: str) -> dict[str, str]:
     """Keep Spark without executors off the network."""
-    if not master.startswith("local"):
+    if not is_local(master):
         return {}
     return {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
 

@@ -27,6 +27,7 @@ from py4j.protocol import Py4JError
 from statefulspark import failures
 from statefulspark.checkpoint import state_files as state_file_names
 from statefulspark.engine import session as spark_session
+from statefulspark.engine import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,7 +124,7 @@ class ReadAhead:
 
     @property
     def _is_used_here(self) -> bool:
-        return str(self._spark.sparkContext.master).startswith("local")
+        return settings.is_local(str(self._spark.sparkContext.master))
 
     def _try(self, uri: str, *, stops: Callable[[], bool]) -> bool:
         """Read a file unless it is too late; tell whether it is here."""

@@ -27,6 +27,7 @@ from pyspark.errors import PySparkException
 
 from statefulspark import errors
 from statefulspark.engine import session as spark_session
+from statefulspark.engine import settings
 from statefulspark.planning import replacing
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def rehearse(
     """
     spark = frame.sparkSession
     spark_session.activate(spark)
-    if not str(spark.sparkContext.master).startswith("local"):
+    if not settings.is_local(str(spark.sparkContext.master)):
         return RehearsalOutcome()
     try:
         with tempfile.TemporaryDirectory(prefix="statefulspark-rehearsal-", ignore_cleanup_errors=True) as folder:

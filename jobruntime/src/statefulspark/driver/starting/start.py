@@ -117,8 +117,8 @@ def up_to_comparison(
     # What is raised here does not wait for Spark, which nobody needs then.
     root = root_of()
     start_plan = find(job.query_uids, job_config, root)
-    is_local = (job_config.engine.master or "local").startswith("local")
-    early = early_state.EarlyState(root.store, start_plan.queries) if is_local and _goes_on(root, start_plan) else None
+    is_useful = settings.is_local(job_config.engine.master or "local") and _goes_on(root, start_plan)
+    early = early_state.EarlyState(root.store, start_plan.queries) if is_useful else None
     spark = starting.result()
     if early is not None:
         early.offer(spark)
