@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import s3server
 from statefulspark import errors, storage
-from statefulspark.storage import ObjectStore, StorageOptions
+from statefulspark.storage import ObjectStore, StorageOptions, fsspec_connection
 from statefulspark.testing import stores
 
 ODD_KEYS = (
@@ -226,6 +227,42 @@ def test_an_emptied_folder_is_gone(store: ObjectStore) -> None:
     store.delete_many(["a/b/c"])
 
     assert store.list_names("") == ()
+
+
+def test_a_folder_is_deleted_whole_and_nothing_beside_it(store: ObjectStore) -> None:
+    for key in ("run/1", "run/deep/er/2", "run-2/1", "runs"):
+        store.write(key, b"12")
+
+    deleted = store.delete_folder("run")
+
+    assert [(info.key, info.size_bytes) for info in deleted] == [("run/1", 2), ("run/deep/er/2", 2)]
+    assert store.list_names("") == ("run-2/", "runs")
+    assert store.delete_folder("run") == ()
+
+
+def test_a_store_is_deleted_whole(store: ObjectStore) -> None:
+    store.write("a/b", b"")
+    store.write("c", b"")
+
+    store.delete_folder("")
+
+    assert (store.list(""), store.list_names("")) == ((), ())
+
+
+def test_markers_of_folders_that_other_tools_left_are_no_objects_and_go_with_their_folder(
+    s3: s3server.S3Server,
+) -> None:
+    bucket = s3.new_bucket()
+    raw = fsspec_connection.connect(s3.options()).quick
+    for key in ("kept/", "job/", "job/scratch/", "job/scratch/1/"):
+        raw.call_s3("put_object", Bucket=bucket, Key=key, Body=b"")
+    store = storage.open_store(f"s3://{bucket}/job", s3.options())
+    store.write("scratch/1/a", b"")
+
+    assert [info.key for info in store.list("")] == ["scratch/1/a"]
+    assert [info.key for info in store.delete_folder("")] == ["scratch/1/a"]
+    assert store.list_names("") == ()
+    assert storage.open_store(f"s3://{bucket}", s3.options()).list_names("") == ("kept/",)
 
 
 def test_more_than_one_page_is_listed_and_deleted_whole(store: ObjectStore) -> None:

@@ -251,6 +251,11 @@ class RigStore:
             full = self._full(key)
             self.process.change("delete", full, functools.partial(self._server.delete_many, [full]))
 
+    def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        infos = self.list(prefix)
+        self.delete_many([info.key for info in infos])
+        return infos
+
     def replace(self, key: str, body: bytes, *, etag: str) -> None:
         full = self._full(key)
         self.process.change("replace", full, lambda: self._server.replace(full, body, etag=etag), body=body)

@@ -105,6 +105,10 @@ class ReadCache:
         """Raise InternalError; see the class."""
         self._refuse("delete_many")
 
+    def delete_folder(self, prefix: str) -> NoReturn:
+        """Raise InternalError; see the class."""
+        self._refuse("delete_folder")
+
     def delete_unchanged(self, key: str, *, etag: str) -> bool:
         """Raise InternalError; see the class."""
         self._refuse("delete_unchanged")

@@ -135,7 +135,7 @@ class Carrier:
 
     def _add_empty_state(self, entry: QueryEntry, change: comparison.Evolution) -> None:
         scratch = f"{layout.scratch(self.epoch)}/{entry.uid}"
-        _remove(self.store, layout.scratch(self.epoch))
+        self.store.delete_folder(layout.scratch(self.epoch))
         self.store.write(f"{scratch}/offsets/0", _OFFSET_LOG)
         stream = self.streams[entry.uid]
         try:
@@ -148,7 +148,7 @@ class Carrier:
             )
             self._install(entry, scratch, empty)
         finally:
-            _remove(self.store, layout.scratch(self.epoch))
+            self.store.delete_folder(layout.scratch(self.epoch))
 
     def _repartition(self, entry: QueryEntry, partitions: int) -> None:
         repartition.repartition(self.session, f"{self.hadoop_root}/{entry.path}", partitions)
@@ -184,7 +184,3 @@ class Carrier:
         named = rewrite.add_to_commit(self.store.read(commit), f"{self.store.uri}/{commit}", empty.ids)
         self.store.delete_many(list(checksums.sidecars(commit)))
         self.store.write(commit, named)
-
-
-def _remove(store: ObjectStore, folder: str) -> None:
-    store.delete_many([info.key for info in store.list(folder)])

@@ -244,7 +244,7 @@ def _clear_scratch(store: ObjectStore, names: Sequence[str], *, below: int) -> N
     for name in names:
         epoch = layout.parse_number(name.rstrip("/"))
         if epoch is not None and epoch < below:
-            store.delete_many([info.key for info in store.list(f"{layout.SCRATCH}/{name.rstrip('/')}")])
+            store.delete_folder(f"{layout.SCRATCH}/{name.rstrip('/')}")
 
 
 def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:

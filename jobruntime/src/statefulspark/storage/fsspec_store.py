@@ -112,10 +112,7 @@ class FsspecStore:
 
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
-        pages = self._run(self._pages, self._folder(prefix), "")
-        infos = [self._describe(entry, entry["Key"]) for page in pages for entry in page.get("Contents", [])]
-        # Other tools create objects whose names end with "/" as markers of folders.
-        return tuple(sorted((info for info in infos if not info.key.endswith("/")), key=lambda info: info.key))
+        return tuple(info for info in self._listed(prefix) if not _is_marker(info))
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""
@@ -154,6 +151,17 @@ class FsspecStore:
         full_keys = [self._full(key) for key in dict.fromkeys(keys)]
         batches = [full_keys[at : at + _DELETE_BATCH] for at in range(0, len(full_keys), _DELETE_BATCH)]
         self._run(_gather, [functools.partial(self._delete, batch) for batch in batches])
+
+    def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        """See the port."""
+        infos = self._listed(prefix)
+        files = tuple(info for info in infos if not _is_marker(info))
+        self.delete_many([info.key for info in files])
+        # A server that keeps real folders deletes only an empty one, so the inner ones go first, and the files before them.
+        markers = [f"{self._folder('')}{info.key}" for info in reversed(infos) if _is_marker(info)]
+        for at in range(0, len(markers), _DELETE_BATCH):
+            self._run(self._delete, markers[at : at + _DELETE_BATCH])
+        return files
 
     def delete_unchanged(self, key: str, *, etag: str) -> bool:
         """See the port."""
@@ -241,6 +249,11 @@ class FsspecStore:
         target = self._target("look up", full_key)
         page = await self._retried(lambda: self._request("list_objects_v2", Prefix=full_key, MaxKeys=1), target)
         return [entry["Key"] for entry in page.get("Contents", [])] == [full_key]
+
+    def _listed(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        pages = self._run(self._pages, self._folder(prefix), "")
+        infos = [self._describe(entry, entry["Key"]) for page in pages for entry in page.get("Contents", [])]
+        return tuple(sorted(infos, key=lambda info: info.key))
 
     async def _pages(self, folder: str, delimiter: str) -> tuple[_Answer, ...]:
         target = self._target("list", folder)
@@ -343,6 +356,11 @@ class FsspecStore:
 
     def _target(self, action: str, full_key: str) -> fsspec_errors.RequestTarget:
         return fsspec_errors.RequestTarget(action, self._bucket, full_key, self._connection.endpoint)
+
+
+def _is_marker(info: ObjectInfo) -> bool:
+    """Other tools create objects whose names end with "/" as markers of folders; the marker of the root has no name left."""
+    return not info.key or info.key.endswith("/")
 
 
 class _Progress:

@@ -117,6 +117,14 @@ class LocalStore:
                 path.unlink(missing_ok=True)
             self._remove_empty_folders(path.parent)
 
+    def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        """See the port; a marker is an empty folder here."""
+        infos = self.list(prefix)
+        self.delete_many([info.key for info in infos])
+        for folder, _, _ in os.walk(self._folder(prefix), topdown=False):
+            self._remove_empty_folders(Path(folder))
+        return infos
+
     def delete_unchanged(self, key: str, *, etag: str) -> bool:
         """See the port."""
         path = self._path(key)

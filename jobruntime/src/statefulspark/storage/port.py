@@ -151,6 +151,19 @@ class ObjectStore(Protocol):
         """Delete objects; absent objects are no error."""
         ...
 
+    def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        """Delete every object below a folder, and the markers of folders that other tools left there.
+
+        What is written meanwhile may stay. A failure leaves a part deleted; repeating the call is safe.
+
+        Args:
+            prefix: The folder without a trailing slash; "" means the whole store.
+
+        Returns:
+            The objects, without the markers.
+        """
+        ...
+
     def delete_unchanged(self, key: str, *, etag: str) -> bool:
         """Delete an object if it has not changed since it was read.
 

@@ -132,6 +132,12 @@ class LaggingStore:
             self._change(key)
         self.wrapped.delete_many(keys)
 
+    def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        """See the port."""
+        infos = self.list(prefix)
+        self.delete_many([info.key for info in infos])
+        return infos
+
     def delete_unchanged(self, key: str, *, etag: str) -> bool:
         """See the port."""
         self._change(key)

@@ -137,6 +137,12 @@ class MemoryStore:
             for key in keys:
                 self._objects.bodies.pop(self._full(key), None)
 
+    def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        """See the port."""
+        infos = self.list(prefix)
+        self.delete_many([info.key for info in infos])
+        return infos
+
     def delete_unchanged(self, key: str, *, etag: str) -> bool:
         """See the port."""
         with self._objects.lock:
@@ -308,6 +314,12 @@ class FaultyStore:
         """See the port."""
         for key in keys:
             self._perform("delete", key, lambda key=key: self.wrapped.delete_many([key]))  # type: ignore[misc]
+
+    def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        """See the port."""
+        infos = self.list(prefix)
+        self.delete_many([info.key for info in infos])
+        return infos
 
     def delete_unchanged(self, key: str, *, etag: str) -> bool:
         """See the port."""

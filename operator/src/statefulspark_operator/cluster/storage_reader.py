@@ -263,7 +263,7 @@ class SnapshotStorageReader:
             latest_checkpoint=_fact(root, checkpoint) if checkpoint else None,
             savepoint=fact,
             found_savepoint=savepoint_uri,
-            is_empty=newest_epoch == 0 and not root.list_names(""),
+            is_empty=newest_epoch == 0 and not root.list(""),
             requested=self._requested(root, target, request) if request is not None else None,
         )
 
@@ -301,9 +301,7 @@ class SnapshotStorageReader:
         return _as_status(manifest, location) if report.ok else NoSavepoint(f"{location}: {report.sentence}")
 
     def _purge(self, target: StorageTarget) -> Freed:
-        root = self._root(target)
-        files = root.list("")
-        root.delete_many([info.key for info in files])
+        files = self._root(target).delete_folder("")
         return Freed(len(files), sum(info.size_bytes for info in files))
 
 

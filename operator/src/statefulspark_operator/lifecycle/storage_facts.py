@@ -39,7 +39,7 @@ class StorageFacts:
         newest_epoch: Highest epoch ever claimed; 0 when there is none.
         latest_checkpoint: The newest completed checkpoint.
         savepoint: Whether `status.restore.snapshot` is complete.
-        is_empty: The folder contains nothing.
+        is_empty: There is no object in the folder; markers of folders, which some tools and stores keep, are none.
         found_savepoint: The savepoint, if it is complete.
         requested: The savepoint of `status.operation`, if it was looked for and is complete.
     """

@@ -13,7 +13,7 @@ from statefulspark.contract.manifest import Trigger
 from statefulspark_operator.api.spec import DeletionPolicy
 from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase
 from statefulspark_operator.lifecycle import actions
-from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, Decision
+from statefulspark_operator.lifecycle.decision import SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import executors
 from statefulspark_operator.lifecycle.situation import DriverPod, OperationAbsent, Situation
@@ -120,8 +120,7 @@ def _purge(situation: Situation, deleted_at: datetime) -> Decision | None:
         return _release(situation, Reason.DELETION_STATE_KEPT, f"The state stays on storage: {storage.message}")
     if not isinstance(storage, StorageFacts):
         return _decide(situation, Reason.DELETION_WAITING, storage.message if storage else "Reading storage.")
-    purge = _decide(situation, Reason.DELETION_PURGING, "Deleting the state.", actions.PurgeStorage())
-    return Decision(purge.reason, purge.message, purge.phase, purge.status, purge.actions, AT_ONCE)
+    return _decide(situation, Reason.DELETION_PURGING, "Deleting the state.", actions.PurgeStorage())
 
 
 def _grace(situation: Situation) -> timedelta:
