@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from s3server import ACCESS_KEY, SECRET_KEY, S3Server
 COMMAND = (sys.executable, "-m", "statefulspark.cli.main")
 """The command line, as a process of its own."""
 _SOURCES = Path(__file__).resolve().parents[2] / "jobruntime" / "src"
+_THREADS_ARE_PRINTED_S = 2.0
 _IS_UP = '"api listening"'
 
 
@@ -80,6 +82,12 @@ class Driver(processes.Process):
     def until(self, fact: Callable[[], bool], what: str) -> None:
         """Wait until something holds while it runs."""
         self.wait_until(fact, what, self._patience_s)
+
+    def explain_waiting(self) -> None:
+        """Have the JVM print its threads into the log, too."""
+        super().explain_waiting()
+        self.send_to_family(signal.SIGQUIT, only="java")
+        time.sleep(_THREADS_ARE_PRINTED_S)
 
     def ends(self) -> int:
         """Wait until it has ended by itself, and return its exit code."""

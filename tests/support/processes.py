@@ -111,8 +111,15 @@ class Process:
             if code is not None and not fact():
                 self._fail(f"ended with {code} before {what}")
             if time.monotonic() > deadline_s:
+                self.explain_waiting()
                 self._fail(f"runs, but after {within_s:.0f} s it is still not so that {what}")
             time.sleep(_LOOKS_EVERY_S)
+
+    def explain_waiting(self) -> None:
+        """Print into its log what it and everything below it are doing, for whoever reads why it hangs."""
+        states = [f"{pid} {_state(pid)}" for pid in _family(self.pid)] if self.runs else []
+        with self.log.open("a") as log:
+            log.write("".join(f"{line}\n" for line in states))
 
     def wait_end(self, within_s: float) -> int:
         """Wait until it has ended by itself and return its exit code; the test fails if the time is over before."""
@@ -126,11 +133,12 @@ class Process:
         """Send a signal to it alone; one that has ended gets none."""
         self._started.send_signal(number)
 
-    def send_to_family(self, number: signal.Signals) -> None:
-        """Send a signal to it and to everything below it; nobody gets one once it has ended."""
+    def send_to_family(self, number: signal.Signals, *, only: str = "") -> None:
+        """Send a signal to it and to everything below it, or to what has a name; nobody gets one once it has ended."""
         for pid in _family(self.pid) if self.runs else ():
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+            if not only or _state(pid).startswith(only):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
     def stop(self, number: signal.Signals = signal.SIGKILL, within_s: float = 15.0) -> int | None:
         """End it, and kill it with everything below it if a signal does not; nothing happens if it does not run.
@@ -249,6 +257,17 @@ def is_open(port: int) -> bool:
     """Tell whether somebody listens on a port of the loopback interface."""
     with socket.socket() as probe:
         return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def _state(pid: int) -> str:
+    """Return what a process is called, and where in the kernel it is."""
+    texts = []
+    for name in ("comm", "wchan", "syscall"):
+        try:
+            texts.append(Path(f"/proc/{pid}/{name}").read_text().strip()[:60])
+        except OSError:
+            texts.append("gone")
+    return " ".join(texts)
 
 
 def _family(pid: int) -> list[int]:

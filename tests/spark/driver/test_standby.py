@@ -104,7 +104,10 @@ class World:
 
     def is_visible(self, by: Process) -> None:
         """Wait until every row that was fed has been counted once, and never more."""
-        by.until(lambda: len(self.rows()) >= self.fed, f"{self.fed} rows are visible")
+        try:
+            by.until(lambda: len(self.rows()) >= self.fed, f"{self.fed} rows are visible")
+        finally:
+            print("visible:", sorted(self.rows()))
         assert sorted(self.rows()) == sorted(self.expected())
 
     def expected(self) -> list[tuple[str, int]]:
