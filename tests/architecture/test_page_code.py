@@ -6,6 +6,7 @@ import operator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import duckdb
 import pagecode
 import pyarrow as pa
 import pytest
@@ -90,6 +91,14 @@ def test_what_reads_a_files_sink_without_spark_reads_what_is_committed(tmp_path:
     exec(block("docs/howto/read-output.md", 2), names)  # noqa: S102 -- the page's own code
 
     assert names["read_output"](tmp_path)["name"].to_pylist() == ["first", "second"]  # type: ignore[operator]
+
+
+def test_duckdb_reads_of_a_files_sink_what_is_committed(tmp_path: Path) -> None:
+    pagecode.an_output_of_files(tmp_path)
+    query = block("docs/howto/read-output.md", 1, language="sql").replace("s3://bucket/output", tmp_path.as_posix())
+
+    with duckdb.connect() as session:
+        assert session.execute(query).fetchall() == [("first",), ("second",)]
 
 
 def test_a_function_that_loads_a_model_does_so_on_workers_only() -> None:
