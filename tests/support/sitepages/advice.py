@@ -22,6 +22,7 @@ PHASE = {
     Phase.RUNNING: "Nothing, as long as `Ready` is `True`.",
     Phase.UPGRADING: "Wait. Condition `Upgrading` tells the step.",
     Phase.RESTARTING: "Wait for the next start. If it comes again and again, read how the last driver ended. " + LOG,
+    Phase.SUSPENDING: "Wait. The message tells what the stop waits for. With `suspend: false` the job starts after it.",
     Phase.SUSPENDED: "Set `suspend: false`, or run `kubectl statefulspark resume JOB`, to go on.",
     Phase.STALLED: "Read the message, change what it names, and apply. Nothing is retried before that.",
     Phase.STOPPED: "Nothing: the input was bounded. To run it again, change `restartNonce`.",

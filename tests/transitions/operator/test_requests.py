@@ -215,5 +215,5 @@ def test_a_decision_from_an_old_copy_is_refused_and_made_again(change: resources
     if "image" in change:
         assert world.status.epoch == 2
     else:
-        assert world.status.phase is Phase.SUSPENDED
+        assert world.status.phase is Phase.SUSPENDING
     assert world.most_live_pods == 1

@@ -18,7 +18,7 @@ Answer = tuple[ConditionStatus, str, str]
 YES, NO, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
 _AT_REST = (Phase.SUSPENDED, Phase.STOPPED)
-_IN_TRANSITION = (Phase.PENDING, Phase.STARTING, Phase.UPGRADING, Phase.RESTARTING, Phase.DELETING)
+_IN_TRANSITION = (Phase.PENDING, Phase.STARTING, Phase.UPGRADING, Phase.RESTARTING, Phase.SUSPENDING, Phase.DELETING)
 
 
 def derive(situation: Situation, decision: Decision) -> tuple[Condition, ...]:
@@ -75,9 +75,6 @@ def _ready(situation: Situation, decision: Decision) -> Answer:
         return NO, decision.reason.word, decision.message
     if _is_aborted(situation, decision) or decision.phase not in (Phase.RUNNING, *_AT_REST):
         return NO, decision.reason.word, decision.message
-    driver = decision.status.driver
-    if decision.phase is Phase.SUSPENDED and driver is not None and situation.live_pod is not None:
-        return NO, decision.reason.word, decision.message
     hindrance = health.hindrance(situation)
     if hindrance is not None:
         return NO, hindrance.reason, _with_shortage(situation, hindrance.message)
@@ -92,8 +89,7 @@ def _with_shortage(situation: Situation, message: str) -> str:
 
 
 def _reconciling(situation: Situation, decision: Decision) -> Answer:
-    stopping = decision.phase is Phase.SUSPENDED and situation.live_pod is not None
-    if decision.phase in _IN_TRANSITION or stopping or _is_preparing(decision):
+    if decision.phase in _IN_TRANSITION or _is_preparing(decision):
         return YES, decision.reason.word, decision.message
     return NO, decision.reason.word, ""
 

@@ -177,7 +177,7 @@ def _phase_after(situation: Situation, end: DriverEnd) -> Phase:
     if end.kind is EndKind.FINISHED:
         return Phase.STOPPED
     if situation.spec is not None and situation.spec.suspend:
-        return Phase.SUSPENDED
+        return Phase.SUSPENDING
     return Phase.UPGRADING if situation.is_outdated else Phase.RESTARTING
 
 

@@ -83,7 +83,7 @@ def stop_operation(situation: Situation) -> OperationStatus | None:
 def _phase(operation: OperationStatus, situation: Situation) -> Phase:
     if operation.kind is OperationKind.SAVEPOINT:
         return Phase.RUNNING
-    return Phase.SUSPENDED if situation.spec is not None and situation.spec.suspend else Phase.UPGRADING
+    return Phase.SUSPENDING if situation.spec is not None and situation.spec.suspend else Phase.UPGRADING
 
 
 def end_stopped_driver(situation: Situation) -> Decision | None:

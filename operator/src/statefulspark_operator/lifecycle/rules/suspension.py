@@ -32,11 +32,11 @@ def suspend(situation: Situation) -> Decision | None:
     operation = operations.new_operation(situation, kind=OperationKind.STOP, trigger="stop", epoch=pod.epoch)
     status = situation.status.model_copy(update={"operation": operation})
     act = operations.request_for(situation, operation)
-    return Decision(Reason.SUSPENDING, "Stopping the job with a savepoint.", Phase.SUSPENDED, status, (act,), SOON)
+    return Decision(Reason.SUSPENDING, "Stopping the job with a savepoint.", Phase.SUSPENDING, status, (act,), SOON)
 
 
 def _suspending(situation: Situation, message: str, *acts: actions.Action) -> Decision:
-    return Decision(Reason.SUSPENDING, message, Phase.SUSPENDED, situation.status, acts, SOON)
+    return Decision(Reason.SUSPENDING, message, Phase.SUSPENDING, situation.status, acts, SOON)
 
 
 def _suspended(situation: Situation) -> Decision:
