@@ -7,8 +7,8 @@ JSON, whose steps are taken one after the other:
 - `{"say": WORD}`, and `{"wait": true}` for a line;
 - `{"kill": NAME, "when": "before" | "after"}` arms a kill at the next call of a function of that name, Python or C.
 
-What a process says last is `done`, or the reason of the error that ended it; nothing if it was killed or crashed, and then
-how it crashed is on its standard error.
+What a process says last is `done`, the reason of the error that ended it, or `crashed:` with an error that is none of ours;
+nothing if it was killed.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def answer(channel: socket.socket) -> None:
         channel.sendall(b"done")
     except errors.StatefulSparkError as error:
         channel.sendall(error.reason.encode())
-    except BaseException:
+    except BaseException as error:  # noqa: BLE001 - whoever asked is told
         traceback.print_exc()
-        raise
+        channel.sendall(f"crashed: {error!r}".encode())
     finally:
         os._exit(0)
 

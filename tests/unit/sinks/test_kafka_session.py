@@ -33,6 +33,14 @@ def test_a_fenced_producer_is_lost_whatever_call_says_so(call: str, raised: Exce
         session.commit((), marker.NOTHING, "commit batch 7")
 
 
+def test_a_fenced_producer_whose_exception_the_client_has_lost_says_it_when_it_is_asked_again() -> None:
+    session = kafka_session.Session(TARGET)
+    nothing = SystemError("flush returned NULL without setting an exception")
+    producer = mock.Mock(**{"flush.side_effect": nothing, "abort_transaction.side_effect": fenced()})
+    with mock.patch.object(session, "_producer", producer), pytest.raises(kafka_session.ProducerLostError):
+        session.commit((), marker.NOTHING, "commit batch 7")
+
+
 def test_an_error_of_python_itself_is_no_fence() -> None:
     session = kafka_session.Session(TARGET)
     producer = mock.Mock(**{"begin_transaction.side_effect": SystemError("bad call")})

@@ -216,6 +216,19 @@ class Session:
             return _run(call)
         except KafkaException as error:
             raise self._translated(clienterrors.cause(error), action) from error
+        except SystemError as error:
+            raise self._translated(self._swallowed(error), action) from error
+
+    def _swallowed(self, error: SystemError) -> KafkaError:
+        """Return the error that ended this producer, when a delivery callback made the client forget it.
+
+        A producer that is lost says so again at every call about transactions, and a rollback is due anyway.
+        """
+        try:
+            _run(lambda: self._producer.abort_transaction(_LOOKUP_TIMEOUT_S))
+        except KafkaException as fatal:
+            return clienterrors.cause(fatal)
+        raise error
 
     def _translated(self, error: KafkaError, action: str) -> Exception:
         if clienterrors.is_end_of_producer(error):
@@ -237,7 +250,7 @@ def _run(call: Callable[[], _T]) -> _T:
     try:
         return call()
     except SystemError as error:
-        # The client ran a delivery callback while its exception was pending.
+        # The client ran a delivery callback while its exception was pending; sometimes none is left, see `_swallowed`.
         if isinstance(error.__cause__, KafkaException):
             raise error.__cause__ from None
         raise
