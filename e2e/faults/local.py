@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from faults import stored
 from faults import world as worlds
 from faults.s3proxy import Fault, Harm, Side
 from faults.scenario import Expectation, Scenario
@@ -40,7 +40,6 @@ class Point:
 
 
 _STATE_FILES = "generations/*/ledger/state/*/*/*.changelog"
-_MANIFESTS = "checkpoints/*/_metadata.json"
 
 POINTS = (
     Point("epoch", "PUT", r"/epochs/\d+\.json", in_start=True),
@@ -144,19 +143,28 @@ def state_damaged(damage: Callable[[Path], None], world: World) -> None:
     with world.unattended():
         _die(world)
         hold.drop()
-        damage(max(world.root.glob(_STATE_FILES), key=_changed_at))
+        damage(max(world.root.glob(_STATE_FILES), key=stored.changed_at))
         world.hurt()
     world.until_commits(2)
 
 
 def checkpointed_state_damaged(damage: Callable[[Path], None], world: World) -> None:
-    """The driver dies, and the newest file of state that the newest checkpoint names is damaged."""
-    world.until_checkpoint()
+    """The driver dies, and a file of state is damaged that the newest checkpoint names and the one before does not.
+
+    A slow query may be in several checkpoints with the same batch. Damage to a file of all that are retained leaves none to
+    go back to, and a person is asked then.
+    """
+    while True:
+        hold = world.proxy.hold("PUT", worlds.MANIFEST, Side.BEFORE)
+        world.until_held(hold)
+        files = stored.state_of_newest_checkpoint(world.root)
+        if files:
+            break
+        hold.let_go()
     with world.unattended():
         _die(world)
-        manifest = max(world.root.glob(_MANIFESTS), key=_changed_at)
-        files = [path for path in world.root.glob(_STATE_FILES) if _changed_at(path) < _changed_at(manifest)]
-        damage(max(files, key=_changed_at))
+        hold.drop()
+        damage(max(files, key=stored.changed_at))
         world.hurt()
     world.until_commits(2)
 
@@ -166,7 +174,7 @@ def manifest_damaged(damage: Callable[[Path], None], world: World) -> None:
     world.until_checkpoint()
     with world.unattended():
         _die(world)
-        damage(max(world.root.glob(_MANIFESTS), key=_changed_at))
+        damage(max(world.root.glob(stored.MANIFESTS), key=stored.changed_at))
         world.hurt()
     world.until_commits(2)
 
@@ -323,24 +331,6 @@ def _die(world: World) -> None:
     world.until(world.is_dead, "the driver is dead")
 
 
-def truncate(path: Path) -> None:
-    """Cut a file in the middle."""
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def flip_a_bit(path: Path) -> None:
-    """Change a bit in the middle of a file, below an etag that stays."""
-    with path.open("r+b") as file:
-        file.seek(path.stat().st_size // 2)
-        byte = file.read(1)[0]
-        file.seek(-1, os.SEEK_CUR)
-        file.write(bytes([byte ^ 0x10]))
-
-
-def _changed_at(path: Path) -> float:
-    return path.stat().st_mtime
-
-
 def _scenario(
     name: str,
     act: Callable[..., None],
@@ -357,7 +347,11 @@ def _s3(name: str, seconds: float, *faults: Fault) -> Scenario:
 
 
 _BUSY = Fault(Harm.BUSY, share=0.25)
-_HARMS: dict[str, Callable[[Path], None]] = {"truncated": truncate, "bit-flipped": flip_a_bit, "missing": Path.unlink}
+_HARMS: dict[str, Callable[[Path], None]] = {
+    "truncated": stored.truncate,
+    "bit-flipped": stored.flip_a_bit,
+    "missing": Path.unlink,
+}
 _AT_ONCE = ("--parameter", "visible=batch")
 _RESCALED = ("--conf", "spark.sql.shuffle.partitions=3")
 REQUESTED = (
