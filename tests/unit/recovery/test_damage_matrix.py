@@ -134,6 +134,20 @@ def test_a_start_falls_back_to_the_snapshot_before_and_says_so(world: World, kin
 
 
 @pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - SHARED))
+def test_newer_batches_of_another_query_do_not_hide_the_damage(world: World, kind: str, how: str) -> None:
+    """Only the queries that had committed something since the checkpoint were looked at."""
+    FakeQuery(world.job.store, world.query.generation, "others").run_batch()
+    key = world.key_of(kind)
+    world.spoil(key, how)
+
+    plan = world.job.boot()
+
+    assert (plan.mode, plan.restored_from) == (StartMode.COPY, "checkpoint 1")
+    assert key in (plan.fallback or "")
+
+
+@pytest.mark.parametrize("how", DAMAGES)
 @pytest.mark.parametrize("kind", sorted(SHARED))
 def test_a_start_with_nothing_sound_to_fall_back_to_is_refused(world: World, kind: str, how: str) -> None:
     key = world.key_of(kind)

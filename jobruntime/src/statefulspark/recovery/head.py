@@ -54,7 +54,7 @@ def inspect(
     """Check the newest committed batch of every query in a generation.
 
     Cost: a listing of the generation; per query a HEAD and a read; for queries with newer batches their closure, and small
-    reads of the checksums of new state files.
+    reads of the checksums of new state files; if there are such queries, what `verify.verify` costs for the others.
 
     Args:
         store: The job's root.
@@ -80,7 +80,17 @@ def inspect(
         query.batch_id > (base_by_uid[query.uid].batch_id if query.uid in base_by_uid else -1) for query in newest
     )
     problem = _noted_problem(store, newest, notes or damage.Damage())
+    if newer and problem is None:
+        problem = _problem_of_others(store, newest, base_by_uid)
     return Head((), is_newer=newer, problem=problem) if problem else Head(tuple(newest), is_newer=newer)
+
+
+def _problem_of_others(
+    store: read_cache.ReadCache, newest: Sequence[QueryEntry], base_by_uid: Mapping[str, QueryEntry]
+) -> str | None:
+    """Verify the queries that are where the base has them: nobody does it later, since the head becomes the newest state."""
+    report = verify.verify_queries(store, [query for query in newest if base_by_uid.get(query.uid) == query])
+    return None if report.ok else report.sentence
 
 
 def _noted_problem(store: read_cache.ReadCache, queries: Sequence[QueryEntry], notes: damage.Damage) -> str | None:
