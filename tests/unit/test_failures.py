@@ -105,12 +105,33 @@ def test_a_fenced_driver_is_fenced_whatever_the_query_says() -> None:
     assert failures.of_query("delays", _PYTHON, fenced=True).code is ExitCode.FENCED
 
 
+_RAISED = """Traceback (most recent call last):
+  File "/opt/venv/lib/python3.11/site-packages/statefulspark/driver/output/writing.py", line 88, in _write
+    rows = frame.collect()
+py4j.protocol.Py4JJavaError: An error occurred while calling o1292.collectToPython."""
+_CALLED = f"""An exception was raised by the Python Proxy. Return Message: {_RAISED}
+: org.apache.spark.SparkException: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.
+\tat org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider.loadStateStore
+Caused by: java.util.concurrent.ExecutionException: x
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+Caused by: org.apache.spark.SparkException: [CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED] 3.zip
+\t... 35 more
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "essence"),
     [
         pytest.param(_PYTHON, "ZeroDivisionError: division by zero", id="the Python error below the stack"),
         pytest.param("java.io.IOException: disk full\n\tat x\n", "java.io.IOException: disk full", id="the first line"),
         pytest.param("", "no message", id="nothing"),
+        pytest.param(
+            _CALLED,
+            "org.apache.spark.SparkException: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading "
+            "state. Caused by: org.apache.spark.SparkException: [CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED] 3.zip",
+            id="what Java raised in a call from Python, and why",
+        ),
+        pytest.param(f"{_RAISED}\n", _RAISED.splitlines()[-1], id="a call from Python of which Java says nothing"),
         pytest.param("y" * 5000, "y" * 800, id="not more than a screen"),
     ],
 )

@@ -8,6 +8,7 @@ The error classes are Spark's (`common/utils/src/main/resources/error/error-cond
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from statefulspark import errors, usercode
@@ -267,8 +268,19 @@ def essence(text: str, limit: int = 800) -> str:
     chosen = (
         python[-1] if python and "Traceback (most recent call last)" in text else (lines[0] if lines else "no message")
     )
+    if chosen.startswith(_CALL_OF_JAVA):
+        chosen = _java_error(lines[lines.index(chosen) + 1 :]) or chosen
     return _OUR_STORAGE_ERROR.sub("", _OUR_ERROR.sub("", chosen))[:limit]
 
+
+def _java_error(lines: Sequence[str]) -> str:
+    """Return what Java raised in a call from Python, and its innermost cause; empty if that is not in the text."""
+    raised = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), "")
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return " ".join(part for part in (raised, *causes[-1:]) if part)
+
+
+_CALL_OF_JAVA = "py4j.protocol.Py4JJavaError: "
 
 _INTERNAL_ERROR = "statefulspark.errors.InternalError: "
 _OUR_ERROR = re.compile(
