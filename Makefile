@@ -23,7 +23,7 @@ include e2e/faults/faults.mk
 include docs/docs.mk
 include release/release.mk
 
-.PHONY: help demo test mutants lint types format crds lock bench e2e page fuzz clean venv
+.PHONY: help demo test mutants lint types format crds lock bench e2e e2e-full page fuzz clean venv
 
 help: ## Show this list
 	@echo "Usage: make TARGET. Everything a target needs is installed by it, into build/ and .venv/."
@@ -92,8 +92,11 @@ NAMES ?=
 demo: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## Real flights through a real cluster: kill the driver, change the job, compare with the truth
 	PYTHONPATH=e2e $(BIN)/python -m demo
 
-e2e: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) $(GITOPS_AGENT) chromium ## End-to-end scenarios on a real cluster (needs root, or KUBECONFIG)
-	$(PYTEST) e2e --no-cov $(PYTEST_ARGS)
+e2e: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## One scenario for each kind of trouble, on a real cluster (needs root, or KUBECONFIG)
+	$(PYTEST) e2e/scenarios --representative --no-cov $(PYTEST_ARGS)
+
+e2e-full: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) $(GITOPS_AGENT) chromium ## Every scenario, from where an earlier run with this code ended; report in build/e2e
+	$(PYTEST) e2e --report $(BUILD)/e2e/report.jsonl --no-cov $(PYTEST_ARGS)
 
 page: $(STAMPS)/venv chromium ## The page of a driver in headless Chromium, every state; pictures in build/page (needs root, or Chromium)
 	$(PYTEST) e2e/page --no-cov $(PYTEST_ARGS)
