@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator import machine, model
 
@@ -45,11 +47,20 @@ class Run:
         started: bool = True,
         cleans_up: bool = True,
         first_commits: frozenset[str] = frozenset(),
+        untried: frozenset[int] = frozenset(),
+        restored: Mapping[str, int] | None = None,
     ) -> None:
         settings = model.CoordinatorSettings(
             interval_s, timeout_s, min_pause_s, max_concurrent, tolerable_failures, kept
         )
-        self.state = machine.initial(settings, next_id=next_id, retained=retained, first_commits=first_commits)
+        self.state = machine.initial(
+            settings,
+            next_id=next_id,
+            retained=retained,
+            untried=untried,
+            restored=restored,
+            first_commits=first_commits,
+        )
         self.commands: list[model.Command] = []
         self.cleans_up = cleans_up
         if started:

@@ -107,6 +107,7 @@ CHECKPOINT = manifest.Manifest(
     revision="2",
     versions={"statefulspark": "0.1.0", "pyspark": "4.2.0", "python": "3.11.9"},
     master_states=(_MASTER,),
+    untried=("delays",),
 )
 SAVEPOINT = CHECKPOINT.model_copy(
     update={
@@ -115,6 +116,7 @@ SAVEPOINT = CHECKPOINT.model_copy(
         "trigger": manifest.Trigger.UPGRADE,
         "queries": (_QUERY.model_copy(update={"path": "files/delays"}),),
         "savepoint_name": "nightly",
+        "untried": (),
     }
 )
 CANONICAL = SAVEPOINT.model_copy(update={"format": manifest.SnapshotFormat.CANONICAL, "id": 44})

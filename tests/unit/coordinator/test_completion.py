@@ -211,6 +211,30 @@ def test_a_lower_setting_retires_what_an_earlier_driver_left() -> None:
     assert run.state.retained == (7, 8)
 
 
+def test_checkpoints_before_a_start_stay_until_every_restored_state_has_been_loaded() -> None:
+    """A query that was slow to load damaged state lost the last checkpoint without the damage to the batches of another."""
+    run = Run(kept=2, retained=(3, 4), next_id=5, restored={"delays": 7})
+    for number in range(4):
+        run.complete(a_checkpoint(str(number)))
+    waiting = run.state.retained
+
+    run.begin(a_checkpoint("loaded"))
+    run.ack(9, "delays", batch_id=8)
+    run.ack(9, "counts")
+    run.finalized(9)
+
+    assert waiting == (3, 4, 7, 8)
+    assert run.state.retained == (4, 8, 9)
+
+
+def test_checkpoints_that_a_dead_driver_completed_without_loading_its_state_do_not_count() -> None:
+    run = Run(kept=2, retained=(3, 4, 7, 8), untried=frozenset({7, 8}), next_id=9, restored={"delays": 7})
+
+    run.complete(a_checkpoint())
+
+    assert run.state.retained == (3, 4, 8, 9)
+
+
 def test_the_new_checkpoint_is_announced_before_old_ones_are_retired() -> None:
     """A.106."""
     run = Run(kept=1)

@@ -11,6 +11,7 @@ from snapshots import Job
 from statefulspark.contract.config import CheckpointConfig, JobConfig, StorageConfig
 from statefulspark.contract.manifest import Trigger
 from statefulspark.driver.starting import assemble
+from statefulspark.recovery.plan import StartMode, StartPlan
 
 SELDOM = CheckpointConfig(interval=timedelta(days=1))
 
@@ -46,7 +47,7 @@ def parts_of_a_job(*, shows_first_batches: bool = True) -> assemble.Parts:
         "assemble.Parts",
         SimpleNamespace(
             job_config=JobConfig(name="flights", storage=StorageConfig(uri="s3://bucket")),
-            plan=SimpleNamespace(next_snapshot_id=1, checkpoint_ids=()),
+            plan=StartPlan(StartMode.EMPTY, 1, next_snapshot_id=1),
             built=(SimpleNamespace(uid="delays"), SimpleNamespace(uid="counts")),
             shows_first_batches=shows_first_batches,
         ),

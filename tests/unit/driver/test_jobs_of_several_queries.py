@@ -85,9 +85,11 @@ def test_a105_a_driver_retires_what_the_one_before_it_retained(job: Job) -> None
         first.loop.drain()
         assert first.ended().code is ExitCode.DRAINED
     newest = [one.id for one in first.manifests()][:3]
+    restored = {query.uid: query.batch_id for query in first.manifests()[0].queries}
 
     with running(DrivenJob(job, first.roots(), checkpoint=NEVER.model_copy(update={"retained": 2}))) as second:
         assert second.loop._coordinator.retained[-3:] == tuple(reversed(newest))
+        second.until(lambda: all(one.batch_id > restored[one.uid] for one in second.loop.status().queries))
         second.loop.request_checkpoint(api.CheckpointRequest(request_id="next"))
         snapshot = second.ended_operation("next").snapshot
 

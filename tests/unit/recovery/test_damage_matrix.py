@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import pytest
 from snapshots import Job
+from snapshotwriters import a_writer, an_order
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, verify
-from statefulspark.contract import layout
+from statefulspark.contract import config, layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest
 from statefulspark.contract.notes import DamageNote
+from statefulspark.driver.running import queries
 from statefulspark.recovery import damage
 from statefulspark.recovery.plan import StartMode, StartPlan
 from statefulspark.storage.port import ObjectInfo, ObjectStore
@@ -145,6 +148,35 @@ def test_newer_batches_of_another_query_do_not_hide_the_damage(world: World, kin
 
     assert (plan.mode, plan.restored_from) == (StartMode.COPY, "checkpoint 1")
     assert key in (plan.fallback or "")
+
+
+def test_the_checkpoints_before_a_start_stay_until_each_query_has_loaded_its_state(world: World) -> None:
+    """Spark loads state with a query's first batch; the other query's checkpoints had pushed the sound ones out by then."""
+    others = FakeQuery(world.job.store, world.query.generation, "others")
+    others.run_batch()
+    writer = a_writer(
+        world.job,
+        world.query,
+        restored=world.job.boot().queries,
+        locations=tuple(queries.CheckpointLocation(one.uid, one.path, "root") for one in (world.query, others)),
+        settings=config.CheckpointConfig(retained=2),
+        announcer=SimpleNamespace(snapshot_covers=lambda *_: None),
+    )
+
+    def checkpoint(number: int) -> tuple[int, ...]:
+        batches = {world.query.uid: world.query.batch, others.uid: others.batch}
+        writer.complete(an_order(number), batches)
+        writer.prune()
+        return tuple(ref.id for ref in sorted(catalog.list_snapshots(world.job.store), key=lambda ref: ref.id))
+
+    waiting = []
+    for number in (4, 5, 6):
+        others.run_batch()
+        waiting.append(checkpoint(number))
+    world.query.run_batch()
+
+    assert waiting == [(1, 2, 3, 4), (1, 2, 4, 5), (1, 2, 5, 6)]
+    assert (checkpoint(7), checkpoint(8)) == ((2, 6, 7), (7, 8))
 
 
 @pytest.mark.parametrize("how", DAMAGES)

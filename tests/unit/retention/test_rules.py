@@ -523,3 +523,28 @@ def test_a_generation_of_a_standby_that_is_gone_is_closed_off_and_not_deleted_ye
     assert plan.close_off == closed_off
     assert plan.keep_reasons == {"the generation is being made": 1, _RUNNING: 1}
     assert (plan.marks, plan.delete_files) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    ("untried", "max_age", "retained"),
+    [
+        pytest.param((), None, (8, 7), id="as many as set"),
+        pytest.param((8,), None, (8, 7, 6), id="the newest does not count"),
+        pytest.param((6, 7, 8), None, (8, 7, 5, 4), id="nor do those of drivers that have died"),
+        pytest.param((6, 7, 8), timedelta(minutes=2), (8, 7), id="none of them stays longer than it may"),
+        pytest.param((4, 5, 6, 7, 8), None, (8, 7), id="there is none that counts"),
+    ],
+)
+def test_checkpoints_with_state_that_nobody_has_loaded_do_not_count(
+    untried: tuple[int, ...], max_age: timedelta | None, retained: tuple[int, ...]
+) -> None:
+    checkpoints = [
+        _a_retained_checkpoint(number, _in_use(), age=timedelta(minutes=8 - number)).model_copy(
+            update={"untried": ("delays",) if number in untried else ()}
+        )
+        for number in (4, 5, 6, 7, 8)
+    ]
+
+    kept = rules.retained_checkpoints(checkpoints, replace(POLICY, max_age=max_age), NOW)
+
+    assert tuple(manifest.id for manifest in kept) == retained

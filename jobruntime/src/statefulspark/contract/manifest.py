@@ -233,6 +233,9 @@ class Manifest(SealedDocument):
     """Versions of statefulspark, pyspark and python that wrote it."""
     master_states: tuple[MasterStateEntry, ...] = ()
     """States of the job's master hooks; hooks without state have none."""
+    untried: tuple[str, ...] = ()
+    """Queries whose state the writing epoch had restored and not loaded: they had not committed a batch since its start. A
+    checkpoint with such a query does not count among those that are retained."""
 
     @property
     def size_bytes(self) -> int:

@@ -8,11 +8,12 @@ and never calls `step` from two threads.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
 from statefulspark.contract.manifest import SnapshotKind, Trigger
-from statefulspark.coordinator import requests
+from statefulspark.coordinator import requests, retaining
 from statefulspark.coordinator.model import (
     COUNTED_REASONS,
     REMEMBERED_IDS,
@@ -63,6 +64,8 @@ def initial(
     *,
     next_id: int,
     retained: tuple[int, ...] = (),
+    untried: frozenset[int] = frozenset(),
+    restored: Mapping[str, int] | None = None,
     first_commits: frozenset[str] = frozenset(),
 ) -> State:
     """Return the initial state of a coordinator, which schedules nothing yet.
@@ -71,6 +74,8 @@ def initial(
         settings: The coordinator's settings.
         next_id: First id to use: greater than every id that the job has ever used (A.144).
         retained: Ids of completed checkpoints found on storage, oldest first.
+        untried: Those of them in which the state of a query had not been loaded since it was restored.
+        restored: The batch at which each participant's state was restored, for those that have state.
         first_commits: Participants whose first commit after the start is checkpointed at once, so that their output is
             visible before the first slot.
     """
@@ -79,6 +84,8 @@ def initial(
         settings=settings,
         next_id=next_id,
         retained=retained,
+        untried=untried,
+        restored=restored or {},
         last_completed_id=last,
         last_success_id=last or 0,
         first_commits=first_commits,
@@ -293,20 +300,12 @@ def _on_finalized(state: State, event: Finalized) -> Step:
         state, begun = _drain_queue(state, event.now_s)
         return state, (NotifyComplete(pending.id, pending.request), *begun)
     state, dropped = _subsume_pending(state, pending.id)
-    state, retired = _retain(state, pending)
+    is_savepoint = pending.request.kind is SnapshotKind.SAVEPOINT
+    state, excess = (state, ()) if is_savepoint else retaining.retain(state, pending)
+    retired = (Subsume(excess),) if excess else ()
     # A stopped job begins no snapshot: it would be written while the driver ends, and be the newest one on storage.
     state, rest = _refuse_queued(state, *_STOPPED) if pending.request.is_stop else _drain_queue(state, event.now_s)
     return state, (NotifyComplete(pending.id, pending.request), *dropped, *retired, *rest)
-
-
-def _retain(state: State, completed: Pending) -> Step:
-    if completed.request.kind is SnapshotKind.SAVEPOINT:
-        return state, ()
-    retained = tuple(sorted((*state.retained, completed.id)))
-    excess = retained[: max(0, len(retained) - state.settings.retained)]
-    last = max(completed.id, state.last_completed_id or 0)
-    state = replace(state, retained=retained[len(excess) :], last_completed_id=last)
-    return state, ((Subsume(excess),) if excess else ())
 
 
 def _subsume_pending(state: State, completed_id: int) -> Step:

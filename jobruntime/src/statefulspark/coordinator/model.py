@@ -157,6 +157,10 @@ class State:
     pending: tuple[Pending, ...] = ()
     retained: tuple[int, ...] = ()
     """Ids of completed checkpoints, oldest first."""
+    untried: frozenset[int] = frozenset()
+    """Those of them that do not count, since not every query's state has been loaded by the driver that completed them."""
+    restored: Mapping[str, int] = field(default_factory=dict)
+    """The batch at which each participant's state was restored, for those that have state."""
     last_completed_id: int | None = None
     last_completion_at_s: float | None = None
     last_success_id: int = 0

@@ -183,6 +183,7 @@ class StartPlan:
         fallback: Why older state than the newest is used; None if the newest is used.
         next_snapshot_id: The number of the next snapshot.
         checkpoint_ids: The job's completed checkpoints, ascending; after `settle` with the salvaged one.
+        untried_ids: Those of them that do not count among the retained ones, since a query's state had not been loaded.
         salvage: All queries of the generation in use, if they committed batches that are in no checkpoint; `carry_out`
             completes them as a checkpoint.
         restore_id: The latest requested restore, done with this start or earlier.
@@ -210,6 +211,7 @@ class StartPlan:
     fallback: str | None = None
     next_snapshot_id: int = 1
     checkpoint_ids: tuple[int, ...] = ()
+    untried_ids: tuple[int, ...] = ()
     salvage: tuple[QueryEntry, ...] = ()
     restore_id: str | None = None
     restore_skipped: str | None = None

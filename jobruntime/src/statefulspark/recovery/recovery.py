@@ -130,6 +130,7 @@ def _with_leftovers(plan: StartPlan, view: candidates.StorageView) -> StartPlan:
         plan,
         next_snapshot_id=view.next_snapshot_id,
         checkpoint_ids=tuple(sorted({ref.id for ref in view.refs if ref.kind is SnapshotKind.CHECKPOINT})),
+        untried_ids=tuple(sorted(number for number, manifest in view.checkpoints.items() if manifest.untried)),
         unfinished=view.generations.unfinished,
         obsolete_notes=damage.obsolete(view.damage, in_use=current, checkpoints=view.checkpoints.values()),
         scratch=view.cache.list_names(layout.SCRATCH),

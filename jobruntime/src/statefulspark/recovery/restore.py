@@ -268,6 +268,7 @@ def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
         # The hooks were not called for these batches. Their last state is as valid here as in any checkpoint: a checkpoint,
         # too, may contain batches that were committed after the hooks were called.
         master_states=plan.master_states,
+        untried=tuple(sorted(restored_batches(plan.salvage))),
     )
     catalog.write_checkpoint(store, manifest)
     return replace(
@@ -276,8 +277,14 @@ def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
         restored_from=manifest.label,
         next_snapshot_id=manifest.id + 1,
         checkpoint_ids=(*plan.checkpoint_ids, manifest.id),
+        untried_ids=(*plan.untried_ids, *((manifest.id,) if manifest.untried else ())),
         salvage=(),
     )
+
+
+def restored_batches(queries: Sequence[QueryEntry]) -> Mapping[str, int]:
+    """Return the batch of each query with state, by uid: Spark loads that state with the first batch after a start."""
+    return {query.uid: query.batch_id for query in queries if query.operators and query.files}
 
 
 def _finish(store: ObjectStore, source: transfer.SnapshotLocation, move: copies.Move, hadoop: str) -> QueryEntry:

@@ -28,7 +28,7 @@ class PrunePolicy:
     """How much is retained.
 
     Attributes:
-        retained: Number of completed checkpoints to retain, at least one.
+        retained: Number of completed checkpoints to retain, at least one; see `retained_checkpoints` for those beside.
         grace: Time for which a file must be marked as unused before it is deleted.
         max_age: Checkpoints older than this are dropped even if they are within `retained`; the newest one never is.
     """
@@ -114,9 +114,16 @@ class PrunePlan:
 
 
 def retained_checkpoints(checkpoints: Iterable[Manifest], policy: PrunePolicy, now: datetime) -> tuple[Manifest, ...]:
-    """Choose the checkpoints to retain, newest first; at least the newest."""
+    """Choose the checkpoints to retain, newest first; at least the newest.
+
+    Beside the newest ones these are as many in which the state of every query was loaded by the driver that wrote them.
+    While a query has no input after a start, the others go on and complete checkpoints; if its state then cannot be loaded,
+    all of those share the damage.
+    """
     newest_first = sorted(checkpoints, key=lambda manifest: manifest.id, reverse=True)
-    newest = newest_first[: max(policy.retained, 1)]
+    number = max(policy.retained, 1)
+    tried = [manifest for manifest in newest_first if not manifest.untried][:number]
+    newest = [manifest for manifest in newest_first if manifest in newest_first[:number] or manifest in tried]
     max_age = policy.max_age
     if max_age is None:
         return tuple(newest)

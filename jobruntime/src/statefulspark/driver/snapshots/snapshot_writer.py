@@ -25,7 +25,7 @@ from statefulspark.contract.manifest import (
     SnapshotKind,
 )
 from statefulspark.contract.notes import DamageNote
-from statefulspark.coordinator import model
+from statefulspark.coordinator import model, retaining
 from statefulspark.driver.api.status import Identity
 from statefulspark.driver.output import commit
 from statefulspark.driver.running.queries import CheckpointLocation
@@ -33,7 +33,7 @@ from statefulspark.driver.snapshots import measure, notify, state_sizes
 from statefulspark.driver.snapshots.background import Lane
 from statefulspark.engine.canonical import online
 from statefulspark.operators import declines
-from statefulspark.recovery import damage
+from statefulspark.recovery import damage, restore
 from statefulspark.retention import pruning, rules
 from statefulspark.storage.port import ObjectStore
 
@@ -159,6 +159,7 @@ class SnapshotWriter:
         self._sealed: set[int] = set()  # Savepoints whose manifest may be written, even if the write failed.
         self._has_predecessors_files = True
         self._growth = measure.Growth(restored)
+        self._restored = restore.restored_batches(restored)
         # Replaced whole by the checkpoint lane, read by the API's thread.
         self.state_sizes = state_sizes.measured(identity.restored_from, restored)
         # One closer per lane and query: it remembers what it read, and is used by one thread.
@@ -321,6 +322,7 @@ class SnapshotWriter:
             revision=identity.revision,
             versions=self._versions,
             master_states=order.master_states,
+            untried=retaining.untried(self._restored, {entry.uid: entry.batch_id for entry in entries}),
             **self._origin(),
         )
         catalog.write_checkpoint(self._store, manifest)

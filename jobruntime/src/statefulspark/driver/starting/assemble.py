@@ -30,7 +30,7 @@ from statefulspark.engine.canonical import online
 from statefulspark.operators import functions
 from statefulspark.operators.keyed import registry
 from statefulspark.planning import carry, describe
-from statefulspark.recovery import generations, history
+from statefulspark.recovery import generations, history, restore
 from statefulspark.recovery.plan import Author
 from statefulspark.sinks import visibility
 
@@ -280,6 +280,8 @@ def _coordinator(parts: Parts) -> model.State:
         ),
         next_id=parts.plan.next_snapshot_id,
         retained=parts.plan.checkpoint_ids,
+        untried=frozenset(parts.plan.untried_ids),
+        restored=restore.restored_batches(parts.plan.queries),
         first_commits=frozenset(query.uid for query in parts.built if parts.shows_first_batches),
     )
 
