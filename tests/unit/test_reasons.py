@@ -16,7 +16,7 @@ _ROOT = Path(statefulspark.__file__).parent
 _CODES = {
     ExitCode.FAILED: """
         AlreadyActivated BatchPlanned GenerationChanged GenerationExists JarsMissing JavaMissing JvmEnded
-        JvmNotStarted KeyGroupScattered
+        JvmNotStarted KeyGroupScattered PacksUnplaced
         LookCannotWrite ManifestMissing NoGeneration NotAStandby NotClaimed NotConfigured PlanUnreadable PortUnavailable
         QueryFailed RetriesExhausted SavepointExists SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing StillStarting
         StandbyRefused StandingBy StoresApart Unexpected WrongKind

@@ -108,6 +108,30 @@ def test_read_many_returns_every_body_once_by_key(store: ObjectStore) -> None:
     assert store.read_many([]) == {}
 
 
+@pytest.mark.parametrize(
+    ("offset", "length", "expected"),
+    [
+        pytest.param(0, 3, b"abc", id="from the beginning"),
+        pytest.param(2, 1, b"c", id="one byte in the middle"),
+        pytest.param(4, 2, b"ef", id="to the end"),
+        pytest.param(4, 100, b"ef", id="beyond the end"),
+        pytest.param(6, 1, b"", id="from the end on"),
+        pytest.param(99, 1, b"", id="after the end"),
+    ],
+)
+def test_a_range_has_the_bytes_that_there_are(store: ObjectStore, offset: int, length: int, expected: bytes) -> None:
+    store.write("a/b", b"abcdef")
+
+    assert store.child("a").read_range("b", offset, length) == expected
+
+
+def test_a_range_of_what_is_absent_says_which_object(store: ObjectStore) -> None:
+    with pytest.raises(errors.ObjectNotFoundError) as caught:
+        store.read_range("a/none", 0, 1)
+
+    assert caught.value.uri == f"{store.uri}/a/none"
+
+
 def test_create_refuses_a_taken_name_and_leaves_it_alone(store: ObjectStore) -> None:
     store.create("a", b"first")
 

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.s3
 OPERATIONS: dict[str, Callable[[ObjectStore], object]] = {
     "read": lambda store: store.read("a"),
     "read_many": lambda store: store.read_many(["a", "b"]),
+    "read_range": lambda store: store.read_range("a", 0, 1),
     "write": lambda store: store.write("a", b""),
     "create": lambda store: store.create("new", b""),
     "info": lambda store: store.info("a"),

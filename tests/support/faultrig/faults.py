@@ -201,6 +201,9 @@ class RigStore:
     def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
         return {key: self.read(key) for key in keys}
 
+    def read_range(self, key: str, offset: int, length: int) -> bytes:
+        return self.process.ask(lambda: self._server.read_range(self._full(key), offset, length))
+
     def write(self, key: str, body: bytes) -> None:
         full = self._full(key)
         self.process.change("write", full, lambda: self._server.write(full, body), body=body)

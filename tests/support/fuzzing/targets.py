@@ -16,6 +16,7 @@ from statefulspark.checkpoint import checksums, segments, sparklog
 from statefulspark.contract import api, durations
 from statefulspark.driver.snapshots import kafka_offsets
 from statefulspark.operatorstate import record
+from statefulspark.packs import names, packfile
 from statefulspark.sources import segmentfile
 from statefulspark.state.stored import chunks, store
 from statefulspark.state.types import typetext
@@ -64,6 +65,7 @@ _OPERATOR = {
     "operatorInfo": {"operatorId": 0, "operatorName": "stateStoreSave"},
     "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 4}],
 }
+_PACK = b"packs/mean/4-2/00000012-00000003-0123456789abcdef-00000007-00000011.pack"
 _REQUESTS = (api.CheckpointRequest, api.SavepointRequest, api.StopRequest, api.ActivateRequest)
 
 TARGETS = (
@@ -74,6 +76,8 @@ TARGETS = (
         lambda body: store.GroupHead.from_layout(3, "4f", body),
         _golden("state/head-layout-*.bin"),
     ),
+    Target("pack", lambda body: packfile.require_sound(body, _WHERE), _golden("state/pack-*.bin")),
+    Target("name of a pack", lambda body: names.of_key(body.decode(errors="replace")), (_PACK,), ()),
     Target(
         "record of operator state", lambda body: record.decode(body, _WHERE), _golden("operatorstate/record-*.json")
     ),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from statefulspark import errors
 from statefulspark.canonical import groups, key_columns, rows
+from statefulspark.packs import names, packfile
+from statefulspark.packs import reading as packs
 from statefulspark.state import keygroups
 from statefulspark.state.handles import kinds
 from statefulspark.state.memory import numbers, tables
 from statefulspark.state.stored import chunks, compaction, store
+from statefulspark.testing import stores
 
 _VALUE = chunks.StateMeta("total", kinds.VALUE, "bigint", has_ttl=False)
 _LIST = chunks.StateMeta("seen", kinds.LIST, "array<any>", has_ttl=True)
@@ -84,6 +89,7 @@ def test_rows_that_become_columns_and_a_group_again_hold_the_same_state() -> Non
     reader = groups.GroupReader("all")
     reader.chunk(5, 4, _FULL)
     reader.chunk(5, 9, _DELTA)
+    reader.head(5, 9, a_layout(4, 9))
     _, chunk = reader.finish() or pytest.fail("no group")
     found: dict[chunks.StateMeta, list[rows.Row]] = {}
     for meta, row in groups.to_rows(chunk):
@@ -117,6 +123,61 @@ def test_a_group_that_is_not_whole_is_refused(versions: tuple[int, ...], given: 
 
     with pytest.raises(errors.SnapshotCorruptError, match="key group 5 of operator 'all'"):
         end()
+
+
+_PACK = names.PackName(2, 1, 9, 1, "0123456789abcdef", names.Before(9, 9))
+
+
+def a_packed_layout(*versions: int, stored: Mapping[int, bytes]) -> tuple[bytes, packs.PackReader]:
+    """Return the layout of a head some of whose chunks are in a pack, and a reader of the pack."""
+    written = [packfile.PackedChunk(5, version, blob) for version, blob in stored.items()]
+    pack = packfile.build(_PACK.reference, written)
+    where = dict(zip(stored, pack.ranges, strict=True))
+    memory = stores.MemoryStore()
+    memory.write(names.key("all", _PACK.reference), pack.body)
+    runs = tuple(compaction.ChunkRun(version, 1, 1, where.get(version)) for version in versions)
+    return store.GroupHead(versions[-1], "id", runs, ("id",)).pack_layout(), packs.PackReader(memory, "all")
+
+
+@pytest.mark.parametrize(
+    ("packed", "order"),
+    [
+        pytest.param({4: _FULL}, ("head", 9), id="the base is in a pack"),
+        pytest.param({9: _DELTA}, ("head", 4), id="the changes are in a pack"),
+        pytest.param({9: _DELTA}, (4, "head"), id="the head comes last"),
+        pytest.param({4: _FULL, 9: _DELTA}, ("head",), id="everything is in a pack"),
+    ],
+)
+def test_chunks_in_packs_are_put_together_with_those_in_the_store(
+    packed: dict[int, bytes], order: tuple[str | int, ...]
+) -> None:
+    layout, reading = a_packed_layout(4, 9, stored=packed)
+    reader = groups.GroupReader("all", reading)
+    returned = [
+        reader.head(5, 9, layout) if step == "head" else reader.chunk(5, int(step), {4: _FULL, 9: _DELTA}[int(step)])
+        for step in order
+    ]
+    (whole,) = [one for one in (*returned, reader.finish()) if one is not None]
+
+    reader.require_complete()
+    assert {(meta.name, *row) for meta, row in groups.to_rows(whole[1])} == _ROWS
+
+
+def test_chunks_wait_for_heads_that_come_after_those_of_other_groups() -> None:
+    reader = groups.GroupReader("all")
+    steps = [reader.chunk(5, 4, _FULL), reader.chunk(6, 4, _FULL), reader.head(5, 4, a_layout(4))]
+
+    assert [one and one[0] for one in steps] == [None, None, 5]
+    assert reader.head(6, 4, a_layout(4)) is None
+    assert (reader.finish() or (None,))[0] == 6
+    reader.require_complete()
+
+
+def test_a_pack_that_nobody_can_read_is_a_fault_of_ours() -> None:
+    layout, _ = a_packed_layout(4, stored={4: _FULL})
+
+    with pytest.raises(errors.InternalError, match="4 of key group 5"):
+        groups.GroupReader("all").head(5, 4, layout)
 
 
 @pytest.mark.parametrize("types", [("bigint",), ("int",), ("string", "int"), ("date",)], ids=str)

@@ -38,6 +38,7 @@ ROWS = {
     "marker": "MARKER",
     "chunk": "CHUNK",
     "head": "HEAD",
+    "pack": "PACK",
 }
 _ROW = re.compile(
     r"^\| \[(?P<name>[^\]]+)\]\(#(?P<anchor>[^)]+)\) \| .* \| (?P<written>[^|]+) \| (?P<read>[^|]+) \|$", re.M

@@ -2,8 +2,8 @@
 
 No release has been made yet, so this release's first commit is the first of the repository, 2717b7a. It wrote manifests,
 epochs and owners; of every other kind the first commit that wrote it stands for it. `first/` holds what those commits wrote
-with their own code, and what their readers asked of a document (`make_first.py` beside it tells how). Chunks and heads of
-keyed state are no JSON; every version of them is in `tests/golden/state`, and read in `tests/unit/state`.
+with their own code, and what their readers asked of a document (`make_first.py` beside it tells how). Chunks, heads and
+packs of keyed state are no JSON; every version of them is in `tests/golden/state`, and read in `tests/unit/state`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GOLDEN = ROOT / "tests" / "golden" / "documents"
 FIRST = sorted(path for path in (GOLDEN / "first").glob("*.json") if not path.name.endswith(".reader.json"))
 CONSTANTS = {name: value for name, value in vars(formats).items() if isinstance(value, formats.DocumentFormat)}
 NAMES = {id(value): name for name, value in CONSTANTS.items()}
-NOT_JSON = {"CHUNK", "HEAD"}
+NOT_JSON = {"CHUNK", "HEAD", "PACK"}
 """Their golden files are in `tests/golden/state`."""
 WITHOUT_A_VERSION = {"MARKER"}
 """Written without one, which means 1."""

@@ -8,13 +8,15 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import msgpack
 import numpy as np
 import pytest
 from statefulspark import errors
+from statefulspark.packs import ranges
 from statefulspark.state import timers
 from statefulspark.state.handles import kinds, kindtypes
 from statefulspark.state.memory import numbers, tables
-from statefulspark.state.stored import chunks, grouptables, store
+from statefulspark.state.stored import chunks, compaction, grouptables, store
 from statefulspark.state.types import codec
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "state"
@@ -187,6 +189,41 @@ def test_a_golden_head_layout_of_version_2_has_the_type_of_the_key() -> None:
     body = (GOLDEN / "head-layout-v2.bin").read_bytes()
     head = store.GroupHead.from_layout(9, "00000000000000bb", body)
     assert (head.key_type, head.base, head.pack_layout()) == ("string, bigint", 7, body)
+
+
+def test_a_golden_head_layout_of_version_3_has_chunks_in_packs() -> None:
+    body = (GOLDEN / "head-layout-v3.bin").read_bytes()
+    head = store.GroupHead.from_layout(9, "c", body)
+    pack = "2-1/00000007-00000001-fedcba9876543210-00000003-00000003.pack"
+    assert head.runs == (
+        compaction.ChunkRun(2, 900, 40, ranges.PackRange(pack, 84, 3, 0x52D8B3A3)),
+        compaction.ChunkRun(7, 80, 3),
+        compaction.ChunkRun(9, 77, 2, ranges.PackRange(pack, 4, 80, 0x6988C157)),
+    )
+    assert (head.key_type, head.lineage, head.pack_layout()) == ("string, bigint", ("a", "b", "c"), body)
+
+
+_PACK = "2-1/00000007-00000001-fedcba9876543210-00000003-00000003.pack"
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        pytest.param([3, [[1, 9, 1, [1, 4, 8, 0]]], ["a"], "", [_PACK]], id="a pack that is not listed"),
+        pytest.param([3, [[1, 9, 1, [0, 4, 8]]], ["a"], "", [_PACK]], id="a range without its checksum"),
+        pytest.param([3, [[1, 9, 1, [0, -4, 8, 0]]], ["a"], "", [_PACK]], id="a range before the pack"),
+        pytest.param([3, [[1, 9, 1, [0, 4, 8, 0], 7]], ["a"], "", [_PACK]], id="more than there is to a run"),
+        pytest.param([3, [[1, 9, 1, [0, 4, 8, 0]]], ["a"], "", ["../7.pack"]], id="a name that is no pack's"),
+        pytest.param([3, [[1, 9, 1, [0, 4, 8, 0]]], ["a"], "", _PACK], id="no list of packs"),
+        pytest.param([3, [[1, 9, 1, 0]], ["a"], "", [_PACK]], id="a number instead of a range"),
+        pytest.param([3, [[1, 9, 1, [0, 4, 8, 0]]], ["a"], "", [7]], id="a number instead of a name"),
+    ],
+)
+def test_a_damaged_head_that_names_packs_is_refused(layout: list[object]) -> None:
+    with pytest.raises(errors.SnapshotCorruptError) as caught:
+        store.GroupHead.from_layout(1, "a", msgpack.packb(layout))
+
+    assert caught.value.reason == "ChunkUnreadable"
 
 
 def test_golden_timers_are_ordered_when_they_are_read() -> None:

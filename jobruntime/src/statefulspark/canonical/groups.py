@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 
 from statefulspark import errors
 from statefulspark.canonical import rows
+from statefulspark.packs import reading
 from statefulspark.state.stored import chunks, compaction, grouptables, store
+
+Group = tuple[int, chunks.Chunk]
+"""A key group's number, and its whole state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,49 +30,72 @@ class StoredGroup:
 
 @dataclass(slots=True)
 class GroupReader:
-    """Combines the chunks of a store into full key groups; all chunks of a group must follow each other.
+    """Combines the chunks of a store into full key groups; all chunks of a group in the store must follow each other.
+
+    A group is returned once its head and all its chunks are there: Spark returns the heads of a partition before its chunks,
+    and where it does not, the chunks wait in memory.
 
     Attributes:
         operator: Uid of the operator, for errors.
+        packs: Reads the chunks that heads have in packs; None where there can be none.
     """
 
     operator: str
-    _heads: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    packs: reading.PackReader | None = None
+    _heads: dict[int, store.GroupHead] = field(default_factory=dict)
     _done: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    _waiting: dict[int, dict[int, bytes]] = field(default_factory=dict)
     _group: int | None = None
-    _chunks: dict[int, bytes] = field(default_factory=dict)
 
-    def head(self, group: int, version: int, layout: bytes) -> None:
-        """Take in a head."""
+    def head(self, group: int, version: int, layout: bytes) -> Group | None:
+        """Take in a head; return its group if all its chunks are there."""
         head = store.GroupHead.from_layout(version, "", layout)
-        self._heads[group] = tuple(run.version for run in head.runs)
+        self._heads[group] = head
+        is_packed = all(run.packed is not None for run in head.runs)
+        is_waiting = group in self._waiting and group != self._group
+        return self._combined(group) if is_packed or is_waiting else None
 
-    def chunk(self, group: int, version: int, blob: bytes) -> tuple[int, chunks.Chunk] | None:
+    def chunk(self, group: int, version: int, blob: bytes) -> Group | None:
         """Add a chunk; if it is the first one of a group, return the previous group."""
-        finished = self.finish() if group != self._group and self._group is not None else None
-        if group in self._done:
-            raise errors.InternalError("KeyGroupScattered", f"Chunks of key group {group} do not follow each other.")
+        finished = None
+        if group != self._group:
+            finished = self.finish()
+            if group in self._done or group in self._waiting:
+                raise errors.InternalError(
+                    "KeyGroupScattered", f"Chunks of key group {group} do not follow each other."
+                )
         self._group = group
-        self._chunks[version] = blob
+        self._waiting.setdefault(group, {})[version] = blob
         return finished
 
-    def finish(self) -> tuple[int, chunks.Chunk] | None:
-        """Return the last group."""
-        if self._group is None:
-            return None
-        group, blobs = self._group, dict(sorted(self._chunks.items()))
-        self._group, self._chunks = None, {}
-        self._done[group] = tuple(blobs)
-        decoded = [
-            chunks.decode(blob, f"{version} of key group {group} of operator {self.operator!r}")
-            for version, blob in blobs.items()
-        ]
-        if decoded[0].kind is not chunks.ChunkKind.FULL:
+    def finish(self) -> Group | None:
+        """Return the last group, unless its head is still to come."""
+        group, self._group = self._group, None
+        return self._combined(group) if group is not None and group in self._heads else None
+
+    def _combined(self, group: int) -> Group:
+        blobs = self._waiting.pop(group, {})
+        head = self._heads[group]
+        self._done[group] = tuple(sorted([*blobs, *(run.version for run in head.runs if run.packed is not None)]))
+        if self._done[group] != _versions(head):
             raise self._incomplete(group)
         tables = grouptables.GroupTables()
-        for chunk in decoded:
+        for run in head.runs:
+            chunk = self._decoded(group, run, blobs)
+            if run.version == head.base and chunk.kind is not chunks.ChunkKind.FULL:
+                raise self._incomplete(group)
             tables.apply(chunk)
         return group, tables.full()
+
+    def _decoded(self, group: int, run: compaction.ChunkRun, blobs: Mapping[int, bytes]) -> chunks.Chunk:
+        source = f"{run.version} of key group {group} of operator {self.operator!r}"
+        if run.packed is None:
+            return chunks.decode(blobs[run.version], source)
+        if self.packs is None:
+            raise errors.InternalError(
+                "PacksUnplaced", f"Nobody said where the packs are that the chunk {source} is in."
+            )
+        return chunks.decode(self.packs.read(run.packed), source)
 
     def require_complete(self) -> None:
         """Compare the added chunks with the chunks in the heads.
@@ -76,16 +103,22 @@ class GroupReader:
         Raises:
             SnapshotCorruptError: `ChunkMissing`.
         """
+        self._done |= {group: tuple(sorted(blobs)) for group, blobs in self._waiting.items()}
         for group in self._heads.keys() | self._done.keys():
-            if self._heads.get(group) != self._done.get(group):
+            if group not in self._heads or group not in self._done:
                 raise self._incomplete(group)
 
     def _incomplete(self, group: int) -> errors.SnapshotCorruptError:
+        head = self._heads.get(group)
         return errors.SnapshotCorruptError(
             "ChunkMissing",
             f"Chunks {self._done.get(group, ())} of key group {group} of operator {self.operator!r} exist, and its head "
-            f"names {self._heads.get(group, ())}. Take the snapshot again, or use another one.",
+            f"names {_versions(head) if head else ()}. Take the snapshot again, or use another one.",
         )
+
+
+def _versions(head: store.GroupHead) -> tuple[int, ...]:
+    return tuple(run.version for run in head.runs)
 
 
 def build(rows_by_state: Mapping[chunks.StateMeta, Iterable[rows.Row]], key_type: str = "") -> StoredGroup:

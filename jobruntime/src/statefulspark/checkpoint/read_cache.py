@@ -51,6 +51,10 @@ class ReadCache:
         self._remember(fresh)
         return {key: fresh[key] if key in fresh else self._bodies[key] for key in keys}
 
+    def read_range(self, key: str, offset: int, length: int) -> bytes:
+        """See the port; a part is not remembered."""
+        return self._store.read_range(key, offset, length)
+
     def info(self, key: str) -> ObjectInfo | None:
         """See the port."""
         return self._store.info(key)

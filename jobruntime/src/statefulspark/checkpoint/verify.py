@@ -3,7 +3,7 @@
 Existence, size and etag come from one listing per query; files that it does not show are looked up by name. A different
 etag is not a proof (a file that was moved to another bucket or disk may have a new one), so such a file is read and
 compared by content. The small files that a start reads are always compared by content, since a store may return an
-unchanged etag for a damaged file. `deep` reads every file that has a checksum.
+unchanged etag for a damaged file. `deep` reads every file that has a checksum. Packs are compared with their own checksums.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from statefulspark import errors
 from statefulspark.checkpoint import batch_records, catalog, checksums, listing, sparklog
 from statefulspark.contract import base
 from statefulspark.contract.manifest import FileEntry, Manifest, QueryEntry
+from statefulspark.packs import names as packs
+from statefulspark.packs import packfile
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _MD5 = re.compile(r"^[0-9a-f]{32}$")
@@ -175,11 +177,24 @@ def _content_problem(
 ) -> Problem | None:
     key = f"{folder}/{file.path}"
     try:
+        if packs.of_key(file.path) is not None:
+            return _pack_problem(store, key)
         if _content_matches(store, folder, file, listed):
             return None
     except errors.ObjectNotFoundError:
         return Problem(key, ProblemKind.MISSING, f"{store.uri}/{key} does not exist any more.")
     return Problem(key, ProblemKind.CHECKSUM_DIFFERS, f"{store.uri}/{key} is not the file that was written.")
+
+
+def _pack_problem(store: ObjectStore, key: str) -> Problem | None:
+    """Compare a pack with its own checksums, which cover all of it; its name is used once."""
+    try:
+        packfile.require_sound(store.read(key), f"{store.uri}/{key}")
+    except errors.FormatVersionError as error:
+        return Problem(key, ProblemKind.NEWER, error.message)
+    except errors.SnapshotCorruptError as error:
+        return Problem(key, ProblemKind.CHECKSUM_DIFFERS, error.message)
+    return None
 
 
 def _content_matches(store: ObjectStore, folder: str, file: FileEntry, listed: Mapping[str, ObjectInfo]) -> bool:

@@ -23,6 +23,7 @@ _CONDITION_FAILED = frozenset(["PreconditionFailed", "412"])
 _CONFLICT = frozenset(["ConditionalRequestConflict", "OperationAborted", "409"])
 _WORDLESS_404 = frozenset(["404", "NotFound"])
 """A 404 without a word of S3's, as a proxy answers that has lost the store behind it; nothing is known of the object."""
+_RANGE_NOT_SATISFIABLE = 416
 _THROTTLED = frozenset(["SlowDown", "Throttling", "ThrottlingException", "TooManyRequests", "RequestTimeout"])
 _NO_CREDENTIALS = (
     botocore.exceptions.NoCredentialsError,
@@ -104,6 +105,11 @@ def is_from_s3(error: BaseException) -> bool:
 def is_condition_failed(error: BaseException) -> bool:
     """Tell whether a conditional write failed because the object exists or has changed."""
     return code_of(error) in _CONDITION_FAILED or isinstance(error, FileExistsError)
+
+
+def is_beyond_end(error: BaseException) -> bool:
+    """Tell whether the object has no byte of the range that was asked for."""
+    return status_of(error) == _RANGE_NOT_SATISFIABLE or code_of(error) == "InvalidRange"
 
 
 def is_transient(error: BaseException, target: RequestTarget) -> bool:

@@ -14,7 +14,6 @@ import dataclasses
 import functools
 import math
 import random
-import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,7 +23,7 @@ from typing import Protocol, TypedDict, TypeVar, cast
 import fsspec.asyn
 
 from statefulspark import errors
-from statefulspark.storage import fsspec_connection, fsspec_errors
+from statefulspark.storage import fsspec_connection, fsspec_errors, fsspec_work
 from statefulspark.storage import keys as key_rules
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import ObjectInfo, ObjectStore, stores_apart
@@ -91,8 +90,12 @@ class FsspecStore:
     def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
         """See the port."""
         unique_keys = list(dict.fromkeys(keys))
-        bodies = self._run(_gather, [functools.partial(self._read, self._full(key)) for key in unique_keys])
+        bodies = self._run(fsspec_work.gather, [functools.partial(self._read, self._full(key)) for key in unique_keys])
         return dict(zip(unique_keys, bodies, strict=True))
+
+    def read_range(self, key: str, offset: int, length: int) -> bytes:
+        """See the port."""
+        return self._run(self._read_range, self._full(key), offset, length)
 
     def write(self, key: str, body: bytes) -> None:
         """See the port."""
@@ -140,17 +143,17 @@ class FsspecStore:
         """See the port: CopyObject, and UploadPartCopy for objects that are too large for it."""
         if not isinstance(source, FsspecStore) or not self.can_copy_from(source):
             raise stores_apart(source, self)
-        progress = _Progress(on_progress)
+        progress = fsspec_work.CopyCount(on_progress)
         copies = [
             functools.partial(self._copy, source._bucket, source._full(old), self._full(new)) for old, new in pairs
         ]
-        self._run(_gather, [functools.partial(progress.after, copy) for copy in copies])
+        self._run(fsspec_work.gather, [functools.partial(progress.after, copy) for copy in copies])
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """See the port."""
         full_keys = [self._full(key) for key in dict.fromkeys(keys)]
         batches = [full_keys[at : at + _DELETE_BATCH] for at in range(0, len(full_keys), _DELETE_BATCH)]
-        self._run(_gather, [functools.partial(self._delete, batch) for batch in batches])
+        self._run(fsspec_work.gather, [functools.partial(self._delete, batch) for batch in batches])
 
     def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
@@ -172,9 +175,12 @@ class FsspecStore:
         folder = key_rules.require_folder(prefix)
         return FsspecStore(self._connection, self._bucket, key_rules.join(self._prefix, folder))
 
-    async def _read(self, full_key: str) -> bytes:
+    async def _read(self, full_key: str, part: str | None = None) -> bytes:
         async def attempt() -> bytes:
-            answer = await self._request("get_object", Key=full_key)
+            if part is None:
+                answer = await self._request("get_object", Key=full_key)
+            else:
+                answer = await self._request("get_object", Key=full_key, Range=part)
             stream = answer["Body"]
             try:
                 return await stream.read()
@@ -182,6 +188,14 @@ class FsspecStore:
                 stream.close()
 
         return await self._retried(attempt, self._target("read", full_key))
+
+    async def _read_range(self, full_key: str, offset: int, length: int) -> bytes:
+        try:
+            return await self._read(full_key, f"bytes={offset}-{offset + length - 1}")
+        except errors.StateUnknownError as error:
+            if error.__cause__ is None or not fsspec_errors.is_beyond_end(error.__cause__):
+                raise
+            return b""
 
     async def _put(self, full_key: str, body: bytes) -> None:
         target = self._target("write", full_key)
@@ -361,35 +375,3 @@ class FsspecStore:
 def _is_marker(info: ObjectInfo) -> bool:
     """Other tools create objects whose names end with "/" as markers of folders; the marker of the root has no name left."""
     return not info.key or info.key.endswith("/")
-
-
-class _Progress:
-    """Counts finished copies and reports the count."""
-
-    def __init__(self, report: Callable[[int], None] | None) -> None:
-        self._report = report
-        self._done = 0
-        self._lock = threading.Lock()
-
-    async def after(self, work: Callable[[], Awaitable[None]]) -> None:
-        await work()
-        with self._lock:
-            self._done += 1
-            if self._report:
-                self._report(self._done)
-
-
-async def _gather(works: Sequence[Callable[[], Awaitable[_T]]]) -> tuple[_T, ...]:
-    """Run tasks, at most `CONCURRENCY` at a time; the first failure cancels the running ones and is raised."""
-    gate = asyncio.Semaphore(fsspec_connection.CONCURRENCY)
-
-    async def limited(work: Callable[[], Awaitable[_T]]) -> _T:
-        async with gate:
-            return await work()
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(limited(work)) for work in works]
-    except BaseExceptionGroup as failures:
-        raise failures.exceptions[0]  # noqa: B904 - callers expect a single error, and this one has its own cause
-    return tuple(task.result() for task in tasks)

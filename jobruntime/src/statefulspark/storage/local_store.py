@@ -43,6 +43,13 @@ class LocalStore:
         """See the port."""
         return {key: self.read(key) for key in keys}
 
+    def read_range(self, key: str, offset: int, length: int) -> bytes:
+        """See the port."""
+        path = self._path(key)
+        with self._translated("read", key), path.open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
     def write(self, key: str, body: bytes) -> None:
         """See the port."""
         target = self._path(key)

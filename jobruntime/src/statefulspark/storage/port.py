@@ -62,6 +62,19 @@ class ObjectStore(Protocol):
         """
         ...
 
+    def read_range(self, key: str, offset: int, length: int) -> bytes:
+        """Return a part of an object's body: fewer bytes if the object ends before, none if it ends before the first.
+
+        Args:
+            key: The object.
+            offset: The first byte, from 0.
+            length: How many bytes; at least one.
+
+        Raises:
+            ObjectNotFoundError: The object is proven absent.
+        """
+        ...
+
     def write(self, key: str, body: bytes) -> None:
         """Write an object atomically; readers see either the whole old body or the whole new one."""
         ...

@@ -16,6 +16,7 @@ from typing import Literal
 import pyarrow as pa
 
 from statefulspark import errors
+from statefulspark.packs import ranges
 from statefulspark.state import functions, rows
 from statefulspark.state import timers as state_timers
 from statefulspark.state.caching import cache
@@ -196,6 +197,7 @@ class MemoryLog:
     Attributes:
         stored_head: The head; None before the first batch with state.
         chunks: Id and bytes by version.
+        packs: Bytes of packs by name, for heads that name any; all attempts have them.
         reads: How often a chunk was read.
     """
 
@@ -203,6 +205,7 @@ class MemoryLog:
         """Begin without state."""
         self.stored_head: store.GroupHead | None = None
         self.chunks: dict[int, tuple[str, bytes]] = {}
+        self.packs: dict[str, bytes] = {}
         self.reads = 0
 
     @property
@@ -213,7 +216,7 @@ class MemoryLog:
     def attempt(self) -> MemoryLog:
         """Return what one attempt of a batch works on."""
         copied = MemoryLog()
-        copied.stored_head, copied.chunks = self.stored_head, dict(self.chunks)
+        copied.stored_head, copied.chunks, copied.packs = self.stored_head, dict(self.chunks), self.packs
         return copied
 
     def adopt(self, attempt: MemoryLog) -> None:
@@ -233,6 +236,11 @@ class MemoryLog:
         """Return a chunk."""
         self.reads += 1
         return self.chunks.get(version)
+
+    def packed_chunk(self, where: ranges.PackRange) -> bytes:
+        """Return a chunk of a pack, which must be there."""
+        self.reads += 1
+        return self.packs[where.pack][where.offset : where.offset + where.length]
 
     def put_chunk(self, version: int, unique_id: str, blob: bytes) -> None:
         """Store a chunk."""

@@ -69,6 +69,11 @@ class LaggingStore:
         self._count()
         return self.wrapped.read_many(keys)
 
+    def read_range(self, key: str, offset: int, length: int) -> bytes:
+        """See the port."""
+        self._count()
+        return self.wrapped.read_range(key, offset, length)
+
     def write(self, key: str, body: bytes) -> None:
         """See the port."""
         self._change(key)

@@ -67,6 +67,10 @@ class MemoryStore:
         """See the port."""
         return {key: self.read(key) for key in keys}
 
+    def read_range(self, key: str, offset: int, length: int) -> bytes:
+        """See the port."""
+        return self.read(key)[offset : offset + length]
+
     def write(self, key: str, body: bytes) -> None:
         """See the port."""
         with self._objects.lock:
@@ -259,6 +263,10 @@ class FaultyStore:
     def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
         """See the port."""
         return {key: self.read(key) for key in keys}
+
+    def read_range(self, key: str, offset: int, length: int) -> bytes:
+        """See the port."""
+        return self._perform("read_range", key, lambda: self.wrapped.read_range(key, offset, length))
 
     def write(self, key: str, body: bytes) -> None:
         """See the port."""

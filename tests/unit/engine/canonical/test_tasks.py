@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.placement import Placement
 from statefulspark.engine.canonical import tasks
 from statefulspark.operators.keyed import packing
+from statefulspark.packs import names, packfile
 from statefulspark.state import keygroups
 from statefulspark.state.handles import kinds
 from statefulspark.state.stored import chunks, store
@@ -82,6 +84,29 @@ def test_keys_move_to_their_groups_of_another_number_through_several_parts(
     assert held == {
         key: (keygroups.key_group((key,), ("string",), 4), (number, number)) for number, key in enumerate(_KEYS)
     }
+
+
+def test_chunks_in_packs_are_exported_like_those_in_the_store(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    reference = names.PackName(1, 0, 3, 1, "0123456789abcdef", names.Before(3, 3)).reference
+    rows = a_store_of(16).to_pylist()
+    logged = {row["key_group"]: row["blob"] for row in rows if row["blob"] is not None}
+    packed = sorted(logged)[::2]
+    pack = packfile.build(reference, [packfile.PackedChunk(group, 1, logged[group]) for group in packed])
+    source = tasks.QueryFolder(f"file://{tmp_path}", "generations/00000001/q", place.options)
+    source.store().write(f"{source.path}/{names.key('all', reference)}", pack.body)
+    where = dict(zip(packed, pack.ranges, strict=True))
+    heads = [row for row in rows if row["layout"] is not None]
+    for row in heads:
+        head = store.GroupHead.from_layout(1, "", row["layout"])
+        runs = (dataclasses.replace(head.runs[0], packed=where.get(row["key_group"])),)
+        row["layout"] = dataclasses.replace(head, runs=runs).pack_layout()
+    left = [row for row in rows if row["blob"] is not None and row["key_group"] not in where]
+    batch = pa.RecordBatch.from_pylist([*heads, *left], schema=a_store_of(16).schema)
+
+    state = states_of(list(tasks.KeyedExport(place, "all", ("string",), 16, packs=source)([batch])))
+
+    assert (len(packed), state.rows) == (8, len(_KEYS))
 
 
 def test_a29_expired_entries_are_left_out_where_the_job_asks_for_it(tmp_path: Path) -> None:

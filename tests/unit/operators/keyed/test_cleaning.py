@@ -8,6 +8,7 @@ import pytest
 from keyedstate import MemoryLog, new_ids
 from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import cleaning, packing
+from statefulspark.packs import ranges
 from statefulspark.state import functions, keygroups
 from statefulspark.state.caching import cache
 from statefulspark.state.handles import descriptors
@@ -45,6 +46,9 @@ class PartitionInMemory:
 
     def chunk(self, version: int) -> tuple[str, bytes] | None:
         return self.current.chunk(version)
+
+    def packed_chunk(self, where: ranges.PackRange) -> bytes:
+        return self.current.packed_chunk(where)
 
     def put_chunk(self, version: int, unique_id: str, blob: bytes) -> None:
         self.current.put_chunk(version, unique_id, blob)

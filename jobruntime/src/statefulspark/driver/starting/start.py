@@ -206,6 +206,7 @@ def build_queries(
     registry = keyed.OperatorRegistry()
     partitions = parallelism.requested_partitions(job_config.engine.conf)
     placements = plans.placements(start_plan.queries)
+    options = settings.storage_options(job_config.storage)
     built = []
     for query in job.queries:
         collecting = keyed.collecting(
@@ -214,6 +215,7 @@ def build_queries(
             placements=placements,
             key_groups=start_plan.key_groups_of(query.uid),
             partitions=start_plan.partitions_of(query.uid),
+            options=options,
         )
         with collecting, declared.collecting(query.uid):
             output = _call(query, spark, context)
@@ -221,7 +223,7 @@ def build_queries(
             declared.declare(query.uid, output)
             stream = carry.stream_of(output, query.uid)
             if isinstance(output, Output):
-                writing.check_schema(output, settings.storage_options(job_config.storage))
+                writing.check_schema(output, options)
             operators = registry.of_query(query.uid)
             planned = describe.describe(query.uid, stream, operators, partitions=partitions)
         built.append(BuiltQuery(query.uid, output, stream, planned, operators))

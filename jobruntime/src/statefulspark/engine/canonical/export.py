@@ -46,6 +46,8 @@ class Export:
         parallelism: Partitions that are read at the same time.
         on_progress: Called after each operator that is written.
         lifetimes_ms: Time to live by state by operator uid, for states whose expired entries are left out.
+        source_options: Options that workers open the source with, for the packs that heads name; those of the target when
+            omitted.
     """
 
     source: ObjectStore
@@ -55,6 +57,11 @@ class Export:
     parallelism: int = 1
     on_progress: progress.Report | None = None
     lifetimes_ms: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    source_options: StorageOptions | None = None
+
+    def source_folder(self, query: QueryEntry) -> tasks.QueryFolder:
+        """Return the folder that a query's state is read from."""
+        return tasks.QueryFolder(self.source.uri, query.path, self.source_options or self.options)
 
     def query_folder(self, query: QueryEntry) -> tasks.QueryFolder:
         """Return the folder that a query's files are written to."""
@@ -159,6 +166,7 @@ def _export_keyed(
         operator.uid,
         key_columns.parse(operator.key),
         _groups_of(operator, query),
+        packs=work.source_folder(query),
         lifetimes_ms=tuple(work.lifetimes_ms.get(operator.uid, {}).items()),
         now_ms=int(clock.utc_now().timestamp() * 1000),
     )

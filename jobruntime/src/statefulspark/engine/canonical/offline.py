@@ -21,6 +21,7 @@ from statefulspark.contract.manifest import QueryEntry
 from statefulspark.engine import gateway, settings
 from statefulspark.engine.canonical import export
 from statefulspark.evolution import rewrite
+from statefulspark.packs import names as packs
 from statefulspark.recovery import restore
 from statefulspark.storage import StorageOptions
 
@@ -96,7 +97,8 @@ def _convert_one(
     on_progress: progress.Report | None,
 ) -> QueryEntry:
     with tempfile.TemporaryDirectory(prefix="statefulspark-") as folder, engine() as session:
-        local = storage.open_store(f"file://{folder}", StorageOptions(allow_local_files=True))
+        here = StorageOptions(allow_local_files=True)
+        local = storage.open_store(f"file://{folder}", here)
         selected = query if only is None else _narrowed(query, only)
         identity = rewrite.Rewrite.identity(selected)
         operator_ids = {operator.operator_id: operator.operator_id for operator in selected.operators}
@@ -111,7 +113,9 @@ def _convert_one(
             hadoop_root=f"file:{folder}",
             on_progress=on_progress,
         )
-        work = export.Export(local, f"file:{folder}", target, options, parallelism=2, on_progress=on_progress)
+        work = export.Export(
+            local, f"file:{folder}", target, options, parallelism=2, on_progress=on_progress, source_options=here
+        )
         (entry,) = export.export(session, [copied], work)
         return entry
 
@@ -131,7 +135,8 @@ def _require_whole(source: transfer.SnapshotLocation, query: QueryEntry, file_re
 def _narrowed(query: QueryEntry, uid: str) -> QueryEntry:
     """Return the query with only one operator, and so without most of its files."""
     operators = tuple(operator for operator in query.operators if operator.uid == uid)
-    return query.model_copy(update={"operators": operators})
+    files = tuple(file for file in query.files if (pack := packs.of_key(file.path)) is None or pack[0] == uid)
+    return query.model_copy(update={"operators": operators, "files": files})
 
 
 def target(store: storage.ObjectStore) -> savepoint.SavepointTarget:

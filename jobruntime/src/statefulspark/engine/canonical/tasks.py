@@ -16,6 +16,7 @@ from statefulspark.contract.placement import Placement
 from statefulspark.engine.canonical import state_tables
 from statefulspark.evolution import keyed_states
 from statefulspark.operators.keyed import packing
+from statefulspark.packs import reading
 from statefulspark.state import keygroups
 from statefulspark.state.handles import kinds
 from statefulspark.state.stored import chunks, expiry
@@ -73,6 +74,7 @@ class KeyedExport:
         operator: Uid of the operator.
         key_types: Spark's types of the key's columns as recorded; None if they are not known.
         max_parallelism: Number of key groups.
+        packs: Folder of the query that is read, whose packs heads may name; None where there are none.
         lifetimes_ms: Time to live by state, for states whose expired entries are left out.
         now_ms: Processing time.
         flush_bytes: Size of the state that is collected before it is written.
@@ -82,6 +84,7 @@ class KeyedExport:
     operator: str
     key_types: tuple[str, ...] | None
     max_parallelism: int
+    packs: QueryFolder | None = None
     lifetimes_ms: tuple[tuple[str, int], ...] = ()
     now_ms: int = 0
     flush_bytes: int = parts.FLUSH_BYTES
@@ -89,17 +92,20 @@ class KeyedExport:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write parts of rows `(key_group, version, layout | blob)`; yield a JSON text per part."""
         work = _KeyedWork(self)
-        reader = groups.GroupReader(self.operator)
+        reader = groups.GroupReader(self.operator, self._packs())
         for batch in batches:
             for group, version, layout, blob in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                if layout is not None:
-                    reader.head(group, version, layout)
-                    continue
-                finished = reader.chunk(group, version, blob)
-                yield from work.add(finished, len(blob))
+                is_head = layout is not None
+                finished = reader.head(group, version, layout) if is_head else reader.chunk(group, version, blob)
+                yield from work.add(finished, len(blob or b""))
         yield from work.add(reader.finish(), self.flush_bytes)
         reader.require_complete()
         yield from work.flush()
+
+    def _packs(self) -> reading.PackReader | None:
+        if self.packs is None:
+            return None
+        return reading.PackReader(self.packs.store().child(self.packs.path), self.operator)
 
 
 @dataclass(slots=True)

@@ -144,6 +144,7 @@ def _settings(call: _Call, source: grouping.Grouping) -> keyed_processor.Operato
         domains=call.timeout.mode.domains,
         ttl_change=call.options.get("ttl_change", ttl.TtlChange.REFUSE),
         placement=registry.placement_of(call.uid),
+        storage_options=registry.storage_options(),
     )
 
 

@@ -11,7 +11,10 @@ from pyspark.sql.streaming import stateful_processor
 
 from statefulspark.contract import watermark
 from statefulspark.contract.placement import Placement
+from statefulspark.operators.keyed import packplaces
+from statefulspark.packs import ranges
 from statefulspark.state.stored import store
+from statefulspark.storage import StorageOptions
 
 _HEAD = spark_types.StructType(
     [
@@ -33,7 +36,14 @@ _CHUNK = spark_types.StructType(
 class SparkChunkLog:
     """Chunks of Spark's current key group."""
 
-    def __init__(self, handle: stateful_processor.StatefulProcessorHandle, uid: str, placement: Placement) -> None:
+    def __init__(
+        self,
+        handle: stateful_processor.StatefulProcessorHandle,
+        uid: str,
+        placement: Placement,
+        options: StorageOptions | None = None,
+    ) -> None:
+        self._uid, self._options = uid, options
         self._handle = handle
         self._head = handle.getValueState(placement.head(uid), _HEAD)
         self._log = handle.getMapState(placement.log(uid), _VERSION, _CHUNK)
@@ -54,6 +64,10 @@ class SparkChunkLog:
         """Return id and bytes of a chunk, or None when there is none."""
         stored = self._log.getValue((version,))
         return None if stored is None else (stored[0], bytes(stored[1]))
+
+    def packed_chunk(self, where: ranges.PackRange) -> bytes:
+        """Return the bytes of a chunk in a pack. Cost: a GET of that range."""
+        return packplaces.reader_of(self._uid, self._options).read(where)
 
     def put_chunk(self, version: int, unique_id: str, blob: bytes) -> None:
         """Store a chunk."""

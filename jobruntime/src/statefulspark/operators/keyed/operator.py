@@ -124,6 +124,7 @@ def keyed_process(
         ttl_change=ttl_change,
         placement=registry.placement_of(uid),
         key_groups=groups,
+        storage_options=registry.storage_options(),
     )
     parts = [df[f"`{column}`"] for column in columns]
     return pack_by_group(df, parts, groups, settings).transformWithStateInPandas(

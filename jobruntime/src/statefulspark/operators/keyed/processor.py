@@ -25,6 +25,7 @@ from statefulspark.state import functions, rows, timers
 from statefulspark.state.caching import cache
 from statefulspark.state.memory import ttl
 from statefulspark.state.stored import evolution, store
+from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +52,7 @@ class OperatorSettings:
         ttl_change: Handling of a time to live that was enabled or disabled.
         placement: Placement of key groups on partitions.
         key_groups: Number of key groups.
+        storage_options: How workers reach the storage of the job that runs it; None without a job.
     """
 
     uid: str
@@ -64,6 +66,7 @@ class OperatorSettings:
     ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE
     placement: Placement = Placement.EVEN
     key_groups: int = 0
+    storage_options: StorageOptions | None = None
 
     @property
     def clock(self) -> timers.TimeDomain:
@@ -88,7 +91,9 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables. Spark calls this on the driver too, so the function is not opened here."""
-        self._log = log.SparkChunkLog(handle, self._settings.uid, self._settings.placement)
+        self._log = log.SparkChunkLog(
+            handle, self._settings.uid, self._settings.placement, self._settings.storage_options
+        )
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,

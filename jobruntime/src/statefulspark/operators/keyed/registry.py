@@ -17,6 +17,7 @@ from statefulspark.contract import layout
 from statefulspark.contract.placement import Placement
 from statefulspark.state import functions, keygroups
 from statefulspark.state.stored import evolution
+from statefulspark.storage import StorageOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class _Collection:
     placements: Mapping[str, Placement]
     key_groups: Mapping[str, int]
     partitions: int
+    options: StorageOptions | None
 
 
 _collection: contextvars.ContextVar[_Collection | None] = contextvars.ContextVar(
@@ -109,6 +111,7 @@ def collecting(
     placements: Mapping[str, Placement] = MappingProxyType({}),
     key_groups: Mapping[str, int] = MappingProxyType({}),
     partitions: int = 0,
+    options: StorageOptions | None = None,
 ) -> Iterator[OperatorRegistry]:
     """Record the operators that are declared inside the block.
 
@@ -118,11 +121,12 @@ def collecting(
         placements: Placement of the key groups of restored operators, by uid.
         key_groups: Number of key groups of restored operators of the query, by uid.
         partitions: Number of partitions of the query's restored state; 0 if it has none.
+        options: How workers reach the job's storage.
 
     Yields:
         The registry.
     """
-    token = _collection.set(_Collection(registry, query_uid, placements, key_groups, partitions))
+    token = _collection.set(_Collection(registry, query_uid, placements, key_groups, partitions, options))
     try:
         yield registry
     finally:
@@ -152,6 +156,12 @@ def placement_of(uid: str) -> Placement:
     """Return the placement of the key groups of an operator: that of its restored state, else even."""
     collection = _collection.get()
     return Placement.EVEN if collection is None else collection.placements.get(uid, Placement.EVEN)
+
+
+def storage_options() -> StorageOptions | None:
+    """Return how workers reach the storage of the job that is being built; None without a job."""
+    collection = _collection.get()
+    return None if collection is None else collection.options
 
 
 def key_groups_of(uid: str, declared: int | None, *, partitions: int) -> int:

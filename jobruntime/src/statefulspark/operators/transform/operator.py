@@ -166,6 +166,7 @@ def _settings(
         domains=mode.domains,
         ttl_change=options.get("ttl_change", ttl.TtlChange.REFUSE),
         placement=registry.placement_of(call.uid),
+        storage_options=registry.storage_options(),
     )
 
 

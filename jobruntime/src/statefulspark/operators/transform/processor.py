@@ -64,7 +64,7 @@ class TransformProcessor(processor.KeyedProcessor):
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables."""
-        self._log = _Log(handle, self._settings.uid, self._settings.placement)
+        self._log = _Log(handle, self._settings.uid, self._settings.placement, self._settings.storage_options)
         self._client = handle._statefulProcessorApiClient
         self._wrapped.parse_schema = self._client._parse_string_schema
         if self._handling.late is not None:

@@ -13,6 +13,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from statefulspark.packs import ranges
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkRun:
@@ -22,11 +24,13 @@ class ChunkRun:
         version: Version of the newest batch in it; its key in the log.
         size_bytes: Its length before compression.
         count: Number of entries.
+        packed: Where it is, if it is in a pack; None if the log has it.
     """
 
     version: int
     size_bytes: int
     count: int
+    packed: ranges.PackRange | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgpack
-
 from statefulspark import errors
-from statefulspark.contract import formats
+from statefulspark.packs import ranges
 from statefulspark.state.memory import numbers
-from statefulspark.state.stored import chunks, compaction, grouptables
+from statefulspark.state.stored import chunks, compaction, grouptables, layouts
 
 LINEAGE_LENGTH = 32
 """Number of latest version ids in a head: an older copy is rebuilt."""
@@ -72,12 +70,7 @@ class GroupHead:
 
     def pack_layout(self) -> bytes:
         """Encode runs, lineage and key type, which are stored beside version, id and base."""
-        runs = [[run.version, run.size_bytes, run.count] for run in self.runs]
-        layout: list[object] = [1, runs, list(self.lineage)]
-        if self.key_type:
-            layout = [2, runs, list(self.lineage), self.key_type]
-        body: bytes = msgpack.packb(layout)
-        return body
+        return layouts.Layout(self.runs, self.lineage, self.key_type).pack()
 
     @staticmethod
     def from_layout(version: int, unique_id: str, layout: bytes) -> GroupHead:
@@ -87,19 +80,8 @@ class GroupHead:
             FormatVersionError: The layout has a version that this release does not know.
             SnapshotCorruptError: `ChunkUnreadable`: it is no layout.
         """
-        try:
-            layout_version, *fields = msgpack.unpackb(layout)
-            formats.HEAD.require_known(layout_version, "The head of a key group")
-            runs, lineage, *more = fields
-            key_type = str(more[0]) if more else ""
-            listed = tuple(compaction.ChunkRun(*run) for run in runs)
-            return GroupHead(version, unique_id, listed, tuple(lineage), key_type)
-        except (ValueError, TypeError, msgpack.UnpackException) as error:
-            raise errors.SnapshotCorruptError(
-                "ChunkUnreadable",
-                f"The head of a key group, version {version}, cannot be read: {error}. It is damaged; restore from another "
-                "checkpoint or savepoint.",
-            ) from error
+        stored = layouts.Layout.unpack(layout, version)
+        return GroupHead(version, unique_id, stored.runs, stored.lineage, stored.key_type)
 
 
 class ChunkLog(Protocol):
@@ -113,6 +95,13 @@ class ChunkLog(Protocol):
 
     def chunk(self, version: int) -> tuple[str, bytes] | None:
         """Return id and bytes of a chunk, or None when there is none."""
+
+    def packed_chunk(self, where: ranges.PackRange) -> bytes:
+        """Return the bytes of a chunk in a pack.
+
+        Raises:
+            SnapshotCorruptError: `ChunkMissing`: the pack does not exist; `ChunkUnreadable`: the bytes are damaged.
+        """
 
     def put_chunk(self, version: int, unique_id: str, blob: bytes) -> None:
         """Store a chunk."""
@@ -240,6 +229,9 @@ def read_chunk(log: ChunkLog, group: int, run: compaction.ChunkRun) -> chunks.Ch
     Raises:
         SnapshotCorruptError: It is missing or unreadable.
     """
+    source = f"{run.version} of key group {group}"
+    if run.packed is not None:
+        return chunks.decode(log.packed_chunk(run.packed), source)
     stored = log.chunk(run.version)
     if stored is None:
         raise errors.SnapshotCorruptError(
@@ -247,7 +239,7 @@ def read_chunk(log: ChunkLog, group: int, run: compaction.ChunkRun) -> chunks.Ch
             f"Chunk {run.version} of key group {group} is missing from the keyed state, though its head names it. "
             "Restore from another checkpoint or savepoint.",
         )
-    return chunks.decode(stored[1], f"{run.version} of key group {group}")
+    return chunks.decode(stored[1], source)
 
 
 def commit(
@@ -294,7 +286,8 @@ def commit(
     unique_id = new_id()
     log.put_chunk(version, unique_id, chunks.seal(blob))
     for run in head.runs[len(retained) :] if head else ():
-        log.remove_chunk(run.version)
+        if run.packed is None:
+            log.remove_chunk(run.version)
     lineage = ((head.lineage if head else ()) + (unique_id,))[-LINEAGE_LENGTH:]
     runs = (*retained, compaction.ChunkRun(version, len(blob), chunk.count))
     new_head = GroupHead(version, unique_id, runs, lineage, key_type or (head.key_type if head else ""))

@@ -1,0 +1,52 @@
+"""A worker finds packs below the checkpoint root that its task was given, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark import TaskContext
+from statefulspark import errors
+from statefulspark.operators.keyed import packplaces, registry
+from statefulspark.packs import names, packfile
+from statefulspark.storage import StorageOptions
+
+_HERE = StorageOptions(allow_local_files=True)
+
+
+@pytest.fixture
+def task() -> Iterator[TaskContext]:
+    context = TaskContext._getOrCreate()
+    context._localProperties = {}
+    yield context
+    TaskContext._setTaskContext(None)
+
+
+def test_a_chunk_is_read_below_the_root_of_the_query(task: TaskContext, tmp_path: Path) -> None:
+    reference = names.PackName(1, 0, 7, 1, "0123456789abcdef", names.Before(7, 7)).reference
+    pack = packfile.build(reference, [packfile.PackedChunk(0, 1, b"chunk")])
+    file = tmp_path / "generations" / "q" / names.key("mean", reference)
+    file.parent.mkdir(parents=True)
+    file.write_bytes(pack.body)
+    task._localProperties = {packplaces.ROOT_PROPERTY: f"file:{tmp_path}/generations/q"}
+
+    assert packplaces.reader_of("mean", _HERE).read(pack.ranges[0]) == b"chunk"
+
+
+def test_a_task_that_belongs_to_no_query_of_a_job_says_so(task: TaskContext) -> None:
+    with pytest.raises(errors.InternalError, match="'mean'"):
+        packplaces.reader_of("mean", _HERE)
+
+
+def test_an_operator_that_no_job_runs_says_so(task: TaskContext, tmp_path: Path) -> None:
+    task._localProperties = {packplaces.ROOT_PROPERTY: f"file:{tmp_path}"}
+
+    with pytest.raises(errors.InternalError, match="'mean'"):
+        packplaces.reader_of("mean", None)
+
+
+def test_an_operator_knows_how_the_job_that_is_built_reaches_storage() -> None:
+    assert registry.storage_options() is None
+    with registry.collecting(registry.OperatorRegistry(), query_uid="q", options=_HERE):
+        assert registry.storage_options() == _HERE
