@@ -181,6 +181,8 @@ def test_how_far_back_chains_reach_is_guessed_from_the_snapshots(
         (_file(4, _A, "zip.crc"), True),
         (f"state/0/0/SSTs/000007-{_A}.sst", True),
         (f"state/0/0/left/SSTs/000007-{_A}.sst.crc", True),
+        ("packs/mean/2-0/00000012-00000003-0123456789abcdef-00000007-00000011.pack", True),
+        ("packs/mean/notes.txt", False),
         ("state/0/0/4.delta", False),
         ("state/0/_metadata/v2/0", False),
         ("offsets/4", False),

@@ -11,6 +11,7 @@ import re
 from statefulspark.canonical import documents
 from statefulspark.checkpoint import plans
 from statefulspark.contract.manifest import FileEntry, Manifest, OperatorEntry, QueryEntry, SnapshotFormat
+from statefulspark.packs import names as packs
 
 _STATE_FILE = re.compile(r"^state/\d+/\d+/(?:[^/]+/)?(?:SSTs/.+|[^/]+\.(?:zip|changelog|delta|snapshot))$")
 _CHECKSUM = re.compile(r"\.crc$")
@@ -24,10 +25,10 @@ def is_canonical(manifest: Manifest | None) -> bool:
 def is_copied_unchanged(query: QueryEntry, path: str) -> bool:
     """Tell whether a canonical savepoint contains a file of a closure unchanged.
 
-    State files are replaced by Parquet, older batches are not needed without them, and the checksum files of small files
-    would not match after a change.
+    State files and packs are replaced by Parquet, older batches are not needed without them, and the checksum files of small
+    files would not match after a change.
     """
-    if _STATE_FILE.match(path) or _CHECKSUM.search(path):
+    if _STATE_FILE.match(path) or _CHECKSUM.search(path) or packs.of_key(path) is not None:
         return False
     folder, _, name = path.rpartition("/")
     return not (folder == "commits" and name.isdigit() and int(name) < query.batch_id - 1)

@@ -3,8 +3,8 @@
 For batch N: the query's metadata; offsets N-1 and N; the commits from the oldest state snapshot in use up to N, which tell
 which state files belong together; the sources' logs, and the segments that offsets N name; each function's newest record of
 operator state, with the record that it is unchanged, and each sink's prepared transactions; each operator's metadata and
-schema; per state store the newest snapshot with its SST files and the changelogs after it; and the checksum files of all
-of these.
+schema; per state store the newest snapshot with its SST files and the changelogs after it; the packs of each operator from
+the tail of its newest ones on (`packs.window`); and the checksum files of all of these.
 
 Cost: one listing of the query's root (a request per 1,000 files) and reads of small files in parallel, each file once.
 Of the state files only the snapshot archives are read, which hold names and settings, so the cost does not grow with the
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from statefulspark import errors
 from statefulspark.checkpoint import checksums, listing, required_records, segments, small_files, sparklog, state_files
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, OperatorStateEntry, QueryEntry
+from statefulspark.packs import names, window
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 
@@ -137,6 +138,7 @@ class ClosureBuilder:
             *required_records.of_base(self._base),
             *(key for operator in operators for key in operator.keys),
             *self._state_keys(chains, listed, batch_id),
+            *self._pack_keys(operators, listed, batch_id),
         ]
         self._forget_unused(chains)
         return QueryEntry(
@@ -250,6 +252,17 @@ class ClosureBuilder:
                 problem = f"has {listed[key].size_bytes} bytes instead of {file.size_bytes}"
                 raise self._incomplete(key, batch_id, problem)
         return [*snapshots, *ssts, *(key for _, chain in chains for key in chain.changelogs)]
+
+    def _pack_keys(self, operators: Iterable[_Operator], listed: Mapping[str, ObjectInfo], batch_id: int) -> list[str]:
+        entries = (self._operator_entry(operator.metadata, batch_id) for operator in operators)
+        partitions = {entry.uid: entry.partitions for entry in entries}
+        packs = window.needed_by_operator(listed, partitions, batch_id)
+        for uid, needed in packs.items():
+            gap = window.first_gap(needed)
+            if gap is not None:
+                folder = posixpath.dirname(names.key(uid, gap.witness.reference))
+                raise self._incomplete(folder, batch_id, f"has no pack of batch {gap.batch}, which a later one names")
+        return [names.key(uid, name.reference) for uid, needed in packs.items() for name in needed]
 
     def _entries(self, needed: Iterable[str], listed: Mapping[str, ObjectInfo], batch_id: int) -> tuple[FileEntry, ...]:
         keys: set[str] = set()

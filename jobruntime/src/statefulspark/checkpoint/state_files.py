@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from statefulspark import errors
 from statefulspark.checkpoint import listing, sparklog
+from statefulspark.packs import names as packs
 
 _TABLE_SUFFIX, _CHECKSUM_SUFFIX = ".sst", ".crc"
 
@@ -91,10 +92,15 @@ def parse_partition_folder(key: str) -> PartitionFolder | None:
 
 
 def is_named_once(path: str) -> bool:
-    """Tell whether a file of a query's root belongs to a state store, and has a name that is never used again.
+    """Tell whether a file of a query's root belongs to a state store, or is a pack, and has a name that is never used again.
 
     The content of such a file never changes, so a copy of it is current for ever.
     """
+    return packs.of_key(path) is not None or is_of_state_store(path)
+
+
+def is_of_state_store(path: str) -> bool:
+    """Tell whether a file of a query's root is what Spark's state stores load: a snapshot, a table or a changelog."""
     name = posixpath.basename(path).removesuffix(_CHECKSUM_SUFFIX)
     return path.startswith("state/") and (name.endswith(_TABLE_SUFFIX) or sparklog.parse_state_file(name) is not None)
 

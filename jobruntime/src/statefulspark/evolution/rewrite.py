@@ -19,6 +19,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from statefulspark.checkpoint import checksums, plans, sparklog
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
+from statefulspark.packs import names as packs
 
 NO_OFFSET: Final = "-"
 """Line of a source that has not read anything; the source starts where its options say."""
@@ -112,6 +113,15 @@ class Rewrite:
         return reorder_offsets(body, source, self.lines)
 
 
+def _target(entry: QueryEntry, rewrite: Rewrite, path: str) -> str | None:
+    """Return the new path of a file of a query; a pack belongs to an operator by uid, so its path never changes."""
+    pack = packs.of_key(path)
+    if pack is None:
+        return rewrite.new_path(path)
+    dropped = {operator.uid for operator in entry.operators if operator.operator_id not in rewrite.operators}
+    return None if pack[0] in dropped else path
+
+
 def files_to_copy(entry: QueryEntry, rewrite: Rewrite) -> tuple[tuple[FileEntry, str], ...]:
     """Return each file that is copied unchanged, with its new path.
 
@@ -124,7 +134,7 @@ def files_to_copy(entry: QueryEntry, rewrite: Rewrite) -> tuple[tuple[FileEntry,
         for file in entry.files
         if file.path not in rewritten
         and file.path not in stale
-        and (new_path := rewrite.new_path(file.path)) is not None
+        and (new_path := _target(entry, rewrite, file.path)) is not None
     )
 
 

@@ -85,7 +85,7 @@ def small_files(queries: Iterable[QueryEntry]) -> tuple[str, ...]:
         f"{query.path}/{file.path}": file.size_bytes
         for query in queries
         for file in query.files
-        if file.size_bytes <= SMALL_BYTES and state_files.is_named_once(file.path)
+        if file.size_bytes <= SMALL_BYTES and state_files.is_of_state_store(file.path)
     }
     return tuple(read_ahead.fitting(sizes, MOST_BYTES))
 

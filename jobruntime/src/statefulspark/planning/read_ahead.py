@@ -167,7 +167,7 @@ def state_files(root_uri: str, queries: Iterable[QueryEntry]) -> dict[str, int]:
         f"{root_uri}/{query.path}/{file.path}": file.size_bytes
         for query in queries
         for file in query.files
-        if state_file_names.is_named_once(file.path)
+        if state_file_names.is_of_state_store(file.path)
     }
 
 

@@ -149,7 +149,10 @@ class AheadCopier:
         waiting = copies.to_carry(needed, self._files, rewritten=roots)
         if not waiting:
             return ()
-        listed = [info for move in planned for info in self._store.list(f"{move.query.path}/state")]
+        folders = {copy.file.path.partition("/")[0] for copy in waiting}
+        listed = [
+            info for move in planned for name in folders for info in self._store.list(f"{move.query.path}/{name}")
+        ]
         return copies.sound(waiting, {info.key: info for info in listed})
 
     def _copy(self, some: Sequence[copies.FileCopy]) -> bool:

@@ -24,6 +24,7 @@ from statefulspark.checkpoint import (
 )
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, QueryEntry
+from statefulspark.packs import names as packs
 from statefulspark.recovery import damage, in_place
 
 _READ_UP_TO_BYTES = 256 * 2**20
@@ -136,9 +137,10 @@ def _folders(store: read_cache.ReadCache, generation: int) -> set[str]:
 
 
 def _as_in_generation(query: QueryEntry, generation: int) -> QueryEntry:
-    """Return a savepoint's query as in its generation; names of state files are unique, so sizes are sufficient."""
+    """Return a savepoint's query as in its generation; names of state files and packs are unique, so sizes suffice."""
     files = tuple(
-        file.model_copy(update={"checksum": None}) if file.path.startswith("state/") else file for file in query.files
+        file.model_copy(update={"checksum": None}) if file.path.startswith(("state/", f"{packs.FOLDER}/")) else file
+        for file in query.files
     )
     return query.model_copy(update={"path": layout.query_root(generation, query.uid), "files": files})
 

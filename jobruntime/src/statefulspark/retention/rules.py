@@ -19,6 +19,8 @@ from datetime import datetime, timedelta
 from statefulspark.checkpoint import batch_records, segments, sparklog, state_files
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, QueryEntry
+from statefulspark.packs import names as packs
+from statefulspark.packs import window
 from statefulspark.recovery import generations
 from statefulspark.storage.port import ObjectInfo
 
@@ -350,6 +352,9 @@ class _Floor:
             return _RUNNING if state.version > self.versions.get(folder, 0) else None
         if leaf.endswith(".sst") and posixpath.basename(folder) == "SSTs":
             return self._reason_for_sst(info, name)
+        pack = packs.of_key(name)
+        if pack is not None:
+            return None if window.is_unused(pack[1], floor=self.batch_id) else _RUNNING
         record, segment = batch_records.of_key(name), segments.of_key(name)
         if record is not None:
             return _RUNNING if record.batch > self.batch_id else None

@@ -1,0 +1,117 @@
+"""Which packs a batch needs, from their names alone: no head is read, and no pack. Pure.
+
+A pack's name says which packs its partition named *before* its batch. What a key group names only moves on: a batch adds its
+own pack and drops older ones. So of a partition, everything from the tail of its newest pack on may be needed, and nothing
+older. A lost attempt says the same as the committed one, since both began with the same heads.
+
+Heads move when the number of partitions changes, and name packs of any partition of another number. Those are needed from
+the oldest of the tails on; a partition that has not written one since may need all.
+
+The rule may take a pack too many, never one too few. It holds for the packs of one history: a root has no pack of another
+future after its beginning (`recovery` copies what a cut names, and nothing later).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from statefulspark.packs import names
+from statefulspark.packs.names import PackName
+
+
+def needed(packs: Iterable[PackName], *, partitions: int, batch: int) -> tuple[PackName, ...]:
+    """Return the packs of one operator that a committed batch may need.
+
+    Args:
+        packs: All there are, in any order.
+        partitions: Number of the operator's partitions after the batch.
+        batch: The batch.
+    """
+    until = [pack for pack in packs if pack.batch <= batch]
+    tails = [_tail(until, partitions, partition) for partition in range(partitions)]
+    oldest = min(tails, default=0)
+    return tuple(
+        pack for pack in until if pack.batch >= (tails[pack.partition] if pack.partitions == partitions else oldest)
+    )
+
+
+def _tail(packs: Iterable[PackName], partitions: int, partition: int) -> int:
+    """Return the tail of a partition's newest pack; 0 if it has none."""
+    own = [pack for pack in packs if (pack.partitions, pack.partition) == (partitions, partition)]
+    newest = max((pack.batch for pack in own), default=0)
+    return min((pack.before.tail for pack in own if pack.batch == newest), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A pack that has to be there and is not.
+
+    Attributes:
+        witness: The pack whose name tells of it.
+        batch: Its batch.
+    """
+
+    witness: PackName
+    batch: int
+
+
+def first_gap(packs: Iterable[PackName]) -> Gap | None:
+    """Return a pack that is missing among those that a batch needs, None if nothing tells of one.
+
+    Each pack names the oldest and the newest batch with packs before it. Those from the tail on have to be there. It cannot
+    be seen that the newest pack of a partition is missing, or one of two that attempts wrote for one batch; and nothing is
+    said while there are packs of several numbers of partitions.
+
+    Args:
+        packs: The packs of one operator that a batch needs.
+    """
+    present = tuple(packs)
+    if len({pack.partitions for pack in present}) > 1:
+        return None
+    by_partition: dict[int, list[PackName]] = {}
+    for pack in present:
+        by_partition.setdefault(pack.partition, []).append(pack)
+    return next((gap for own in by_partition.values() if (gap := _gap(own)) is not None), None)
+
+
+def _gap(own: Sequence[PackName]) -> Gap | None:
+    batches = {pack.batch for pack in own}
+    tail = _tail(own, own[0].partitions, own[0].partition)
+    for pack in own:
+        for batch in (pack.before.tail, pack.before.newest):
+            if batch >= tail and batch not in batches:
+                return Gap(pack, batch)
+    return None
+
+
+def needed_by_operator(
+    paths: Iterable[str], partitions: Mapping[str, int], batch: int
+) -> dict[str, tuple[PackName, ...]]:
+    """Return the packs that a batch of a query may need, by operator uid.
+
+    Args:
+        paths: Keys below the query's root; those of other files are ignored.
+        partitions: Number of partitions of each of its operators, by uid. Packs of others are not needed: their state is
+            not in the batch.
+        batch: The batch.
+    """
+    by_operator: dict[str, list[PackName]] = {}
+    for uid, name in filter(None, map(names.of_key, paths)):
+        by_operator.setdefault(uid, []).append(name)
+    return {
+        uid: needed(packs, partitions=partitions[uid], batch=batch)
+        for uid, packs in by_operator.items()
+        if uid in partitions
+    }
+
+
+def is_unused(pack: PackName, *, floor: int) -> bool:
+    """Tell whether a pack in the generation in use that no retained manifest names is unused.
+
+    Args:
+        pack: The pack.
+        floor: Batch of the newest checkpoint. What it does not name is older than its tails, or of an attempt that has lost;
+            a batch after it may just be writing its packs.
+    """
+    return pack.batch <= floor
