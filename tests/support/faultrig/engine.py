@@ -104,6 +104,8 @@ class Session:
         self.fence = Fence(process.store())
         checkpoint = SimpleNamespace(QueryGate=self.gate, EpochFence=self.fence)
         self._jvm = SimpleNamespace(io=SimpleNamespace(statefulspark=SimpleNamespace(checkpoint=checkpoint)))
+        self.local_properties: dict[str, str] = {}
+        self.sparkContext = SimpleNamespace(setLocalProperty=self.local_properties.__setitem__)
 
 
 class EngineProcess(faults.FaultyProcess):
@@ -149,6 +151,10 @@ class Frame:
     session: Session
     options: dict[str, str] = field(default_factory=dict)
     batch: Callable[[object, int], None] | None = None
+
+    @property
+    def _spark(self) -> Session:
+        return self.session
 
     @property
     def _jdf(self) -> SimpleNamespace:

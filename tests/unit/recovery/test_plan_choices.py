@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 from manifests import a_generation
+from packwriting import a_name
 from startsituations import a_start_situation
 from statefulspark import errors
 from statefulspark.checkpoint import transfer
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import GenerationRecord
+from statefulspark.contract.manifest import GenerationRecord, QueryEntry
+from statefulspark.packs import names
 from statefulspark.recovery import copies, generations
 from statefulspark.recovery.plan import (
     Author,
@@ -165,6 +167,12 @@ _HEAD = Candidate("checkpoint 8", (), transfer.SnapshotLocation(MemoryStore()), 
 _CHANGED = StartPlan(StartMode.COPY, 3, source=_HEAD, unfinished=(4,))
 _ELSEWHERE = replace(_HEAD, location=transfer.SnapshotLocation(MemoryStore(), "savepoints/00000007"), generation=None)
 _CARRIED = copies.Carried(4, {})
+_AT_BATCH_7 = (QueryEntry(uid="q", batch_id=7, path="generations/00000002/q"),)
+
+
+def carried_pack(batch: int) -> copies.Carried:
+    path = names.key("mean", a_name(batch).reference)
+    return copies.Carried(4, {f"generations/00000004/q/{path}": copies.Origin(f"generations/00000002/q/{path}", 10)})
 
 
 @pytest.mark.parametrize(
@@ -173,6 +181,9 @@ _CARRIED = copies.Carried(4, {})
         pytest.param(_CHANGED, _CARRIED, True, id="the head of the generation in use, for a changed job"),
         pytest.param(_CHANGED, None, False, id="nothing was carried"),
         pytest.param(_CHANGED, copies.Carried(5, {}), False, id="it was closed off"),
+        pytest.param(replace(_CHANGED, queries=_AT_BATCH_7), carried_pack(7), True, id="with packs of the cut"),
+        pytest.param(replace(_CHANGED, queries=_AT_BATCH_7), carried_pack(8), False, id="with packs of a later batch"),
+        pytest.param(_CHANGED, carried_pack(8), False, id="with packs of a query that the cut does not have"),
         pytest.param(replace(_CHANGED, mode=StartMode.CONTINUE), _CARRIED, False, id="it goes on in place"),
         pytest.param(replace(_CHANGED, mode=StartMode.EMPTY), _CARRIED, False, id="it starts empty"),
         pytest.param(replace(_CHANGED, source=None), _CARRIED, False, id="it copies nothing"),

@@ -14,6 +14,7 @@ from statefulspark.checkpoint import state_files, transfer
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, QueryEntry
 from statefulspark.evolution import rewrite
+from statefulspark.packs import names as packs
 from statefulspark.storage.port import ObjectInfo
 
 _ETAG_PREFIX = "etag:"
@@ -207,6 +208,22 @@ def _arrived_files(
         for copy in of_moves(source, [move])
         if carried.get(copy.target) == copy.origin
     )
+
+
+def is_of_another_future(carried: Iterable[str], queries: Iterable[QueryEntry]) -> bool:
+    """Tell whether packs were copied of a batch that a cut does not have: their names would speak of other heads.
+
+    Args:
+        carried: Keys of what was copied.
+        queries: The queries of the cut.
+    """
+    batches = {query.uid: query.batch_id for query in queries}
+    for key in carried:
+        _, _, uid, path = key.split("/", 3)
+        pack = packs.of_key(path)
+        if pack is not None and pack[1].batch > batches.get(uid, -1):
+            return True
+    return False
 
 
 def is_outgrown(needed: Iterable[FileCopy], carried: Mapping[str, Origin]) -> bool:

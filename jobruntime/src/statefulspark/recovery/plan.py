@@ -281,6 +281,8 @@ def takes_what_was_carried(plan: StartPlan, author: Author) -> bool:
     if author.carried is None or author.carried.generation not in plan.unfinished or plan.source is None:
         return False
     is_head = not plan.source.location.root and plan.source.generation is not None
+    if copies.is_of_another_future(author.carried.files, plan.queries):
+        return False
     return plan.mode is StartMode.COPY and plan.fallback is None and plan.why_copied is None and is_head
 
 
