@@ -76,7 +76,12 @@ class PackName:
         """The name as heads have it: relative to the operator's folder."""
         numbers = (self.batch, self.epoch, self.attempt, self.before.tail, self.before.newest)
         name = "-".join(part if isinstance(part, str) else layout.number(part) for part in numbers)
-        return f"{self.partitions}-{self.partition}/{name}{SUFFIX}"
+        return f"{self.folder}{name}{SUFFIX}"
+
+    @property
+    def folder(self) -> str:
+        """The folder of the partition, with a slash: what the references of all its packs begin with."""
+        return f"{self.partitions}-{self.partition}/"
 
 
 def key(uid: str, reference: str) -> str:

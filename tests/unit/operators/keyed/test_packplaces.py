@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from pyspark import TaskContext
 from statefulspark import errors
+from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import packplaces, registry
 from statefulspark.packs import names, packfile
 from statefulspark.storage import StorageOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _HERE = StorageOptions(allow_local_files=True)
 
@@ -44,6 +50,46 @@ def test_an_operator_that_no_job_runs_says_so(task: TaskContext, tmp_path: Path)
 
     with pytest.raises(errors.InternalError, match="'mean'"):
         packplaces.reader_of("mean", None)
+
+
+@pytest.mark.parametrize(
+    ("placement", "partition", "groups"),
+    [
+        pytest.param(Placement.EVEN, 1, (1, 3, 5), id="even"),
+        pytest.param(Placement.HASHED, 0, (2, 4, 5), id="hashed"),
+    ],
+)
+def test_a_task_writes_its_pack_under_the_names_of_its_partition_and_batch(
+    task: TaskContext, tmp_path: Path, placement: Placement, partition: int, groups: tuple[int, ...]
+) -> None:
+    task._localProperties = {
+        packplaces.ROOT_PROPERTY: f"file:{tmp_path}/q",
+        packplaces.EPOCH_PROPERTY: "7",
+        "streaming.sql.batchId": "12",
+        "spark.sql.shuffle.partitions": "2",
+    }
+
+    place = packplaces.place_of("mean", _HERE, 5, placement, groups=6)
+
+    assert place.store.uri == f"file://{tmp_path}/q"
+    assert (place.uid, place.partitions, place.batch, place.epoch) == ("mean", 2, 12, 7)
+    assert (place.partition, place.groups) == (partition, groups)
+
+
+def test_a_task_without_a_batch_writes_no_pack(task: TaskContext, tmp_path: Path) -> None:
+    task._localProperties = {packplaces.ROOT_PROPERTY: f"file:{tmp_path}/q"}
+
+    with pytest.raises(errors.InternalError, match=r"streaming\.sql\.batchId"):
+        packplaces.place_of("mean", _HERE, 5, Placement.EVEN, groups=6)
+
+
+def test_a_query_tells_its_tasks_where_it_runs() -> None:
+    said: dict[str, str] = {}
+    session = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=said.__setitem__))
+
+    packplaces.tell_tasks(cast("SparkSession", session), "s3a://bucket/q", 7)
+
+    assert said == {packplaces.ROOT_PROPERTY: "s3a://bucket/q", packplaces.EPOCH_PROPERTY: "7"}
 
 
 def test_an_operator_knows_how_the_job_that_is_built_reaches_storage() -> None:

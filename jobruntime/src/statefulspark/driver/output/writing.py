@@ -22,7 +22,6 @@ from statefulspark import errors
 from statefulspark.declaration import Output
 from statefulspark.driver.output import sink_calls
 from statefulspark.operators import spark_errors
-from statefulspark.operators.keyed import packplaces
 from statefulspark.operatorstate.sink import FunctionSink
 from statefulspark.sinks import visibility
 from statefulspark.sinks.base import ChecksSchema, SinkContext, TwoPhaseSink
@@ -139,7 +138,7 @@ def start(
         SpecRejectedError: `QueryInvalid`: the function returned neither a writer nor an `Output`.
     """
     with spark_errors.refusing_start(uid):
-        return _placed(as_writer(built, uid, participant), uid, checkpoint_root).start()
+        return as_writer(built, uid, participant).queryName(uid).option("checkpointLocation", checkpoint_root).start()
 
 
 def start_available_now(
@@ -149,15 +148,9 @@ def start_available_now(
 
     The trigger of the writer is unchanged afterwards. See `start`.
     """
-    writer = _placed(as_writer(built, uid, participant), uid, checkpoint_root)
+    writer = as_writer(built, uid, participant).queryName(uid).option("checkpointLocation", checkpoint_root)
     with _restoring_trigger(writer), spark_errors.refusing_start(uid):
         return writer.trigger(availableNow=True).start()
-
-
-def _placed(writer: DataStreamWriter, uid: str, checkpoint_root: str) -> DataStreamWriter:
-    """Give a query its name and root; its thread inherits the local property, and its tasks get it."""
-    writer._spark.sparkContext.setLocalProperty(packplaces.ROOT_PROPERTY, checkpoint_root)
-    return writer.queryName(uid).option("checkpointLocation", checkpoint_root)
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ from statefulspark.driver.snapshots import kafka_offsets, notify, snapshot_write
 from statefulspark.engine import jvm, session
 from statefulspark.engine.canonical import online
 from statefulspark.operators import functions
-from statefulspark.operators.keyed import registry
+from statefulspark.operators.keyed import packplaces, registry
 from statefulspark.planning import carry, describe
 from statefulspark.recovery import generations, history, restore
 from statefulspark.recovery.plan import Author
@@ -302,6 +302,7 @@ def _start_query(
         committed = max(parts.plan.start_batches.get(query.uid, -1), watermarks.newest(logs, path, "commits"))
         planned = watermarks.newest(logs, path, "offsets")
         gate.register(location.root, last_offsets=planned, last_committed=committed)
+        packplaces.tell_tasks(parts.spark, location.root, parts.root.epoch)
 
     def begin(logs: ObjectStore = store) -> StreamingQuery:
         register(logs)

@@ -64,13 +64,25 @@ def assign_rounds(context: functions.KeyedContext, uid: str, placement: Placemen
         group: A key group of the partition.
         groups: Total number of key groups.
     """
-    task = TaskContext.get()
-    # Spark passes the session settings of the batch to tasks, with the number of partitions at the start of the query. The
-    # task number cannot be used, because it counts all branches of the query.
-    partitions = int((task.getLocalProperty(_PARTITIONS) if task is not None else None) or 1)
+    partitions = partitions_of_task()
     neighbours = neighbours_of(group, partitions, placement, groups=groups)
     for name, cleaner in context.cleaners.items():
         cleaner.round = _ROUNDS.setdefault((uid, name, neighbours[0], partitions), cleanup.CleanupRound(neighbours))
+
+
+def partitions_of_task() -> int:
+    """Return the number of partitions of the query whose task runs.
+
+    Spark passes the session settings of the batch to tasks, with the number of partitions at the start of the query. The
+    task number cannot be used, because it counts all branches of the query.
+    """
+    task = TaskContext.get()
+    return int((task.getLocalProperty(_PARTITIONS) if task is not None else None) or 1)
+
+
+def partition_of(group: int, partitions: int, placement: Placement, *, groups: int) -> int:
+    """Return the partition of a key group."""
+    return group % partitions if placement is Placement.EVEN else _partitions_by_hash(partitions, groups)[group]
 
 
 def neighbours_of(group: int, partitions: int, placement: Placement, *, groups: int) -> list[int]:

@@ -20,7 +20,7 @@ from pyspark.sql.streaming import stateful_processor
 from statefulspark import errors, usercode
 from statefulspark.contract.placement import Placement
 from statefulspark.operators import spark_errors
-from statefulspark.operators.keyed import caching, cleaning, log, packing, pausing
+from statefulspark.operators.keyed import caching, cleaning, log, packedlog, packing, packplaces, pausing
 from statefulspark.state import functions, rows, timers
 from statefulspark.state.caching import cache
 from statefulspark.state.memory import ttl
@@ -53,6 +53,7 @@ class OperatorSettings:
         placement: Placement of key groups on partitions.
         key_groups: Number of key groups.
         storage_options: How workers reach the storage of the job that runs it; None without a job.
+        packs: Whether large changes go into packs beside the state store.
     """
 
     uid: str
@@ -67,6 +68,7 @@ class OperatorSettings:
     placement: Placement = Placement.EVEN
     key_groups: int = 0
     storage_options: StorageOptions | None = None
+    packs: bool = False
 
     @property
     def clock(self) -> timers.TimeDomain:
@@ -88,12 +90,15 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         self._settings = settings
         self._context: functions.KeyedContext | None = None
         self._done: set[int] = set()
+        self._packed: packedlog.PackedLog | None = None
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables. Spark calls this on the driver too, so the function is not opened here."""
         self._log = log.SparkChunkLog(
             handle, self._settings.uid, self._settings.placement, self._settings.storage_options
         )
+        if self._settings.packs:
+            self._packed = packedlog.PackedLog(self._log, self._settings.placement)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -124,8 +129,23 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         with self._internal_errors():
             if self._context is not None:
                 self._clean(self._context)
+                self._finish_packs()
                 self._context = None
                 self._close_function()
+
+    @property
+    def _chunk_log(self) -> cleaning.PartitionLog:
+        return self._log if self._packed is None else self._packed
+
+    def _finish_packs(self) -> None:
+        """Put large changes of the batch into a pack. Spark commits the partition only after this."""
+        if self._packed is not None:
+            settings = self._settings
+            self._packed.finish(
+                lambda group: packplaces.place_of(
+                    settings.uid, settings.storage_options, group, settings.placement, groups=settings.key_groups
+                )
+            )
 
     def _internal_errors(self) -> contextlib.AbstractContextManager[None]:
         """Report errors of our own code as internal; errors of user code are caught at each call."""
@@ -136,9 +156,11 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
 
     def _process_group(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
         context = self._context or self._open_for(group)
+        if self._packed is not None:
+            self._packed.at(group)
         with pausing.collection_paused():
             keys = self._batch_keys(context, table)
-            loaded = store.load(self._log, self._tables, group, keys=keys, in_arrays=context.has_arrays_only)
+            loaded = store.load(self._chunk_log, self._tables, group, keys=keys, in_arrays=context.has_arrays_only)
         if loaded.head is not None:
             evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
         context.bind(loaded.tables, group)
@@ -155,7 +177,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
                 self._log.wake_at(wake_ms)
         with pausing.collection_paused():
             store.commit(
-                self._log,
+                self._chunk_log,
                 self._tables,
                 loaded,
                 new_id=new_id,
@@ -169,7 +191,9 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def _clean(self, context: functions.KeyedContext) -> None:
         """Clean up expired entries in key groups without rows in this batch."""
         if context.cleans_on_the_way:
-            partition = cleaning.Partition(self._log, self._tables, self._settings.placement, self._settings.key_type)
+            partition = cleaning.Partition(
+                self._chunk_log, self._tables, self._settings.placement, self._settings.key_type
+            )
             cleaning.clean(context, partition, new_id=new_id)
 
     def _batch_keys(

@@ -1,0 +1,235 @@
+"""A chunk log that puts what is large into a pack: for a batch and a partition whose changes are many.
+
+Chunks of a certain size wait until the batch ends. If they are enough together, they become one object on storage, and
+heads name their ranges in it; else they go into the state store as ever. The object is there, and a listing shows it, before
+a head names it; Spark commits the partition after that. An attempt that is lost leaves an object that nobody names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from statefulspark.contract.placement import Placement
+from statefulspark.operators.keyed import cleaning, packing
+from statefulspark.packs import garbage, names, packfile
+from statefulspark.packs.ranges import PackRange
+from statefulspark.state.stored import compaction, store
+from statefulspark.storage import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """What is large.
+
+    Attributes:
+        chunk_bytes: Chunks of fewer bytes, as they are stored, stay in the state store.
+        pack_bytes: Fewer bytes in a partition and batch do not become a pack.
+    """
+
+    chunk_bytes: int = 64 << 10
+    pack_bytes: int = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PackPlace:
+    """Where a task writes its pack.
+
+    Attributes:
+        store: The query's root.
+        uid: The operator.
+        partitions: Number of its partitions.
+        partition: The task's.
+        batch: The batch.
+        epoch: The driver's epoch.
+        groups: All key groups of the partition.
+    """
+
+    store: ObjectStore
+    uid: str
+    partitions: int
+    partition: int
+    batch: int
+    epoch: int
+    groups: tuple[int, ...]
+
+
+class PackedLog:
+    """A partition's log in one batch; use one for each attempt."""
+
+    def __init__(self, log: cleaning.PartitionLog, placement: Placement, thresholds: Thresholds | None = None) -> None:
+        """Wrap a log.
+
+        Args:
+            log: The partition's state.
+            placement: How key groups are spread over partitions.
+            thresholds: What is large.
+        """
+        self._log = log
+        self._placement = placement
+        self._thresholds = thresholds or Thresholds()
+        self._group = -1
+        self._committed: dict[int, store.GroupHead | None] = {}
+        self._chunks: dict[int, dict[int, tuple[str, bytes]]] = {}
+        self._heads: dict[int, store.GroupHead] = {}
+
+    def at(self, group: int) -> None:
+        """Say which key group is the current one; Spark has set it."""
+        self._group = group
+
+    def enter(self, column_value: int) -> None:
+        """Set the current key group by its value in the column `key_group`."""
+        self._group = packing.group_of(column_value, self._placement)
+        self._log.enter(column_value)
+
+    def leave(self) -> None:
+        """Clear the current key group."""
+        self._log.leave()
+
+    def head(self) -> store.GroupHead | None:
+        """Return the head, or None if the group was never written."""
+        if self._group in self._heads:
+            return self._heads[self._group]
+        head = self._log.head()
+        self._committed.setdefault(self._group, head)
+        return head
+
+    def set_head(self, head: store.GroupHead) -> None:
+        """Replace the head; it waits with the chunks that it names."""
+        if self._group in self._heads or self._chunks.get(self._group):
+            self._heads[self._group] = head
+        else:
+            self._log.set_head(head)
+
+    def chunk(self, version: int) -> tuple[str, bytes] | None:
+        """Return id and bytes of a chunk, or None when there is none."""
+        return self._chunks.get(self._group, {}).get(version) or self._log.chunk(version)
+
+    def packed_chunk(self, where: PackRange) -> bytes:
+        """Return the bytes of a chunk in a pack."""
+        return self._log.packed_chunk(where)
+
+    def put_chunk(self, version: int, unique_id: str, blob: bytes) -> None:
+        """Store a chunk, or let it wait."""
+        if len(blob) >= self._thresholds.chunk_bytes:
+            self._chunks.setdefault(self._group, {})[version] = (unique_id, blob)
+        else:
+            self._log.put_chunk(version, unique_id, blob)
+
+    def remove_chunk(self, version: int) -> None:
+        """Remove a chunk."""
+        if self._chunks.get(self._group, {}).pop(version, None) is None:
+            self._log.remove_chunk(version)
+
+    def finish(self, place: Callable[[int], PackPlace]) -> names.PackName | None:
+        """End the batch: put what waits into a pack, or into the state store.
+
+        Args:
+            place: Returns where to write a pack, for a key group of the partition; called only to write one.
+
+        Returns:
+            The pack's name; None if there is none.
+
+        Raises:
+            TransientError: Storage cannot be reached; the attempt fails.
+        """
+        waiting = sum(len(blob) for chunks in self._chunks.values() for _, blob in chunks.values())
+        is_large = self._heads and waiting >= self._thresholds.pack_bytes
+        written = self._write(place(next(iter(self._heads)))) if is_large else None
+        if written is None:
+            self._write_inline()
+        self._chunks, self._heads = {}, {}
+        return written
+
+    def _write_inline(self) -> None:
+        for group, head in self._heads.items():
+            self._enter(group)
+            for version, (unique_id, blob) in self._chunks.get(group, {}).items():
+                self._log.put_chunk(version, unique_id, blob)
+            self._log.set_head(head)
+        if self._heads:
+            self._log.leave()
+
+    def _write(self, place: PackPlace) -> names.PackName | None:
+        """Write a pack and let heads name it; None if a listing does not show it."""
+        heads = self._all_heads(place.groups)
+        before = [run.packed.pack for run in _runs(self._committed.values()) if run.packed is not None]
+        said = names.Before.of(before, place.batch)
+        name = names.PackName(place.partitions, place.partition, place.batch, place.epoch, os.urandom(8).hex(), said)
+        sizes = _sizes(place)
+        chunks = [
+            packfile.PackedChunk(group, version, blob)
+            for group, own in self._chunks.items()
+            for version, (_, blob) in own.items()
+        ]
+        chunks += self._garbage(heads, sizes, sum(len(chunk.body) for chunk in chunks), name.folder)
+        earlier = sorted(set(before), key=lambda reference: names.parse(reference).batch)
+        pack = packfile.build(
+            name.reference,
+            chunks,
+            [packfile.EarlierPack(pack=reference, size_bytes=sizes.get(reference, 0)) for reference in earlier],
+        )
+        place.store.create(names.key(place.uid, name.reference), pack.body)
+        if name.reference not in _sizes(place):
+            return None
+        placed = {(chunk.group, chunk.version): where for chunk, where in zip(chunks, pack.ranges, strict=True)}
+        self._name(heads, placed)
+        return name
+
+    def _all_heads(self, groups: Iterable[int]) -> dict[int, store.GroupHead]:
+        """Return the heads of all key groups of the partition after the batch."""
+        heads: dict[int, store.GroupHead] = {}
+        for group in groups:
+            head = self._heads.get(group)
+            if head is None:
+                self._enter(group)
+                head = self._log.head()
+                self._committed.setdefault(group, head)
+            if head is not None:
+                heads[group] = head
+        return heads
+
+    def _garbage(
+        self, heads: Mapping[int, store.GroupHead], sizes: Mapping[str, int], new_bytes: int, folder: str
+    ) -> list[packfile.PackedChunk]:
+        """Return the chunks of older packs that the new one takes over."""
+        named: dict[str, int] = {}
+        for run in _runs(heads.values()):
+            if run.packed is not None:
+                named[run.packed.pack] = named.get(run.packed.pack, 0) + run.packed.length
+        window = {name: size for name, size in sizes.items() if name in named or name.startswith(folder)}
+        chosen = frozenset(garbage.to_rewrite(window, named, new_bytes))
+        return [
+            packfile.PackedChunk(group, run.version, self._log.packed_chunk(run.packed))
+            for group, head in heads.items()
+            for run in head.runs
+            if run.packed is not None and run.packed.pack in chosen
+        ]
+
+    def _name(self, heads: Mapping[int, store.GroupHead], placed: Mapping[tuple[int, int], PackRange]) -> None:
+        for group in sorted({group for group, _ in placed} | self._heads.keys()):
+            head = heads[group]
+            runs = tuple(_placed(run, placed.get((group, run.version))) for run in head.runs)
+            self._enter(group)
+            self._log.set_head(dataclasses.replace(head, runs=runs))
+        self._log.leave()
+
+    def _enter(self, group: int) -> None:
+        self._log.enter(packing.of_group(group, self._placement))
+
+
+def _runs(heads: Iterable[store.GroupHead | None]) -> Sequence[compaction.ChunkRun]:
+    return [run for head in heads if head is not None for run in head.runs]
+
+
+def _placed(run: compaction.ChunkRun, where: PackRange | None) -> compaction.ChunkRun:
+    return run if where is None else dataclasses.replace(run, packed=where)
+
+
+def _sizes(place: PackPlace) -> dict[str, int]:
+    """Return the size of each of the operator's packs that a listing shows, by name."""
+    folder = f"{names.FOLDER}/{place.uid}"
+    listed = ((names.of_key(info.key), info.size_bytes) for info in place.store.list(folder))
+    return {pack[1].reference: size_bytes for pack, size_bytes in listed if pack is not None}

@@ -1,0 +1,233 @@
+"""Large changes go into packs: the state is that of dictionaries, whatever attempts are lost or come late."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+import pytest
+from keyedstate import MemoryLog, Worker, new_ids
+from statefulspark.contract.placement import Placement
+from statefulspark.operators.keyed import packedlog, packing
+from statefulspark.packs import names, ranges, reading, window
+from statefulspark.state import functions
+from statefulspark.state.handles import descriptors
+from statefulspark.state.stored import store
+from statefulspark.storage import ObjectInfo
+from statefulspark.testing import stores
+
+_GROUPS = 6
+_SMALL = packedlog.Thresholds(chunk_bytes=60, pack_bytes=200)
+_ROOT = "generations/00000001/q"
+State = dict[object, object]
+
+
+class Totals:
+    """Declares the state, as a function does when it is opened."""
+
+    def __call__(self, context: functions.KeyedContext) -> None:
+        self.state = context.state(descriptors.ValueState[str]("total"))
+
+
+class PartitionState:
+    """The key groups of a partition in Spark's state store, and its packs on storage."""
+
+    def __init__(self, root: stores.MemoryStore, logs: dict[int, MemoryLog]) -> None:
+        self.reader = reading.PackReader(root, "mean")
+        self.logs = logs
+        self.group = -1
+
+    def attempt(self) -> PartitionState:
+        return PartitionState(self.reader.store, {group: log.attempt() for group, log in self.logs.items()})  # type: ignore[arg-type]
+
+    def enter(self, column_value: int) -> None:
+        self.group = packing.group_of(column_value, Placement.EVEN)
+
+    def leave(self) -> None:
+        self.group = -1
+
+    def head(self) -> store.GroupHead | None:
+        return self.logs[self.group].head()
+
+    def set_head(self, head: store.GroupHead) -> None:
+        self.logs[self.group].set_head(head)
+
+    def chunk(self, version: int) -> tuple[str, bytes] | None:
+        return self.logs[self.group].chunk(version)
+
+    def packed_chunk(self, where: ranges.PackRange) -> bytes:
+        return self.reader.read(where)
+
+    def put_chunk(self, version: int, unique_id: str, blob: bytes) -> None:
+        self.logs[self.group].put_chunk(version, unique_id, blob)
+
+    def remove_chunk(self, version: int) -> None:
+        self.logs[self.group].remove_chunk(version)
+
+
+class Job:
+    """A keyed operator on some partitions, whose attempts may be lost, and a dictionary for each key group."""
+
+    def __init__(self, seed: int, partitions: int, *, root: stores.MemoryStore | None = None) -> None:
+        self.random = random.Random(seed)
+        self.bucket = root or stores.MemoryStore()
+        self.root = self.bucket.child(_ROOT)
+        self.ids = new_ids()
+        self.batch = -1
+        self.logs = {group: MemoryLog() for group in range(_GROUPS)}
+        self.truth: dict[int, State] = {group: {} for group in range(_GROUPS)}
+        self.begin(partitions)
+
+    def begin(self, partitions: int) -> None:
+        """Go on with a number of partitions, in new workers."""
+        self.partitions = partitions
+        self.declared = [Totals() for _ in range(partitions)]
+        self.workers = [Worker(declared, self.ids) for declared in self.declared]
+
+    def run_batch(self, changes: dict[int, State], *, attempts: int = 1) -> None:
+        self.batch += 1
+        for partition in range(self.partitions):
+            groups = tuple(range(partition, _GROUPS, self.partitions))
+            state = PartitionState(self.root, {group: self.logs[group] for group in groups})
+            tries = [self._attempt(state, partition, groups, changes) for _ in range(attempts)]
+            for group, log in self.random.choice(tries).logs.items():
+                self.logs[group] = log
+        for group, changed in changes.items():
+            self.truth[group] |= changed
+
+    def _attempt(
+        self, state: PartitionState, partition: int, groups: tuple[int, ...], changes: dict[int, State]
+    ) -> PartitionState:
+        attempt = state.attempt()
+        log = packedlog.PackedLog(attempt, Placement.EVEN, _SMALL)
+        declared, worker = self.declared[partition], self.workers[partition]
+        for group in groups:
+            if group in changes:
+                log.enter(packing.of_group(group, Placement.EVEN))
+                worker.run(log, _setting(declared, changes[group]), group=group)
+        log.finish(lambda group: self._place(group % self.partitions, groups))
+        return attempt
+
+    def _place(self, partition: int, groups: tuple[int, ...]) -> packedlog.PackPlace:
+        return packedlog.PackPlace(self.root, "mean", self.partitions, partition, self.batch, 1, groups)
+
+    def references(self) -> list[str]:
+        heads = (log.head() for log in self.logs.values())
+        return [run.packed.pack for head in heads if head for run in head.runs if run.packed is not None]
+
+    def checkpoint(self) -> frozenset[str]:
+        """Return the packs that a checkpoint names, and delete the others as pruning does."""
+        listed = [name for info in self.root.list(names.FOLDER) if (name := names.of_key(info.key)) is not None]
+        chosen = window.needed((name for _, name in listed), partitions=self.partitions, batch=self.batch)
+        assert window.first_gap(chosen) is None
+        unused = [name for _, name in listed if name not in chosen and window.is_unused(name, floor=self.batch)]
+        self.root.delete_many([names.key("mean", name.reference) for name in unused])
+        return frozenset(name.reference for name in chosen)
+
+    def stored(self) -> dict[int, State]:
+        """Return what a new worker finds in each key group."""
+        state = PartitionState(self.root, self.logs)
+        rows = {}
+        for group in range(_GROUPS):
+            state.group = group
+            loaded = store.load(state, Worker(Totals(), self.ids).cache.of("test", None), group)
+            rows[group] = {key: row for table in loaded.tables.tables.values() for key, row in table.rows.items()}
+        return rows
+
+
+def _setting(declared: Totals, changes: State) -> Callable[[functions.KeyedContext], None]:
+    def work(context: functions.KeyedContext) -> None:
+        for key, value in changes.items():
+            context.enter(key)
+            declared.state.update(str(value))
+
+    return work
+
+
+def changes_of(chosen: random.Random, batch: int, groups: Iterable[int]) -> dict[int, State]:
+    """Return some changes, large ones at times."""
+    most = chosen.choice((1, 3, 12))
+    return {
+        group: {f"key {chosen.randrange(30)}": f"{batch} {chosen.random()}" for _ in range(chosen.randint(1, most))}
+        for group in groups
+        if chosen.random() < 0.6
+    }
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_state_in_packs_is_that_of_dictionaries_whatever_becomes_of_attempts(seed: int) -> None:
+    job = Job(seed, partitions=seed % 3 + 1)
+    for batch in range(40):
+        job.run_batch(changes_of(job.random, batch, range(_GROUPS)), attempts=job.random.choice((1, 1, 2, 3)))
+        if job.random.random() < 0.5:
+            assert set(job.references()) <= job.checkpoint()
+        if job.random.random() < 0.1:
+            job.begin(job.random.randint(1, 3))
+
+    assert job.stored() == job.truth
+    assert job.references()
+
+
+def test_storage_is_about_twice_the_state_however_long_a_job_runs() -> None:
+    job = Job(7, partitions=1)
+    sizes = []
+    for batch in range(150):
+        job.run_batch({group: {f"key {batch % 30}": "x" * 100} for group in range(_GROUPS)})
+        job.checkpoint()
+        sizes.append(sum(info.size_bytes for info in job.root.list(names.FOLDER)))
+
+    assert max(sizes[100:]) < 2 * max(sizes[40:60])
+    assert job.stored() == job.truth
+
+
+def test_small_changes_stay_in_the_state_store() -> None:
+    job = Job(1, partitions=1)
+    job.run_batch({0: {"a": "1"}, 1: {"b": "2"}})
+
+    assert job.root.list("") == ()
+    assert job.stored() == job.truth
+
+
+def test_large_chunks_that_are_too_few_for_a_pack_stay_in_the_state_store() -> None:
+    job = Job(1, partitions=1)
+    job.run_batch({0: {"a": "x" * 80}})
+
+    assert (job.root.list(""), job.references()) == ((), [])
+    assert job.stored() == job.truth
+
+
+class ListsNothing(stores.MemoryStore):
+    """A store whose listings lag for ever."""
+
+    def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        return ()
+
+    def child(self, prefix: str) -> stores.MemoryStore:
+        return self
+
+
+def test_a_pack_that_no_listing_shows_is_named_by_nobody() -> None:
+    job = Job(1, partitions=1, root=ListsNothing())
+    job.run_batch({group: {"a": "x" * 80} for group in range(_GROUPS)})
+
+    assert job.references() == []
+    assert job.stored() == job.truth
+
+
+def test_a_key_group_that_is_written_twice_in_a_batch_is_in_its_pack_once() -> None:
+    state = PartitionState(stores.MemoryStore(), {0: MemoryLog()})
+    log = packedlog.PackedLog(state, Placement.EVEN, packedlog.Thresholds(chunk_bytes=1, pack_bytes=1))
+    declared = Totals()
+    worker = Worker(declared, new_ids())
+    for value in "ab":
+        log.enter(packing.of_group(0, Placement.EVEN))
+        worker.run(log, _setting(declared, {"key": value}))
+    name = log.finish(lambda _: packedlog.PackPlace(state.reader.store, "mean", 1, 0, 3, 1, (0,)))
+
+    state.group = 0
+    head = state.head()
+    assert name is not None
+    assert head is not None
+    assert (head.version, {run.packed and run.packed.pack for run in head.runs}) == (2, {name.reference})
+    loaded = store.load(state, Worker(Totals(), new_ids()).cache.of("test", None), 0)
+    assert [dict(table.rows) for table in loaded.tables.tables.values()] == [{"key": "b"}]
