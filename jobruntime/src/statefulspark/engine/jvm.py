@@ -22,6 +22,7 @@ from statefulspark.engine import session as spark_session
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _ENDS_WITHIN_S = 2.0
 """The connection breaks a moment before the process is gone."""
@@ -64,6 +65,15 @@ def explaining_its_end(has_ended: Callable[[float], bool] = gateway.has_ended) -
             "Spark's JVM has ended while the job ran: it was killed, perhaps for the memory of its container, or has "
             "crashed; its output says why. The job continues when it is started again.",
         ) from error
+
+
+def with_steady_clock(session: SparkSession, query: StreamingQuery) -> StreamingQuery:
+    """Return a query that was just started, which from now on waits for its trigger's interval at most.
+
+    With Spark's own clock it sleeps for as long as the machine's clock is set back meanwhile.
+    """
+    spark_session.jvm_view(session).io.statefulspark.trigger.SteadyClock.install(query._jsq)
+    return query
 
 
 class Gate:

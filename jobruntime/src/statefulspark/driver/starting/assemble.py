@@ -304,9 +304,13 @@ def _start_query(
         gate.register(location.root, last_offsets=planned, last_committed=committed)
         packplaces.tell_tasks(parts.spark, location.root, parts.root.epoch)
 
+    def started() -> StreamingQuery:
+        handle = writing.start(query.output, uid=query.uid, checkpoint_root=location.root, participant=participant)
+        return jvm.with_steady_clock(parts.spark, handle)
+
     def begin(logs: ObjectStore = store) -> StreamingQuery:
         register(logs)
-        return writing.start(query.output, uid=query.uid, checkpoint_root=location.root, participant=participant)
+        return started()
 
     def catch_up() -> StreamingQuery:
         register()
@@ -317,7 +321,7 @@ def _start_query(
     def held(logs: ObjectStore = store) -> StreamingQuery:
         register(logs)
         gate.close(location.root)
-        return writing.start(query.output, uid=query.uid, checkpoint_root=location.root, participant=participant)
+        return started()
 
     # The plan read these logs before the fence was up; the replaced driver may have written to them since.
     fenced = read_cache.ReadCache(store)
