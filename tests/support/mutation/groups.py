@@ -44,7 +44,7 @@ _DECISIONS = ("golden/operator/test_decisions.py", *_unit("operator", "rules"))
 GROUPS = (
     Group(
         "coordinator",
-        _room("coordinator", "machine", "model", "requests"),
+        _room("coordinator", "machine", "model", "requests", "retaining"),
         ("unit/coordinator",),
     ),
     Group("statistics", _room("coordinator", "stats"), _unit("coordinator", "stats", "stats_counts")),
@@ -64,6 +64,7 @@ GROUPS = (
         ),
     ),
     Group("retention", _room("retention", "rules"), _unit("retention", "rules")),
+    Group("packs", _room("packs", "names", "window"), _unit("packs", "names", "window")),
     Group("keygroups", _room("state", "keygroups"), _unit("state", "keygroup_borders", "keygroups", "spark_hashes")),
     Group(
         "expiry",
@@ -101,7 +102,7 @@ GROUPS = (
     ),
 )
 
-FAST = ("coordinator", "start", "lineage")
+FAST = ("coordinator", "start", "lineage", "packs")
 """What CI runs: where an unproven rule loses data, and little enough to run each time."""
 
 

@@ -46,6 +46,14 @@ def test_another_name_is_no_pack(path: str) -> None:
     assert names.of_key(path) is None
 
 
+@pytest.mark.parametrize(
+    "reference", ["12.pack", _REFERENCE.replace("4-2", "4-4")], ids=["another form", "numbers that do not fit"]
+)
+def test_the_error_names_what_is_no_pack(reference: str) -> None:
+    with pytest.raises(ValueError, match=reference):
+        names.parse(reference)
+
+
 def test_what_a_partition_named_before_is_the_oldest_and_the_newest_batch() -> None:
     older = names.PackName(2, 1, 5, 1, _ATTEMPT, names.Before(5, 5))
 

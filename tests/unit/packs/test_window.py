@@ -47,7 +47,7 @@ def test_packs_of_another_number_of_partitions_are_needed_from_the_oldest_tail_o
 
 
 def test_while_a_partition_has_no_pack_of_its_own_it_may_need_all_of_another_number() -> None:
-    packs = (a_name(2, partitions=3), a_name(7, tail=4))
+    packs = (a_name(0, partitions=3), a_name(2, partitions=3), a_name(7, tail=4))
 
     assert window.needed(packs, partitions=2, batch=9) == packs
 
@@ -70,9 +70,14 @@ _GAPS = {
 }
 
 
+def test_a_pack_that_no_manifest_names_is_unused_up_to_the_newest_checkpoints_batch() -> None:
+    assert [window.is_unused(a_name(batch), floor=5) for batch in (4, 5, 6)] == [True, True, False]
+
+
 @pytest.mark.parametrize("case", _GAPS)
 def test_names_tell_of_packs_that_are_missing(case: str) -> None:
     packs, missing = _GAPS[case]
     gap = window.first_gap(packs)
 
     assert (gap and gap.batch) == missing
+    assert gap is None or missing in (gap.witness.before.tail, gap.witness.before.newest)

@@ -25,12 +25,12 @@ def needed(packs: Iterable[PackName], *, partitions: int, batch: int) -> tuple[P
 
     Args:
         packs: All there are, in any order.
-        partitions: Number of the operator's partitions after the batch.
+        partitions: Number of the operator's partitions after the batch, at least 1.
         batch: The batch.
     """
     until = [pack for pack in packs if pack.batch <= batch]
     tails = [_tail(until, partitions, partition) for partition in range(partitions)]
-    oldest = min(tails, default=0)
+    oldest = min(tails)
     return tuple(
         pack for pack in until if pack.batch >= (tails[pack.partition] if pack.partitions == partitions else oldest)
     )
@@ -39,8 +39,10 @@ def needed(packs: Iterable[PackName], *, partitions: int, batch: int) -> tuple[P
 def _tail(packs: Iterable[PackName], partitions: int, partition: int) -> int:
     """Return the tail of a partition's newest pack; 0 if it has none."""
     own = [pack for pack in packs if (pack.partitions, pack.partition) == (partitions, partition)]
-    newest = max((pack.batch for pack in own), default=0)
-    return min((pack.before.tail for pack in own if pack.batch == newest), default=0)
+    if not own:
+        return 0
+    newest = max(pack.batch for pack in own)
+    return min(pack.before.tail for pack in own if pack.batch == newest)
 
 
 @dataclass(frozen=True, slots=True)
