@@ -119,6 +119,11 @@ def is_transient(error: BaseException, target: RequestTarget) -> bool:
     return is_busy or _without_answer(error) or (code in _WORDLESS_404 and not target.is_head)
 
 
+def is_throttled(error: BaseException) -> bool:
+    """Tell whether the server has refused a request because it is too busy; such a request has not happened."""
+    return code_of(error) in _THROTTLED or status_of(error) in (429, 503)
+
+
 def translate(error: BaseException, target: RequestTarget) -> errors.StatefulSparkError:
     """Return the library's error for a failed request.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import itertools
 import math
 import random
 import time
@@ -32,6 +33,7 @@ _T = TypeVar("_T")
 _LARGE_BODY_BYTES = 8 * 2**20
 _ATTEMPTS = 4
 _LAST_ATTEMPT_STARTS_S = 8.0
+_LONGEST_PAUSE_S = 1.6  # a busy store is asked until time is out, since one request without a turn fails a savepoint
 _DELETE_BATCH = 500  # DeleteObjects accepts 1000 keys; fewer, so that the answer arrives before the read timeout
 _MULTIPART_BLOCK_BYTES = 512 * 2**20
 _BUCKET_CHECK_INTERVAL_S = 30.0  # a bucket that has answered within this time is not checked again
@@ -339,15 +341,17 @@ class FsspecStore:
     async def _retried(self, attempt: Callable[[], Awaitable[_T]], target: fsspec_errors.RequestTarget) -> _T:
         """Repeat a request while its failure is transient and time is left; translate the last failure."""
         started_s = time.monotonic()
-        for number in range(1, _ATTEMPTS + 1):
+        for number in itertools.count(1):
             try:
                 return await attempt()
             except fsspec_errors.FAILURES as error:
                 elapsed_s = time.monotonic() - started_s
-                is_last = number == _ATTEMPTS or elapsed_s > _LAST_ATTEMPT_STARTS_S
+                is_enough = number >= _ATTEMPTS and not fsspec_errors.is_throttled(error)
+                is_last = is_enough or elapsed_s > _LAST_ATTEMPT_STARTS_S
                 if is_last or not fsspec_errors.is_transient(error, target):
                     raise fsspec_errors.translate(error, target) from error
-            await asyncio.sleep(0.1 * 2**number * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, not for security
+            pause_s = min(0.1 * 2**number, _LONGEST_PAUSE_S)
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, not for security
         raise errors.InternalError("RetriesExhausted", "The last attempt neither returned nor raised.")
 
     def _run(self, work: Callable[..., Awaitable[_T]], *arguments: object) -> _T:
