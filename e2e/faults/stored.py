@@ -9,6 +9,7 @@ from pathlib import Path
 MANIFESTS = "checkpoints/*/_metadata.json"
 """Of a root's checkpoints."""
 _LEDGER = "ledger"
+_LEDGER_CHANGES = f"generations/*/{_LEDGER}/state/*/*/*.changelog"
 
 
 def state_of_newest_checkpoint(root: Path) -> tuple[Path, ...]:
@@ -16,6 +17,12 @@ def state_of_newest_checkpoint(root: Path) -> tuple[Path, ...]:
     newest, *older = sorted(root.glob(MANIFESTS), reverse=True)
     shared = {path for manifest in older for path in _ledger_changes(manifest)}
     return tuple(root / path for path in _ledger_changes(newest) if path not in shared)
+
+
+def state_of_no_checkpoint(root: Path) -> tuple[Path, ...]:
+    """Return the changes of the ledger's state that no checkpoint names: those of batches after the newest one."""
+    named = {root / path for manifest in root.glob(MANIFESTS) for path in _ledger_changes(manifest)}
+    return tuple(path for path in root.glob(_LEDGER_CHANGES) if path not in named)
 
 
 def _ledger_changes(manifest: Path) -> tuple[str, ...]:

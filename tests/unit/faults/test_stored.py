@@ -31,3 +31,14 @@ def test_nothing_is_damaged_of_a_batch_that_several_checkpoints_have(tmp_path: P
     write_manifest(tmp_path, 9, "1")
 
     assert stored.state_of_newest_checkpoint(tmp_path) == ()
+
+
+def test_only_changes_that_no_checkpoint_names_are_of_later_batches(tmp_path: Path) -> None:
+    write_manifest(tmp_path, 8, "0/1")
+    write_manifest(tmp_path, 9, "0/1", "0/2")
+    for name in ("0/1", "0/2", "0/3"):
+        file = tmp_path / STATE / f"{name}.changelog"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+
+    assert stored.state_of_no_checkpoint(tmp_path) == (tmp_path / STATE / "0/3.changelog",)
