@@ -103,7 +103,10 @@ class Session:
         self.gate = Gate(process.note_change)
         self.fence = Fence(process.store())
         checkpoint = SimpleNamespace(QueryGate=self.gate, EpochFence=self.fence)
-        self._jvm = SimpleNamespace(io=SimpleNamespace(statefulspark=SimpleNamespace(checkpoint=checkpoint)))
+        trigger = SimpleNamespace(SteadyClock=SimpleNamespace(install=lambda query: None))  # time is the scheduler's
+        self._jvm = SimpleNamespace(
+            io=SimpleNamespace(statefulspark=SimpleNamespace(checkpoint=checkpoint, trigger=trigger))
+        )
         self.local_properties: dict[str, str] = {}
         self.sparkContext = SimpleNamespace(setLocalProperty=self.local_properties.__setitem__)
 
