@@ -1,0 +1,21 @@
+"""Whose restored state nobody has loaded yet."""
+
+from __future__ import annotations
+
+import pytest
+from statefulspark.coordinator import retaining
+
+
+@pytest.mark.parametrize(
+    ("batches", "untried"),
+    [
+        pytest.param({"a": 4, "b": 8}, ("a",), id="one has committed nothing since"),
+        pytest.param({"a": 5, "b": 8}, (), id="both have"),
+        pytest.param({"a": 3, "b": 7}, ("a", "b"), id="neither has"),
+        pytest.param({"b": 8}, ("a",), id="one is not in the snapshot"),
+    ],
+)
+def test_a_state_is_untried_until_its_query_has_committed_a_batch(
+    batches: dict[str, int], untried: tuple[str, ...]
+) -> None:
+    assert retaining.untried({"b": 7, "a": 4}, batches) == untried
