@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from statefulspark.contract import retained
 from statefulspark.coordinator.model import Pending, State
 
 
@@ -29,9 +30,7 @@ def retain(state: State, completed: Pending) -> tuple[State, tuple[int, ...]]:
     is_untried = bool(untried(state.restored, completed.acknowledged))
     without = state.untried | ({completed.id} if is_untried else frozenset())
     completed_ids = sorted((*state.retained, completed.id))
-    counted = [number for number in completed_ids if number not in without]
-    limit = state.settings.retained
-    kept = {*completed_ids[-limit:], *counted[-limit:]}
+    kept = frozenset(retained.retained(completed_ids, without, state.settings.retained))
     last = max(completed.id, state.last_completed_id or 0)
     state = replace(state, retained=tuple(sorted(kept)), untried=without & kept, last_completed_id=last)
     return state, tuple(number for number in completed_ids if number not in kept)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from statefulspark.checkpoint import batch_records, segments, sparklog, state_files
-from statefulspark.contract import layout
+from statefulspark.contract import layout, retained
 from statefulspark.contract.manifest import Manifest, QueryEntry
 from statefulspark.packs import names as packs
 from statefulspark.packs import window
@@ -118,14 +118,11 @@ class PrunePlan:
 def retained_checkpoints(checkpoints: Iterable[Manifest], policy: PrunePolicy, now: datetime) -> tuple[Manifest, ...]:
     """Choose the checkpoints to retain, newest first; at least the newest.
 
-    Beside the newest ones these are as many in which the state of every query was loaded by the driver that wrote them.
-    While a query has no input after a start, the others go on and complete checkpoints; if its state then cannot be loaded,
-    all of those share the damage.
+    Beside the newest ones these are as many that count (`contract.retained`).
     """
-    newest_first = sorted(checkpoints, key=lambda manifest: manifest.id, reverse=True)
-    number = max(policy.retained, 1)
-    tried = [manifest for manifest in newest_first if not manifest.untried][:number]
-    newest = [manifest for manifest in newest_first if manifest in newest_first[:number] or manifest in tried]
+    by_id = {manifest.id: manifest for manifest in checkpoints}
+    untried = {manifest.id for manifest in by_id.values() if manifest.untried}
+    newest = [by_id[number] for number in retained.retained(by_id, untried, max(policy.retained, 1))]
     max_age = policy.max_age
     if max_age is None:
         return tuple(newest)
