@@ -78,8 +78,8 @@ def keep(root: ObjectStore, checksum: str, name: str, body: bytes) -> None:
 
 def drop(root: ObjectStore, checksums: Collection[str]) -> None:
     """Delete the kept code with some checksums."""
-    folders = sorted(f"{layout.CODE}/{checksum}" for checksum in checksums)
-    root.delete_many([info.key for folder in folders for info in root.list(folder)])
+    for checksum in sorted(checksums):
+        root.delete_folder(f"{layout.CODE}/{checksum}")
 
 
 def require_file(body: bytes, name: str, file: str) -> None:

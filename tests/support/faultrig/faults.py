@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 from faultrig import fibers
 from statefulspark import errors
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import ObjectInfo, ObjectStore
+from statefulspark.storage.port import ObjectInfo, ObjectStore, delete_listed
 from statefulspark.testing.stores import CrashPoint
 
 BUCKET = "s3://rig"
@@ -255,9 +255,7 @@ class RigStore:
             self.process.change("delete", full, functools.partial(self._server.delete_many, [full]))
 
     def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
-        infos = self.list(prefix)
-        self.delete_many([info.key for info in infos])
-        return infos
+        return delete_listed(self, prefix)
 
     def replace(self, key: str, body: bytes, *, etag: str) -> None:
         full = self._full(key)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from statefulspark import errors
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import ObjectInfo, ObjectStore, stores_apart
+from statefulspark.storage.port import ObjectInfo, ObjectStore, delete_listed, stores_apart
 
 _TEMPORARY = ".tmp-"
 
@@ -126,8 +126,7 @@ class LocalStore:
 
     def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port; a marker is an empty folder here."""
-        infos = self.list(prefix)
-        self.delete_many([info.key for info in infos])
+        infos = delete_listed(self, prefix)
         for folder, _, _ in os.walk(self._folder(prefix), topdown=False):
             self._remove_empty_folders(Path(folder))
         return infos

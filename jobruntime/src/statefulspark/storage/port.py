@@ -196,6 +196,13 @@ class ObjectStore(Protocol):
         ...
 
 
+def delete_listed(store: ObjectStore, prefix: str) -> tuple[ObjectInfo, ...]:
+    """Delete what a listing of a folder shows, and return it: `delete_folder` of a store without markers."""
+    infos = store.list(prefix)
+    store.delete_many([info.key for info in infos])
+    return infos
+
+
 def stores_apart(source: ObjectStore, target: ObjectStore) -> errors.InternalError:
     """Return the error for a copy between stores on different servers."""
     return errors.InternalError(

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import ObjectInfo, ObjectStore
+from statefulspark.storage.port import ObjectInfo, ObjectStore, delete_listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +139,7 @@ class LaggingStore:
 
     def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
-        infos = self.list(prefix)
-        self.delete_many([info.key for info in infos])
-        return infos
+        return delete_listed(self, prefix)
 
     def delete_unchanged(self, key: str, *, etag: str) -> bool:
         """See the port."""

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from statefulspark import errors
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import ObjectInfo, ObjectStore, stores_apart
+from statefulspark.storage.port import ObjectInfo, ObjectStore, delete_listed, stores_apart
 
 _T = TypeVar("_T")
 
@@ -143,9 +143,7 @@ class MemoryStore:
 
     def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
-        infos = self.list(prefix)
-        self.delete_many([info.key for info in infos])
-        return infos
+        return delete_listed(self, prefix)
 
     def delete_unchanged(self, key: str, *, etag: str) -> bool:
         """See the port."""
@@ -325,9 +323,7 @@ class FaultyStore:
 
     def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
-        infos = self.list(prefix)
-        self.delete_many([info.key for info in infos])
-        return infos
+        return delete_listed(self, prefix)
 
     def delete_unchanged(self, key: str, *, etag: str) -> bool:
         """See the port."""
