@@ -123,6 +123,7 @@ class ClosureBuilder:
         self._load_commits(state, listed, batch_id)
         chains = state_files.chains(state, self._commits, batch_id, self._root)
         operators = self._load_operators(listed, batch_id)
+        entries = tuple(self._operator_entry(operator.metadata, batch_id) for operator in operators)
         offsets = self._load_offsets(listed, batch_id)
         prepared = self._records.prepared(listed, batch_id, committed)
         outputs = self._records.outputs(listed, batch_id, committed, after_batch=self._after(batch_id))
@@ -138,7 +139,7 @@ class ClosureBuilder:
             *required_records.of_base(self._base),
             *(key for operator in operators for key in operator.keys),
             *self._state_keys(chains, listed, batch_id),
-            *self._pack_keys(operators, listed, batch_id),
+            *self._pack_keys(entries, listed, batch_id),
         ]
         self._forget_unused(chains)
         return QueryEntry(
@@ -146,7 +147,7 @@ class ClosureBuilder:
             batch_id=batch_id,
             path=self._path,
             files=self._entries(needed, listed, batch_id),
-            operators=tuple(self._operator_entry(operator.metadata, batch_id) for operator in operators),
+            operators=entries,
             offsets=offsets,
             operator_states=tuple(OperatorStateEntry(uid=n.uid, path=n.key, batch_id=n.batch) for n in states.names),
             prepared=prepared,
@@ -253,8 +254,9 @@ class ClosureBuilder:
                 raise self._incomplete(key, batch_id, problem)
         return [*snapshots, *ssts, *(key for _, chain in chains for key in chain.changelogs)]
 
-    def _pack_keys(self, operators: Iterable[_Operator], listed: Mapping[str, ObjectInfo], batch_id: int) -> list[str]:
-        entries = (self._operator_entry(operator.metadata, batch_id) for operator in operators)
+    def _pack_keys(
+        self, entries: Iterable[OperatorEntry], listed: Mapping[str, ObjectInfo], batch_id: int
+    ) -> list[str]:
         partitions = {entry.uid: entry.partitions for entry in entries}
         packs = window.needed_by_operator(listed, partitions, batch_id)
         for uid, needed in packs.items():
