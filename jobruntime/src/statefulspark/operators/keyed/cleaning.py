@@ -76,8 +76,13 @@ def partitions_of_task() -> int:
     Spark passes the session settings of the batch to tasks, with the number of partitions at the start of the query. The
     task number cannot be used, because it counts all branches of the query.
     """
+    return int(task_property(_PARTITIONS) or 1)
+
+
+def task_property(name: str) -> str | None:
+    """Return a local property of the running task; None if it has none, or no task runs."""
     task = TaskContext.get()
-    return int((task.getLocalProperty(_PARTITIONS) if task is not None else None) or 1)
+    return task.getLocalProperty(name) if task is not None else None
 
 
 def partition_of(group: int, partitions: int, placement: Placement, *, groups: int) -> int:

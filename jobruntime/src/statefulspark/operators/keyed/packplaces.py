@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from pyspark import TaskContext
-
 from statefulspark import errors, storage
 from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import cleaning, packedlog
@@ -49,8 +47,7 @@ def reader_of(uid: str, options: StorageOptions | None) -> reading.PackReader:
     Raises:
         InternalError: `PacksUnplaced`: the task does not belong to a query of a job.
     """
-    task = TaskContext.get()
-    root = task.getLocalProperty(ROOT_PROPERTY) if task is not None else None
+    root = cleaning.task_property(ROOT_PROPERTY)
     if root is None or options is None:
         raise errors.InternalError(
             "PacksUnplaced",
@@ -88,8 +85,7 @@ def place_of(
 
 
 def _number(name: str) -> int:
-    task = TaskContext.get()
-    text = task.getLocalProperty(name) if task is not None else None
+    text = cleaning.task_property(name)
     if text is None:
         raise errors.InternalError("PacksUnplaced", f"A task that writes keyed state into a pack has no {name!r}.")
     return int(text)
