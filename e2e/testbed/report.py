@@ -44,7 +44,8 @@ def code_of(repository: Path) -> str:
         command = ["git", "-C", str(repository), *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
-    changed = git("status", "--porcelain") and git("diff", "HEAD") + git("status", "--porcelain")
+    names = git("status", "--porcelain")
+    changed = names and names + git("diff", "HEAD")
     marked = f"+{hashlib.sha256(changed.encode()).hexdigest()[:8]}" if changed else ""
     return git("rev-parse", "--short=12", "HEAD").strip() + marked
 
