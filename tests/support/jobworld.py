@@ -380,6 +380,8 @@ class FakeDrivers:
     running: dict[str, FakeDriver] = field(default_factory=dict)
     before_request: Callable[[str], None] = lambda _what: None
     after_request: Callable[[str], None] = lambda _what: None
+    waits_s: list[int] = field(default_factory=list)
+    """How long each question about an operation would have waited."""
 
     def _find(self, pod: DriverPod) -> FakeDriver | None:
         driver = self.running.get(pod.name)
@@ -391,9 +393,10 @@ class FakeDrivers:
         return driver.status() if driver else DriverSilent("no answer")
 
     async def operation(
-        self, pod: DriverPod, access: DriverAccess, request_id: str
+        self, pod: DriverPod, access: DriverAccess, request_id: str, *, wait_s: int = 0
     ) -> Operation | OperationAbsent | None:
         del access
+        self.waits_s.append(wait_s)
         driver = self._find(pod)
         return driver.operations.get(request_id, OperationAbsent()) if driver else None
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import cast
+from urllib.parse import urlsplit
 
 from apiserver import ApiServer
 from playedsnapshots import next_manifest, summary_of
@@ -239,5 +240,6 @@ class DriverPort:
             return 202, driver.savepoint(SavepointRequest.model_validate(body)).to_json()
         if handler.path == "/v1/stop" and body is not None:
             return 202, driver.stop(resources.text(body, "requestId")).to_json()
-        found = driver.operation(Path(handler.path).name) if handler.path.startswith("/v1/operations/") else None
+        path = urlsplit(handler.path).path
+        found = driver.operation(Path(path).name) if path.startswith("/v1/operations/") else None
         return (200, found.to_json()) if found else (404, '{"reason": "NotFound", "message": "unknown"}')

@@ -149,9 +149,9 @@ class PlayedDrivers(jobworld.FakeDrivers):
     """The drivers' HTTP APIs."""
 
     async def operation(
-        self, pod: DriverPod, access: DriverAccess, request_id: str
+        self, pod: DriverPod, access: DriverAccess, request_id: str, *, wait_s: int = 0
     ) -> api.Operation | OperationAbsent | None:
-        del access
+        del access, wait_s
         driver = self._find(pod)
         if driver is None or driver.process.loop is None:  # type: ignore[attr-defined]
             return None

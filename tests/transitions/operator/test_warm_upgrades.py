@@ -7,15 +7,15 @@ from datetime import timedelta
 import pytest
 from jobworld import KEY, FakeDriver, JobWorld
 from statefulspark import errors
+from statefulspark.contract.api import Operation, OperationState, StandbyStatus
 from statefulspark.contract.api import StandbyState as Preparation
-from statefulspark.contract.api import StandbyStatus
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.standby import StandbyState
 from statefulspark_operator.api.status import DriverState, Phase, StatefulSparkJobStatus, UpgradeState, UpgradeStatus
 from statefulspark_operator.api.upgrade import UpgradeMode
-from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster import driver_api, resources
 
 NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}
 OLD_IMAGE: resources.Resource = {"image": "registry.example/flights:1"}
@@ -106,6 +106,46 @@ def test_the_standby_takes_over_while_the_pod_of_the_old_driver_still_exists() -
     world.run(40)
     deleted = world.cluster.objects[("Pod", "demo", "flights-driver-1")]
     assert "deletionTimestamp" in resources.section(deleted, "metadata")
+
+
+def test_a_stop_that_a_standby_waits_for_is_awaited_at_the_driver() -> None:
+    """The driver exits when it has stopped; whoever asks a moment later has to wait for the kubelet's word of that."""
+    world = running()
+    world.change(NEW_IMAGE)
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+
+    assert world.drivers.waits_s == [driver_api.LONGEST_WAIT_S] * len(world.drivers.waits_s)
+    assert world.drivers.waits_s
+
+
+def test_a_driver_that_says_only_once_that_it_has_stopped_is_heard() -> None:
+    """A pass may look twice, and the process is gone the second time; its pod's end comes much later."""
+    world = running()
+    world.driver.lingers = True
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: is_in(world, UpgradeState.SAVEPOINT_PRE_COPY))
+    old, say = world.driver, world.drivers.operation
+
+    async def say_once(*asked: object, wait_s: int = 0) -> object:
+        said = await say(*asked, wait_s=wait_s)  # type: ignore[arg-type]
+        old.answers = not isinstance(said, Operation) or said.state is OperationState.IN_PROGRESS
+        return said
+
+    world.drivers.operation = say_once  # type: ignore[method-assign,assignment]
+    world.run_until(lambda: is_in(world, UpgradeState.ACTIVATING), within_s=4)
+
+    assert old.exit_code is None, "its pod still runs"
+    assert "UpgradeHandedOver" in world.reasons
+
+
+def test_other_stops_and_savepoints_are_looked_at_in_passing() -> None:
+    world = running()
+
+    world.change({"suspend": True})
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED)
+
+    assert set(world.drivers.waits_s) <= {0}
 
 
 def test_the_service_leads_to_the_pod_that_took_over() -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import pytest
 from fakecontrol import TOKEN
 from situations import a_pod
-from statefulspark.contract.api import JobStatus
+from statefulspark.contract.api import JobStatus, Operation, OperationState
 from statefulspark_operator.cluster import driver_api
 from statefulspark_operator.cluster.driver_api import DriverAccess, HttpDriverApi
-from statefulspark_operator.lifecycle.situation import DriverSilent
+from statefulspark_operator.lifecycle.situation import DriverPod, DriverSilent, OperationAbsent
 
+T = TypeVar("T")
 BOMB = zlib.compress(b"x" * (64 * 2**20))
 
 
@@ -37,13 +40,19 @@ class Pod:
         writer.close()
 
     def is_asked(self) -> JobStatus | DriverSilent:
-        async def scene() -> JobStatus | DriverSilent:
+        return self._asked(lambda drivers, pod: drivers.status(pod, DriverAccess(TOKEN)))
+
+    def is_asked_of_an_operation(self, wait_s: int) -> Operation | OperationAbsent | None:
+        return self._asked(lambda drivers, pod: drivers.operation(pod, DriverAccess(TOKEN), "stop-1", wait_s=wait_s))
+
+    def _asked(self, ask: Callable[[HttpDriverApi, DriverPod], Awaitable[T]]) -> T:
+        async def scene() -> T:
             async with await asyncio.start_server(self.answer, "127.0.0.1", 0) as server:
                 drivers = HttpDriverApi()
                 try:
                     port = server.sockets[0].getsockname()[1]
                     pod = a_pod(ip="127.0.0.1", api_port=port, tls_secret=None)
-                    return await drivers.status(pod, DriverAccess(TOKEN))
+                    return await ask(drivers, pod)
                 finally:
                     await drivers.close()
 
@@ -72,3 +81,15 @@ def test_a_compressed_answer_stays_compressed() -> None:
 
     assert isinstance(said, DriverSilent)
     assert said.message.startswith("its status cannot be read")
+
+
+def test_an_operation_may_end_before_its_state_is_told() -> None:
+    ended = Operation(request_id="stop-1", kind="stop", state=OperationState.COMPLETED)
+    pod = Pod("200 OK", ended.to_json().encode())
+
+    assert pod.is_asked_of_an_operation(wait_s=2) == ended
+    assert pod.asked == ["GET /v1/operations/stop-1?waitSeconds=2 HTTP/1.1"]
+
+
+def test_the_longest_wait_ends_before_an_answer_counts_as_missing() -> None:
+    assert driver_api.LONGEST_WAIT_S + 0.5 <= driver_api.TIMEOUT_S

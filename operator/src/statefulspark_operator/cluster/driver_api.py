@@ -23,6 +23,8 @@ from statefulspark_operator.api.driver_tls import AUTHORITY_KEY
 from statefulspark_operator.lifecycle.situation import DriverPod, DriverSilent, OperationAbsent
 
 TIMEOUT_S = 3.0
+LONGEST_WAIT_S = 2
+"""For an operation to end; an answer comes within the timeout all the same."""
 MOST_AT_ONCE = 256
 """Drivers that are asked at the same time: so many answers are read in much less than the timeout."""
 MOST_SILENT_AT_ONCE = 64
@@ -79,9 +81,16 @@ class DriverApi(Protocol):
         ...
 
     async def operation(
-        self, pod: DriverPod, access: DriverAccess, request_id: str
+        self, pod: DriverPod, access: DriverAccess, request_id: str, *, wait_s: int = 0
     ) -> Operation | OperationAbsent | None:
-        """Return the state of an operation; None if there is no answer."""
+        """Return the state of an operation; None if there is no answer.
+
+        Args:
+            pod: The driver's pod.
+            access: What it is asked with.
+            request_id: Of the operation.
+            wait_s: How long it may go on before its state is told; at most `LONGEST_WAIT_S`.
+        """
         ...
 
     async def stop(self, pod: DriverPod, access: DriverAccess, request: StopRequest) -> DriverSilent | None:
@@ -139,10 +148,17 @@ class HttpDriverApi:
             return DriverSilent(f"its status cannot be read: {error.errors()[0]['msg']}")
 
     async def operation(
-        self, pod: DriverPod, access: DriverAccess, request_id: str
+        self, pod: DriverPod, access: DriverAccess, request_id: str, *, wait_s: int = 0
     ) -> Operation | OperationAbsent | None:
-        """Return the state of an operation; None if there is no answer."""
-        answer = await self._call(pod, access, "GET", f"/v1/operations/{request_id}")
+        """Return the state of an operation; None if there is no answer.
+
+        Args:
+            pod: The driver's pod.
+            access: What it is asked with.
+            request_id: Of the operation.
+            wait_s: How long it may go on before its state is told; at most `LONGEST_WAIT_S`.
+        """
+        answer = await self._call(pod, access, "GET", f"/v1/operations/{request_id}?waitSeconds={wait_s}")
         if isinstance(answer, DriverSilent):
             return None
         code, body = answer

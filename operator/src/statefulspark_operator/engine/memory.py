@@ -1,7 +1,8 @@
 """What the operator remembers of each job between two passes.
 
 When its copies were compared with the API server, and what a pass saw that had nothing to do. Everything here may be lost at
-any time; it costs reads. It is never the reason for an action.
+any time; it costs reads. It is never the reason for an action, but for what a driver has said of an operation that ended:
+that stays so, and whoever has forgotten it learns it from the pod's end.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import zlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from statefulspark.contract.api import JobStatus
+from statefulspark.contract.api import JobStatus, Operation, OperationState
 
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.lifecycle.decision import STEADY
-from statefulspark_operator.lifecycle.situation import DriverSilent, Rejection
+from statefulspark_operator.lifecycle.situation import DriverSilent, OperationAbsent, Rejection
 
 TRUSTED_FOR = timedelta(minutes=5)
 """How long a watch's copies are used before they are compared with the API server: a watch does not tell everything."""
@@ -89,6 +90,7 @@ class JobMemory:
         tidied: What the job had come to when its unneeded objects were removed last; None before the first time.
         has_failed: Whether the actions of the last pass failed, which its status says.
         code: What was found of the job's code, if it is not in the image.
+        ended: The operation whose end a driver has told last.
     """
 
     trusted_until: datetime | None = None
@@ -100,6 +102,7 @@ class JobMemory:
     tidied: tuple[object, ...] | None = None
     has_failed: bool = False
     code: LookedAtCode | None = None
+    ended: Operation | None = None
 
     def trust(self, key: JobKey, now: datetime) -> None:
         """Note that the copies were compared; jobs are spread, so that their next comparisons do not come at once."""
@@ -109,6 +112,15 @@ class JobMemory:
         """Have everything read from the API server in the next pass."""
         self.trusted_until = datetime.min.replace(tzinfo=self.trusted_until.tzinfo if self.trusted_until else None)
         self.settled = None
+
+    def hear(self, answer: Operation | OperationAbsent | None) -> None:
+        """Keep what a driver says of an operation, if it has ended: a driver that has stopped may say it only once."""
+        if isinstance(answer, Operation) and answer.state is not OperationState.IN_PROGRESS:
+            self.ended = answer
+
+    def recall(self, request_id: str) -> Operation | None:
+        """Return an operation that has ended; None if no driver has said so."""
+        return self.ended if self.ended is not None and self.ended.request_id == request_id else None
 
     def doubt_code(self) -> None:
         """Have code looked at again that may have changed."""

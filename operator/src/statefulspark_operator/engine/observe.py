@@ -15,8 +15,9 @@ from statefulspark.contract.api import JobStatus, Operation
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.spec import DeletionPolicy, Storage
-from statefulspark_operator.api.status import DriverState, OperationPhase, StatefulSparkJobStatus
+from statefulspark_operator.api.status import DriverState, OperationKind, OperationPhase, StatefulSparkJobStatus
 from statefulspark_operator.cluster import calendar, pods, resources
+from statefulspark_operator.cluster.driver_api import LONGEST_WAIT_S
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
@@ -240,11 +241,17 @@ async def _ask_driver(ports: Ports, job: Job, status: StatefulSparkJobStatus, li
     if isinstance(answer, DriverSilent):
         access.doubt(ports, job, pod)
     operation = status.operation
-    if isinstance(answer, DriverSilent) or operation is None or operation.epoch != pod.epoch:
+    if operation is None or operation.epoch != pod.epoch or operation.state is not OperationPhase.REQUESTED:
         return DriverAnswer(answer)
-    if operation.state is not OperationPhase.REQUESTED:
-        return DriverAnswer(answer)
-    return DriverAnswer(answer, await ports.drivers.operation(pod, granted, operation.id))
+    memory = ports.memories.of(JobKey(job.namespace, job.name))
+    ended = memory.recall(operation.id)
+    if ended is not None or isinstance(answer, DriverSilent):
+        return DriverAnswer(answer, ended)
+    # A driver that has stopped exits at once. Who asks later has to wait for its pod's end to be reported.
+    wait_s = LONGEST_WAIT_S if operation.kind is OperationKind.STOP and status.standby is not None else 0
+    said = await ports.drivers.operation(pod, granted, operation.id, wait_s=wait_s)
+    memory.hear(said)
+    return DriverAnswer(answer, said)
 
 
 async def _ask_standby(
