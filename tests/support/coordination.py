@@ -83,8 +83,10 @@ class Run:
     def start(self, first_delay_s: float = 10.0, now_s: float = 0.0) -> tuple[model.Command, ...]:
         return self.send(model.Started(now_s, PARTICIPANTS, first_delay_s))
 
-    def tick(self, now_s: float, news: frozenset[str] = PARTICIPANTS) -> tuple[model.Command, ...]:
-        return self.send(model.Tick(now_s, news))
+    def tick(
+        self, now_s: float, news: frozenset[str] = PARTICIPANTS, begun: frozenset[str] | None = None
+    ) -> tuple[model.Command, ...]:
+        return self.send(model.Tick(now_s, news, news if begun is None else begun))
 
     def request(self, request: model.Request, now_s: float = 0.0) -> tuple[model.Command, ...]:
         return self.send(model.Requested(now_s, request))

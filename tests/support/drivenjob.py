@@ -10,14 +10,14 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from looprig import LoopRig, SparkHandle
 from snapshots import Job
 from sparkroot import FakeQuery
-from statefulspark import errors, storage
+from statefulspark import clock, errors, storage
 from statefulspark.checkpoint import catalog
 from statefulspark.contract.config import CheckpointConfig, JobConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest
@@ -49,6 +49,8 @@ class SimulatedQuery(SparkHandle):
     is_open: bool = True
     is_stopped: bool = False
     failure: str | None = None
+    last_commit_at: datetime | None = None
+    """Of this driver."""
 
     @property
     def isActive(self) -> bool:  # noqa: N802 - Spark's name
@@ -65,8 +67,9 @@ class SimulatedQuery(SparkHandle):
         """Commit a batch if there is one to commit, and say where the query is."""
         if self.is_open and self.isActive:
             self.root.run_batch()
+            self.last_commit_at = clock.utc_now()
         batch = self.root.batch
-        return jvm.GateFact(batch, batch, last_commit_at=None, at_boundary=not self.is_open)
+        return jvm.GateFact(batch, batch, self.last_commit_at, at_boundary=not self.is_open)
 
 
 @dataclass

@@ -270,5 +270,7 @@ PLANTS: Mapping[str, Plant] = {
         a_checkpoint_leaves_changelogs_out, "the_job_goes_on", (moves.Kind.AGE,)
     ),
     "commits are forgotten": Plant(commits_are_forgotten, "state_and_output_are_the_truth"),
-    "an answer is not expected": Plant(an_answer_is_not_expected, "nobody_crashes", (moves.Kind.FAULT,)),
+    "an answer is not expected": Plant(
+        an_answer_is_not_expected, "nobody_crashes", (moves.Kind.FAULT, moves.Kind.CHECKPOINT)
+    ),
 }

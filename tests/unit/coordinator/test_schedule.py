@@ -167,6 +167,25 @@ def test_the_first_commit_of_each_query_after_a_start_is_checkpointed_at_once() 
     assert run.tick(64) == (model.Begin(3, a_periodic(64), PARTICIPANTS),)
 
 
+def test_what_the_driver_before_has_committed_is_no_first_commit() -> None:
+    """It is checkpointed at once, to be visible; the first batch of this driver is, too."""
+    run = Run(interval_s=60, first_delay_s=45, first_commits=PARTICIPANTS)
+
+    assert run.tick(1, PARTICIPANTS, NOTHING) == (model.Begin(1, a_periodic(1), PARTICIPANTS),)
+    assert run.tick(2, PARTICIPANTS, NOTHING) == (), "it is in the pending one"
+    run.ack_all(1, 2)
+    run.finalized(1, 2)
+    assert run.tick(3, NOTHING, NOTHING) == ()
+    assert run.tick(4, PARTICIPANTS, PARTICIPANTS) == (model.Begin(2, a_periodic(4), PARTICIPANTS),)
+
+
+def test_a_first_commit_that_a_checkpoint_has_is_not_checkpointed_again() -> None:
+    run = Run(interval_s=60, first_delay_s=45, first_commits=PARTICIPANTS)
+    run.complete(a_checkpoint(), now_s=1)
+
+    assert run.tick(2, NOTHING, PARTICIPANTS) == ()
+
+
 def test_a_first_commit_waits_for_the_pause_only() -> None:
     """A.73 holds for it, as for every periodic checkpoint."""
     run = Run(interval_s=60, min_pause_s=8, first_delay_s=45, first_commits=PARTICIPANTS)

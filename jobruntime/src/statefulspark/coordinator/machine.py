@@ -77,7 +77,7 @@ def initial(
         untried: Those of them in which the state of a query had not been loaded since it was restored.
         restored: The batch at which each participant's state was restored, for those that have state.
         first_commits: Participants whose first commit after the start is checkpointed at once, so that their output is
-            visible before the first slot.
+            visible before the first slot; and at once what was committed before the start, and is in no checkpoint yet.
     """
     last = retained[-1] if retained else None
     return State(
@@ -88,6 +88,7 @@ def initial(
         restored=restored or {},
         last_completed_id=last,
         last_success_id=last or 0,
+        is_overdue=bool(first_commits),
         first_commits=first_commits,
     )
 
@@ -194,7 +195,7 @@ def _on_tick(state: State, event: Tick) -> Step:
     now_s = event.now_s
     state, expired = _expire(state, now_s)
     is_due = state.next_trigger_at_s is not None and now_s >= state.next_trigger_at_s
-    is_awaited = bool(event.news) and (state.is_overdue or not state.first_commits.isdisjoint(event.news))
+    is_awaited = bool(event.news) and (state.is_overdue or not state.first_commits.isdisjoint(event.begun))
     if not state.periodic or not (is_due or is_awaited):
         state, begun = _drain_queue(state, now_s)
         return state, (*expired, *begun)
@@ -203,7 +204,7 @@ def _on_tick(state: State, event: Tick) -> Step:
         state,
         next_trigger_at_s=slot_s,
         is_overdue=not event.news,
-        first_commits=state.first_commits - event.news,
+        first_commits=state.first_commits - event.begun,
     )
     if not event.news:
         return state, expired

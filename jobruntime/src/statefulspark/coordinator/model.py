@@ -199,7 +199,9 @@ class Tick:
 
     now_s: float
     news: frozenset[str]
-    """Participants that committed something since the latest completed checkpoint."""
+    """Participants that have something committed that the latest completed checkpoint does not have."""
+    begun: frozenset[str] = frozenset()
+    """Participants that have committed something since the start: news may be of the driver before."""
 
 
 @dataclass(frozen=True, slots=True)

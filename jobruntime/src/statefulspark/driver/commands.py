@@ -179,10 +179,14 @@ class CommandExecutor(control.ControlEndpoint):
         return {query.uid: query.committed_batch for query in self._queries}
 
     def _news(self) -> frozenset[str]:
-        """Return the queries that have committed a batch since the latest completed checkpoint."""
+        """Return the queries whose newest committed batch is not that of the latest completed checkpoint."""
         latest = self._status_tracker.last_checkpoint
         covered = latest.batches if latest else {}
         return frozenset(uid for uid, batch in self._committed().items() if batch != covered.get(uid, -1))
+
+    def _begun(self) -> frozenset[str]:
+        """Return the queries that have committed a batch of this driver."""
+        return frozenset(query.uid for query in self._queries if query.fact.last_commit_at is not None)
 
     def _acknowledge_all(self, snapshot_id: int) -> None:
         is_ending = self._ending is not None

@@ -51,7 +51,7 @@ class JobLoop(commands.CommandExecutor):
             self._refresh_queries()
             self._advance_draining()
             self._show_batches()
-            self._step(model.Tick(time.monotonic(), news=self._news()))
+            self._step(model.Tick(time.monotonic(), self._news(), self._begun()))
             self._acknowledge_stop_at_boundary()
             if self._pruning.begin_if_due(time.monotonic()):
                 self._prune()
