@@ -31,9 +31,9 @@ def test_operator_killed_during_an_upgrade(subject: job.Job, cluster: bed.Bed, s
     subject.wait_checkpoint()
 
     subject.change(sparkConf={"spark.sql.shuffle.partitions": "3"})
-    waiting.until(subject.see, lambda seen: _upgrade(seen) == step, f"the upgrade is at {step}")
     operator = cluster.operator()
     pods = json.loads(operator.call("get", "pods", "--output", "json"))["items"]
+    subject.wait_upgrade(step)
     for pod in pods:
         operator.delete_pod_now(str(kubectl.text(pod, "metadata", "name")))
 

@@ -39,4 +39,5 @@ def keeps(job: Job, before: dict[str, str]) -> None:
 def is_exact(job: Job) -> None:
     """Check everything that was ever committed against the truth."""
     assert totals.committed(job.output) >= 0, "Nothing was committed."
-    assert totals.differences(job.output) == []
+    differences = totals.differences(job.output)
+    assert not differences, "\n".join(differences)

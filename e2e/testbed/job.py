@@ -175,6 +175,12 @@ class Job:
         """Wait until the operator has stopped trying for a reason."""
         return waiting.until(self.see, lambda seen: seen.stalled and seen.reason == reason, f"Stalled, {reason}")
 
+    def wait_upgrade(self, state: str) -> None:
+        """Wait until the upgrade reaches a state, however short: looks from time to time would miss some."""
+        condition = f"--for=jsonpath={{.status.upgrade.state}}={state}"
+        limit_s = waiting.PATIENCE_S
+        self.kube.call("wait", RESOURCE, condition, f"--timeout={limit_s:.0f}s", timeout_s=limit_s + 10)
+
     def wait_running(self, epoch: int = 1) -> Seen:
         """Wait until the driver of an epoch, or a newer one, runs all queries."""
         return waiting.until(self.see, lambda seen: seen.phase == "Running" and seen.epoch >= epoch, "Running")
