@@ -201,7 +201,7 @@ class Driver(engine.EngineProcess):
         self.place = f"{self.wish.area}/{self.plan.generation}"
         loop = assemble.assemble(parts)
         # Every checkpoint is the scheduler's: none comes with a first commit.
-        loop._coordinator = dataclasses.replace(loop._coordinator, first_commits=frozenset())
+        loop._coordinator = dataclasses.replace(loop._coordinator, first_commits=frozenset(), is_overdue=False)
         workers.install(loop, self)
         self.loop = loop
         return loop
