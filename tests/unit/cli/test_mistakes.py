@@ -6,6 +6,7 @@ import logging
 import re
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from mistakes import Mistake
 from statefulspark import launch
 from statefulspark.cli import main
 from statefulspark.contract import config
+from statefulspark.engine import gateway, session
 
 _TIME = re.compile(r"^\d\d:\d\d:\d\d ", re.MULTILINE)
 _NOTED = re.compile(r"^INFO sparklogfile: Spark logs to a file .*\n", re.MULTILINE)
@@ -44,12 +46,21 @@ def process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     signals = {number: signal.getsignal(number) for number in launch.STOP_SIGNALS}
     handlers, level, path = root.handlers[:], root.level, sys.path[:]
     yield
+    end_spark()
     for number, handler in signals.items():
         signal.signal(number, handler)
     root.handlers[:] = handlers
     root.setLevel(level)
     sys.path[:] = path
     sys.modules.pop("helpers", None)
+
+
+def end_spark() -> None:
+    """End the start of Spark that a job had begun and nobody waits for: the next test would have its log, and its Java."""
+    begun, session._begun.session = session._begun.session, None
+    while begun is not None and not begun.done():
+        gateway.abandon()
+        time.sleep(0.01)
 
 
 def run(mistake: Mistake, folder: Path) -> tuple[int, Path]:
