@@ -1,6 +1,7 @@
 """A real Kubernetes API server for tests: `build/bin/cluster api up`, on loopback, without root, ended by the tool itself.
 
-Fixtures: `api_server` is one server for the whole run with the CRDs installed, `namespace` a new namespace in it.
+Fixtures: `api_server` is one server for the whole run with the CRDs installed, `namespace` a new namespace in it. Who needs
+every namespace runs a server with `running(folder)`.
 Nothing runs pods there; a test that needs a driver plays kubelet and driver.
 """
 
@@ -10,6 +11,7 @@ import itertools
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -67,22 +69,32 @@ class ApiServer:
         self.call("-n", namespace, "patch", what, "--subresource=status", "--type=merge", "-p", patch)
 
 
-@pytest.fixture(scope="session")
-def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """One API server for the whole run."""
+@contextmanager
+def running(folder: Path) -> Iterator[ApiServer]:
+    """Run a server of its own, with the CRDs, while the block runs.
+
+    Args:
+        folder: New; has the server's files, and its log.
+    """
     processes.require(CLUSTER, "build/bin/cluster")
-    folder = tmp_path_factory.mktemp("api-server")
-    tool = processes.Process("`cluster api`", tmp_path_factory.mktemp("api-server-log") / "tool.log")
+    tool = processes.Process("`cluster api`", folder / "tool.log")
     try:
-        tool.launch([str(CLUSTER), "api", "up", "--dir", str(folder)])
+        tool.launch([str(CLUSTER), "api", "up", "--dir", str(folder / "server")])
         assert tool.wait_end(_COMMAND_TIMEOUT_S) == 0, f"the API server did not start: {tool.tail}"
         server = ApiServer(Path(tool.output.splitlines()[-1]))  # what it prints is the kubeconfig's path
         server.call("apply", "--server-side", "-f", str(CRDS))
         server.call("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
         yield server
     finally:
-        tool.launch([str(CLUSTER), "api", "down", "--dir", str(folder)])
+        tool.launch([str(CLUSTER), "api", "down", "--dir", str(folder / "server")])
         tool.wait_end(_COMMAND_TIMEOUT_S)
+
+
+@pytest.fixture(scope="session")
+def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """One API server for the whole run."""
+    with running(tmp_path_factory.mktemp("api-server")) as server:
+        yield server
 
 
 @pytest.fixture
