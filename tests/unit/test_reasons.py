@@ -18,7 +18,7 @@ _CODES = {
         AlreadyActivated BatchPlanned GenerationChanged GenerationExists JarsMissing JavaMissing JvmEnded
         JvmNotStarted KeyGroupScattered PacksUnplaced
         LookCannotWrite ManifestMissing NoGeneration NotAStandby NotClaimed NotConfigured PlanUnreadable PortUnavailable
-        QueryFailed RetriesExhausted SavepointExists SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing StillStarting
+        QueryFailed SavepointExists SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing StillStarting
         StandbyRefused StandingBy StoresApart Unexpected WrongKind
     """,
     ExitCode.USAGE: """

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-import itertools
 import math
 import random
 import time
@@ -341,7 +340,9 @@ class FsspecStore:
     async def _retried(self, attempt: Callable[[], Awaitable[_T]], target: fsspec_errors.RequestTarget) -> _T:
         """Repeat a request while its failure is transient and time is left; translate the last failure."""
         started_s = time.monotonic()
-        for number in itertools.count(1):
+        number = 0
+        while True:
+            number += 1
             try:
                 return await attempt()
             except fsspec_errors.FAILURES as error:
@@ -352,7 +353,6 @@ class FsspecStore:
                     raise fsspec_errors.translate(error, target) from error
             pause_s = min(0.1 * 2**number, _LONGEST_PAUSE_S)
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, not for security
-        raise errors.InternalError("RetriesExhausted", "The last attempt neither returned nor raised.")
 
     def _run(self, work: Callable[..., Awaitable[_T]], *arguments: object) -> _T:
         return cast(_T, fsspec.asyn.sync(self._connection.quick.loop, work, *arguments))
