@@ -189,8 +189,8 @@ async def _activate(current: Pass, act: actions.ActivateStandby) -> None:
     await current.ports.gateway.label_pod(current.key.namespace, act.name, labels, uid=act.uid)
     candidates = (pod for pod in (*current.situation.standbys, *current.situation.pods) if pod.uid == act.uid)
     pod = next(candidates, None)
-    granted = await access.find(current.ports, current.situation.job, pod) if pod is not None else None
-    if pod is None or not isinstance(granted, DriverAccess):
+    granted = await _access_to(current, pod)
+    if pod is None or granted is None:
         return
     restore = config.restore_config(current.subject, act.restore) if act.restore is not None else None
     request = ActivateRequest(request_id=f"{pod.name}-{act.epoch}", epoch=act.epoch, restore=restore)
@@ -201,10 +201,16 @@ async def _activate(current: Pass, act: actions.ActivateStandby) -> None:
         )
 
 
+async def _access_to(current: Pass, pod: DriverPod | None) -> DriverAccess | None:
+    """Return what a driver is asked with; None if there is no such pod, or it cannot be asked now."""
+    granted = await access.find(current.ports, current.situation.job, pod) if pod is not None else None
+    return granted if isinstance(granted, DriverAccess) else None
+
+
 async def _request(current: Pass, act: actions.RequestStop | actions.RequestSavepoint) -> None:
     pod = _pod_of(current.situation, act.epoch)
-    granted = await access.find(current.ports, current.situation.job, pod) if pod is not None else None
-    if pod is None or not isinstance(granted, DriverAccess):
+    granted = await _access_to(current, pod)
+    if pod is None or granted is None:
         return
     match act:
         case actions.RequestStop():
