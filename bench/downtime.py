@@ -6,7 +6,7 @@ plain PySpark is started in a pod until its first batch is done. Needs root and 
 what the scenarios need. At the end everything that was ever given out is compared with the truth. A run that was interrupted
 goes on where it was: what was measured is in the file of `--runs`.
 
-    PYTHONPATH=tests/support:e2e python -m bench.downtime --turns 3 --runs build/downtime.jsonl
+    PYTHONPATH=tests/support:e2e python -m bench.downtime --turns 3 --runs build/downtime.jsonl --picture downtime.png
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import machine, older_image
+from bench import downtime_picture, machine, older_image
 
 sys.path.insert(0, str(machine.ROOT / "e2e"))
 
 from testbed import bed, claims, job, pauses, records
 
 BARE, YOUNG, BEFORE = "bare-spark", "young", "before"
+HEAP_MB, HEAP_MB_PER_STATE_MB = 1024, 1
 NAMES = {
     "warm": "warm upgrade",
     "replan": "warm upgrade, changed plan",
@@ -51,6 +52,7 @@ def main() -> None:
         "--runs", type=Path, default=Path("build", "downtime.jsonl"), help="what was measured; is added to"
     )
     parser.add_argument("--state-size", type=int, default=0, metavar="MB", help="of the job, besides its sums")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the distributions there, as PNG")
     options = parser.parse_args()
     print(f"Machine: {machine.described()}")
     options.runs.parent.mkdir(parents=True, exist_ok=True)
@@ -63,6 +65,8 @@ def main() -> None:
     machine.table(
         ["seconds without output", "n", "p50", "p95", "least", "most"], [_row(k, figures[k]) for k in figures]
     )
+    if options.picture is not None:
+        downtime_picture.draw({NAMES[kind]: figures[kind] for kind in figures}, options.picture)
     machine.finish(options.json, {"state_mb": options.state_size, "seconds": figures})
 
 
@@ -74,7 +78,7 @@ def measure(runs: Path, kinds: Sequence[str], turns: int, state_mb: int, older: 
             older_image.load(bed.COMMAND, older[1])
         subject = job.Job(raised, f"downtime-{time.time_ns()}")
         subject.prepare()
-        subject.apply(job={"parameters": {"ballast_mb": str(state_mb)}})
+        subject.apply(job={"parameters": {"ballast_mb": str(state_mb)}}, driver=_room(state_mb))
         _fill(subject, state_mb)
         while todo := records.missing(records.read(runs), kinds, turns, state_mb):
             _take(subject, todo[0], runs, state_mb, older[0] if older else "")
@@ -82,6 +86,13 @@ def measure(runs: Path, kinds: Sequence[str], turns: int, state_mb: int, older: 
         print("Every sum that was given out is exact.", flush=True)
     finally:
         bed.take_down(raised)
+
+
+def _room(state_mb: int) -> dict[str, object]:
+    """Return the driver's memory: workers hold the state, and the JVM passes it on."""
+    heap_mb = HEAP_MB + HEAP_MB_PER_STATE_MB * state_mb
+    limits = {"memory": f"{3 * heap_mb}Mi"}
+    return {"memory": f"{heap_mb}m", "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": limits}}
 
 
 def _fill(subject: job.Job, state_mb: int) -> None:
@@ -105,8 +116,7 @@ def _take(subject: job.Job, kind: str, runs: Path, state_mb: int, older: str) ->
 def _row(kind: str, found: Sequence[float]) -> list[object]:
     if not found:
         return [NAMES[kind], 0, "-", "-", "-", "-"]
-    p95 = statistics.quantiles(found, n=20, method="inclusive")[-1] if len(found) > 1 else found[0]
-    shown = (statistics.median(found), p95, min(found), max(found))
+    shown = (statistics.median(found), downtime_picture.percentile_95(found), min(found), max(found))
     return [NAMES[kind], len(found), *(f"{value:.1f}" for value in shown)]
 
 

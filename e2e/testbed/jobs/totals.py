@@ -17,34 +17,29 @@ from pyspark.sql import SparkSession
 job = ss.Job("totals")
 
 
-BALLAST_BYTES = 1 << 20
+BALLAST_BYTES = 1 << 10
+BALLAST_KEYS_PER_ROW = 100
+"""Each row brings as many keys that are only kept, until there are enough; they begin at 3."""
+KEYS = 3
 SCHEMA = "key BIGINT, count BIGINT, total BIGINT"
 
 
 class Totals(ss.KeyedProcessFunction):
-    """Counts and adds up the values of each key.
-
-    Args:
-        ballast: Pieces of a MiB that each key keeps besides, ten more with each batch; they do not compress.
-    """
-
-    def __init__(self, ballast: int) -> None:
-        """Keep what is to be kept."""
-        self.pieces = ballast
+    """Counts and adds up the values of three keys; all others keep a KiB each, which does not compress."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: how many values, and their sum."""
         self.totals = ctx.state(ss.ValueState("totals"))
-        self.ballast = ctx.state(ss.MapState("ballast"))
+        self.ballast = ctx.state(ss.ValueState("ballast"))
 
     def process(self, key: int, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[int, int, int]]:
         """Yield the key's totals after this batch."""
+        if key >= KEYS:
+            self.ballast.update(os.urandom(BALLAST_BYTES))
+            return
         count, total = self.totals.value() or (0, 0)
         count, total = count + len(rows), total + sum(row.value for row in rows)
         self.totals.update((count, total))
-        batch = count // 100 - 1
-        for piece in range(batch * 10, min((batch + 1) * 10, self.pieces)):
-            self.ballast.put(piece, os.urandom(BALLAST_BYTES))
         yield key, count, total
 
 
@@ -67,13 +62,16 @@ class Latest(ss.KeyedProcessFunction):
 def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """One row per key and batch."""
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 300).option("numPartitions", 1).load()
+    rows = int(ctx.parameter("ballast_mb", "0")) * (1 << 20) // (BALLAST_BYTES * BALLAST_KEYS_PER_ROW)
+    kept = f"sequence({KEYS} + value * {BALLAST_KEYS_PER_ROW}, {KEYS - 1} + (value + 1) * {BALLAST_KEYS_PER_ROW})"
+    keys = f"concat(array(value % {KEYS}), if(value < {rows}, {kept}, array()))" if rows else f"array(value % {KEYS})"
     totals = ss.keyed_process(
-        source.selectExpr("value % 3 AS key", "value"),
+        source.selectExpr(f"explode({keys}) AS key", "value"),
         key="key",
-        function=Totals(int(ctx.parameter("ballast_mb", "0")) // 3),
+        function=Totals(),
         uid="a",
         schema=SCHEMA,
-        max_parallelism=4,
+        max_parallelism=128 if rows else 4,
     )
     if ctx.parameter("operators", "1") == "2":
         totals = ss.keyed_process(totals, key="key", function=Latest(), uid="latest", schema=SCHEMA, max_parallelism=4)
