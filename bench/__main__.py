@@ -15,7 +15,9 @@ HERE = Path(__file__).resolve().parent
 SUPPORT = HERE.parent / "tests" / "support"
 SHARED = {
     "contenders",
+    "downtime_picture",
     "driver_fleet",
+    "latency_picture",
     "machine",
     "older_image",
     "processor_time",
