@@ -18,7 +18,7 @@ import processes
 from driverprocess import COMMAND
 from statefulspark.contract.exit_codes import ExitCode
 
-_ROW = re.compile(r"^\|.*\d\|$", re.MULTILINE)
+ROW = re.compile(r"^\|.*\d\|$", re.MULTILINE)
 _PATIENCE_S = 240.0
 
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
         return subprocess.run(command, check=False).returncode
     job = processes.Process("the job", Path("job.log"))
     job.launch(command)
-    job.wait_until(lambda: _ROW.search(job.output) is not None, "a row is seen", _PATIENCE_S)
+    job.wait_until(lambda: ROW.search(job.output) is not None, "a row is seen", _PATIENCE_S)
     job.send(signal.SIGINT)
     code = job.wait_end(_PATIENCE_S)
     print(job.output)

@@ -80,7 +80,7 @@ def kept(project: Console, s3: S3Server) -> Kept:
         patch.setenv(config.ENV_TOKEN, project.environment[config.ENV_TOKEN])
         running = driverprocess.running(project.folder / "job.py", s3, f"s3://{bucket}/state", project.folder, *flags)
         with running as driver:
-            driver.until(lambda: "snapshot completed" in driver.output, "a checkpoint is complete")
+            driver.until(lambda: lookingon.ROW.search(driver.output) is not None, "a row is seen")
             address = f"--url http://127.0.0.1:{driver.port}"
             project.script(f"statefulspark savepoint create {address} --name before-the-move")
             project.script(f"statefulspark stop --savepoint {address}")
