@@ -20,6 +20,7 @@ SHARED = {
     "latency_picture",
     "machine",
     "older_image",
+    "picture",
     "processor_time",
     "sizing_runs",
     "start_picture",

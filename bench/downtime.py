@@ -91,8 +91,7 @@ def measure(runs: Path, kinds: Sequence[str], turns: int, state_mb: int, older: 
 def _room(state_mb: int) -> dict[str, object]:
     """Return the driver's memory: workers hold the state, and the JVM passes it on."""
     heap_mb = HEAP_MB + HEAP_MB_PER_STATE_MB * state_mb
-    limits = {"memory": f"{3 * heap_mb}Mi"}
-    return {"memory": f"{heap_mb}m", "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": limits}}
+    return {"memory": f"{heap_mb}m", "resources": {"limits": {"memory": f"{3 * heap_mb}Mi"}}}
 
 
 def _fill(subject: job.Job, state_mb: int) -> None:
@@ -116,7 +115,7 @@ def _take(subject: job.Job, kind: str, runs: Path, state_mb: int, older: str) ->
 def _row(kind: str, found: Sequence[float]) -> list[object]:
     if not found:
         return [NAMES[kind], 0, "-", "-", "-", "-"]
-    shown = (statistics.median(found), downtime_picture.percentile_95(found), min(found), max(found))
+    shown = (statistics.median(found), machine.percentile(found, 95), min(found), max(found))
     return [NAMES[kind], len(found), *(f"{value:.1f}" for value in shown)]
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import signal
-import statistics
 import sys
 import threading
 import time
@@ -181,11 +180,6 @@ def bare(topics: Topics, server: s3server.S3Server, folder: Path) -> Iterator[pr
         job.stop()
 
 
-def percentile(latencies: Sequence[float], percent: int) -> float:
-    """Return a percentile of many latencies."""
-    return statistics.quantiles(latencies, n=100, method="inclusive")[percent - 1]
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Measure each contender at each rate, and compare."""
     parser = machine.parser("latency", __doc__)
@@ -206,7 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
             with running(topics) as job:
                 found = measured(job, topics, chosen.rates, chosen.seconds)
             figures[name] = {
-                rate: {percent: percentile(latencies, percent) for percent in PERCENTILES}
+                rate: {percent: machine.percentile(latencies, percent) for percent in PERCENTILES}
                 for rate, latencies in found.items()
             }
             _print(name, figures[name])

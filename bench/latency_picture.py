@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import matplotlib
+from bench import picture
+from bench.picture import INK, MUTED
 
-matplotlib.use("Agg")
-
-from matplotlib import pyplot
-
-INK, MUTED, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 COLORS = ("#2f6f9f", "#5b9a68", "#c8553d")
-WIDTH_INCHES, INCHES_EACH = 11.0, 0.36
-DPI = 110
+INCHES_EACH = 0.36
 
 Figures = Mapping[str, Mapping[int, Mapping[int, float]]]
 """Seconds by contender, rate and percentile; the percentiles rise."""
@@ -24,8 +19,7 @@ def draw(figures: Figures, target: Path) -> None:
     """Write the picture as PNG."""
     rates = list(next(iter(figures.values())))
     lines = len(rates) * (len(figures) + 1) - 1
-    with pyplot.rc_context({"font.family": "DejaVu Sans", "font.size": 9, "text.color": INK, "axes.edgecolor": GRID}):
-        figure, axes = pyplot.subplots(figsize=(WIDTH_INCHES, INCHES_EACH * lines + 1.1))
+    with picture.drawn(target, INCHES_EACH * lines + 1.1) as (figure, (axes,)):
         for number, (name, by_rate) in enumerate(figures.items()):
             color = COLORS[number % len(COLORS)]
             for place, rate in enumerate(rates):
@@ -35,21 +29,12 @@ def draw(figures: Figures, target: Path) -> None:
                 axes.scatter(seconds, [row] * len(seconds), s=[42, 20, 20], color=color, zorder=3)
                 text = "  " + ", ".join(f"{value:.2f}" for value in seconds) + " s"
                 axes.annotate(text, (seconds[-1], row), ha="left", va="center", fontsize=8.5, color=INK)
-        middle = (len(figures) - 1) / 2
-        axes.set_yticks(
-            [place * (len(figures) + 1) + middle for place in range(len(rates))],
-            [f"{rate:,} events/s" for rate in rates],
-        )
+        middles = [place * (len(figures) + 1) + (len(figures) - 1) / 2 for place in range(len(rates))]
+        axes.set_yticks(middles, [f"{rate:,} events/s" for rate in rates])
         axes.set_xlabel("seconds from an event to its output: median, 95th and 99th percentile", color=MUTED)
         axes.set_xlim(left=0)
         axes.margins(x=0.2)
         axes.invert_yaxis()
-        axes.grid(axis="x", color=GRID)
-        axes.tick_params(colors=INK, length=0)
-        for side in ("top", "right", "left"):
-            axes.spines[side].set_visible(False)
+        picture.clean(axes)
         figure.legend(loc="upper center", ncols=len(figures), frameon=False)
         figure.tight_layout(rect=(0, 0, 1, 0.95))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(target, dpi=DPI)
-        pyplot.close(figure)

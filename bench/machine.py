@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import signal
+import statistics
 import sys
 import tempfile
 import time
@@ -55,6 +56,11 @@ def finish(file: Path | None, figures: Mapping[str, object]) -> None:
     """Write the figures of a run, with the machine it ran on."""
     if file is not None:
         file.write_text(json.dumps({"machine": described(), **figures}, indent=2, default=str) + "\n")
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """Return a percentile, within what was measured; of a single value it is that."""
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1] if len(values) > 1 else values[0]
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

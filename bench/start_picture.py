@@ -7,12 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import matplotlib
+from matplotlib import patches
 
-matplotlib.use("Agg")
-
-from matplotlib import patches, pyplot
-
+from bench import picture
+from bench.picture import INK, MUTED
 from bench.processor_time import Role
 
 if TYPE_CHECKING:
@@ -20,32 +18,25 @@ if TYPE_CHECKING:
 
     from bench.start import Start
 
-INK, MUTED, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 SPANS = ("#2f6f9f", "#7fa8c9")
 ROLES = {Role.DRIVER: "#5b9a68", Role.JVM: "#c8553d", Role.WORKERS: "#7a4fa3"}
-WIDTH_INCHES, INCHES_EACH = 11.0, 2.3
-DPI = 110
+INCHES_EACH = 2.3
 MOMENT = 0.015
 """Of the whole: what is closer together is written on one line."""
 
 
 def draw(starts: Mapping[str, Start], target: Path) -> None:
     """Write the picture as PNG."""
-    with pyplot.rc_context({"font.family": "DejaVu Sans", "font.size": 9, "text.color": INK, "axes.edgecolor": GRID}):
-        size = (WIDTH_INCHES, INCHES_EACH * len(starts) + 0.9)
-        figure, grid = pyplot.subplots(len(starts), 1, figsize=size, sharex=True, squeeze=False)
-        for axes, (name, start) in zip(grid[:, 0], starts.items(), strict=True):
+    with picture.drawn(target, INCHES_EACH * len(starts) + 0.9, len(starts)) as (figure, rows):
+        for axes, (name, start) in zip(rows, starts.items(), strict=True):
             _draw_spans(axes, start)
             _draw_use(axes, start)
             axes.set_title(f"{name}: {start.took_s:.1f} s", loc="left", fontweight="bold")
-            _clean(axes)
-        grid[-1, 0].set_xlabel("seconds since the process was started (medians)", color=MUTED)
+            picture.clean(axes, labels=MUTED)
+        rows[-1].set_xlabel("seconds since the process was started (medians)", color=MUTED)
         labels = [patches.Rectangle((0, 0), 1, 1, color=color) for color in ROLES.values()]
         figure.legend(labels, [f"{role.value}, cores" for role in ROLES], loc="upper right", ncols=3, frameon=False)
         figure.tight_layout()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(target, dpi=DPI)
-        pyplot.close(figure)
 
 
 def _draw_spans(axes: Axes, start: Start) -> None:
@@ -81,11 +72,3 @@ def _draw_use(axes: Axes, start: Start) -> None:
             axes.bar(began_s, cores, length_s, bottom=bottom, align="edge", color=color, linewidth=0)
             bottom += cores
     axes.set_yticks([0, 1, 2])
-
-
-def _clean(axes: Axes) -> None:
-    axes.set_axisbelow(True)
-    axes.grid(axis="x", color=GRID)
-    axes.tick_params(colors=MUTED, length=0)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)

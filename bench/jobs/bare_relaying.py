@@ -1,4 +1,4 @@
-"""What `relaying.py` computes, as plain PySpark its checkpoints on S3; arguments: BROKERS FROM TO CHECKPOINTS ENDPOINT."""
+"""What `relaying.py` computes, as plain PySpark, checkpoints on S3; arguments: BROKERS FROM TO CHECKPOINTS ENDPOINT."""
 
 from __future__ import annotations
 
