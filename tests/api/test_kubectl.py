@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import processes
 import pytest
 import yaml
 from apiserver import CLUSTER, ApiServer
@@ -78,9 +79,8 @@ class Desk:
 
 @pytest.fixture
 def desk(api_server: ApiServer, namespace: str, tmp_path: Path) -> Desk:
-    script = tmp_path / "kubectl-statefulspark"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m statefulspark_operator.kubectl.main "$@"\n')
-    script.chmod(0o755)
+    plugin = ("-m", "statefulspark_operator.kubectl.main")
+    processes.write_program(tmp_path / "kubectl-statefulspark", sys.executable, *plugin)
     return Desk(api_server, namespace, tmp_path, api_server.kubeconfig)
 
 

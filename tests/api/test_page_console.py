@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import cast
 
 import apiserver
+import processes
 import pytest
 import yaml
 from apiserver import ROOT, ApiServer
@@ -71,8 +72,8 @@ class PlayedOperator:
             history=(*HISTORY, HISTORY[-1].model_copy(update={"revision": revision(OLDEST_SPEC)})),
         )
         place, name = (resources.text(job, "metadata", field) for field in ("namespace", "name"))
-        # A job that was deleted meanwhile needs no status.
         status_patch = json.dumps({"status": json.loads(status.to_json())})
+        # It may fail: a job that was deleted meanwhile needs no status.
         self._server.kubectl(
             "-n", place, "patch", f"ssj/{name}", "--subresource=status", "--type=merge", "-p", status_patch
         )
@@ -111,9 +112,8 @@ def desk(server: ApiServer, tmp_path: Path) -> Iterator[Console]:
     """A person's shell with kubectl, the plugin and Helm, in a folder with the repository's charts and examples."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, command in (("kubectl", f"{apiserver.CLUSTER} kubectl"), ("helm", str(HELM))):
-        (programs / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-        (programs / name).chmod(0o755)
+    processes.write_program(programs / "kubectl", apiserver.CLUSTER, "kubectl")
+    processes.write_program(programs / "helm", HELM)
     for name in ("charts", "examples", "crds"):
         (tmp_path / name).symlink_to(ROOT / name)
     path = f"{programs}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"

@@ -8,6 +8,7 @@ waits for it. Only a process that is talked to over pipes is started elsewhere.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -234,6 +235,12 @@ def require(path: Path, target: str) -> None:
     """Fail with the command that makes a file which has to be there."""
     if not path.exists():
         pytest.fail(f"{path} is missing; run `make {target}` first.", pytrace=False)
+
+
+def write_program(path: Path, *command: str | Path) -> None:
+    """Write a program that is another command with the arguments that it gets."""
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(str(word) for word in command)} "$@"\n')
+    path.chmod(0o755)
 
 
 def free_port() -> int:

@@ -48,8 +48,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, s3: S3Server) -> Console:
     folder = tmp_path_factory.mktemp("home")
     program = folder / "bin" / "statefulspark"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(lookingon.__file__)} "$@"\n')
-    program.chmod(0o755)
+    processes.write_program(program, sys.executable, lookingon.__file__)
     environment = {
         "PATH": f"{program.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "SPARK_LOCAL_IP": processes.LOOPBACK,
