@@ -61,12 +61,10 @@ def test_a_listing_drops_what_it_does_not_name_and_keeps_what_came_meanwhile() -
     copies = watched.Watched()
     copies.show(shown_pod(1, "gone"))
     copies.show(shown_pod(2, "stays"))
-    before = copies.pods(KEY)
+    before = copies.all_pods(KEY)
     copies.show(shown_pod(4, "came"))
 
-    listed = shown_pod(3, "stays")
-    del listed["kind"]  # The items of a list do not say what they are.
-    copies.keep_pods(KEY, (listed,), before)
+    copies.keep_all((shown_pod(3, "stays"),), before)
 
     assert versions(copies) == {"stays": "3", "came": "4"}
 
@@ -91,6 +89,37 @@ def test_what_no_decision_reads_is_not_kept() -> None:
     assert slimmed["spec"] == {"nodeName": "node-1"}
     assert "managedFields" not in resources.section(slimmed, "metadata")
     assert resources.section(slimmed, "metadata", "annotations") == {names.ANNOTATION_API_PORT: "1"}
+
+
+def test_a_reader_finds_everything_else_as_it_was_shown() -> None:
+    spec: Resource = {"parallelism": 4, "fraction": 0.5, "suspend": False, "text": 'flüge "und" Züge \n', "none": None}
+    status: Resource = {"conditions": [{"type": "Ready", "status": "True"}], "empty": {}, "list": [], "large": 2**53}
+    job = a_shown_object(resources.JOB, "flights", 7, spec=spec, status=status)
+    copies = watched.Watched()
+
+    copies.show(job)
+
+    assert copies.find(resources.JOB, "demo", "flights") == job
+    assert [copy.read() for copy in copies.all(resources.JOB, "demo")] == [job]
+
+
+def test_what_a_reader_changes_nobody_else_sees() -> None:
+    copies = watched.Watched()
+    copies.show(shown_pod(1))
+
+    resources.section(copies.pods(KEY)[0], "spec")["nodeName"] = "another"
+
+    assert resources.text(copies.pods(KEY)[0], "spec", "nodeName") == "node-1"
+
+
+def test_jobs_that_come_and_go_leave_only_their_identities_which_are_limited() -> None:
+    copies = watched.Watched()
+    for number in range(10):
+        pod = a_shown_object(resources.POD, f"pod-{number}", 1, job=f"job-{number}")
+        copies.keep_written(pod)
+        copies.show_gone(pod)
+
+    assert (copies._groups, copies._own_versions) == ({}, {})
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ class KubernetesGateway:
     async def list_pods(self, namespace: str, selector: str) -> tuple[Resource, ...]:
         """Return the pods that match a label selector."""
         answer = await self._call("GET", resources.POD.path(namespace), query={"labelSelector": selector})
-        return resources.items(answer, "items")
+        return _named(resources.POD, answer)
 
     async def list_all(self, kind: Kind, namespace: str, *, selector: str | None = None) -> tuple[Resource, ...] | None:
         """Return all objects of a kind in a namespace; None if the cluster does not know the kind."""
@@ -153,9 +153,7 @@ class KubernetesGateway:
         answer = await self._call("GET", kind.path(namespace), query=query, absent_is_none=True)
         if answer is None:
             return None
-        # The items of a list do not say what they are.
-        named: Resource = {"apiVersion": kind.api_version, "kind": kind.name}
-        return tuple({**named, **item} for item in resources.items(answer, "items"))
+        return _named(kind, answer)
 
     async def list_uids(self, kind: Kind, namespace: str | None, selector: str = "") -> frozenset[str]:
         """Return the identities of all objects of a kind, read in pages and without what they contain."""
@@ -297,6 +295,12 @@ async def _versions(response: aiohttp.ClientResponse) -> AsyncGenerator[str, Non
             yield resources.text(event, "object", "metadata", "resourceVersion")
     finally:
         response.close()
+
+
+def _named(kind: Kind, answer: Resource | None) -> tuple[Resource, ...]:
+    """Return the items of a list, which do not say what they are, with that."""
+    named: Resource = {"apiVersion": kind.api_version, "kind": kind.name}
+    return tuple({**named, **item} for item in resources.items(answer, "items"))
 
 
 def _identity(manifest: Resource) -> tuple[Kind, str, str]:

@@ -2,6 +2,9 @@
 
 A copy may be old, an object that is missing here may exist, and one that is here may be gone: a watch that had to be opened
 again does not tell what was deleted meanwhile. Who needs certainty asks the gateway, and keeps the answer here.
+
+A copy is JSON text until somebody reads it: as Python's objects it takes ten times the memory, and what is read of most
+copies for most of the time is their version.
 """
 
 from __future__ import annotations
@@ -9,6 +12,9 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Self
+
+from pydantic_core import from_json, to_json
 
 from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources
@@ -61,12 +67,40 @@ def job_of(resource: Resource) -> JobKey | None:
     return JobKey(namespace, name) if namespace and name else None
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of an object.
+
+    Attributes:
+        uid: Its identity.
+        version: Its version.
+        content: What is kept of it, as JSON.
+    """
+
+    uid: str
+    version: str
+    content: bytes
+
+    @classmethod
+    def of(cls, resource: Resource) -> Self:
+        """Make a copy of an object."""
+        return cls(uid_of(resource), version_of(resource), to_json(slim(resource)))
+
+    def read(self) -> Resource:
+        """Return what is kept; whoever asks may change it."""
+        resource: Resource = from_json(self.content, cache_strings="keys")
+        return resource
+
+
 @dataclass(slots=True)
 class Watched:
-    """Copies of the watched objects, by kind and namespace, pods by job."""
+    """Copies of the watched objects, by kind and namespace, pods by job.
 
-    _groups: dict[Group, dict[str, Resource]] = field(default_factory=dict)
-    _changes: Counter[Group] = field(default_factory=Counter)
+    Whoever reads one gets an object of its own: what `slim` leaves out is missing, and everything else is as it was shown.
+    """
+
+    _groups: dict[Group, dict[str, Copy]] = field(default_factory=dict)
+    _changes: Counter[tuple[str, str]] = field(default_factory=Counter)
     _own_versions: dict[str, str] = field(default_factory=dict)
     _gone: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
@@ -78,8 +112,8 @@ class Watched:
         name = resources.text(resource, "metadata", "name")
         kept = group.get(name)
         if kept is None or not (_is_older(resource, kept) or _is_same(resource, kept)):
-            group[name] = slim(resource)
-            self._changes[_group(resource)] += 1
+            group[name] = Copy.of(resource)
+            self._changes[_group(resource)[:2]] += 1
 
     def show_gone(self, resource: Resource) -> None:
         """Drop an object that was deleted; what an answer on its way still says of it is not kept."""
@@ -88,14 +122,14 @@ class Watched:
         if len(self._gone) > _REMEMBERED_DELETIONS:
             self._gone.popitem(last=False)
         self._own_versions.pop(uid, None)
-        name, group = resources.text(resource, "metadata", "name"), self._groups.get(_group(resource), {})
-        if name in group and uid_of(group[name]) == uid:
-            del group[name]
-            self._changes[_group(resource)] += 1
+        name, belongs_to = resources.text(resource, "metadata", "name"), _group(resource)
+        group = self._groups.get(belongs_to, {})
+        if name in group and group[name].uid == uid:
+            self._drop(belongs_to, name)
 
     def changes(self, kind: Kind, namespace: str) -> int:
         """Return a number that grows with every change of the copies of a kind that is not Pod in a namespace."""
-        return self._changes[kind.name, namespace, ""]
+        return self._changes[kind.name, namespace]
 
     def keep_written(self, resource: Resource) -> None:
         """Keep an object as the API server answered a write of the operator; other kinds are left out."""
@@ -110,14 +144,19 @@ class Watched:
 
     def find(self, kind: Kind, namespace: str, name: str) -> Resource | None:
         """Return the copy of an object that is no pod; None if none was shown."""
-        return self._groups.get((kind.name, namespace, ""), {}).get(name)
+        kept = self._groups.get((kind.name, namespace, ""), {}).get(name)
+        return kept.read() if kept is not None else None
 
     def pods(self, key: JobKey) -> tuple[Resource, ...]:
+        """Return what the copies of a job's pods say."""
+        return tuple(copy.read() for copy in self.all_pods(key))
+
+    def all_pods(self, key: JobKey) -> tuple[Copy, ...]:
         """Return the copies of a job's pods."""
         return tuple(self._groups.get((resources.POD.name, key.namespace, key.name), {}).values())
 
-    def all(self, kind: Kind, namespace: str) -> tuple[Resource, ...]:
-        """Return the copies of all objects of a kind that is not Pod in a namespace."""
+    def all(self, kind: Kind, namespace: str) -> tuple[Copy, ...]:
+        """Return the copies of all objects of a kind that is not Pod in a namespace, to be read by who needs them."""
         return tuple(self._groups.get((kind.name, namespace, ""), {}).values())
 
     def keep_read(self, kind: Kind, namespace: str, name: str, found: Resource | None) -> None:
@@ -125,25 +164,28 @@ class Watched:
         if found is not None:
             self.show({**found, "apiVersion": kind.api_version, "kind": kind.name})
             return
-        self._groups.get((kind.name, namespace, ""), {}).pop(name, None)
+        group = kind.name, namespace, ""
+        if name in self._groups.get(group, {}):
+            self._drop(group, name)
 
-    def keep_pods(self, key: JobKey, listed: Collection[Resource], before: Collection[Resource]) -> None:
-        """Keep the answer of a live listing of a job's pods.
+    def _drop(self, group: Group, name: str) -> None:
+        """Drop a copy, and its group with the last one: jobs come and go."""
+        del self._groups[group][name]
+        if not self._groups[group]:
+            del self._groups[group]
+        self._changes[group[:2]] += 1
+
+    def keep_all(self, listed: Collection[Resource], before: Collection[Copy]) -> None:
+        """Keep the answer of a live listing: of a kind in a namespace, or of a job's pods.
 
         Args:
-            key: The job.
             listed: The answer.
             before: The copies before the listing began; those that it does not name are dropped, and newer ones are kept.
         """
-        pod = {"apiVersion": resources.POD.api_version, "kind": resources.POD.name}
-        self.keep_all([{**pod, **item} for item in listed], before)
-
-    def keep_all(self, listed: Collection[Resource], before: Collection[Resource]) -> None:
-        """Keep the answer of a live listing of a kind in a namespace; the arguments are those of `keep_pods`."""
         named = {uid_of(item) for item in listed}
         for copy in before:
-            if uid_of(copy) not in named:
-                self.show_gone(copy)
+            if copy.uid not in named:
+                self.show_gone(copy.read())
         for item in listed:
             self.show(item)
 
@@ -154,13 +196,13 @@ def _group(resource: Resource) -> Group:
     return kind, namespace, resources.text(resource, "metadata", "labels", names.LABEL_JOB) if is_pod else ""
 
 
-def _is_same(resource: Resource, known: Resource) -> bool:
-    return (uid_of(resource), version_of(resource)) == (uid_of(known), version_of(known))
+def _is_same(resource: Resource, kept: Copy) -> bool:
+    return (uid_of(resource), version_of(resource)) == (kept.uid, kept.version)
 
 
-def _is_older(resource: Resource, known: Resource) -> bool:
+def _is_older(resource: Resource, kept: Copy) -> bool:
     """Tell whether an object is older than its copy: versions are numbers that grow (KEP-5504); anything else is news."""
-    version, known_version = version_of(resource), version_of(known)
-    if not (version.isdecimal() and known_version.isdecimal()):
+    version = version_of(resource)
+    if not (version.isdecimal() and kept.version.isdecimal()):
         return False
-    return int(version) < int(known_version)
+    return int(version) < int(kept.version)

@@ -23,7 +23,7 @@ from statefulspark_operator.api.spark_savepoint import (
 )
 from statefulspark_operator.api.spec import Storage
 from statefulspark_operator.api.status import SnapshotStatus
-from statefulspark_operator.cluster import resources, watched
+from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import NoSavepoint, StorageTarget
@@ -51,7 +51,7 @@ async def read(ports: Ports, namespace: str) -> tuple[SavepointObject, ...] | No
 def own(ports: Ports, namespace: str, job: str) -> tuple[SavepointObject, ...]:
     """Return the objects of a job, as `read` has returned them last."""
     parsed = ports.listings.parsed.get(namespace)
-    return parsed.by_job.get(job, ()) if parsed is not None else ()
+    return tuple(parsed.by_job.get(job, ())) if parsed is not None else ()
 
 
 def with_objects(ports: Ports, situation: Situation, savepoints: tuple[SavepointObject, ...]) -> Situation:
@@ -67,15 +67,15 @@ def _parsed(ports: Ports, namespace: str) -> ParsedSavepoints:
         return before
     by_uid: dict[str, tuple[str, SavepointObject | None]] = {}
     by_job: dict[str, list[SavepointObject]] = {}
-    for resource in ports.watched.all(resources.SAVEPOINT, namespace):
-        uid, version = watched.uid_of(resource), watched.version_of(resource)
-        parsed = before.by_uid.get(uid) if before is not None else None
-        by_uid[uid] = parsed if parsed is not None and parsed[0] == version else (version, _parse(resource))
-        savepoint = by_uid[uid][1]
-        if savepoint is not None:
-            by_job.setdefault(savepoint.spec.job, []).append(savepoint)
+    for copy in ports.watched.all(resources.SAVEPOINT, namespace):
+        parsed = before.by_uid.get(copy.uid) if before is not None else None
+        if parsed is None or parsed[0] != copy.version:
+            parsed = (copy.version, _parse(copy.read()))
+        by_uid[copy.uid] = parsed
+        if parsed[1] is not None:
+            by_job.setdefault(parsed[1].spec.job, []).append(parsed[1])
     everything = tuple(savepoint for _, savepoint in by_uid.values() if savepoint is not None)
-    made = ParsedSavepoints(changes, by_uid, everything, {job: tuple(named) for job, named in by_job.items()})
+    made = ParsedSavepoints(changes, by_uid, everything, by_job)
     ports.listings.parsed[namespace] = made
     return made
 

@@ -16,7 +16,7 @@ from statefulspark.contract.api import JobStatus, Operation
 from statefulspark_operator.api import names
 from statefulspark_operator.api.spec import DeletionPolicy, Storage
 from statefulspark_operator.api.status import DriverState, OperationKind, OperationPhase, StatefulSparkJobStatus
-from statefulspark_operator.cluster import calendar, pods, resources
+from statefulspark_operator.cluster import calendar, pods, resources, watched
 from statefulspark_operator.cluster.driver_api import LONGEST_WAIT_S
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
@@ -91,17 +91,19 @@ class Sight:
 
 
 async def read_job(ports: Ports, key: JobKey) -> Resource | None:
-    """Return the live resource, or None if it does not exist."""
-    resource = await ports.gateway.get(resources.JOB, key.namespace, key.name)
+    """Return the live resource without what no decision reads, or None if it does not exist."""
+    answer = await ports.gateway.get(resources.JOB, key.namespace, key.name)
+    resource = watched.slim(answer) if answer is not None else None
     ports.watched.keep_read(resources.JOB, key.namespace, key.name, resource)
     return resource
 
 
 async def read_pods(ports: Ports, key: JobKey) -> tuple[Resource, ...]:
     """Return the live driver, standby and executor pods that carry a job's labels."""
-    before = ports.watched.pods(key)
-    listed = await ports.gateway.list_pods(key.namespace, names.pod_selector(key.name))
-    ports.watched.keep_pods(key, listed, before)
+    before = ports.watched.all_pods(key)
+    answer = await ports.gateway.list_pods(key.namespace, names.pod_selector(key.name))
+    listed = tuple(watched.slim(pod) for pod in answer)
+    ports.watched.keep_all(listed, before)
     return listed
 
 

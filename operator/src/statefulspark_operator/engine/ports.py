@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets as randomness
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -43,7 +43,7 @@ class ParsedSavepoints:
     changes: int
     by_uid: Mapping[str, tuple[str, SavepointObject | None]]
     everything: tuple[SavepointObject, ...]
-    by_job: Mapping[str, tuple[SavepointObject, ...]]
+    by_job: Mapping[str, Sequence[SavepointObject]]
 
 
 @dataclass(slots=True)

@@ -28,6 +28,7 @@ class SavepointObject:
         is_deleted: Whether it is being deleted.
         made_for: What the operator made it for; None if somebody else made it.
         generation: Version of its spec.
+        folder: Folder of its savepoint, if there is one.
     """
 
     name: str
@@ -40,6 +41,11 @@ class SavepointObject:
     is_deleted: bool = False
     made_for: SavepointOrigin | None = None
     generation: int = 0
+    folder: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Name the folder once: every job of the namespace asks every object for it."""
+        object.__setattr__(self, "folder", folder_of(self.status.location or self.spec.from_))
 
     @property
     def origin(self) -> SavepointOrigin:
@@ -47,11 +53,6 @@ class SavepointObject:
         if self.made_for is not None:
             return self.made_for
         return SavepointOrigin.ADOPTED if self.spec.from_ is not None else SavepointOrigin.MANUAL
-
-    @property
-    def folder(self) -> str | None:
-        """Folder of its savepoint, if there is one."""
-        return folder_of(self.status.location or self.spec.from_)
 
     @property
     def is_over(self) -> bool:
