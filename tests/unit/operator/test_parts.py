@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
 from datetime import UTC, datetime, timedelta
 
@@ -187,6 +188,28 @@ def test_wake_ups_during_a_pass_lead_to_one_more_pass() -> None:
     assert asyncio.run(scene()) == 2
 
 
+def test_a_pass_has_nothing_of_the_context_of_the_event_that_woke_it() -> None:
+    """Kopf has the whole object of an event in its context, and a worker keeps its own for as long as the job exists."""
+    event: contextvars.ContextVar[str] = contextvars.ContextVar("event")
+
+    async def scene() -> list[str]:
+        seen: list[str] = []
+
+        async def one_pass(_key: JobKey) -> timedelta | None:
+            seen.append(event.get("nothing"))
+            return None
+
+        work = queue.WorkQueue(one_pass)
+        event.set("an object with all its fields")
+        work.wake(KEY)
+        while not seen:
+            await asyncio.sleep(0.01)
+        await work.close()
+        return seen
+
+    assert asyncio.run(scene()) == ["nothing"]
+
+
 def test_two_passes_over_one_job_never_overlap_and_jobs_do_not_wait_for_each_other() -> None:
     async def scene() -> tuple[int, int]:
         running: dict[JobKey, int] = {}
@@ -297,6 +320,17 @@ def test_the_operator_repeats_what_a_driver_says_of_its_lag(sources: list[Source
     query = (("job", "flights"), ("namespace", "demo"), ("query", "counts"))
     assert everymetric.values(text, "statefulspark_job_lag_rows") == ({} if lag is None else {query: lag})
     assert everymetric.values(text, "statefulspark_job_input_rows_total") == {query: 70}
+
+
+def test_what_is_kept_for_a_scraper_is_what_statuses_and_answers_say() -> None:
+    gauges, heard = metrics.JobMetrics(), {KEY: an_answer(SourceStatus(name="a", lag_rows=4))}
+    statuses = everymetric.two_jobs()
+    for key, status in reversed(statuses.items()):
+        gauges.update(key, StatefulSparkJobStatus())
+        gauges.update(key, status)
+        gauges.hear(key, heard.get(key))
+
+    assert metrics.render(gauges.families()) == metrics.render(metrics.job_families(statuses, heard))
 
 
 @pytest.mark.parametrize("end", ["it does not answer any more", "the job is gone"])

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import json
 from collections.abc import AsyncIterator, Callable, Collection
+from datetime import timedelta
 from pathlib import Path
 
 import kopf
 import pytest
 from aiohttp import web
 from jobworld import SPEC, JobWorld
+from pydantic import JsonValue
 from statefulspark_operator import handlers
 from statefulspark_operator.cluster import resources, watched
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.watched import Watched
-from statefulspark_operator.engine import ownloop
+from statefulspark_operator.engine import ownloop, queue
 from statefulspark_operator.engine.arrivals import Arrivals
 from watchedobjects import KEY, a_shown_object
 
@@ -107,11 +110,16 @@ def _discovery(path: str) -> Resource:
 
 
 async def watch(
-    server: Server, copies: Watched, act: Callable[[asyncio.Queue[JobKey]], object], awaited: Collection[str] = ()
+    server: Server,
+    copies: Watched,
+    act: Callable[[asyncio.Queue[JobKey]], object],
+    awaited: Collection[str] = (),
+    *,
+    wake: Callable[[JobKey], None] | None = None,
 ) -> None:
     """Run kopf with the operator's registry against a server, while something is done with those who are woken."""
     woken: asyncio.Queue[JobKey] = asyncio.Queue()
-    registry = handlers.build_registry(Arrivals(woken.put_nowait, awaited), copies)
+    registry = handlers.build_registry(Arrivals(wake or woken.put_nowait, awaited), copies)
     settings = handlers.build_settings()
     settings.queueing.idle_timeout = 0.01  # Its workers end first when it is stopped.
     async with server.serving() as url:
@@ -174,7 +182,7 @@ def test_a_savepoint_object_wakes_the_job_that_it_names_and_is_kept() -> None:
 
     async def act(woken: asyncio.Queue[JobKey]) -> None:
         assert await woken.get() == JobKey("demo", "trains")
-        assert [watched.version_of(found) for found in copies.all(resources.SAVEPOINT, "demo")] == ["5"]
+        assert [found.version for found in copies.all(resources.SAVEPOINT, "demo")] == ["5"]
 
     asyncio.run(watch(Server(a_shown_object(resources.SAVEPOINT, "nightly", 5, spec={"job": "trains"})), copies, act))
 
@@ -201,6 +209,38 @@ def test_many_jobs_and_their_pods_arrive_in_seconds() -> None:
         assert {first, *[await woken.get() for _ in names[1:]]} == {JobKey("demo", name) for name in names}
 
     asyncio.run(watch(Server(*jobs, *pods), copies, act, awaited))
+
+
+class Sent(dict[str, JsonValue]):
+    """An object of the server, told from what the operator has read of it."""
+
+
+def test_nothing_of_an_event_but_its_copy_is_kept_once_it_is_dealt_with() -> None:
+    job = a_shown_object(resources.JOB, "flights", 3)
+    meta = Sent(resources.section(job, "metadata"))
+    meta["managedFields"] = [{"manager": "somebody"}]
+    server, copies = Server(), Watched()
+
+    async def one_pass(_key: JobKey) -> timedelta | None:
+        return timedelta(hours=1)
+
+    async def act(_woken: asyncio.Queue[JobKey]) -> None:
+        server.show("ADDED", {**job, "metadata": meta})
+        server.show(
+            "ADDED", a_shown_object(resources.JOB, "trains", 4)
+        )  # A watch holds the event that it has shown last.
+        while work.passes < 2 or whole_objects():
+            await asyncio.sleep(0.05)
+        assert work.jobs == 2, "both jobs still have their workers"
+        await work.close()
+
+    def whole_objects() -> list[object]:
+        gc.collect()
+        return [found for found in gc.get_objects() if type(found) is dict and "managedFields" in found]
+
+    work = queue.WorkQueue(one_pass)
+    assert whole_objects() == []
+    asyncio.run(watch(server, copies, act, wake=work.wake))
 
 
 ONE, TWO = JobKey("demo", "one"), JobKey("demo", "two")

@@ -31,6 +31,8 @@ MOST_SILENT_AT_ONCE = 64
 """Drivers that did not answer in time and are asked again at the same time; they keep nobody else waiting."""
 MOST_ANSWER_BYTES = 2 * 2**20
 """Of an answer; a status of thousands of partitions is a tenth of it. A pod runs the user's code: it is not believed."""
+KEPT_OPEN_S = 8.0
+"""How long a connection waits for the next question: a busy driver is asked every 5 s, an idle one every 30 s."""
 _PART_BYTES = 2**16
 _TOO_LONG = f"its API answered with more than {MOST_ANSWER_BYTES // 2**20} MiB, which no driver of ours does"
 _REMEMBERED_SILENT = 4096
@@ -263,7 +265,7 @@ class HttpDriverApi:
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             # The lanes are the limit: in the connector's own, of 100, those that hang would keep the others waiting.
-            connector = aiohttp.TCPConnector(limit=0)
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_OPEN_S)
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
         return self._session
 

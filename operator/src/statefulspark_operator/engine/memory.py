@@ -8,8 +8,10 @@ that stays so, and whoever has forgotten it learns it from the pod's end.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Self
 
 from statefulspark.contract.api import JobStatus, Operation, OperationState
 
@@ -30,13 +32,27 @@ class Seen:
 
     Attributes:
         versions: Identities and versions of the job, its pods and its namespace's savepoint objects.
-        driver: The driver's answer.
-        standby: The standby's answer.
+        driver: The driver's answer, as text: it is kept for as long as it stays the same.
+        standby: The standby's answer, as text.
     """
 
     versions: tuple[tuple[str, str], ...]
-    driver: JobStatus | DriverSilent | None
-    standby: JobStatus | DriverSilent | None
+    driver: str
+    standby: str
+
+    @classmethod
+    def of(
+        cls,
+        versions: Iterable[tuple[str, str]],
+        driver: JobStatus | DriverSilent | None,
+        standby: JobStatus | DriverSilent | None,
+    ) -> Self:
+        """Make it of what was looked at, in any order."""
+        return cls(tuple(sorted(versions)), _as_text(driver), _as_text(standby))
+
+
+def _as_text(answer: JobStatus | DriverSilent | None) -> str:
+    return answer.to_json() if isinstance(answer, JobStatus) else repr(answer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -77,7 +78,11 @@ class WorkQueue:
         worker = self._workers.setdefault(key, _JobWorker())
         worker.wake.set()
         if worker.task is None:
-            worker.task = asyncio.create_task(self._run(key, worker), name=f"worker {key}")
+            # In a context of its own: in that of the event that wakes it, kopf's variables hold the event's whole object,
+            # and would for as long as the worker runs.
+            worker.task = asyncio.create_task(
+                self._run(key, worker), name=f"worker {key}", context=contextvars.Context()
+            )
 
     async def close(self) -> None:
         """Stop all workers; running passes are cancelled, which is safe at any point."""

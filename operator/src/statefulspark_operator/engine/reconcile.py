@@ -115,7 +115,7 @@ def _seen(ports: Ports, key: JobKey, sight: observe.Sight) -> Seen:
     objects = ((watched.uid_of(item), watched.version_of(item)) for item in (sight.resource, *sight.pods))
     looked = ports.memories.of(key).code
     content = (("code", str(looked.outcome)),) if looked is not None else ()
-    return Seen(tuple(sorted((*objects, *own, *content))), sight.driver.status, sight.standby)
+    return Seen.of((*objects, *own, *content), sight.driver.status, sight.standby)
 
 
 def _next_look(memory: JobMemory, sight: observe.Sight, now: datetime) -> timedelta:

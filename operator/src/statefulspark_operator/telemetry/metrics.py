@@ -1,10 +1,12 @@
 """Metrics of jobs, from their statuses and their drivers' answers, and of the operator itself, by Prometheus' own library.
 
-The library's registry of counters is not used: every scrape is computed from the current statuses.
+The library's registry of counters is not used: every scrape is made of what was current in the latest statuses. Of these
+only the values are kept, for there may be thousands.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -18,33 +20,51 @@ from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.telemetry import answers
 from statefulspark_operator.telemetry.families import PREFIX, Family, Sample, counter, gauge
 
+_Names = tuple[tuple[str, tuple[str, ...]], ...]
+"""The name of each metric, and the labels of its own."""
+_MOST_NAMES = 1024
+"""Different sets of names that are shared; jobs have few, which differ in their queries."""
+
 
 @dataclass(slots=True)
 class JobMetrics:
-    """The latest status of every job, and what its driver answered last."""
+    """The metrics of every job, from its latest status, and from what its driver answered last."""
 
-    _statuses: dict[JobKey, StatefulSparkJobStatus] = field(default_factory=dict)
-    _answers: dict[JobKey, JobStatus] = field(default_factory=dict)
+    _of_statuses: dict[JobKey, tuple[_Names, array[float]]] = field(default_factory=dict)
+    _of_answers: dict[JobKey, tuple[_Names, array[float]]] = field(default_factory=dict)
+    _shared: dict[_Names, _Names] = field(default_factory=dict)
 
     def update(self, key: JobKey, status: StatefulSparkJobStatus) -> None:
-        """Store a job's status."""
-        self._statuses[key] = status
+        """Keep what a job's status says."""
+        self._of_statuses[key] = self._kept(_samples(status))
 
     def hear(self, key: JobKey, answer: JobStatus | None) -> None:
-        """Store what a job's driver answered; None if there is none, or it did not answer."""
+        """Keep what a job's driver answered; None if there is none, or it did not answer."""
         if answer is None:
-            self._answers.pop(key, None)
+            self._of_answers.pop(key, None)
         else:
-            self._answers[key] = answer
+            self._of_answers[key] = self._kept(answers.samples(answer))
 
     def remove(self, key: JobKey) -> None:
         """Remove a job that does not exist any more."""
-        self._statuses.pop(key, None)
-        self._answers.pop(key, None)
+        self._of_statuses.pop(key, None)
+        self._of_answers.pop(key, None)
 
     def families(self) -> tuple[Metric, ...]:
         """Return the metrics of all jobs."""
-        return job_families(self._statuses, self._answers)
+        return _families((key, self._samples_of(key)) for key in self._of_statuses)
+
+    def _kept(self, samples: Iterable[Sample]) -> tuple[_Names, array[float]]:
+        made = tuple(samples)
+        if len(self._shared) >= _MOST_NAMES:
+            self._shared.clear()
+        names = tuple((name, labels) for name, labels, _ in made)
+        return self._shared.setdefault(names, names), array("d", (value for _, _, value in made))
+
+    def _samples_of(self, key: JobKey) -> Iterator[Sample]:
+        for kept in (self._of_statuses.get(key), self._of_answers.get(key)):
+            if kept is not None:
+                yield from ((name, labels, value) for (name, labels), value in zip(*kept, strict=True))
 
 
 def operator_families(
@@ -92,11 +112,18 @@ def job_families(
         statuses: The status of each job.
         heard: What the drivers of some of them answered.
     """
+    return _families(
+        (key, (*_samples(status), *(answers.samples(heard[key]) if heard and key in heard else ())))
+        for key, status in statuses.items()
+    )
+
+
+def _families(jobs: Iterable[tuple[JobKey, Iterable[Sample]]]) -> tuple[Metric, ...]:
+    """Return the metrics of jobs from their samples, sorted by namespace and name."""
     families = tuple(family for page in (_health, _snapshots, _changes, answers.families) for family in page())
     by_name = {family.name.removeprefix(f"{PREFIX}_"): family for family in families}
-    for key, status in sorted_items(statuses):
-        answer = (heard or {}).get(key)
-        for name, labels, value in (*_samples(status), *(answers.samples(answer) if answer is not None else ())):
+    for key, samples in sorted(jobs, key=lambda job: (job[0].namespace, job[0].name)):
+        for name, labels, value in samples:
             by_name[name].add_metric((key.namespace, key.name, *labels), value)
     return families
 
@@ -171,13 +198,6 @@ def _of_snapshots(status: StatefulSparkJobStatus) -> Iterator[Sample]:
         yield "pruned_bytes", (), status.pruning.freed_bytes
     operation = status.operation
     yield "savepoint_failed", (), float(operation is not None and operation.state is OperationPhase.FAILED)
-
-
-def sorted_items(
-    statuses: Mapping[JobKey, StatefulSparkJobStatus],
-) -> list[tuple[JobKey, StatefulSparkJobStatus]]:
-    """Return jobs and statuses, sorted by namespace and name."""
-    return sorted(statuses.items(), key=lambda item: (item[0].namespace, item[0].name))
 
 
 @dataclass(frozen=True, slots=True)
