@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import gc
 import logging
 import os
 import signal
@@ -45,6 +46,10 @@ WATCH_TIMEOUT_S = 300
 CONNECT_TIMEOUT_S = 10
 LISTED_AT_ONCE = 250
 """Objects in a page of a watch's first list, so that a thousand jobs and their pods are not in memory at once."""
+IDLE_WORKER_S = 0.2
+"""How long kopf keeps the worker of an object after its last event, and with it that event's whole object."""
+COLLECTED_AFTER = 20_000
+"""New objects after which garbage in cycles is looked for; Python's own number is 700."""
 LEADERSHIP_LOST = 3
 """Exit code of an operator that could not renew its Lease; the kubelet starts it again, and it stands by."""
 
@@ -63,6 +68,7 @@ def build_settings() -> kopf.OperatorSettings:
     settings.watching.connect_timeout = CONNECT_TIMEOUT_S
     settings.watching.reconnect_backoff = 1.0
     settings.watching.chunk_size = LISTED_AT_ONCE
+    settings.queueing.idle_timeout = IDLE_WORKER_S
     settings.watching.label_selectors["pods"] = names.role_selector()
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = CONNECT_TIMEOUT_S
@@ -296,6 +302,16 @@ def _register_login(registry: kopf.OperatorRegistry) -> None:
     kopf.on.login(registry=registry, id="login")(login)
 
 
+def _spare_the_collector() -> None:
+    """Have the garbage collector leave out what was imported, which stays, and look at the rest less often.
+
+    As Python sets it, it took a fifth of the processor while a thousand jobs started. What it is there for are cycles, and
+    nearly everything here is freed without it.
+    """
+    gc.freeze()
+    gc.set_threshold(COLLECTED_AFTER, 10, 10)
+
+
 async def _main(
     *,
     namespaces: tuple[str, ...],
@@ -347,6 +363,7 @@ def run(
     logs.configure(log_format)
     # The first process of a container ignores signals that it does not handle, and kopf handles them while it runs only.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    _spare_the_collector()
     asyncio.run(
         _main(
             namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, lease=lease, api_peers=api_peers
