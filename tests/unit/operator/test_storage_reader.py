@@ -64,6 +64,17 @@ def test_the_savepoint_of_a_request_is_found_in_the_jobs_folder_if_it_is_complet
     assert requested(bucket, "uid-manual-2") is None
 
 
+def test_no_folder_is_listed_and_no_document_read_twice_for_one_look(bucket: stores.MemoryStore) -> None:
+    catalog.write_manifest(root_of(bucket), layout.savepoint(3, "manual"), a_savepoint_of("uid-manual-1"))
+    counted = stores.FaultyStore(bucket)
+    reader = storage_reader.SnapshotStorageReader(lambda _uri, _options: counted)
+
+    asyncio.run(reader.read(TARGET, savepoint=None, request="another, which is looked for everywhere"))
+
+    asked = [(operation.name, operation.key) for operation in counted.operations]
+    assert sorted(set(asked)) == sorted(asked)
+
+
 def test_the_savepoint_of_a_request_is_found_at_another_location(bucket: stores.MemoryStore) -> None:
     place = f"{bucket.uri}/elsewhere/00000003-manual"
     catalog.write_manifest(bucket.child("elsewhere"), "00000003-manual", a_savepoint_of("uid-manual-1"))

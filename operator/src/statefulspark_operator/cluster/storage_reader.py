@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from statefulspark import errors, jobcode, storage
-from statefulspark.checkpoint import catalog, epochs, verify
+from statefulspark.checkpoint import catalog, epochs, read_cache, verify
 from statefulspark.checkpoint import savepoint as savepoint_files
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
@@ -254,9 +254,10 @@ class SnapshotStorageReader:
         return store.child(layout.job_prefix(target.namespace, target.job))
 
     def _read(self, target: StorageTarget, savepoint: str | None, request: str | None) -> StorageFacts:
-        root = self._root(target)
+        root = read_cache.ReadCache(self._root(target))
         newest_epoch = epochs.newest(root)
-        checkpoint = _latest_checkpoint(root)
+        snapshots = catalog.list_snapshots(root)
+        checkpoint = _latest_checkpoint(root, snapshots)
         fact, savepoint_uri = self._check_savepoint(savepoint, target)
         return StorageFacts(
             newest_epoch=newest_epoch,
@@ -264,13 +265,18 @@ class SnapshotStorageReader:
             savepoint=fact,
             found_savepoint=savepoint_uri,
             is_empty=newest_epoch == 0 and not root.list(""),
-            requested=self._requested(root, target, request) if request is not None else None,
+            requested=self._requested(root, snapshots, target, request) if request is not None else None,
         )
 
-    def _requested(self, root: storage.ObjectStore, target: StorageTarget, request: str) -> SnapshotStatus | None:
+    def _requested(
+        self,
+        root: storage.ObjectStore,
+        snapshots: tuple[catalog.SnapshotRef, ...],
+        target: StorageTarget,
+        request: str,
+    ) -> SnapshotStatus | None:
         """Return the savepoint of a request, if it is among the newest; an unreadable one is not it."""
-        own = [ref for ref in catalog.list_snapshots(root) if ref.kind is SnapshotKind.SAVEPOINT][:_LOOKED_AT]
-        for ref in own:
+        for ref in [ref for ref in snapshots if ref.kind is SnapshotKind.SAVEPOINT][:_LOOKED_AT]:
             with contextlib.suppress(errors.SnapshotCorruptError, errors.ObjectNotFoundError):
                 manifest = catalog.read_manifest(root, ref.folder)
                 if manifest.request_id == request:
@@ -322,13 +328,13 @@ def _options(target: StorageTarget) -> storage.StorageOptions:
     )
 
 
-def _latest_checkpoint(root: storage.ObjectStore) -> Manifest | None:
+def _latest_checkpoint(root: storage.ObjectStore, snapshots: tuple[catalog.SnapshotRef, ...]) -> Manifest | None:
     """Return the newest completed checkpoint whose manifest can be read; the driver verifies its files.
 
     Raises:
         FormatVersionError: A later release wrote a newer one, which is valid, so an older one must not be used instead.
     """
-    for ref in catalog.list_snapshots(root):
+    for ref in snapshots:
         if ref.kind is not SnapshotKind.CHECKPOINT:
             continue
         try:
