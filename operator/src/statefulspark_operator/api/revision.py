@@ -39,13 +39,23 @@ def restart_fields(spec: BaseModel) -> dict[str, JsonValue]:
         JSON names and values of the fields that cost a restart, without those that have their default value.
     """
     values = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
-    return {
-        name: _value(getattr(spec, attribute), values[name])
-        for attribute, field in type(spec).model_fields.items()
-        if change_cost(field) is ChangeCost.RESTART
-        and (name := field.serialization_alias or attribute) in values
-        and _value(getattr(spec, attribute), values[name]) != {}
-    }
+    parts = (
+        (name, _value(getattr(spec, attribute), values[name]))
+        for attribute, name in _restarting(type(spec))
+        if name in values
+    )
+    return {name: part for name, part in parts if part != {}}
+
+
+@functools.cache
+def _restarting(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
+    """Return the fields of a model that cost a restart: attributes and JSON names."""
+    fields = model.model_fields.items()
+    return tuple((name, field.serialization_alias or name) for name, field in fields if _costs_a_restart(field))
+
+
+def _costs_a_restart(field: FieldInfo) -> bool:
+    return change_cost(field) is ChangeCost.RESTART
 
 
 def _value(value: object, dumped: JsonValue) -> JsonValue:
@@ -104,7 +114,7 @@ def running_spec(current: Part, running: Part) -> Part:
     changes: dict[str, object] = {}
     for attribute, field in type(current).model_fields.items():
         value, before = getattr(current, attribute), getattr(running, attribute)
-        if change_cost(field) is not ChangeCost.RESTART:
+        if not _costs_a_restart(field):
             changes[attribute] = value
         elif isinstance(value, BaseModel) and isinstance(before, BaseModel):
             changes[attribute] = running_spec(value, before)
