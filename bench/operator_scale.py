@@ -70,9 +70,8 @@ class Operator:
 
     def __init__(self, kubeconfig: Path, folder: Path) -> None:
         """Prepare it; `start` starts it, also again."""
-        self._process = processes.Process(
-            "the operator", folder / "operator.log", environment={"KUBECONFIG": str(kubeconfig)}
-        )
+        environment = {"KUBECONFIG": str(kubeconfig), "MALLOC_ARENA_MAX": "2"}  # As the chart sets it.
+        self._process = processes.Process("the operator", folder / "operator.log", environment=environment)
 
     def start(self) -> None:
         """Start it as the chart does, with a Lease, and return at once."""
