@@ -8,6 +8,7 @@ from pathlib import Path
 from everymetric import a_driver_with_metrics, scraped
 from fakecontrol import a_status, a_summary
 from statefulspark.contract import api
+from statefulspark.coordinator import model
 from statefulspark.server import metrics
 
 _SAMPLE = re.compile(
@@ -105,6 +106,17 @@ def test_the_parts_of_the_last_checkpoint_are_told() -> None:
     assert samples["statefulspark_checkpoint_duration_seconds", f'{job},quantile="0.5"'] == 3
     assert samples["statefulspark_checkpoint_duration_seconds_sum", job] == 7
     assert samples["statefulspark_checkpoint_duration_seconds_count", job] == 2
+
+
+def test_the_first_failure_of_a_reason_is_an_increase() -> None:
+    """Prometheus takes the first value of a series for what it began with: without a zero before it, one failure is none."""
+    samples = _samples(metrics.render(a_status()))
+
+    counts = {labels: count for (name, labels), count in samples.items() if name.endswith("checkpoint_failures_total")}
+    assert {labels.split('reason="')[1].rstrip('"') for labels in counts} == {
+        reason.value for reason in model.AbortReason
+    }
+    assert set(counts.values()) == {0}
 
 
 def test_a_label_with_quotes_and_line_ends_stays_one_line() -> None:

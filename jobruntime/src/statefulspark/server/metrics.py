@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from statefulspark.contract import api, statistics
+from statefulspark.coordinator import model
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -149,8 +150,9 @@ def _counts(counts: api.CheckpointCounts, checkpoints: statistics.Checkpoints) -
     yield "checkpoints_in_progress", {}, counts.in_progress
     yield "checkpoints_completed_total", {}, counts.completed
     yield "checkpoints_failed_total", {}, counts.failed
-    for reason, count in sorted(checkpoints.failures.items()):
-        yield "checkpoint_failures_total", {"reason": reason}, count
+    # Every reason from the start: a series that begins with its first failure has not increased.
+    for reason in model.AbortReason:
+        yield "checkpoint_failures_total", {"reason": reason.value}, checkpoints.failures.get(reason.value, 0)
     if counts.completed:
         durations = checkpoints.summary.end_to_end_ms
         for quantile, value_ms in (("0.5", durations.p50), ("0.95", durations.p95), ("0.99", durations.p99)):
