@@ -228,6 +228,44 @@ def test_a_network_policy_lets_scrapers_in_and_nobody_else() -> None:
     assert resources.items(policy, "spec", "ingress") == ({"ports": [{"port": "metrics", "protocol": "TCP"}]},)
 
 
+@pytest.mark.parametrize(("title", "expression"), list(queries_of_the_dashboard()))
+def test_a_line_of_the_dashboard_goes_on_when_another_pod_tells_it(title: str, expression: str) -> None:
+    """A driver's series has its pod among its labels: as it is, each start of a job is one more line of the same name."""
+    bare: list[promql_parser.Expr] = []
+    depth = 0
+
+    def enter(part: promql_parser.Expr) -> bool:
+        nonlocal depth
+        depth += isinstance(part, promql_parser.AggregateExpr)
+        if isinstance(part, promql_parser.VectorSelector) and not depth:
+            bare.append(part)
+        return True
+
+    def leave(part: promql_parser.Expr) -> bool:
+        nonlocal depth
+        depth -= isinstance(part, promql_parser.AggregateExpr)
+        return True
+
+    promql_parser.walk(promql_parser.parse(expression), enter, leave)
+
+    assert bare == []
+
+
+def test_rates_of_what_the_operator_tells_look_back_over_four_of_its_scrapes() -> None:
+    """Grafana takes the smallest step of a query for the time between two scrapes; without one, that of the drivers'."""
+    interval = resources.items(of_kind(render(*MONITORS), "ServiceMonitor")[0], "spec", "endpoints")[0]["interval"]
+    targets = [
+        target for panel in resources.items(dashboard(), "panels") for target in resources.items(panel, "targets")
+    ]
+    of_operator = [
+        target
+        for target in targets
+        if re.search(r"statefulspark_(job|operator)_\w+[^\]]*\[\$__rate_interval", resources.text(target, "expr"))
+    ]
+
+    assert [target.get("interval") for target in of_operator] == [interval] * 2
+
+
 def test_every_panel_of_the_dashboard_has_a_place_of_its_own() -> None:
     places = [
         (square, row)
