@@ -20,6 +20,7 @@ include charts/chart.mk
 include e2e/cluster.mk
 include e2e/gitops/gitops.mk
 include e2e/faults/faults.mk
+include bench/dashboard.mk
 include docs/docs.mk
 include release/release.mk
 

@@ -31,10 +31,22 @@ def drawn(target: Path, height_inches: float, rows: int = 1) -> Iterator[tuple[F
         height_inches: Of the figure.
         rows: Number of axes, one below the other with one scale of x.
     """
-    with pyplot.rc_context({"font.family": "DejaVu Sans", "font.size": 9, "text.color": INK, "axes.edgecolor": GRID}):
-        size = (WIDTH_INCHES, height_inches)
-        figure, grid = pyplot.subplots(rows, 1, figsize=size, sharex=True, squeeze=False)
+    with sheet(target, (WIDTH_INCHES, height_inches)) as figure:
+        grid = figure.subplots(rows, 1, sharex=True, squeeze=False)
         yield figure, list(grid[:, 0])
+
+
+@contextmanager
+def sheet(target: Path, size_inches: tuple[float, float]) -> Iterator[Figure]:
+    """Give an empty figure, and write it as PNG when the block ends.
+
+    Args:
+        target: The file; its folder is made.
+        size_inches: Width and height.
+    """
+    with pyplot.rc_context({"font.family": "DejaVu Sans", "font.size": 9, "text.color": INK, "axes.edgecolor": GRID}):
+        figure = pyplot.figure(figsize=size_inches)
+        yield figure
         target.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(target, dpi=DPI)
         pyplot.close(figure)
