@@ -95,17 +95,28 @@ def test_the_old_revisions_batches_are_no_batches_of_the_new_one() -> None:
     assert (found.first_commit_at, found.pause_seconds) == (None, None)
 
 
-def test_input_that_comes_after_the_first_checkpoint_ends_no_pause() -> None:
-    found = measured(upgrading(UpgradeState.FIRST_CHECKPOINT, FIRST, new=True, last_commit_at=LAST))
+@pytest.mark.parametrize("state", [UpgradeState.FIRST_CHECKPOINT, UpgradeState.STABLE])
+@pytest.mark.parametrize(
+    ("checkpoint_at", "pause_s"),
+    [
+        pytest.param(FIRST - timedelta(seconds=5), 19.0, id="of what the start left, seen before the first batch"),
+        pytest.param(FIRST - timedelta(minutes=2), None, id="long before there was input"),
+        pytest.param(None, None, id="of a moment that nobody knows"),
+    ],
+)
+def test_the_first_checkpoint_may_be_seen_before_the_first_batch(
+    state: UpgradeState, checkpoint_at: datetime | None, pause_s: float | None
+) -> None:
+    upgrade = measured(upgrading(state, FIRST, new=True, last_commit_at=LAST, first_checkpoint_at=checkpoint_at))
 
-    assert found.pause_seconds is None
+    assert (upgrade.state, upgrade.pause_seconds) == (state, pause_s)
 
 
 @pytest.mark.parametrize(
     ("pause_s", "told"),
     [
         (19.0, "done; 19 s from the last batch of the old revision to the first of the new one."),
-        (None, "done; there was no input, so no pause was seen."),
+        (None, "done; the new revision has not committed a batch yet, so no pause was seen."),
     ],
     ids=["with input", "without input"],
 )

@@ -230,7 +230,7 @@ class UpgradeStatus(ApiModel):
     last_commit_at: UtcDatetime | None = None
     """When the old revision had committed its last batch, as far as that was seen."""
     first_commit_at: UtcDatetime | None = None
-    """When the new revision had committed its first batch; absent if there was no input before its first checkpoint."""
+    """When the new revision had committed its first batch; absent without input within a minute of its first checkpoint."""
     pause_seconds: float | None = None
     """From the last batch of the old revision to the first of the new one. It begins with the request to stop if the old one
     had had no input for a minute, and is absent if the new one had none."""

@@ -116,7 +116,7 @@ def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
 
 def _pause(upgrade: UpgradeStatus) -> str:
     if upgrade.pause_seconds is None:
-        return "there was no input, so no pause was seen"
+        return "the new revision has not committed a batch yet, so no pause was seen"
     return f"{upgrade.pause_seconds:g} s from the last batch of the old revision to the first of the new one"
 
 

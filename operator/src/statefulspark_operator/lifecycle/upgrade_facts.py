@@ -17,7 +17,8 @@ from statefulspark_operator.lifecycle import steps, trial
 from statefulspark_operator.lifecycle.situation import Situation
 
 IDLE_AFTER = timedelta(minutes=1)
-"""A driver that has committed nothing for so long before it is asked to stop waits for input, and its wait is no pause."""
+"""A driver that has committed nothing for so long, before it is asked to stop or after its first checkpoint, waits for
+input, and its wait is no pause."""
 
 
 def current_upgrade(situation: Situation, upgrade: UpgradeStatus, *, has_checkpoint: bool) -> UpgradeStatus:
@@ -29,6 +30,8 @@ def current_upgrade(situation: Situation, upgrade: UpgradeStatus, *, has_checkpo
         has_checkpoint: Whether the driver of the current epoch has completed a checkpoint.
     """
     upgrade = _taken_back(situation, upgrade)
+    if upgrade.state is UpgradeState.STABLE:
+        return _measured(situation, upgrade)
     if upgrade.state in steps.OVER and upgrade.state is not UpgradeState.FIRST_CHECKPOINT:
         return upgrade
     upgrade = _measured(situation, _started(situation, _saved(situation, upgrade)))
@@ -87,12 +90,20 @@ def _measured(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
         return upgrade
     if driver.revision == upgrade.from_revision and upgrade.state in steps.STOP_REQUESTED | {UpgradeState.STOPPING}:
         return upgrade.model_copy(update={"last_commit_at": committed_at})
-    is_first = upgrade.state in steps.STARTED and upgrade.first_commit_at is None
-    if not is_first or driver.revision != upgrade.to_revision:
+    if driver.revision != upgrade.to_revision or not _is_first(upgrade, committed_at):
         return upgrade
     since = _pause_began(situation, upgrade)
     pause_s = round(max(0.0, (committed_at - since).total_seconds()), 3) if since is not None else None
     return upgrade.model_copy(update={"first_commit_at": committed_at, "pause_seconds": pause_s})
+
+
+def _is_first(upgrade: UpgradeStatus, committed_at: datetime) -> bool:
+    """Tell whether a commit of the new revision ends the pause; its first checkpoint may be seen before it."""
+    if upgrade.first_commit_at is not None:
+        return False
+    if upgrade.state not in {UpgradeState.FIRST_CHECKPOINT, UpgradeState.STABLE}:
+        return upgrade.state in steps.STARTED
+    return upgrade.first_checkpoint_at is not None and committed_at - upgrade.first_checkpoint_at <= IDLE_AFTER
 
 
 def _last_commit(situation: Situation) -> datetime | None:
