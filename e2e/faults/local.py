@@ -15,9 +15,10 @@ from pathlib import Path
 
 from faults import stored
 from faults import world as worlds
+from faults.loaded import LoadedWorld, ScenarioError
 from faults.s3proxy import Fault, Harm, Side
 from faults.scenario import Expectation, Scenario
-from faults.world import ScenarioError, World
+from faults.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +56,13 @@ POINTS = (
 )
 
 
-def calm(world: World) -> None:
+def calm(world: LoadedWorld) -> None:
     """Nothing happens."""
     world.hurt()
     world.wait(10)
 
 
-def driver_killed_at_random(world: World) -> None:
+def driver_killed_at_random(world: LoadedWorld) -> None:
     """The driver is killed three times, at moments that follow from the seed."""
     for _ in range(3):
         world.wait(world.chance.uniform(0.5, 8.0))
@@ -74,12 +75,12 @@ def driver_killed_at(point: Point, side: Side, world: World) -> None:
     """The driver is killed before a request reaches the store, or when it has happened and was not answered."""
     hold = world.proxy.hold(point.method, point.path, side)
     if point.in_start:
-        _die(world)
+        die(world)
     if point.request:
         world.call(*point.request, "--detach")
     world.until_held(hold)
     world.hurt()
-    _die(world)
+    die(world)
     hold.drop()
     world.until_commits(2)
 
@@ -101,7 +102,7 @@ def jvm_killed(world: World) -> None:
     world.until_commits(2)
 
 
-def s3_breaks(seconds: float, faults: tuple[Fault, ...], world: World) -> None:
+def s3_breaks(seconds: float, faults: tuple[Fault, ...], world: LoadedWorld) -> None:
     """The store misbehaves for a while."""
     world.hurt()
     with world.proxy.breaking(*faults):
@@ -143,7 +144,7 @@ def state_damaged(damage: Callable[[Path], None], world: World) -> None:
     world.until_commits(4)
     world.until(lambda: bool(stored.state_of_no_checkpoint(world.root)), "there is state that no checkpoint names")
     with world.unattended():
-        _die(world)
+        die(world)
         hold.drop()
         damage(max(stored.state_of_no_checkpoint(world.root), key=stored.changed_at))
         world.hurt()
@@ -164,7 +165,7 @@ def checkpointed_state_damaged(damage: Callable[[Path], None], world: World) -> 
             break
         hold.let_go()
     with world.unattended():
-        _die(world)
+        die(world)
         hold.drop()
         damage(max(files, key=stored.changed_at))
         world.hurt()
@@ -175,7 +176,7 @@ def manifest_damaged(damage: Callable[[Path], None], world: World) -> None:
     """The driver dies, and the newest checkpoint's manifest is damaged."""
     world.until_checkpoint()
     with world.unattended():
-        _die(world)
+        die(world)
         damage(max(world.root.glob(stored.MANIFESTS), key=stored.changed_at))
         world.hurt()
     world.until_commits(2)
@@ -191,7 +192,7 @@ def two_drivers_at(point: Point, world: World) -> None:
     with world.unattended():
         first = world.driver
         if point.in_start:
-            _die(world)
+            die(world)
         hold = world.proxy.hold(point.method, point.path, Side.BEFORE)
         if point.in_start:
             world.start()
@@ -214,9 +215,7 @@ def two_drivers_at(point: Point, world: World) -> None:
         replaced = second if first.runs else first
         world.note_exit(replaced)
         if replaced.exit_code not in accepted:
-            raise worlds.ScenarioError(
-                f"the replaced driver ended with {replaced.exit_code}, not as one that is fenced"
-            )
+            raise ScenarioError(f"the replaced driver ended with {replaced.exit_code}, not as one that is fenced")
         if replaced is second:
             world.replace_driver(first, before)
         world.heal()
@@ -278,7 +277,7 @@ def changed_without_a_savepoint(flags: tuple[str, ...], world: World) -> None:
     for some in (flags, (), flags, ()):
         world.wait(world.chance.uniform(0.5, 4.0))
         with world.unattended():
-            _die(world)
+            die(world)
             world.start(*some)
         world.until_commits(4)
 
@@ -328,7 +327,7 @@ def clock_jumps(world: World) -> None:
     world.heal()
 
 
-def _die(world: World) -> None:
+def die(world: LoadedWorld) -> None:
     world.kill()
     world.until(world.is_dead, "the driver is dead")
 
@@ -339,12 +338,12 @@ def _scenario(
     *arguments: object,
     expects: Expectation = Expectation.EXACT,
     is_long: bool = False,
-) -> Scenario:
+) -> Scenario[World]:
     stays = expects is Expectation.EXACT and not is_long
     return Scenario(name, functools.partial(act, *arguments), expects, is_long=is_long, leaves_job_running=stays)
 
 
-def _s3(name: str, seconds: float, *faults: Fault) -> Scenario:
+def _s3(name: str, seconds: float, *faults: Fault) -> Scenario[World]:
     return _scenario(name, s3_breaks, seconds, faults)
 
 
@@ -362,7 +361,7 @@ REQUESTED = (
 )
 MEETINGS = (*POINTS, *REQUESTED)
 
-ALL = (
+ALL: tuple[Scenario[World], ...] = (
     Scenario("calm", calm),
     _scenario("driver-killed-at-random", driver_killed_at_random),
     *(

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from load import compare
+
 from faults.s3proxy import Passed
 
-_LOG_ENTRY = re.compile(r"/generations/(\d+)/([^/]+)/(offsets|commits)/(\d+)$")
+_LOG_ENTRY = re.compile(r"/(?:generations/(\d+)|checkpoints)/([^/]+)/(offsets|commits)/(\d+)$")
 _CLAIM = re.compile(r"/epochs/\d+\.json$")
 
 
@@ -26,6 +28,7 @@ class Row:
         repeated: Rows that are there once more.
         wrong: Rows out of order, rows and values that are not the truth's.
         first_commit_s: From the end of the fault to the first commit of a batch; None if there was none.
+        all_commit_s: From the end of the fault until every query has committed; None if one has not.
         fault_s: How long the fault lasted.
         replayed: Batches that ran again, by query.
         starts: How often a driver was started.
@@ -34,6 +37,9 @@ class Row:
         took_s: How long the scenario took.
         at: When it ended, ISO 8601.
         findings: The first few differences, or why there is no comparison.
+        outputs: For each output with differences, how many of each kind.
+        stuck: With which error the job could not go on by itself; empty if it could.
+        person: What a person did then.
     """
 
     scenario: str
@@ -43,6 +49,7 @@ class Row:
     repeated: int = 0
     wrong: int = 0
     first_commit_s: float | None = None
+    all_commit_s: float | None = None
     fault_s: float = 0.0
     replayed: str = ""
     starts: int = 0
@@ -51,6 +58,9 @@ class Row:
     took_s: float = 0.0
     at: str = ""
     findings: tuple[str, ...] = ()
+    outputs: tuple[tuple[str, int, int, int], ...] = ()
+    stuck: str = ""
+    person: str = ""
 
 
 def replayed(passed: Iterable[Passed], hurt_s: float) -> str:
@@ -63,7 +73,7 @@ def replayed(passed: Iterable[Passed], hurt_s: float) -> str:
         hurt_s: When the fault began, by the same clock.
     """
     planned: dict[tuple[str, int], float] = {}
-    generations: dict[tuple[str, int], set[str]] = {}
+    generations: dict[tuple[str, int], set[str | None]] = {}
     again: set[tuple[str, int]] = set()
     claimed_s = 0.0
     for one in passed:
@@ -90,6 +100,30 @@ def first_commit_s(passed: Iterable[Passed], healed_s: float) -> float | None:
         if entry is not None and entry[3] == "commits" and one.method == "PUT" and one.is_done and one.at_s > healed_s:
             return one.at_s - healed_s
     return None
+
+
+def all_commit_s(passed: Iterable[Passed], hurt_s: float, healed_s: float) -> float | None:
+    """Return the time from the end of a fault until every query that had committed before the fault has committed again."""
+    before: set[str] = set()
+    after: dict[str, float] = {}
+    for one in passed:
+        entry = _LOG_ENTRY.search(one.path)
+        if entry is None or entry[3] != "commits" or one.method != "PUT" or not one.is_done:
+            continue
+        if one.at_s < hurt_s:
+            before.add(entry[2])
+        elif one.at_s > healed_s:
+            after.setdefault(entry[2], one.at_s)
+    return max(after[query] for query in before) - healed_s if before and before <= set(after) else None
+
+
+def by_output(findings: Iterable[compare.Finding]) -> tuple[tuple[str, int, int, int], ...]:
+    """Return for each output with differences how many rows are lost, repeated and wrong."""
+    counts: dict[str, list[int]] = {}
+    for finding in findings:
+        kind = {compare.Fault.LOST: 0, compare.Fault.REPEATED: 1}.get(finding.fault, 2)
+        counts.setdefault(finding.output, [0, 0, 0])[kind] += 1
+    return tuple((name, lost, repeated, wrong) for name, (lost, repeated, wrong) in sorted(counts.items()))
 
 
 class Report:
@@ -148,4 +182,5 @@ def _line(row: Row) -> str:
 
 def _row(line: str) -> Row:
     document = json.loads(line)
-    return Row(**{**document, "exits": tuple(document["exits"]), "findings": tuple(document["findings"])})
+    tuples = {name: tuple(document[name]) for name in ("exits", "findings")}
+    return Row(**{**document, **tuples, "outputs": tuple(tuple(one) for one in document.get("outputs", ()))})

@@ -5,8 +5,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from faults.world import World
+from faults.loaded import LoadedWorld
+
+Place = TypeVar("Place", bound=LoadedWorld)
 
 
 class Expectation(enum.Enum):
@@ -17,10 +20,12 @@ class Expectation(enum.Enum):
     REPEATS = "repeats"
     """The newest snapshot is gone, so the job goes back: sinks that cannot withdraw show what followed it once more, and
     nothing else may be wrong (docs/sinks.md)."""
+    MEASURED = "measured"
+    """Anything: what comes out is what is to be known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Generic[Place]):
     """A fault, or a row of them.
 
     Attributes:
@@ -34,7 +39,7 @@ class Scenario:
     """
 
     name: str
-    act: Callable[[World], None]
+    act: Callable[[Place], None]
     expects: Expectation = Expectation.EXACT
     disk_bytes: int = 0
     has_own_clock: bool = False

@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from faults import local, matrix, row, world
+from faults import local, matrix, row, surroundings, world
 from faults.scenario import Scenario
 
 FAULTS_IN_A_ROUND = 4
+Ours = Scenario[world.World]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Progress:
     seconds: float = 0.0
 
 
-def round_of(seed: int, number: int, among: Sequence[Scenario] = local.IN_A_SOAK) -> tuple[Scenario, tuple[str, ...]]:
+def round_of(seed: int, number: int, among: Sequence[Ours] = local.IN_A_SOAK) -> tuple[Ours, tuple[str, ...]]:
     """Return a round as one scenario, and the names of its faults.
 
     Args:
@@ -86,13 +87,14 @@ def _say(line: str) -> None:
 def _soak(progress: Progress, path: Path, report: row.Report, *, until_s: float) -> int:
     is_good = True
     worlds = path.parent / "worlds"
-    with world.serving(worlds / "servers") as servers:
+    with surroundings.serving(worlds / "servers") as servers:
         while progress.seconds < until_s:
             begun_s = time.monotonic()
             scenario, names = round_of(progress.seed, progress.rounds)
             _say(f"{scenario.name}: {', '.join(names)}")
             seed = progress.seed + progress.rounds
-            (found,) = matrix.play((scenario,), servers, worlds / scenario.name, seed=seed, load=world.Load(), say=_say)
+            place, load = worlds / scenario.name, surroundings.Load()
+            (found,) = matrix.play((scenario,), servers, place, seed=seed, load=load, say=_say, kind=world.World)
             report.add(found)
             _say(matrix.sentence(found))
             is_good = is_good and found.passed

@@ -9,6 +9,7 @@ import json
 import signal
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +34,58 @@ def own_session(log: Path, **environment: str) -> Iterator[processes.Process]:
     started.stop()
 
 
-class Driver(processes.Process):
+class SparkDriver(processes.Process, ABC):
+    """A driver of Spark with its JVM and its workers, started again as often as a test wants.
+
+    Args:
+        log: What all its starts print.
+        environment: Variables beside those of this process.
+        patience_s: Longest time to wait for anything.
+    """
+
+    def __init__(self, log: Path, *, environment: Mapping[str, str], patience_s: float) -> None:
+        own = {"SPARK_LOCAL_IP": processes.LOOPBACK, "PYSPARK_PYTHON": sys.executable, **environment}
+        super().__init__("the driver", log, environment=own, leads_session=True)
+        self._patience_s = patience_s
+
+    @abstractmethod
+    def start(self, *flags: str) -> None:
+        """Start it and return at once."""
+
+    @property
+    @abstractmethod
+    def is_up(self) -> bool:
+        """Whether its start is done."""
+
+    def until(self, fact: Callable[[], bool], what: str) -> None:
+        """Wait until something holds while it runs."""
+        self.wait_until(fact, what, self._patience_s)
+
+    def explain_waiting(self) -> None:
+        """Have the JVM print its threads into the log, too."""
+        super().explain_waiting()
+        self.send_to_family(signal.SIGQUIT, only="java")
+        time.sleep(_THREADS_ARE_PRINTED_S)
+
+    def ends(self) -> int:
+        """Wait until it has ended by itself, and return its exit code."""
+        return self.wait_end(self._patience_s)
+
+    def pause(self) -> None:
+        """Stop every thread of the driver and its JVM where they are."""
+        self.send_to_family(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let them go on."""
+        self.send_to_family(signal.SIGCONT)
+
+    def stop(self, number: signal.Signals = signal.SIGKILL, within_s: float = 30.0) -> int | None:
+        """End the driver and its JVM, as a node that dies; nothing happens if it does not run."""
+        self.send_to_family(number)
+        return super().stop(number, within_s)
+
+
+class Driver(SparkDriver):
     """A job's driver, started again as often as a test wants, by `statefulspark run`.
 
     Args:
@@ -54,15 +106,9 @@ class Driver(processes.Process):
         environment: Mapping[str, str] | None = None,
         patience_s: float = 240.0,
     ) -> None:
-        own = {
-            "PYTHONPATH": str(_SOURCES),
-            "SPARK_LOCAL_IP": processes.LOOPBACK,
-            "PYSPARK_PYTHON": sys.executable,
-            **(environment or {}),
-        }
-        super().__init__("the driver", log, environment=own, leads_session=True)
+        own = {"PYTHONPATH": str(_SOURCES), **(environment or {})}
+        super().__init__(log, environment=own, patience_s=patience_s)
         self._command = [*COMMAND, "run", str(job_file), "--storage", storage, "--api-port", "0", *flags]
-        self._patience_s = patience_s
 
     def start(self, *flags: str) -> None:
         """Start it and return at once."""
@@ -79,20 +125,6 @@ class Driver(processes.Process):
         (line,) = (line for line in self.output.splitlines() if _IS_UP in line)
         return int(json.loads(line)["port"])
 
-    def until(self, fact: Callable[[], bool], what: str) -> None:
-        """Wait until something holds while it runs."""
-        self.wait_until(fact, what, self._patience_s)
-
-    def explain_waiting(self) -> None:
-        """Have the JVM print its threads into the log, too."""
-        super().explain_waiting()
-        self.send_to_family(signal.SIGQUIT, only="java")
-        time.sleep(_THREADS_ARE_PRINTED_S)
-
-    def ends(self) -> int:
-        """Wait until it has ended by itself, and return its exit code."""
-        return self.wait_end(self._patience_s)
-
     def drains(self) -> int:
         """Ask it to drain, as the kubelet does, wait for its end and return its exit code."""
         self.terminate()
@@ -101,19 +133,6 @@ class Driver(processes.Process):
     def terminate(self) -> None:
         """Ask it to drain, as the kubelet does."""
         self.send(signal.SIGTERM)
-
-    def pause(self) -> None:
-        """Stop every thread of the driver and its JVM where they are."""
-        self.send_to_family(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let them go on."""
-        self.send_to_family(signal.SIGCONT)
-
-    def stop(self, number: signal.Signals = signal.SIGKILL, within_s: float = 30.0) -> int | None:
-        """End the driver and its JVM, as a node that dies; nothing happens if it does not run."""
-        self.send_to_family(number)
-        return super().stop(number, within_s)
 
 
 @contextmanager

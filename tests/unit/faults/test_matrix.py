@@ -42,6 +42,7 @@ def test_scenarios_that_leave_the_job_running_share_worlds_and_the_others_have_o
 def test_what_a_scenario_may_lead_to(comparison: compare.Comparison, exact: bool, repeats: bool) -> None:
     assert matrix.is_as_expected(comparison, Expectation.EXACT) is exact
     assert matrix.is_as_expected(comparison, Expectation.REPEATS) is repeats
+    assert matrix.is_as_expected(comparison, Expectation.MEASURED)
 
 
 @pytest.mark.parametrize("point", [one for one in local.MEETINGS if one.request], ids=lambda point: point.name)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from faults import row
 from faults.s3proxy import Passed
+from load.compare import Fault, Finding
 
 
 def put(at_s: float, path: str, status: int = 200) -> Passed:
@@ -67,3 +68,26 @@ def test_a_report_goes_on_where_it_ended_and_its_table_has_the_newest_row_of_eac
     again.add(row.Row("s3-cut", 8, passed=True))
     assert again.has_passed("s3-cut")
     assert "key-001" not in again.table.read_text()
+
+
+def test_all_queries_are_back_when_the_last_of_those_that_worked_before_has_committed() -> None:
+    plain = "/bucket/checkpoints/ledger/commits/{}"
+    passed = [
+        put(1, "00000001/windows/commits/4"),
+        Passed(2, "PUT", plain.format(7), 200, None),
+        put(10, "00000002/windows/commits/5"),
+        Passed(12, "PUT", plain.format(8), 503, None),
+        Passed(13, "PUT", plain.format(8), 200, None),
+    ]
+
+    assert row.all_commit_s(passed, hurt_s=3, healed_s=9) == 4
+    assert row.all_commit_s(passed[:4], hurt_s=3, healed_s=9) is None
+    assert row.first_commit_s(passed, healed_s=9) == 1
+
+
+def test_differences_are_counted_for_each_output() -> None:
+    findings = [Finding(fault, "ledger", "key", 1) for fault in (Fault.REPEATED, Fault.REPEATED, Fault.LOST)]
+
+    counts = row.by_output([*findings, Finding(Fault.STALE, "state", "key", 2)])
+
+    assert counts == (("ledger", 1, 2, 0), ("state", 0, 0, 1))
