@@ -11,3 +11,16 @@ faults: $(FAULTS_NEED) ## Every fault under load against the truth, from where a
 
 soak: $(FAULTS_NEED) ## Random faults under load for MINUTES=60, seeded (SEED=); an interrupted soak goes on
 	PYTHONPATH=e2e:tests/support $(BIN)/python -m faults.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+CLOUD := $(BUILD)/spark-hadoop-cloud
+# The newest release of this jar that Maven Central has; its manager of checkpoint files runs on Spark 4.2 as it is.
+CLOUD_VERSION := 4.1.2
+
+.PHONY: faults-plain spark-hadoop-cloud
+faults-plain: $(FAULTS_NEED) spark-hadoop-cloud ## The same faults for plain PySpark: what it loses, repeats, and asks of a person
+	PYTHONPATH=e2e:tests/support $(BIN)/python -m faults.plain $(FAULTS)
+
+spark-hadoop-cloud: $(CLOUD)/spark-hadoop-cloud_2.13-$(CLOUD_VERSION).jar
+
+$(CLOUD)/spark-hadoop-cloud_2.13-$(CLOUD_VERSION).jar: | jvm-tools
+	mvn -q -B -ntp dependency:copy -Dartifact=org.apache.spark:spark-hadoop-cloud_2.13:$(CLOUD_VERSION) -DoutputDirectory=$(abspath $(CLOUD))
