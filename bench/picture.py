@@ -23,17 +23,18 @@ DPI = 110
 
 
 @contextmanager
-def drawn(target: Path, height_inches: float, rows: int = 1) -> Iterator[tuple[Figure, list[Axes]]]:
+def drawn(target: Path, height_inches: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Figure, list[Axes]]]:
     """Give a figure to draw in, and write it as PNG when the block ends.
 
     Args:
         target: The file; its folder is made.
         height_inches: Of the figure.
         rows: Number of axes, one below the other with one scale of x.
+        columns: Number of axes beside each other with one scale of y; one row of them, then.
     """
     with sheet(target, (WIDTH_INCHES, height_inches)) as figure:
-        grid = figure.subplots(rows, 1, sharex=True, squeeze=False)
-        yield figure, list(grid[:, 0])
+        grid = figure.subplots(rows, columns, sharex="col", sharey="row", squeeze=False)
+        yield figure, list(grid.flat)
 
 
 @contextmanager
