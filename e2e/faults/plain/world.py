@@ -32,8 +32,8 @@ class PlainWorld(LoadedWorld):
 
     committed = r"/checkpoints/[^/]+/commits/\d+$"
     tables = (
-        "CREATE TABLE windows (key text, begin_ms bigint, events bigint, total bigint)",
-        "CREATE TABLE replaced (key text, begin_ms bigint, events bigint, total bigint, batch_id bigint)",
+        "CREATE TABLE windows (key text, begin_ms bigint, events bigint, total bigint, largest bigint)",
+        "CREATE TABLE replaced (key text, begin_ms bigint, events bigint, total bigint, largest bigint, batch_id bigint)",
     )
 
     def begin_act(self) -> None:

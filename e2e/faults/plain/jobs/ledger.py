@@ -137,14 +137,15 @@ def windows(spark: SparkSession, chosen: argparse.Namespace) -> DataFrame:
     if chosen.aggregate:
         sums.append(functions.max("amount").alias("largest"))
     rows = once.groupBy(functions.window("time", "10 seconds"), "key").agg(*sums)
-    return rows.selectExpr("key", "unix_millis(window.start) AS begin_ms", "events", "total")
+    more = ["largest"] if chosen.aggregate else []
+    return rows.selectExpr("key", "unix_millis(window.start) AS begin_ms", "events", "total", *more)
 
 
 def append(batch: DataFrame, batch_id: int) -> None:
     """Insert the rows of a batch, in one transaction."""
     rows = [tuple(row) for row in batch.collect()]
     with psycopg.connect(os.environ["LOAD_DSN"]) as connection, connection.cursor() as cursor:
-        cursor.executemany("INSERT INTO windows VALUES (%s, %s, %s, %s)", rows)
+        cursor.executemany(insert_into("windows", batch.columns), rows)
 
 
 def replace(batch: DataFrame, batch_id: int) -> None:
@@ -152,7 +153,12 @@ def replace(batch: DataFrame, batch_id: int) -> None:
     rows = [(*row, batch_id) for row in batch.collect()]
     with psycopg.connect(os.environ["LOAD_DSN"]) as connection, connection.cursor() as cursor:
         cursor.execute("DELETE FROM replaced WHERE batch_id = %s", (batch_id,))
-        cursor.executemany("INSERT INTO replaced VALUES (%s, %s, %s, %s, %s)", rows)
+        cursor.executemany(insert_into("replaced", [*batch.columns, "batch_id"]), rows)
+
+
+def insert_into(table: str, columns: list[str]) -> str:
+    """Return the statement that inserts a row of these columns."""
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(['%s'] * len(columns))})"  # noqa: S608 - our names
 
 
 def confirmed(spark: SparkSession, chosen: argparse.Namespace) -> None:
