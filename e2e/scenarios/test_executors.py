@@ -2,43 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import cast
 
 import pytest
 from demo import kubectl
-from testbed import bed, claims, job, waiting
-
-EXECUTORS = "statefulspark.io/role=executor"
-TWO: Mapping[str, object] = {
-    "instances": 2,
-    "memory": "512m",
-    "resources": {"requests": {"cpu": "200m"}, "limits": {"memory": "1536Mi"}},
-    "template": job.mount_files("executor"),
-}
-
-
-def executors(subject: job.Job, *selectors: str) -> Sequence[Mapping[str, object]]:
-    """Return the executors' pods."""
-    found = subject.kube.call("get", "pods", "--selector", ",".join((EXECUTORS, *selectors)), "--output", "json")
-    return cast("Sequence[Mapping[str, object]]", json.loads(found)["items"])
-
-
-def names(pods: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return the names of pods."""
-    return sorted(str(kubectl.text(pod, "metadata", "name")) for pod in pods)
-
-
-def running(seen: job.Seen) -> tuple[str | None, ...]:
-    """Return how many executors were asked for and run."""
-    return tuple(kubectl.text(seen.status, "executors", part) for part in ("asked", "running"))
-
-
-def wait_executors(subject: job.Job, epoch: int) -> job.Seen:
-    """Wait until both executors of an epoch run."""
-    subject.wait_running(epoch)
-    return waiting.until(subject.see, lambda seen: running(seen) == ("2", "2"), f"two executors of epoch {epoch}")
+from testbed import bed, claims, executors, job, waiting
 
 
 def freeze(subject: job.Job, pod: str) -> None:
@@ -49,12 +18,12 @@ def freeze(subject: job.Job, pod: str) -> None:
 def test_executors_have_the_name_and_the_owner_of_their_driver(subject: job.Job) -> None:
     restricted = "pod-security.kubernetes.io/enforce=restricted"
     subject.kube.call("label", "namespace", subject.namespace, restricted)
-    subject.apply(executor=TWO)
+    subject.apply(executor=executors.TWO)
 
-    wait_executors(subject, 1)
+    executors.wait_running(subject, 1)
 
-    pods = executors(subject, "statefulspark.io/epoch=1")
-    assert names(pods) == ["totals-driver-1-exec-1", "totals-driver-1-exec-2"]
+    pods = executors.pods(subject, "statefulspark.io/epoch=1")
+    assert executors.names(pods) == ["totals-driver-1-exec-1", "totals-driver-1-exec-2"]
     owners = [cast("Mapping[str, object]", pod["metadata"])["ownerReferences"] for pod in pods]
     assert [[(one["kind"], one["name"]) for one in owned] for owned in cast("list[list[dict[str, str]]]", owners)] == [
         [("Pod", "totals-driver-1")],
@@ -65,13 +34,15 @@ def test_executors_have_the_name_and_the_owner_of_their_driver(subject: job.Job)
 
 
 def test_executors_are_encrypted_and_the_secret_is_nowhere_to_be_read(subject: job.Job) -> None:
-    subject.apply(executor=TWO)
-    wait_executors(subject, 1)
+    subject.apply(executor=executors.TWO)
+    executors.wait_running(subject, 1)
     subject.wait_batch(3)
 
     secret = subject.kube.call("get", "secret", "totals-network", "--output", "jsonpath={.data.secret}")
     seen = [subject.kube.call("get", "pods,configmaps,ssj", "--output", "yaml")]
-    seen += [subject.kube.call("logs", pod) for pod in (subject.driver_pod(), *names(executors(subject)))]
+    seen += [
+        subject.kube.call("logs", pod) for pod in (subject.driver_pod(), *executors.names(executors.pods(subject)))
+    ]
 
     assert len(secret) > 20
     assert not [one for one in seen if secret in one]
@@ -80,11 +51,11 @@ def test_executors_are_encrypted_and_the_secret_is_nowhere_to_be_read(subject: j
 
 @pytest.mark.parametrize("end", ["process", "pod"])
 def test_executors_that_hang_go_before_those_of_the_next_epoch(subject: job.Job, end: str) -> None:
-    subject.apply(executor=TWO)
-    wait_executors(subject, 1)
+    subject.apply(executor=executors.TWO)
+    executors.wait_running(subject, 1)
     subject.wait_checkpoint()
     batch = subject.committed()
-    for pod in names(executors(subject)):
+    for pod in executors.names(executors.pods(subject)):
         freeze(subject, pod)
 
     if end == "process":
@@ -92,28 +63,28 @@ def test_executors_that_hang_go_before_those_of_the_next_epoch(subject: job.Job,
     else:
         subject.kube.delete_pod_now(subject.driver_pod())
 
-    wait_executors(subject, 2)
-    assert names(executors(subject)) == ["totals-driver-2-exec-1", "totals-driver-2-exec-2"]
+    executors.wait_running(subject, 2)
+    assert executors.names(executors.pods(subject)) == ["totals-driver-2-exec-1", "totals-driver-2-exec-2"]
     subject.wait_batch(batch + 3)
     claims.is_exact(subject)
 
 
 def test_lost_executor_is_counted_with_its_reason(subject: job.Job) -> None:
-    subject.apply(executor=TWO)
-    wait_executors(subject, 1)
+    subject.apply(executor=executors.TWO)
+    executors.wait_running(subject, 1)
     batch = subject.wait_batch(3)
 
     subject.kube.delete_pod_now("totals-driver-1-exec-1")
 
     waiting.until(subject.see, lambda seen: kubectl.text(seen.status, "executors", "lost") == "1", "one executor lost")
-    wait_executors(subject, 1)
+    executors.wait_running(subject, 1)
     subject.wait_batch(batch + 3)
     claims.is_exact(subject)
     assert subject.see().epoch == 1
 
 
 def test_executors_without_room_make_a_job_not_ready(subject: job.Job) -> None:
-    greedy = {**TWO, "resources": {"requests": {"cpu": "1000"}, "limits": {"memory": "1536Mi"}}}
+    greedy = {**executors.TWO, "resources": {"requests": {"cpu": "1000"}, "limits": {"memory": "1536Mi"}}}
 
     subject.apply(executor=greedy)
 
@@ -123,24 +94,24 @@ def test_executors_without_room_make_a_job_not_ready(subject: job.Job) -> None:
 
 
 def test_standby_keeps_its_executors_when_it_takes_over(subject: job.Job) -> None:
-    subject.apply(executor=TWO)
-    wait_executors(subject, 1)
+    subject.apply(executor=executors.TWO)
+    executors.wait_running(subject, 1)
     subject.wait_checkpoint()
     batch = subject.committed()
 
     subject.change(sparkConf={"spark.ui.showConsoleProgress": "false"})
 
     waiting.until(subject.see, lambda seen: kubectl.text(seen.status, "upgrade", "state") == "Stable", "stable")
-    wait_executors(subject, 2)
+    executors.wait_running(subject, 2)
     assert subject.driver_pod() == "totals-standby-1"
-    assert names(executors(subject)) == ["totals-standby-1-exec-1", "totals-standby-1-exec-2"]
+    assert executors.names(executors.pods(subject)) == ["totals-standby-1-exec-1", "totals-standby-1-exec-2"]
     subject.wait_batch(batch + 3)
     claims.is_exact(subject)
 
 
 def test_deleted_job_leaves_no_pod_and_no_configuration(subject: job.Job) -> None:
-    subject.apply(executor=TWO)
-    wait_executors(subject, 1)
+    subject.apply(executor=executors.TWO)
+    executors.wait_running(subject, 1)
     subject.wait_batch(2)
 
     subject.kube.delete(job.RESOURCE, waiting.PATIENCE_S)
@@ -166,15 +137,15 @@ def test_executors_of_a_driver_on_a_lost_node_go_before_those_of_the_next_epoch(
     driver, worker = job.mount_files("driver"), job.mount_files("executor")
     for template, node in ((driver, "n2"), (worker, "n1")):
         cast("dict[str, object]", template["spec"])["affinity"] = _prefers(node)
-    subject.apply(executor={**TWO, "template": worker}, driver={"template": driver})
-    wait_executors(subject, 1)
+    subject.apply(executor={**executors.TWO, "template": worker}, driver={"template": driver})
+    executors.wait_running(subject, 1)
     subject.wait_checkpoint()
     batch = subject.committed()
 
     cluster.cut_node(2)
     try:
-        wait_executors(subject, 2)
-        assert {name for name in names(executors(subject)) if "-driver-1-" in name} == set()
+        executors.wait_running(subject, 2)
+        assert {name for name in executors.names(executors.pods(subject)) if "-driver-1-" in name} == set()
         subject.wait_batch(batch + 3)
         claims.is_exact(subject)
     finally:
