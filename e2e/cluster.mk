@@ -44,7 +44,7 @@ need = @missing=""; for program in $(1); do command -v $$program >/dev/null || [
 	|| { echo "Missing:$$missing. As root this installs them itself; otherwise: sudo apt-get install $(2)"; exit 1; }
 
 cluster-tools:
-	$(call need,containerd runc ctr iptables /usr/lib/cni/bridge,containerd runc containernetworking-plugins iptables)
+	$(call need,containerd runc ctr iptables nft /usr/lib/cni/bridge,containerd runc containernetworking-plugins iptables nftables)
 
 chromium:
 	$(call need,chromium,chromium fonts-dejavu-core)

@@ -26,17 +26,18 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-var kubernetes = map[string]func() *cobra.Command{
+var commands = map[string]func() *cobra.Command{
 	"kube-apiserver":          apiserver.NewAPIServerCommand,
 	"kube-controller-manager": controllers.NewControllerManagerCommand,
 	"kube-proxy":              proxy.NewProxyCommand,
 	"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
 	"kubectl":                 kubectl.NewDefaultKubectlCommand,
 	"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
+	"network-policies":        newNetworkPoliciesCommand,
 }
 
 func isComponent(name string) bool {
-	return kubernetes[name] != nil || name == "etcd" || name == "coredns"
+	return commands[name] != nil || name == "etcd" || name == "coredns"
 }
 
 // runComponent never returns. The command line is the component's own, with its name first.
@@ -49,7 +50,7 @@ func runComponent(name string) {
 		fmt.Fprintln(os.Stderr, serveDNS(os.Args[1]))
 		os.Exit(1)
 	default:
-		os.Exit(cli.Run(kubernetes[name]()))
+		os.Exit(cli.Run(commands[name]()))
 	}
 }
 

@@ -120,10 +120,10 @@ func (c *clusterUnderTest) apply(t *testing.T, file string) {
 	c.kubectl(t, "apply", "-f", filepath.Join("testdata", file))
 }
 
-// inPodB are kubectl's arguments for a Python program in pod b; the program may be indented.
-func (c *clusterUnderTest) inPodB(program string) []string {
+// inPod are kubectl's arguments for a Python program in a pod; the program may be indented.
+func inPod(pod, program string) []string {
 	program = regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(strings.Trim(program, "\n"), "")
-	return []string{"exec", "b", "--", "python3", "-c", program}
+	return []string{"exec", pod, "--", "python3", "-c", program}
 }
 
 // eventually repeats a kubectl command until it prints what is wanted: Services and names take a moment to be known.

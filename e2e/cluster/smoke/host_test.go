@@ -33,6 +33,7 @@ func observeHost(t *testing.T) hostState {
 		"links":  {"ip", "-o", "link"},
 		"routes": {"ip", "route", "show", "table", "all"},
 		"tables": {"iptables-save"},
+		"rules":  {"nft", "list", "ruleset"},
 	} {
 		output, err := exec.Command(command[0], command[1:]...).Output()
 		if err != nil {

@@ -5,6 +5,7 @@
 package smoke
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -21,7 +22,7 @@ func TestACluster(t *testing.T) {
 	c := newCluster(t)
 	c.run(t, "up", "--nodes", "2", "--load", builtFile("images/base.tar"), "--bucket", "smoke")
 	c.apply(t, "pods.yaml")
-	c.kubectl(t, "wait", "--for=condition=Ready", "pod/a", "pod/b", "--timeout=60s")
+	c.kubectl(t, "wait", "--for=condition=Ready", "pod/a", "pod/b", "pod/c", "--timeout=60s")
 
 	t.Run("logs of a pod are read", func(t *testing.T) {
 		expect(t, c.kubectl(t, "logs", "a"), "hello from a")
@@ -30,17 +31,18 @@ func TestACluster(t *testing.T) {
 		expect(t, c.kubectlWithInput(t, "there and back", "exec", "-i", "b", "--", "cat"), "there and back")
 	})
 	t.Run("a Service of a pod on the other node is reached by name", func(t *testing.T) {
-		c.eventually(t, "served by a", c.inPodB(`
+		c.eventually(t, "served by a", inPod("b", `
 			import urllib.request
 			print(urllib.request.urlopen("http://web.default.svc.cluster.local/", timeout=5).read().decode())`)...)
 	})
 	t.Run("a headless Service names the pod's address", func(t *testing.T) {
 		address := c.kubectl(t, "get", "pod", "a", "-o", "jsonpath={.status.podIP}")
-		c.eventually(t, address, c.inPodB(`import socket; print(socket.gethostbyname("headless"))`)...)
+		c.eventually(t, address, inPod("b", `import socket; print(socket.gethostbyname("headless"))`)...)
 	})
 	t.Run("a port of a pod is forwarded to the host's loopback", func(t *testing.T) { c.portForward(t) })
 	t.Run("an object a pod writes to S3 is read by the host", func(t *testing.T) { c.s3RoundTrip(t) })
 	t.Run("a stopped S3 server refuses pods until it is started", func(t *testing.T) { c.s3Outage(t) })
+	t.Run("a network policy keeps pods out, on the same node and on another", func(t *testing.T) { c.policies(t) })
 	t.Run("a node that is cut off is noticed and comes back", func(t *testing.T) {
 		c.run(t, "node", "cut", "2")
 		c.run(t, "node", "wait-lost", "2")
@@ -138,7 +140,7 @@ func (c *clusterUnderTest) s3RoundTrip(t *testing.T) {
 }
 
 func (c *clusterUnderTest) s3Outage(t *testing.T) {
-	probe := c.inPodB(`
+	probe := inPod("b", `
 		import socket
 		try:
 		    socket.create_connection(("s3.kube-system.svc.cluster.local", 7070), 3).close()
@@ -150,4 +152,34 @@ func (c *clusterUnderTest) s3Outage(t *testing.T) {
 	c.eventually(t, "refused", probe...)
 	c.run(t, "service", "start", "control", "s3")
 	c.eventually(t, "accepted", probe...)
+}
+
+func (c *clusterUnderTest) policies(t *testing.T) {
+	address := c.kubectl(t, "get", "pod", "a", "-o", "jsonpath={.status.podIP}")
+	connect := fmt.Sprintf(`
+		import socket
+		try:
+		    socket.create_connection((%q, 8000), 2).close()
+		    print("let in")
+		except TimeoutError:
+		    print("kept out")`, address)
+	see := func(fromOther, fromSame string) {
+		t.Helper()
+		c.eventually(t, fromOther, inPod("b", connect)...)
+		c.eventually(t, fromSame, inPod("c", connect)...)
+	}
+	see("let in", "let in")
+	for _, friend := range []string{"b", "c"} {
+		c.kubectlWithInput(t, fmt.Sprintf(`{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: friends}, spec: {
+			podSelector: {matchLabels: {app: a}}, policyTypes: [Ingress],
+			ingress: [{from: [{podSelector: {matchLabels: {app: %s}}}], ports: [{port: 8000}]}]}}`, friend), "apply", "-f", "-")
+		if friend == "b" {
+			see("let in", "kept out")
+		} else {
+			see("kept out", "let in")
+		}
+	}
+	c.eventually(t, "True", "get", "pod", "a", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`) // probes pass
+	c.kubectl(t, "delete", "networkpolicy", "friends")
+	see("let in", "let in")
 }

@@ -16,7 +16,8 @@ import (
 const overview = `A real Kubernetes 1.34 for a machine that has none, in one program.
 
 It holds etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy, CoreDNS and kubectl, and
-uses the machine's containerd, runc, CNI plugins and iptables. Each component can be called by its name:
+uses the machine's containerd, runc, CNI plugins, iptables and nftables. NetworkPolicies are enforced. Each component can
+be called by its name:
 
   cluster kubectl get pods --all-namespaces
 

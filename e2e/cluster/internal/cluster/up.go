@@ -15,6 +15,7 @@ import (
 	"github.com/statefulspark/e2e/cluster/internal/controlplane"
 	"github.com/statefulspark/e2e/cluster/internal/layout"
 	"github.com/statefulspark/e2e/cluster/internal/network"
+	"github.com/statefulspark/e2e/cluster/internal/node"
 	"github.com/statefulspark/e2e/cluster/internal/preflight"
 	"github.com/statefulspark/e2e/cluster/internal/render"
 	"github.com/statefulspark/e2e/cluster/internal/supervisor"
@@ -185,13 +186,18 @@ func applyAddons(cluster layout.Cluster, self string) error {
 }
 
 func waitNodeReady(cluster layout.Cluster, number int) error {
-	return (machine{cluster, layout.NodeName(number)}).wait("the node", 90*time.Second, func(ctx context.Context) error {
+	m := machine{cluster, layout.NodeName(number)}
+	ready := func(ctx context.Context) error {
 		client, err := apiclient.New(cluster.Kubeconfig())
 		if err != nil {
 			return err
 		}
-		return client.WaitNode(ctx, layout.NodeName(number), true)
-	})
+		return client.WaitNode(ctx, m.name, true)
+	}
+	if err := m.wait("the node", 90*time.Second, ready); err != nil {
+		return err
+	}
+	return m.wait("the enforcement of network policies", 90*time.Second, reachable("unix://"+node.PoliciesSocket(m.pid())))
 }
 
 // Down stops the cluster, whatever is left of it, and removes its files.

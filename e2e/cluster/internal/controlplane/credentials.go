@@ -36,6 +36,7 @@ func WriteCredentials(cluster layout.Cluster, endpoints Endpoints, hostURL, cont
 		{"kube-scheduler", "system:kube-scheduler", "", controlURL},
 		{"coredns", "e2e:coredns", "", controlURL},
 		{"kube-proxy", "system:kube-proxy", "", nodeURL},
+		{"network-policies", "e2e:network-policies", "", nodeURL},
 	}
 	for number := 1; number <= nodes; number++ {
 		name := layout.NodeName(number)

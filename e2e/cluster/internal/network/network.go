@@ -99,7 +99,10 @@ func configureNode(number, nodes int) error {
 			return err
 		}
 	}
-	return errors.Join(setSysctl("net/ipv4/ip_forward", "1"), setSysctl("net/ipv4/conf/all/rp_filter", "0"))
+	return errors.Join(
+		setSysctl("net/ipv4/ip_forward", "1"), setSysctl("net/ipv4/conf/all/rp_filter", "0"),
+		setSysctl("net/bridge/bridge-nf-call-iptables", "1"), // pods of one node are filtered, too
+	)
 }
 
 func podRoute(number int) error { return route(layout.PodSubnet(number), layout.NodeAddress(number)) }

@@ -1,5 +1,5 @@
 // Package node is the inside of a node: what its pid 1 does in its own namespaces before it supervises containerd,
-// kubelet and kube-proxy.
+// kubelet, kube-proxy and the enforcer of NetworkPolicies.
 //
 // A node sees the host's files, but what it writes where a node usually writes (/run, /var) lands in its own
 // directory or in memory, and the kernel settings a kubelet insists on only look changed. It dies as a machine does:

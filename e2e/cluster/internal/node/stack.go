@@ -12,7 +12,10 @@ import (
 	"github.com/statefulspark/e2e/cluster/internal/supervisor"
 )
 
-const containerdSocket = "/run/containerd/containerd.sock"
+const (
+	containerdSocket = "/run/containerd/containerd.sock"
+	policiesSocket   = "/run/network-policies.sock"
+)
 
 // Tools are the programs a node runs.
 type Tools struct {
@@ -37,6 +40,11 @@ func Prepare(cluster layout.Cluster, number int, tools Tools) (supervisor.Stack,
 // ContainerdSocket is the node's container runtime as the host reaches it.
 func ContainerdSocket(nodePID int) string {
 	return fmt.Sprintf("/proc/%d/root%s", nodePID, containerdSocket)
+}
+
+// PoliciesSocket answers when NetworkPolicies are in force on the node.
+func PoliciesSocket(nodePID int) string {
+	return fmt.Sprintf("/proc/%d/root%s", nodePID, policiesSocket)
 }
 
 func configuration(cluster layout.Cluster, number int, tools Tools) map[string]string {
@@ -76,6 +84,9 @@ func stack(cluster layout.Cluster, number int, tools Tools) supervisor.Stack {
 				"--iptables-min-sync-period", "200ms", "--conntrack-max-per-core", "0", "--conntrack-min", "0",
 				"--conntrack-tcp-timeout-established", "0", "--conntrack-tcp-timeout-close-wait", "0",
 				"--oom-score-adj", "0"),
+			unit("network-policies", []string{apiServer},
+				tools.Self, "network-policies", "--kubeconfig", cluster.Path("kubeconfigs", "network-policies"),
+				"--node", name, "--socket", policiesSocket),
 		},
 	}
 }

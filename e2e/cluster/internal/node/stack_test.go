@@ -48,3 +48,12 @@ func TestKubeProxyLeavesTheMachinesConnectionTableAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestNetworkPoliciesAreEnforcedForTheNodesOwnPods(t *testing.T) {
+	arguments := strings.Join(unitOf(t, 2, "network-policies").Args, " ")
+	for _, wanted := range []string{"--node n2", "--socket /run/network-policies.sock", "--kubeconfig /somewhere/cluster/kubeconfigs/network-policies"} {
+		if !strings.Contains(arguments, wanted) {
+			t.Errorf("%q is not in %q", wanted, arguments)
+		}
+	}
+}

@@ -2,6 +2,7 @@
 package preflight
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,7 +22,10 @@ type Tools struct {
 var packages = map[string]string{
 	"containerd": "containerd", "containerd-shim-runc-v2": "containerd", "ctr": "containerd", "runc": "runc",
 	"iptables": "iptables", "iptables-save": "iptables", "mount": "mount",
+	"nft": "nftables",
 }
+
+const bridgeSetting = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 
 var cniPlugins = []string{"bridge", "host-local", "loopback", "portmap"}
 
@@ -43,7 +47,7 @@ func Check() (Tools, error) {
 	if _, err := cgroup.Hierarchies(); err != nil {
 		return Tools{}, fmt.Errorf("%w: start this machine or container with control groups mounted and writable", err)
 	}
-	if err := namespacesWork(); err != nil {
+	if err := errors.Join(namespacesWork(), bridgesAreFiltered(bridgeSetting)); err != nil {
 		return Tools{}, err
 	}
 	containerd, _ := exec.LookPath("containerd")
@@ -69,6 +73,14 @@ func missingPlugins(directory string) []string {
 		}
 	}
 	return missing
+}
+
+// bridgesAreFiltered tells whether rules see what passes between the pods of one node.
+func bridgesAreFiltered(setting string) error {
+	if _, err := os.Stat(setting); err != nil {
+		return fmt.Errorf("there is no %s, so nothing between pods of one node can be filtered: modprobe br_netfilter", setting)
+	}
+	return nil
 }
 
 func namespacesWork() error {

@@ -26,3 +26,10 @@ func TestMissingPluginsAreReportedWithThePackageThatHasThem(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+func TestBridgesThatAreNotFilteredAreReportedWithTheModuleThatDoesIt(t *testing.T) {
+	err := bridgesAreFiltered("/nowhere")
+	if err == nil || !strings.Contains(err.Error(), "modprobe br_netfilter") {
+		t.Fatalf("got %v", err)
+	}
+}

@@ -39,7 +39,7 @@ type CoreDNS struct {
 }
 
 // Addons are the objects every cluster has from the start: Services for DNS and S3 with the control plane's address
-// behind them, and what the name server may read.
+// behind them, and what the name server and the enforcer of NetworkPolicies may read.
 type Addons struct {
 	ControlAddress, DNSService string
 	S3Port                     int
