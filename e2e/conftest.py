@@ -20,6 +20,8 @@ REPRESENTATIVE = (
     "test_executors.py::test_lost_executor_is_counted_with_its_reason",
     "test_killed.py::test_driver_process_killed",
     "test_killed.py::test_operator_killed_during_an_upgrade[SavepointPreCopy]",
+    "test_network_policies.py::test_only_a_jobs_own_pods_and_those_named_reach_it",
+    "test_network_policies.py::test_only_scrapers_reach_the_operator_and_its_probes_pass",
     "test_never_down.py::test_bad_version_never_touches_the_running_one[raises]",
     "test_never_down.py::test_killed_driver_is_replaced_by_its_standby[pod]",
     "test_never_down.py::test_warm_upgrade_goes_on_in_place",

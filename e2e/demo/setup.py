@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from demo import cluster, failure, process, resources, settings
@@ -44,12 +45,25 @@ def install_operator(connection: cluster.Connection, chosen: settings.Settings) 
     kube = connection.kubectl(OPERATOR_NAMESPACE)
     if kube.call("get", OPERATOR, "--ignore-not-found", "--output", "name"):
         return False
+    configure_operator(connection, chosen, {})
+    return True
+
+
+def configure_operator(connection: cluster.Connection, chosen: settings.Settings, values: Mapping[str, object]) -> None:
+    """Install the chart, or bring it to other values, and wait until the operator that has them is ready.
+
+    Args:
+        connection: The cluster.
+        chosen: The image.
+        values: Of the chart, by their path with dots; all others are as the chart has them.
+    """
     repository, _, tag = chosen.operator_image.rpartition(":")
-    values = [f"image.repository={repository}", f"image.tag={tag}", "image.pullPolicy=IfNotPresent"]
-    sets = [part for value in values for part in ("--set", value)]
+    image = {"image.repository": repository, "image.tag": tag, "image.pullPolicy": "IfNotPresent"}
+    sets = [
+        part for name, value in {**image, **values}.items() for part in ("--set-json", f"{name}={json.dumps(value)}")
+    ]
     install = ["upgrade", "--install", RELEASE, str(CHART), "--create-namespace", "--wait"]
     _helm(connection, chosen, [*install, "--timeout", f"{INSTALL_TIMEOUT_S}s", *sets])
-    return True
 
 
 def uninstall_operator(connection: cluster.Connection, chosen: settings.Settings) -> None:

@@ -54,6 +54,10 @@ class Bed:
             command = (*COMMAND, "node", step, str(number))
             process.run(command, timeout_s=NODE_COMMAND_TIMEOUT_S, log=LOGS / "commands.log")
 
+    def configure_operator(self, values: Mapping[str, object]) -> None:
+        """Give the operator these values of the chart, by their path with dots, and the chart's own for all others."""
+        setup.configure_operator(self.connection, self.chosen, values)
+
     def operator(self) -> kubectl.Kubectl:
         """Return kubectl for the operator's namespace."""
         return self.connection.kubectl(setup.OPERATOR_NAMESPACE)
