@@ -172,7 +172,9 @@ func (c *clusterUnderTest) policies(t *testing.T) {
 	for _, friend := range []string{"b", "c"} {
 		c.kubectlWithInput(t, fmt.Sprintf(`{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: friends}, spec: {
 			podSelector: {matchLabels: {app: a}}, policyTypes: [Ingress],
-			ingress: [{from: [{podSelector: {matchLabels: {app: %s}}}], ports: [{port: 8000}]}]}}`, friend), "apply", "-f", "-")
+			ingress: [{from: [{podSelector: {matchLabels: {app: %s}}}], ports: [{port: web}]},
+				{from: [{ipBlock: {cidr: 172.16.0.0/12, except: [172.16.1.0/24, 172.17.0.0/16]}}],
+				ports: [{port: 80, endPort: 90}, {protocol: SCTP, port: 80}, {protocol: UDP}]}]}}`, friend), "apply", "-f", "-")
 		if friend == "b" {
 			see("let in", "kept out")
 		} else {
