@@ -23,6 +23,8 @@ from statefulspark.state.stored import store
 LOAD_THRESHOLD = 1000
 """A key group is loaded when the number of pending entries reaches its size or this number."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
+"""Set by Spark for a query whose offset log has another number than its session."""
 _ROUNDS: dict[tuple[str, str, int, int], cleanup.CleanupRound] = {}
 """Rounds of this Python worker by operator, state, partition, and number of partitions."""
 
@@ -73,10 +75,10 @@ def assign_rounds(context: functions.KeyedContext, uid: str, placement: Placemen
 def partitions_of_task() -> int:
     """Return the number of partitions of the query whose task runs.
 
-    Spark passes the session settings of the batch to tasks, with the number of partitions at the start of the query. The
-    task number cannot be used, because it counts all branches of the query.
+    Spark passes the session settings of the batch to tasks, with the number of partitions at the start of the query, or
+    the one that its state has kept. The task number cannot be used, because it counts all branches of the query.
     """
-    return int(task_property(_PARTITIONS) or 1)
+    return int(task_property(_STATE_PARTITIONS) or task_property(_PARTITIONS) or 1)
 
 
 def task_property(name: str) -> str | None:
