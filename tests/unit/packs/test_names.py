@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from packwriting import a_name
 from statefulspark.packs import names
 
 _ATTEMPT = "0123456789abcdef"
@@ -62,3 +63,12 @@ def test_what_a_partition_named_before_is_the_oldest_and_the_newest_batch() -> N
 
 def test_a_partition_that_named_no_pack_needs_those_of_its_batch_alone() -> None:
     assert names.Before.of([], 20) == names.Before(20, 20)
+
+
+@pytest.mark.parametrize(
+    ("written_by", "now", "share"),
+    [(2, 2, 600), (2, 3, 400), (2, 4, 300), (4, 2, 600)],
+    ids=["same", "1.5x", "2x", "half"],
+)
+def test_a_pack_counts_for_each_of_more_partitions_in_part(written_by: int, now: int, share: int) -> None:
+    assert names.share_of(a_name(3, partitions=written_by).reference, 600, now) == share

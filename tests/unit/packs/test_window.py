@@ -81,3 +81,21 @@ def test_names_tell_of_packs_that_are_missing(case: str) -> None:
 
     assert (gap and gap.batch) == missing
     assert gap is None or missing in (gap.witness.before.tail, gap.witness.before.newest)
+
+
+@pytest.mark.parametrize(
+    ("packs", "owes"),
+    [
+        pytest.param([], False, id="no packs"),
+        pytest.param([a_name(3)], False, id="none of another number"),
+        pytest.param([a_name(3, partitions=3)], True, id="nothing of its own"),
+        pytest.param([a_name(3, partitions=3), a_name(4, partition=1)], True, id="only another partition's"),
+        pytest.param([a_name(2), a_name(3, partitions=3)], True, id="an older one"),
+        pytest.param([a_name(3), a_name(3, partitions=3)], False, id="one of the same batch"),
+        pytest.param([a_name(3, partitions=3), a_name(4)], False, id="a newer one"),
+    ],
+)
+def test_a_partition_owes_a_pack_for_its_name_after_packs_of_another_number(
+    packs: list[names.PackName], owes: bool
+) -> None:
+    assert window.owes_a_name(packs, partitions=2, partition=0) is owes

@@ -116,6 +116,19 @@ def parse(reference: str) -> PackName:
     return name
 
 
+def share_of(reference: str, size_bytes: int, partitions: int) -> int:
+    """Return how much of a pack counts as stored for one partition of another number of them.
+
+    After a change to more partitions several of them name chunks of one pack.
+
+    Args:
+        reference: The pack's name, as heads have it.
+        size_bytes: Its size.
+        partitions: Number of partitions now.
+    """
+    return size_bytes * min(parse(reference).partitions, partitions) // partitions
+
+
 def of_key(path: str) -> tuple[str, PackName] | None:
     """Return operator uid and name of a pack by its key below the query's root; None if it is not the key of a pack."""
     folder, _, rest = path.partition("/")

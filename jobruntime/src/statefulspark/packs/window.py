@@ -45,6 +45,26 @@ def _tail(packs: Iterable[PackName], partitions: int, partition: int) -> int:
     return min(pack.before.tail for pack in own if pack.batch == newest)
 
 
+def owes_a_name(packs: Iterable[PackName], *, partitions: int, partition: int) -> bool:
+    """Tell whether packs of another number of partitions are kept, since a partition has said nothing after them.
+
+    Without a pack of its own a partition may need all of theirs; one that changes little would never write one. So it
+    writes one for its name, which says what it needs, if it has any rows.
+
+    Args:
+        packs: All packs of the operator.
+        partitions: Number of its partitions now.
+        partition: One of them.
+    """
+    own, others = -1, -1
+    for pack in packs:
+        if pack.partitions != partitions:
+            others = max(others, pack.batch)
+        elif pack.partition == partition:
+            own = max(own, pack.batch)
+    return others > own
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """A pack that has to be there and is not.

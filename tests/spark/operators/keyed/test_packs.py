@@ -1,4 +1,4 @@
-"""Large changes of keyed state go into packs where a job asks for it: written, checkpointed and read again on real Spark."""
+"""Large changes of keyed state go into packs: written, checkpointed, read again and spread anew, on real Spark."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from statefulspark.operators.keyed import operator
+from statefulspark.operators.keyed import packplaces
 from statefulspark.packs import names
-from statefulspark.testing import JobHarness
+from statefulspark.testing import JobHarness, sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,11 +52,59 @@ if __name__ == "__main__":
 """
 
 
+SMALL_JOB = """
+import statefulspark as ss
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+
+job = ss.Job("orders")
+
+
+class Sums(StatefulProcessor):
+    def init(self, handle):
+        self.rounds = handle.getListState("rounds", "round int")
+
+    def handleInputRows(self, key, rows, timerValues):
+        self.rounds.appendList([(row["round"],) for row in rows])
+        yield Row(name=key[0], total=sum(number for (number,) in self.rounds.get()))
+
+    def close(self):
+        pass
+
+
+@job.query(uid="sums")
+def sums(spark, ctx):
+    rounds = spark.readStream.format("kafka").option("kafka.bootstrap.servers", "nobody:9092").option("subscribe", "orders")
+    rounds = rounds.load().selectExpr("CAST(key AS STRING) AS name", "CAST(CAST(value AS STRING) AS INT) AS round")
+    sums = ss.transform_with_state(rounds.groupBy("name"), Sums(), "name string, total int", "Update", "None", uid="sum",
+                                   max_parallelism=8)
+    return ss.write(sums, sink=ss.KafkaSink("sums", "nobody:9092"), uid="kafka")
+
+
+if __name__ == "__main__":
+    job.run()
+"""
+
+
 @pytest.fixture
-def asking(spark_session: SparkSession) -> Iterator[None]:
-    spark_session.conf.set(operator.PACKS, "true")
+def packing_all(spark_session: SparkSession) -> Iterator[None]:
+    spark_session.conf.set(packplaces.PACK_BYTES, "1")
     yield
-    spark_session.conf.unset(operator.PACKS)
+    spark_session.conf.unset(packplaces.PACK_BYTES)
+
+
+@pytest.fixture
+def partitions(spark_session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Set the number of partitions of the session that a driver gets; with `is_asked` the job's settings have it, too."""
+    setting = "spark.sql.shuffle.partitions"
+    before = spark_session.conf.get(setting)
+
+    def ask(number: int, *, is_asked: bool) -> None:
+        spark_session.conf.set(setting, str(number))
+        monkeypatch.setattr(sessions, "CONF", {setting: str(number)} if is_asked else {})
+
+    yield ask
+    spark_session.conf.set(setting, str(before))
 
 
 def rows_of(keys: range, number: int) -> list[dict[str, object]]:
@@ -72,7 +120,7 @@ def packs_below(folder: Path) -> list[Path]:
 
 
 def test_state_in_packs_survives_a_restart_and_is_read_offline(
-    asking: None, job_harness: Callable[..., JobHarness], tmp_path: Path
+    job_harness: Callable[..., JobHarness], tmp_path: Path
 ) -> None:
     file = tmp_path / "job.py"
     file.write_text(JOB, encoding="utf-8")
@@ -94,3 +142,45 @@ def test_state_in_packs_survives_a_restart_and_is_read_offline(
     assert {row["key"]: row["value"] for row in table} == {
         f"k{key}": expected(key, 2 if key < 10 else 1) for key in range(KEYS)
     }
+
+
+@pytest.mark.parametrize(
+    ("is_asked", "folders"),
+    [
+        pytest.param(True, {"3-0", "3-1", "3-2"}, id="that the job asks for"),
+        pytest.param(False, {"2-0", "2-1"}, id="of a machine with more cores, which state ignores"),
+    ],
+)
+def test_state_of_a_spark_processor_in_packs_survives_a_restart_with_another_number_of_partitions(
+    packing_all: None,
+    partitions: Callable[..., None],
+    job_harness: Callable[..., JobHarness],
+    tmp_path: Path,
+    is_asked: bool,
+    folders: set[str],
+) -> None:
+    file = tmp_path / "job.py"
+    file.write_text(SMALL_JOB, encoding="utf-8")
+    job = job_harness(file)
+    keys = range(40)
+    for number in (1, 2):
+        job.add(*rows_of(keys, number))
+        job.run()
+        job.checkpoint()
+    of_two = packs_below(job._folder)
+    job.kill()
+    partitions(3, is_asked=is_asked)
+    job.restart()
+    for number in (3, 4, 5):
+        job.add(*rows_of(keys, number))
+        job.run()
+        job.checkpoint()
+
+    written = set(packs_below(job._folder)) - set(of_two)
+    assert {path.parent.name for path in of_two} == {"2-0", "2-1"}
+    assert {path.parent.name for path in written} >= folders
+    assert not any(path.parent.name.startswith("3") for path in written) or is_asked
+    totals: dict[object, int] = {}
+    for row in job.output():
+        totals[row["name"]] = max(totals.get(row["name"], 0), int(str(row["total"])))
+    assert totals == {f"k{key}": 15 for key in keys}

@@ -18,6 +18,7 @@ from statefulspark.testing import stores
 
 _GROUPS = 6
 _SMALL = packedlog.Thresholds(chunk_bytes=60, pack_bytes=200)
+_IN_PARTS = packedlog.Thresholds(chunk_bytes=60, pack_bytes=200, part_bytes=250)
 _ROOT = "generations/00000001/q"
 State = dict[object, object]
 
@@ -68,12 +69,19 @@ class PartitionState:
 class Job:
     """A keyed operator on some partitions, whose attempts may be lost, and a dictionary for each key group."""
 
-    def __init__(self, seed: int, partitions: int, *, root: stores.MemoryStore | None = None) -> None:
-        self.random = random.Random(seed)
+    def __init__(
+        self,
+        seed: int,
+        partitions: int,
+        *,
+        root: stores.MemoryStore | None = None,
+        thresholds: packedlog.Thresholds = _SMALL,
+    ) -> None:
+        self.random, self.thresholds = random.Random(seed), thresholds
         self.bucket = root or stores.MemoryStore()
         self.root = self.bucket.child(_ROOT)
         self.ids = new_ids()
-        self.batch = -1
+        self.batch, self.owes = -1, True
         self.logs = {group: MemoryLog() for group in range(_GROUPS)}
         self.truth: dict[int, State] = {group: {} for group in range(_GROUPS)}
         self.begin(partitions)
@@ -99,14 +107,24 @@ class Job:
         self, state: PartitionState, partition: int, groups: tuple[int, ...], changes: dict[int, State]
     ) -> PartitionState:
         attempt = state.attempt()
-        log = packedlog.PackedLog(attempt, Placement.EVEN, _SMALL)
+        log = packedlog.PackedLog(
+            attempt, Placement.EVEN, lambda group: self._place(group % self.partitions, groups), self.thresholds
+        )
         declared, worker = self.declared[partition], self.workers[partition]
         for group in groups:
             if group in changes:
                 log.enter(packing.of_group(group, Placement.EVEN))
                 worker.run(log, _setting(declared, changes[group]), group=group)
-        log.finish(lambda group: self._place(group % self.partitions, groups))
+        log.finish(is_owed=self._is_owed)
         return attempt
+
+    def _is_owed(self, place: Callable[[], packedlog.PackPlace]) -> bool:
+        if not self.owes:
+            return False
+        here = place()
+        listed = [name for info in self.root.list(names.FOLDER) if (name := names.of_key(info.key)) is not None]
+        packs = [name for _, name in listed if name.batch < here.batch]
+        return window.owes_a_name(packs, partitions=here.partitions, partition=here.partition)
 
     def _place(self, partition: int, groups: tuple[int, ...]) -> packedlog.PackPlace:
         return packedlog.PackPlace(self.root, "mean", self.partitions, partition, self.batch, 1, groups)
@@ -154,9 +172,12 @@ def changes_of(chosen: random.Random, batch: int, groups: Iterable[int]) -> dict
     }
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_state_in_packs_is_that_of_dictionaries_whatever_becomes_of_attempts(seed: int) -> None:
-    job = Job(seed, partitions=seed % 3 + 1)
+@pytest.mark.parametrize("thresholds", [_SMALL, _IN_PARTS], ids=["one pack", "parts"])
+@pytest.mark.parametrize("seed", range(25))
+def test_state_in_packs_is_that_of_dictionaries_whatever_becomes_of_attempts(
+    seed: int, thresholds: packedlog.Thresholds
+) -> None:
+    job = Job(seed, partitions=seed % 3 + 1, thresholds=thresholds)
     for batch in range(40):
         job.run_batch(changes_of(job.random, batch, range(_GROUPS)), attempts=job.random.choice((1, 1, 2, 3)))
         if job.random.random() < 0.5:
@@ -178,6 +199,45 @@ def test_storage_is_about_twice_the_state_however_long_a_job_runs() -> None:
 
     assert max(sizes[100:]) < 2 * max(sizes[40:60])
     assert job.stored() == job.truth
+
+
+def test_what_takes_too_much_memory_becomes_a_pack_before_the_batch_has_ended() -> None:
+    job = Job(1, partitions=1, thresholds=_IN_PARTS)
+    job.run_batch({group: {"a": "x" * 100} for group in range(_GROUPS)})
+
+    assert len(job.root.list(names.FOLDER)) == _GROUPS // 2
+    assert len(set(job.references())) == _GROUPS // 2
+    assert job.stored() == job.truth
+
+
+@pytest.mark.parametrize(("owes", "kept"), [(True, {2}), (False, {3})])
+def test_packs_of_another_number_of_partitions_go_when_each_partition_has_said_what_it_needs(
+    owes: bool, kept: set[int]
+) -> None:
+    job = Job(3, partitions=3)
+    job.run_batch({group: {"a": "x" * 200} for group in range(_GROUPS)})
+    while job.references():  # Until what is in packs was merged with newer changes.
+        job.run_batch({group: {"a": "small"} for group in range(_GROUPS)})
+    job.begin(2)
+    job.owes = owes
+    for batch in range(3):
+        job.run_batch({group: {"a": str(batch)} for group in range(_GROUPS)})
+        job.checkpoint()
+
+    packs = [name for info in job.root.list(names.FOLDER) if (name := names.of_key(info.key)) is not None]
+    assert {name.partitions for _, name in packs} == kept
+    assert job.stored() == job.truth
+
+
+def test_a_partition_without_state_writes_no_pack() -> None:
+    state = PartitionState(stores.MemoryStore(), {0: MemoryLog()})
+    place = packedlog.PackPlace(state.reader.store, "mean", 1, 0, 3, 1, (0,))
+    log = packedlog.PackedLog(state, Placement.EVEN, lambda _: place, _SMALL)
+    log.enter(packing.of_group(0, Placement.EVEN))
+
+    assert log.head() is None
+    assert log.finish(is_owed=lambda _: True) is None
+    assert state.reader.store.list("") == ()
 
 
 def test_small_changes_stay_in_the_state_store() -> None:
@@ -216,13 +276,14 @@ def test_a_pack_that_no_listing_shows_is_named_by_nobody() -> None:
 
 def test_a_key_group_that_is_written_twice_in_a_batch_is_in_its_pack_once() -> None:
     state = PartitionState(stores.MemoryStore(), {0: MemoryLog()})
-    log = packedlog.PackedLog(state, Placement.EVEN, packedlog.Thresholds(chunk_bytes=1, pack_bytes=1))
+    place = packedlog.PackPlace(state.reader.store, "mean", 1, 0, 3, 1, (0,))
+    log = packedlog.PackedLog(state, Placement.EVEN, lambda _: place, packedlog.Thresholds.of(1))
     declared = Totals()
     worker = Worker(declared, new_ids())
     for value in "ab":
         log.enter(packing.of_group(0, Placement.EVEN))
         worker.run(log, _setting(declared, {"key": value}))
-    name = log.finish(lambda _: packedlog.PackPlace(state.reader.store, "mean", 1, 0, 3, 1, (0,)))
+    name = log.finish()
 
     state.group = 0
     head = state.head()

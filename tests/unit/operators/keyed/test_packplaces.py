@@ -11,9 +11,10 @@ import pytest
 from pyspark import TaskContext
 from statefulspark import errors
 from statefulspark.contract.placement import Placement
-from statefulspark.operators.keyed import packplaces, registry
+from statefulspark.operators.keyed import packedlog, packplaces, registry
 from statefulspark.packs import names, packfile
 from statefulspark.storage import StorageOptions
+from statefulspark.testing import stores
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,9 +88,78 @@ def test_a_query_tells_its_tasks_where_it_runs() -> None:
     said: dict[str, str] = {}
     session = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=said.__setitem__))
 
-    packplaces.tell_tasks(cast("SparkSession", session), "s3a://bucket/q", 7)
+    packplaces.tell_tasks(cast("SparkSession", session), "s3a://bucket/q", 7, {("sum", 3), ("mean", 2)})
 
-    assert said == {packplaces.ROOT_PROPERTY: "s3a://bucket/q", packplaces.EPOCH_PROPERTY: "7"}
+    assert said == {
+        packplaces.ROOT_PROPERTY: "s3a://bucket/q",
+        packplaces.EPOCH_PROPERTY: "7",
+        packplaces.PACKED_PROPERTY: "mean:2,sum:3",
+    }
+
+
+def _pack(uid: str, partitions: int, partition: int, batch: int) -> str:
+    said = names.Before(batch, batch)
+    return names.key(uid, names.PackName(partitions, partition, batch, 1, "0123456789abcdef", said).reference)
+
+
+def test_a_query_knows_which_operators_have_packs_of_which_numbers_of_partitions() -> None:
+    store = stores.MemoryStore()
+    for key in (_pack("mean", 2, 0, 1), _pack("mean", 2, 1, 1), _pack("sum", 3, 0, 4)):
+        store.write(f"generations/1/q/{key}", b"")
+    store.write("generations/1/other/packs/mean", b"")
+
+    assert packplaces.packed_operators(store, "generations/1/q") == {("mean", 2), ("sum", 3)}
+
+
+@pytest.mark.parametrize(
+    ("packed", "own_batch", "is_owed"),
+    [
+        pytest.param("", None, False, id="without packs"),
+        pytest.param("sum:3", None, False, id="packs of another operator"),
+        pytest.param("mean:2", None, False, id="packs of the same number of partitions"),
+        pytest.param("mean:2,mean:3", None, True, id="none of its own"),
+        pytest.param("mean:3", 3, True, id="an older one of its own"),
+        pytest.param("mean:3", 5, False, id="a newer one of its own"),
+        pytest.param("mean:3", 12, True, id="one of its own batch, which may be lost"),
+    ],
+)
+def test_a_partition_owes_a_pack_after_those_of_another_number(
+    task: TaskContext, packed: str, own_batch: int | None, is_owed: bool
+) -> None:
+    root = stores.MemoryStore().child(f"{packed} {own_batch}")
+    for key in [_pack("mean", 3, 0, 4), *([] if own_batch is None else [_pack("mean", 2, 1, own_batch)])]:
+        root.write(key, b"")
+    task._localProperties = {packplaces.PACKED_PROPERTY: packed, "spark.sql.shuffle.partitions": "2"}
+    place = packedlog.PackPlace(root, "mean", 2, 1, 12, 1, (1, 3, 5))
+
+    assert packplaces.is_owed("mean", lambda: place) is is_owed
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param({}, packedlog.Thresholds(64 << 10, 8 << 20, 64 << 20), id="as it is"),
+        pytest.param({packplaces.PACKS: "false"}, None, id="off"),
+        pytest.param({packplaces.PACK_BYTES: "1"}, packedlog.Thresholds(1, 1, 64 << 20), id="all"),
+        pytest.param(
+            {packplaces.PACK_BYTES: str(128 << 20)}, packedlog.Thresholds(1 << 20, 128 << 20, 128 << 20), id="few"
+        ),
+    ],
+)
+def test_which_changes_become_packs(settings: dict[str, str], expected: packedlog.Thresholds | None) -> None:
+    session = cast("SparkSession", SimpleNamespace(conf=settings))
+
+    assert packplaces.thresholds(session, _HERE) == expected
+    assert packplaces.thresholds(session, None) is None
+
+
+@pytest.mark.parametrize("text", ["8m", "0", "-1", ""])
+def test_a_number_of_bytes_that_is_none_is_refused(text: str) -> None:
+    session = cast("SparkSession", SimpleNamespace(conf={packplaces.PACK_BYTES: text}))
+
+    with pytest.raises(errors.SpecRejectedError, match="such as 8388608") as refused:
+        packplaces.thresholds(session, _HERE)
+    assert refused.value.reason == "ConfigInvalid"
 
 
 def test_an_operator_knows_how_the_job_that_is_built_reaches_storage() -> None:

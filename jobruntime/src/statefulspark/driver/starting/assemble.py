@@ -302,7 +302,8 @@ def _start_query(
         committed = max(parts.plan.start_batches.get(query.uid, -1), watermarks.newest(logs, path, "commits"))
         planned = watermarks.newest(logs, path, "offsets")
         gate.register(location.root, last_offsets=planned, last_committed=committed)
-        packplaces.tell_tasks(parts.spark, location.root, parts.root.epoch)
+        packed = packplaces.packed_operators(logs, path)
+        packplaces.tell_tasks(parts.spark, location.root, parts.root.epoch, packed)
 
     def started() -> StreamingQuery:
         handle = writing.start(query.output, uid=query.uid, checkpoint_root=location.root, participant=participant)

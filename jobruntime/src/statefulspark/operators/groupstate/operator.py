@@ -14,7 +14,7 @@ from pyspark.sql import types as spark_types
 
 from statefulspark import errors
 from statefulspark.operators.groupstate import frames, function, processor, timeouts
-from statefulspark.operators.keyed import declaring, operator, registry
+from statefulspark.operators.keyed import declaring, operator, packplaces, registry
 from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import grouping, lateness, limits, modes
 from statefulspark.operators.transform import operator as transform_operator
@@ -82,7 +82,7 @@ def apply_in_pandas_with_state(
     transform_operator.check_key(source, uid)
     groups = operator.key_groups(source.df, uid, options.get("max_parallelism"))
     event_time = _event_time(call, source.df)
-    settings = _settings(call, source)
+    settings = _settings(call, source, groups)
     wrapped = _wrapped(call, source, settings, has_watermark=event_time is not None)
     handling = transform_processor.RowHandling(
         rows=wrapped.given,
@@ -132,7 +132,7 @@ def _event_time(call: _Call, df: DataFrame) -> lateness.EventTime | None:
     return event_time
 
 
-def _settings(call: _Call, source: grouping.Grouping) -> keyed_processor.OperatorSettings:
+def _settings(call: _Call, source: grouping.Grouping, groups: int) -> keyed_processor.OperatorSettings:
     return keyed_processor.OperatorSettings(
         uid=call.uid,
         key=source.key,
@@ -144,7 +144,9 @@ def _settings(call: _Call, source: grouping.Grouping) -> keyed_processor.Operato
         domains=call.timeout.mode.domains,
         ttl_change=call.options.get("ttl_change", ttl.TtlChange.REFUSE),
         placement=registry.placement_of(call.uid),
+        key_groups=groups,
         storage_options=registry.storage_options(),
+        packs=packplaces.thresholds(source.df.sparkSession, registry.storage_options()),
     )
 
 

@@ -15,15 +15,13 @@ from pyspark.sql import types as spark_types
 
 from statefulspark import errors
 from statefulspark.evolution import parallelism
-from statefulspark.operators.keyed import declaring, packing, processor, registry
+from statefulspark.operators.keyed import declaring, packing, packplaces, processor, registry
 from statefulspark.state import functions
 from statefulspark.state import timers as state_timers
 from statefulspark.state.caching import cache
 from statefulspark.state.memory import ttl
 
 TimerChoice = Literal["event-time", "processing-time", "both"]
-PACKS = "spark.statefulspark.keyedState.packs"
-"""Setting of the engine: `true` lets large changes go into packs beside the state store. Off unless it is set."""
 _TIME_MODES = {
     state_timers.TimeDomain.EVENT_TIME: "EventTime",
     state_timers.TimeDomain.PROCESSING_TIME: "ProcessingTime",
@@ -127,7 +125,7 @@ def keyed_process(
         placement=registry.placement_of(uid),
         key_groups=groups,
         storage_options=registry.storage_options(),
-        packs=registry.storage_options() is not None and df.sparkSession.conf.get(PACKS, "false") == "true",
+        packs=packplaces.thresholds(df.sparkSession, registry.storage_options()),
     )
     parts = [df[f"`{column}`"] for column in columns]
     return pack_by_group(df, parts, groups, settings).transformWithStateInPandas(

@@ -1,8 +1,9 @@
 """A chunk log that puts what is large into a pack: for a batch and a partition whose changes are many.
 
 Chunks of a certain size wait until the batch ends. If they are enough together, they become one object on storage, and
-heads name their ranges in it; else they go into the state store as ever. The object is there, and a listing shows it, before
-a head names it; Spark commits the partition after that. An attempt that is lost leaves an object that nobody names.
+heads name their ranges in it; else they go into the state store as ever. What would take too much memory becomes a pack
+before that. The object is there, and a listing shows it, before a head names it; Spark commits the partition after that. An
+attempt that is lost leaves an object that nobody names.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from statefulspark import errors
 from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import cleaning, packing
 from statefulspark.packs import garbage, names, packfile
@@ -27,10 +29,20 @@ class Thresholds:
     Attributes:
         chunk_bytes: Chunks of fewer bytes, as they are stored, stay in the state store.
         pack_bytes: Fewer bytes in a partition and batch do not become a pack.
+        part_bytes: As many become a pack before the batch has ended, so that they do not take more memory.
     """
 
     chunk_bytes: int = 64 << 10
     pack_bytes: int = 8 << 20
+    part_bytes: int = 64 << 20
+
+    @classmethod
+    def of(cls, pack_bytes: int) -> Thresholds:
+        """Return the thresholds for a number of bytes that becomes a pack, at least 1; chunks are a hundredth of it."""
+        usual = cls()
+        return cls(
+            max(1, pack_bytes * usual.chunk_bytes // usual.pack_bytes), pack_bytes, max(pack_bytes, usual.part_bytes)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +71,30 @@ class PackPlace:
 class PackedLog:
     """A partition's log in one batch; use one for each attempt."""
 
-    def __init__(self, log: cleaning.PartitionLog, placement: Placement, thresholds: Thresholds | None = None) -> None:
+    def __init__(
+        self,
+        log: cleaning.PartitionLog,
+        placement: Placement,
+        place: Callable[[int], PackPlace],
+        thresholds: Thresholds | None = None,
+    ) -> None:
         """Wrap a log.
 
         Args:
             log: The partition's state.
             placement: How key groups are spread over partitions.
+            place: Returns where to write a pack, for a key group of the partition; called only to write one.
             thresholds: What is large.
         """
         self._log = log
         self._placement = placement
+        self._place = place
         self._thresholds = thresholds or Thresholds()
         self._group = -1
         self._committed: dict[int, store.GroupHead | None] = {}
         self._chunks: dict[int, dict[int, tuple[str, bytes]]] = {}
         self._heads: dict[int, store.GroupHead] = {}
+        self._waiting_bytes = 0
 
     def at(self, group: int) -> None:
         """Say which key group is the current one; Spark has set it."""
@@ -98,10 +119,13 @@ class PackedLog:
 
     def set_head(self, head: store.GroupHead) -> None:
         """Replace the head; it waits with the chunks that it names."""
-        if self._group in self._heads or self._chunks.get(self._group):
-            self._heads[self._group] = head
-        else:
+        if self._group not in self._heads and not self._chunks.get(self._group):
             self._log.set_head(head)
+            return
+        self._heads[self._group] = head
+        if self._waiting_bytes >= self._thresholds.part_bytes:
+            self._write_part()
+            self._enter(self._group)
 
     def chunk(self, version: int) -> tuple[str, bytes] | None:
         """Return id and bytes of a chunk, or None when there is none."""
@@ -115,33 +139,58 @@ class PackedLog:
         """Store a chunk, or let it wait."""
         if len(blob) >= self._thresholds.chunk_bytes:
             self._chunks.setdefault(self._group, {})[version] = (unique_id, blob)
+            self._waiting_bytes += len(blob)
         else:
             self._log.put_chunk(version, unique_id, blob)
 
     def remove_chunk(self, version: int) -> None:
         """Remove a chunk."""
-        if self._chunks.get(self._group, {}).pop(version, None) is None:
+        waiting = self._chunks.get(self._group, {}).pop(version, None)
+        if waiting is None:
             self._log.remove_chunk(version)
+        else:
+            self._waiting_bytes -= len(waiting[1])
 
-    def finish(self, place: Callable[[int], PackPlace]) -> names.PackName | None:
+    def finish(self, *, is_owed: Callable[[Callable[[], PackPlace]], bool] = lambda _: False) -> names.PackName | None:
         """End the batch: put what waits into a pack, or into the state store.
 
         Args:
-            place: Returns where to write a pack, for a key group of the partition; called only to write one.
+            is_owed: Tells, by where it would write one, whether the partition has to write a pack, if an empty one, so that
+                its name says what the partition still needs (`window.owes_a_name`).
 
         Returns:
-            The pack's name; None if there is none.
+            The name of the last pack; None if it wrote none now.
 
         Raises:
             TransientError: Storage cannot be reached; the attempt fails.
         """
-        waiting = sum(len(blob) for chunks in self._chunks.values() for _, blob in chunks.values())
-        is_large = self._heads and waiting >= self._thresholds.pack_bytes
-        written = self._write(place(next(iter(self._heads)))) if is_large else None
+        if self._heads and self._waiting_bytes >= self._thresholds.pack_bytes:
+            return self._write_part(is_last=True)
+        if self._own_group() is not None and is_owed(self._own_place):
+            return self._write_part(is_last=True)
+        self._write_inline()
+        return None
+
+    def _write_part(self, *, is_last: bool = False) -> names.PackName | None:
+        written = self._write(self._own_place(), takes_over=is_last)
         if written is None:
             self._write_inline()
-        self._chunks, self._heads = {}, {}
+        self._forget()
         return written
+
+    def _own_group(self) -> int | None:
+        """Return a key group of the partition that has state; groups without may be looked at in any partition."""
+        stored = (group for group, head in self._committed.items() if head is not None)
+        return next(iter(self._heads), None) if self._heads else next(stored, None)
+
+    def _own_place(self) -> PackPlace:
+        group = self._own_group()
+        if group is None:
+            raise errors.InternalError("PacksUnplaced", "A pack is to be written for a partition without state.")
+        return self._place(group)
+
+    def _forget(self) -> None:
+        self._chunks, self._heads, self._waiting_bytes = {}, {}, 0
 
     def _write_inline(self) -> None:
         for group, head in self._heads.items():
@@ -151,8 +200,9 @@ class PackedLog:
             self._log.set_head(head)
         if self._heads:
             self._log.leave()
+        self._forget()
 
-    def _write(self, place: PackPlace) -> names.PackName | None:
+    def _write(self, place: PackPlace, *, takes_over: bool) -> names.PackName | None:
         """Write a pack and let heads name it; None if a listing does not show it."""
         heads = self._all_heads(place.groups)
         before = [run.packed.pack for run in _runs(self._committed.values()) if run.packed is not None]
@@ -164,7 +214,8 @@ class PackedLog:
             for group, own in self._chunks.items()
             for version, (_, blob) in own.items()
         ]
-        chunks += self._garbage(heads, sizes, sum(len(chunk.body) for chunk in chunks), name.folder)
+        if takes_over:
+            chunks += self._garbage(heads, sizes, sum(len(chunk.body) for chunk in chunks), name)
         earlier = sorted(set(before), key=lambda reference: names.parse(reference).batch)
         pack = packfile.build(
             name.reference,
@@ -192,14 +243,18 @@ class PackedLog:
         return heads
 
     def _garbage(
-        self, heads: Mapping[int, store.GroupHead], sizes: Mapping[str, int], new_bytes: int, folder: str
+        self, heads: Mapping[int, store.GroupHead], sizes: Mapping[str, int], new_bytes: int, name: names.PackName
     ) -> list[packfile.PackedChunk]:
         """Return the chunks of older packs that the new one takes over."""
         named: dict[str, int] = {}
         for run in _runs(heads.values()):
             if run.packed is not None:
                 named[run.packed.pack] = named.get(run.packed.pack, 0) + run.packed.length
-        window = {name: size for name, size in sizes.items() if name in named or name.startswith(folder)}
+        window = {
+            reference: names.share_of(reference, size_bytes, name.partitions)
+            for reference, size_bytes in sizes.items()
+            if reference in named or reference.startswith(name.folder)
+        }
         chosen = frozenset(garbage.to_rewrite(window, named, new_bytes))
         return [
             packfile.PackedChunk(group, run.version, self._log.packed_chunk(run.packed))

@@ -7,34 +7,104 @@ after its plan was made; so it comes with each task, as a local property that ta
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from statefulspark import errors, storage
 from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import cleaning, packedlog
-from statefulspark.packs import reading
+from statefulspark.packs import names, readahead, reading, window
 from statefulspark.storage import ObjectStore, StorageOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+PACKS = "spark.statefulspark.keyedState.packs"
+"""Setting of the engine: `false` keeps all keyed state inside Spark's state store. On unless it is set."""
+PACK_BYTES = "spark.statefulspark.keyedState.packs.minBytes"
+"""Setting of the engine: fewer changed bytes of a partition and batch do not become a pack."""
 ROOT_PROPERTY = "statefulspark.checkpointRoot"
 """Local property of a query: Hadoop URI of its checkpoint root."""
 EPOCH_PROPERTY = "statefulspark.epoch"
 """Local property of a query: the epoch of its driver."""
+PACKED_PROPERTY = "statefulspark.packedOperators"
+"""Local property of a query: its operators with packs when it was started, as `uid:partitions` with commas."""
 _BATCH_PROPERTY = "streaming.sql.batchId"
+_AHEAD = readahead.ReadAhead()
+_NAMED: set[tuple[str, str, int, int]] = set()
+"""Partitions that owe no pack, by root, operator and number of partitions."""
 
 
-def tell_tasks(session: SparkSession, root: str, epoch: int) -> None:
+def thresholds(session: SparkSession, options: StorageOptions | None) -> packedlog.Thresholds | None:
+    """Return which changes of an operator become packs; None if none do.
+
+    Args:
+        session: The job's session.
+        options: How to reach the job's storage; None if no job runs the operator.
+
+    Raises:
+        SpecRejectedError: `ConfigInvalid`: a setting of the engine cannot be used.
+    """
+    if options is None or session.conf.get(PACKS, "true") != "true":
+        return None
+    text = str(session.conf.get(PACK_BYTES, str(packedlog.Thresholds().pack_bytes)))
+    if not text.isdecimal() or int(text) < 1:
+        raise errors.SpecRejectedError(
+            "ConfigInvalid", f"{PACK_BYTES}: it must be a number of bytes, at least 1, such as 8388608 (got {text!r})."
+        )
+    return packedlog.Thresholds.of(int(text))
+
+
+def tell_tasks(session: SparkSession, root: str, epoch: int, packed: Iterable[tuple[str, int]] = ()) -> None:
     """Let the query that this thread starts next tell its tasks where it runs.
 
     Args:
         session: The job's session.
         root: Hadoop URI of the query's checkpoint root.
         epoch: The driver's epoch.
+        packed: Operators with packs, each with a number of partitions that wrote some.
     """
-    session.sparkContext.setLocalProperty(ROOT_PROPERTY, root)
-    session.sparkContext.setLocalProperty(EPOCH_PROPERTY, str(epoch))
+    context = session.sparkContext
+    context.setLocalProperty(ROOT_PROPERTY, root)
+    context.setLocalProperty(EPOCH_PROPERTY, str(epoch))
+    context.setLocalProperty(PACKED_PROPERTY, ",".join(f"{uid}:{partitions}" for uid, partitions in sorted(packed)))
+
+
+def packed_operators(store: ObjectStore, path: str) -> frozenset[tuple[str, int]]:
+    """Return the operators of a query that have packs, each with a number of partitions that wrote some. Cost: one listing.
+
+    Args:
+        store: The job's.
+        path: Folder of the query's checkpoint root.
+    """
+    prefix = f"{path}/"
+    keys = (info.key.removeprefix(prefix) for info in store.list(f"{prefix}{names.FOLDER}"))
+    return frozenset((pack[0], pack[1].partitions) for pack in map(names.of_key, keys) if pack is not None)
+
+
+def is_owed(uid: str, place: Callable[[], packedlog.PackPlace]) -> bool:
+    """Tell whether the running task has to write a pack for its name, since the number of partitions has changed.
+
+    Cost: if the query was started with packs of another number, a listing for each batch until none is owed; else nothing.
+
+    Args:
+        uid: The operator.
+        place: Returns where the task writes.
+    """
+    own = f"{uid}:{cleaning.partitions_of_task()}"
+    packed = (cleaning.task_property(PACKED_PROPERTY) or "").split(",")
+    if not any(entry.startswith(f"{uid}:") and entry != own for entry in packed):
+        return False
+    here = place()
+    partition = (here.store.uri, uid, here.partitions, here.partition)
+    if partition in _NAMED:
+        return False
+    listed = (names.of_key(info.key) for info in here.store.list(f"{names.FOLDER}/{uid}"))
+    packs = [pack[1] for pack in listed if pack is not None and pack[1].batch < here.batch]
+    if window.owes_a_name(packs, partitions=here.partitions, partition=here.partition):
+        return True
+    _NAMED.add(partition)
+    return False
 
 
 def reader_of(uid: str, options: StorageOptions | None) -> reading.PackReader:
@@ -53,7 +123,7 @@ def reader_of(uid: str, options: StorageOptions | None) -> reading.PackReader:
             "PacksUnplaced",
             f"State of operator {uid!r} is in packs, and the task does not know where its query's checkpoint root is.",
         )
-    return reading.PackReader(_store(root, options), uid)
+    return reading.PackReader(_store(root, options), uid, _AHEAD)
 
 
 def place_of(

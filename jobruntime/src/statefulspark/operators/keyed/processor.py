@@ -8,6 +8,7 @@ process between batches (`cache`) and validated each time.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -53,7 +54,7 @@ class OperatorSettings:
         placement: Placement of key groups on partitions.
         key_groups: Number of key groups.
         storage_options: How workers reach the storage of the job that runs it; None without a job.
-        packs: Whether large changes go into packs beside the state store.
+        packs: Which changes go into packs beside the state store; None: none do.
     """
 
     uid: str
@@ -68,7 +69,7 @@ class OperatorSettings:
     placement: Placement = Placement.EVEN
     key_groups: int = 0
     storage_options: StorageOptions | None = None
-    packs: bool = False
+    packs: packedlog.Thresholds | None = None
 
     @property
     def clock(self) -> timers.TimeDomain:
@@ -94,11 +95,21 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables. Spark calls this on the driver too, so the function is not opened here."""
-        self._log = log.SparkChunkLog(
-            handle, self._settings.uid, self._settings.placement, self._settings.storage_options
+        settings = self._settings
+        self._log = log.SparkChunkLog(handle, settings.uid, settings.placement, settings.storage_options)
+        self._pack()
+
+    def _pack(self) -> None:
+        """Let large changes go into packs, if they do."""
+        settings = self._settings
+        if settings.packs is not None:
+            self._packed = packedlog.PackedLog(self._log, settings.placement, self._pack_place, settings.packs)
+
+    def _pack_place(self, group: int) -> packedlog.PackPlace:
+        settings = self._settings
+        return packplaces.place_of(
+            settings.uid, settings.storage_options, group, settings.placement, groups=settings.key_groups
         )
-        if self._settings.packs:
-            self._packed = packedlog.PackedLog(self._log, self._settings.placement)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -140,12 +151,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def _finish_packs(self) -> None:
         """Put large changes of the batch into a pack. Spark commits the partition only after this."""
         if self._packed is not None:
-            settings = self._settings
-            self._packed.finish(
-                lambda group: packplaces.place_of(
-                    settings.uid, settings.storage_options, group, settings.placement, groups=settings.key_groups
-                )
-            )
+            self._packed.finish(is_owed=functools.partial(packplaces.is_owed, self._settings.uid))
 
     def _internal_errors(self) -> contextlib.AbstractContextManager[None]:
         """Report errors of our own code as internal; errors of user code are caught at each call."""
@@ -156,8 +162,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
 
     def _process_group(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
         context = self._context or self._open_for(group)
-        if self._packed is not None:
-            self._packed.at(group)
+        self._at(group)
         with pausing.collection_paused():
             keys = self._batch_keys(context, table)
             loaded = store.load(self._chunk_log, self._tables, group, keys=keys, in_arrays=context.has_arrays_only)
@@ -187,6 +192,11 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             frame = self._output.to_pandas(output) if len(output) else None
         if frame is not None:
             yield frame
+
+    def _at(self, group: int) -> None:
+        """Say which key group Spark has set."""
+        if self._packed is not None:
+            self._packed.at(group)
 
     def _clean(self, context: functions.KeyedContext) -> None:
         """Clean up expired entries in key groups without rows in this batch."""

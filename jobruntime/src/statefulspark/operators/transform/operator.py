@@ -16,7 +16,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors
-from statefulspark.operators.keyed import declaring, operator, registry
+from statefulspark.operators.keyed import declaring, operator, packplaces, registry
 from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import function, grouping, inputs, keys, lateness, limits, modes, processor
 from statefulspark.state.caching import cache
@@ -116,7 +116,7 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
     initial = _initial(call, source)
     key_schema = _key_schema(source)
     wrapped = function.ProcessorFunction(call.processor, mode, key_schema)
-    settings = _settings(call, source, mode, options)
+    settings = _settings(call, source, mode, options, groups)
     handling = processor.RowHandling(
         rows=_inputs(call, source, settings.timezone),
         initial=None if initial is None else _inputs(call, initial, settings.timezone),
@@ -154,6 +154,7 @@ def _settings(
     source: grouping.Grouping,
     mode: modes.TimeMode,
     options: operator.Options,
+    groups: int,
 ) -> keyed_processor.OperatorSettings:
     return keyed_processor.OperatorSettings(
         uid=call.uid,
@@ -166,7 +167,9 @@ def _settings(
         domains=mode.domains,
         ttl_change=options.get("ttl_change", ttl.TtlChange.REFUSE),
         placement=registry.placement_of(call.uid),
+        key_groups=groups,
         storage_options=registry.storage_options(),
+        packs=packplaces.thresholds(source.df.sparkSession, registry.storage_options()),
     )
 
 

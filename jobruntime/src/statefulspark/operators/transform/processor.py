@@ -65,6 +65,7 @@ class TransformProcessor(processor.KeyedProcessor):
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables."""
         self._log = _Log(handle, self._settings.uid, self._settings.placement, self._settings.storage_options)
+        self._pack()
         self._client = handle._statefulProcessorApiClient
         self._wrapped.parse_schema = self._client._parse_string_schema
         if self._handling.late is not None:
@@ -186,10 +187,11 @@ class TransformProcessor(processor.KeyedProcessor):
         self._client.remove_implicit_key()
 
     def _load(self, group: int) -> store.LoadedGroup:
-        return store.load(self._log, self._tables, group)
+        self._at(group)
+        return store.load(self._chunk_log, self._tables, group)
 
     def _commit(self, loaded: store.LoadedGroup) -> None:
-        store.commit(self._log, self._tables, loaded, new_id=processor.new_id, key_type=self._settings.key_type)
+        store.commit(self._chunk_log, self._tables, loaded, new_id=processor.new_id, key_type=self._settings.key_type)
 
 
 class _Log(log.SparkChunkLog):
