@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from faults import stored
@@ -134,7 +134,7 @@ def answers_lost_at(point: Point, world: World) -> None:
     world.until_commits(2)
 
 
-def state_damaged(damage: Callable[[Path], None], world: World) -> None:
+def state_damaged(damage: Callable[[Path], None], files: Callable[[Path], tuple[Path, ...]], world: World) -> None:
     """The driver dies, and the newest file of state that no checkpoint has named yet is damaged.
 
     A slow query may have committed nothing since the newest checkpoint, whose files are not the ones to damage here.
@@ -142,11 +142,11 @@ def state_damaged(damage: Callable[[Path], None], world: World) -> None:
     hold = world.proxy.hold("PUT", worlds.MANIFEST, Side.BEFORE)
     world.until_held(hold)
     world.until_commits(4)
-    world.until(lambda: bool(stored.state_of_no_checkpoint(world.root)), "there is state that no checkpoint names")
+    world.until(lambda: bool(files(world.root)), "there is state that no checkpoint names")
     with world.unattended():
         die(world)
         hold.drop()
-        damage(max(stored.state_of_no_checkpoint(world.root), key=stored.changed_at))
+        damage(max(files(world.root), key=stored.changed_at))
         world.hurt()
     world.until_commits(2)
 
@@ -361,7 +361,10 @@ REQUESTED = (
 )
 MEETINGS = (*POINTS, *REQUESTED)
 
-ALL: tuple[Scenario[World], ...] = (
+PACK = Point("pack", "PUT", r"/packs/.*\.pack$")
+"""Large changes of keyed state, beside the state store."""
+
+_IN_ANY_STATE: tuple[Scenario[World], ...] = (
     Scenario("calm", calm),
     _scenario("driver-killed-at-random", driver_killed_at_random),
     *(
@@ -380,7 +383,10 @@ ALL: tuple[Scenario[World], ...] = (
     _s3("s3-silent", 15, Fault(Harm.SILENT)),
     _scenario("s3-behind-an-ingress-that-lost-it", s3_flickers, Fault(Harm.NOT_FOUND, share=0.3)),
     *(_scenario(f"answer-lost-{point.name}", answers_lost_at, point) for point in POINTS),
-    *(_scenario(f"newest-state-{harm}", state_damaged, act) for harm, act in _HARMS.items()),
+    *(
+        _scenario(f"newest-state-{harm}", state_damaged, act, stored.state_of_no_checkpoint)
+        for harm, act in _HARMS.items()
+    ),
     *(
         _scenario(f"checkpointed-state-{harm}", checkpointed_state_damaged, act, expects=Expectation.REPEATS)
         for harm, act in _HARMS.items()
@@ -405,7 +411,35 @@ ALL: tuple[Scenario[World], ...] = (
     _scenario("20-upgrades", upgraded_many_times, 20, is_long=True),
     _scenario("50-upgrades", upgraded_many_times, 50, is_long=True),
 )
+_OF_PACKS = (
+    *(_scenario(f"driver-killed-{side.value}-pack", driver_killed_at, PACK, side) for side in Side),
+    _scenario("answer-lost-pack", answers_lost_at, PACK),
+    _scenario("two-drivers-at-pack", two_drivers_at, PACK),
+    *(
+        _scenario(f"newest-pack-{harm}", state_damaged, act, stored.packs_of_no_checkpoint)
+        for harm, act in _HARMS.items()
+    ),
+)
+_ALSO_IN_PACKS = (
+    "driver-killed-at-random",
+    "worker-killed",
+    "s3-busy",
+    "s3-answers-lost",
+    "rescale",
+    "savepoints-while-s3-is-busy",
+    "rollback-while-s3-is-busy",
+    "restored-elsewhere",
+    "20-upgrades",
+)
+ALL = (
+    *_IN_ANY_STATE,
+    *(replace(one, packs_all=True) for one in _OF_PACKS),
+    *(replace(one, name=f"{one.name}-in-packs", packs_all=True) for one in _IN_ANY_STATE if one.name in _ALSO_IN_PACKS),
+)
 """Every scenario, in the order in which the matrix runs them."""
 
-IN_A_SOAK = tuple(one for one in ALL if one.leaves_job_running)
-"""Those that may follow each other in any order."""
+IN_A_SOAK = {
+    packs_all: tuple(one for one in (*_IN_ANY_STATE, *(_OF_PACKS if packs_all else ())) if one.leaves_job_running)
+    for packs_all in (False, True)
+}
+"""Those that may follow each other in any order, without and with all keyed state in packs."""

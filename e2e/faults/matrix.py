@@ -55,9 +55,12 @@ def run(
 
 def groups_of(scenarios: Sequence[Scenario[Place]], size: int) -> tuple[Group[Place], ...]:
     """Put scenarios together that may follow each other in one world; the others stay alone."""
-    together = [one for one in scenarios if one.leaves_job_running]
     alone = [(one,) for one in scenarios if not one.leaves_job_running]
-    return (*(tuple(together[place : place + size]) for place in range(0, len(together), size)), *alone)
+    groups: list[Group[Place]] = []
+    for packs_all in (False, True):
+        together = [one for one in scenarios if one.leaves_job_running and one.packs_all is packs_all]
+        groups += [tuple(together[place : place + size]) for place in range(0, len(together), size)]
+    return (*groups, *alone)
 
 
 def play(
@@ -79,6 +82,7 @@ def play(
     first = group[0]
     rows: list[row.Row] = []
     with surroundings.local_things(folder, disk_bytes=first.disk_bytes, has_own_clock=first.has_own_clock) as local:
+        local = replace(local, packs_all=first.packs_all)
         place = kind(servers, folder, name=first.name, seed=seed, load=load, local=local)
         try:
             place.begin()

@@ -36,6 +36,7 @@ class Scenario(Generic[Place]):
         has_own_clock: Whether the drivers' clock can be set.
         is_long: Whether it takes more than some minutes.
         leaves_job_running: Whether the job goes on in the root where it was, so that another scenario may follow.
+        packs_all: Whether all changes of keyed state go into packs, which by itself only large ones do.
     """
 
     name: str
@@ -45,3 +46,4 @@ class Scenario(Generic[Place]):
     has_own_clock: bool = False
     is_long: bool = False
     leaves_job_running: bool = False
+    packs_all: bool = False

@@ -13,7 +13,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,21 +39,24 @@ class Progress:
     seconds: float = 0.0
 
 
-def round_of(seed: int, number: int, among: Sequence[Ours] = local.IN_A_SOAK) -> tuple[Ours, tuple[str, ...]]:
-    """Return a round as one scenario, and the names of its faults.
+def round_of(
+    seed: int, number: int, among: Mapping[bool, Sequence[Ours]] = local.IN_A_SOAK
+) -> tuple[Ours, tuple[str, ...]]:
+    """Return a round as one scenario, and the names of its faults; in every other round all keyed state is in packs.
 
     Args:
         seed: Of the soak.
         number: Of the round, from 0.
-        among: What may happen.
+        among: What may happen, without and with packs.
     """
-    chosen = random.Random(f"{seed}/{number}").choices(among, k=FAULTS_IN_A_ROUND)
+    packs_all = number % 2 == 1
+    chosen = random.Random(f"{seed}/{number}").choices(among[packs_all], k=FAULTS_IN_A_ROUND)
 
     def act(place: world.World) -> None:
         for one in chosen:
             one.act(place)
 
-    return Scenario(f"soak-{seed}-{number}", act), tuple(one.name for one in chosen)
+    return Scenario(f"soak-{seed}-{number}", act, packs_all=packs_all), tuple(one.name for one in chosen)
 
 
 def read(path: Path) -> Progress | None:

@@ -10,6 +10,7 @@ MANIFESTS = "checkpoints/*/_metadata.json"
 """Of a root's checkpoints."""
 _LEDGER = "ledger"
 _LEDGER_CHANGES = f"generations/*/{_LEDGER}/state/*/*/*.changelog"
+_LEDGER_PACKS = f"generations/*/{_LEDGER}/packs/*/*/*.pack"
 
 
 def state_of_newest_checkpoint(root: Path) -> tuple[Path, ...]:
@@ -25,10 +26,19 @@ def state_of_no_checkpoint(root: Path) -> tuple[Path, ...]:
     return tuple(path for path in root.glob(_LEDGER_CHANGES) if path not in named)
 
 
+def packs_of_no_checkpoint(root: Path) -> tuple[Path, ...]:
+    """Return the packs of the ledger's state that no checkpoint names."""
+    named = {root / path for manifest in root.glob(MANIFESTS) for path in _ledger_files(manifest)}
+    return tuple(path for path in root.glob(_LEDGER_PACKS) if path not in named)
+
+
 def _ledger_changes(manifest: Path) -> tuple[str, ...]:
+    return tuple(path for path in _ledger_files(manifest) if path.endswith(".changelog"))
+
+
+def _ledger_files(manifest: Path) -> tuple[str, ...]:
     queries = [query for query in json.loads(manifest.read_text())["queries"] if query["uid"] == _LEDGER]
-    paths = (f"{query['path']}/{file['path']}" for query in queries for file in query["files"])
-    return tuple(path for path in paths if path.endswith(".changelog"))
+    return tuple(f"{query['path']}/{file['path']}" for query in queries for file in query["files"])
 
 
 def changed_at(path: Path) -> float:

@@ -64,11 +64,13 @@ class Local:
         environment: Variables of the drivers.
         disk: Where Spark keeps what is local; None for the machine's.
         clock: File with the seconds that are added to their clock; None for the machine's.
+        packs_all: Whether all changes of keyed state go into packs.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
     disk: Path | None = None
     clock: Path | None = None
+    packs_all: bool = False
 
 
 @contextmanager

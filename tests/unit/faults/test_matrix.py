@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from faults import local, matrix
 from faults.scenario import Expectation, Scenario
@@ -24,6 +26,13 @@ def test_scenarios_that_leave_the_job_running_share_worlds_and_the_others_have_o
 
     assert matrix.groups_of((one, alone, two, three), 2) == ((one, two), (three,), (alone,))
     assert matrix.groups_of((one, alone, two), 1) == ((one,), (two,), (alone,))
+
+
+def test_scenarios_whose_state_is_in_packs_share_worlds_with_one_another_only() -> None:
+    one, two, three = (a_scenario(name, stays=True) for name in ("one", "two", "three"))
+    packed = replace(two, packs_all=True)
+
+    assert matrix.groups_of((one, packed, three), 2) == ((one, three), (packed,))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ def test_the_faults_of_a_round_follow_from_the_seed_and_its_number() -> None:
     assert [names for _, names in rounds] == [soak.round_of(7, number)[1] for number in range(6)]
     assert [names for _, names in rounds] != [soak.round_of(8, number)[1] for number in range(6)]
     assert [scenario.name for scenario, _ in rounds] == [f"soak-7-{number}" for number in range(6)]
+    assert [scenario.packs_all for scenario, _ in rounds] == [False, True] * 3
     assert all(len(names) == soak.FAULTS_IN_A_ROUND for _, names in rounds)
 
 
@@ -18,6 +19,5 @@ def test_names_of_scenarios_are_unique_and_a_soak_has_none_that_ends_the_job_or_
     names = [one.name for one in local.ALL]
 
     assert len(names) == len(set(names))
-    assert not [
-        one.name for one in local.IN_A_SOAK if one.name.startswith(("checkpointed", "restored", "50-", "disk", "clock"))
-    ]
+    in_soaks = [one.name for among in local.IN_A_SOAK.values() for one in among]
+    assert not [name for name in in_soaks if name.startswith(("checkpointed", "restored", "50-", "disk", "clock"))]
