@@ -18,6 +18,7 @@ SHARED = {
     "downtime_picture",
     "driver_fleet",
     "latency_picture",
+    "state_size_picture",
     "machine",
     "older_image",
     "picture",

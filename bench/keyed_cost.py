@@ -6,7 +6,7 @@ A count per key beside bytes that do not compress. The job sees every key once, 
 when Spark's maintenance has uploaded the newest snapshots, it is ended, and started again in another process. Seconds say
 little on a busy machine, so seconds of a core are counted: of the driver (and of looking), the JVM and the workers, and
 inside the JVM by the names of its threads. With `--s3` the state is on an S3 server, whose time is left out. A setting is
-measured by two runs, one with `--conf`.
+measured by two runs, one with `--conf`, for example `--conf spark.statefulspark.keyedState.packs=false`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from statefulspark.contract import config
 from statefulspark.engine import gateway, settings
+from statefulspark.operators.keyed import packplaces, registry
 from statefulspark.storage import StorageOptions
 
 from bench import contenders, keyed_state, machine, processor_time, workload
@@ -80,14 +82,17 @@ def _run(chosen: argparse.Namespace) -> list[machine.Json]:
     source: Path = chosen.work / "source"
     source.mkdir(exist_ok=True)
     rows = spark.readStream.schema("key bigint").option("recursiveFileLookup", "true").parquet(str(source))
-    query = ss.keyed_process(
-        rows,
-        key="key",
-        function=contenders.Count(contenders.Counter(chosen.value_bytes)),
-        uid="count",
-        schema=contenders.SCHEMA,
-        cache_bytes=1 << 40,
-    )
+    options = StorageOptions.from_env() if chosen.s3 else StorageOptions(allow_local_files=True)
+    with registry.collecting(registry.OperatorRegistry(), query_uid="bench", options=options):
+        query = ss.keyed_process(
+            rows,
+            key="key",
+            function=contenders.Count(contenders.Counter(chosen.value_bytes)),
+            uid="count",
+            schema=contenders.SCHEMA,
+            cache_bytes=1 << 40,
+        )
+    packplaces.tell_tasks(spark, chosen.checkpoint, epoch=1)
 
     def count(batch: DataFrame, _: int) -> None:
         counted.append((batch.select(sql.sum("count")).first() or (0,))[0])
@@ -184,10 +189,15 @@ def _print(laps: Sequence[machine.Json]) -> None:
     machine.table(
         ["seconds of a core a batch", *phases],
         [
+            ["(seconds on the clock)", *(f"{_took_s(those):.1f}" for those in phases.values())],
             ["all", *(f"{sum(used[role] for role in roles):.1f}" for used in mean.values())],
             *([name, *(f"{used[name]:.1f}" for used in mean.values())] for name in (*roles, *threads)),
         ],
     )
+
+
+def _took_s(laps: Sequence[machine.Json]) -> float:
+    return statistics.mean(cast("float", lap["took_s"]) for lap in laps)
 
 
 def _mean_s(laps: Sequence[machine.Json]) -> Counter[str]:

@@ -18,7 +18,7 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from bench import machine
+from bench import machine, state_size_picture
 
 VALUE_BYTES = 10_000
 FILL_BATCH_BYTES = 100_000_000
@@ -150,6 +150,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--sizes", type=int, nargs="+", default=[10, 200, 2000], metavar="MB", help="sizes of the state"
     )
     parser.add_argument("--rounds", type=int, default=7, help="checkpoints per size")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the seconds there, as PNG")
     chosen = parser.parse_args(arguments)
     found: dict[int, machine.Json] = {}
     for size in chosen.sizes:
@@ -161,6 +162,9 @@ def main(arguments: list[str] | None = None) -> int:
         ("state", "checkpoint", "pause", "savepoint", "commit gap", "gap while saving", "stop with savepoint"),
         [(f"{size} MB", *(f"{cast(float, one[name]):.2f} s" for name in columns)) for size, one in found.items()],
     )
+    if chosen.picture is not None:
+        drawn = {size: {name: cast(float, one[name]) for name in columns} for size, one in found.items()}
+        state_size_picture.draw(drawn, chosen.picture)
     times = [cast(float, one["checkpoint_s"]) for one in found.values()]
     pauses = [cast(float, one["pause_s"]) for one in found.values()]
     print(f"Checkpoints: slowest {max(times) / min(times):.2f}x the fastest (goal: at most 1.5x)")
