@@ -6,7 +6,7 @@ A count per key beside bytes that do not compress. The job sees every key once, 
 when Spark's maintenance has uploaded the newest snapshots, it is ended, and started again in another process. Seconds say
 little on a busy machine, so seconds of a core are counted: of the driver (and of looking), the JVM and the workers, and
 inside the JVM by the names of its threads. With `--s3` the state is on an S3 server, whose time is left out. A setting is
-measured by two runs, one with `--conf`, for example `--conf spark.statefulspark.keyedState.packs=false`.
+measured by two runs, one with `--conf`, for example `--conf spark.statefulspark.keyedState.packs=true`.
 """
 
 from __future__ import annotations

@@ -65,6 +65,12 @@ _OPERATOR = {
     "operatorInfo": {"operatorId": 0, "operatorName": "stateStoreSave"},
     "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 4}],
 }
+
+
+def _whole_pack(body: bytes) -> object:
+    return packfile.require_whole(lambda offset, length: body[offset : offset + length], len(body), _WHERE)
+
+
 _PACK = b"packs/mean/4-2/00000012-00000003-0123456789abcdef-00000007-00000011.pack"
 _REQUESTS = (api.CheckpointRequest, api.SavepointRequest, api.StopRequest, api.ActivateRequest)
 
@@ -77,6 +83,7 @@ TARGETS = (
         _golden("state/head-layout-*.bin"),
     ),
     Target("pack", lambda body: packfile.require_sound(body, _WHERE), _golden("state/pack-*.bin")),
+    Target("ends of a pack", _whole_pack, _golden("state/pack-*.bin")),
     Target("name of a pack", lambda body: names.of_key(body.decode(errors="replace")), (_PACK,), ()),
     Target(
         "record of operator state", lambda body: record.decode(body, _WHERE), _golden("operatorstate/record-*.json")

@@ -110,3 +110,37 @@ def test_a_pack_that_is_gone_is_missing() -> None:
         reading.PackReader(stores.MemoryStore(), "mean").read(where)
 
     assert caught.value.reason == "ChunkMissing"
+
+
+def whole(body: bytes) -> None:
+    packfile.require_whole(lambda offset, length: body[offset : offset + length], len(body), "s3://b/p")
+
+
+@pytest.mark.parametrize("chunks", [_CHUNKS, ()], ids=["chunks", "none"])
+def test_a_whole_pack_is_seen_without_its_chunks(chunks: tuple[packfile.PackedChunk, ...]) -> None:
+    body = packfile.build(_NAME.reference, chunks, _EARLIER).body
+
+    whole(body)
+    whole(body.replace(b"two", b"tow"))
+
+
+def test_a_pack_that_was_cut_anywhere_is_not_whole() -> None:
+    body = a_pack().body
+
+    for length in range(len(body)):
+        with pytest.raises(errors.SnapshotCorruptError, match="s3://b/p is no readable pack"):
+            whole(body[:length])
+
+
+def test_a_pack_that_lacks_bytes_in_its_middle_is_not_whole() -> None:
+    body = a_pack().body
+
+    with pytest.raises(errors.SnapshotCorruptError, match="its chunks end at byte"):
+        whole(body.replace(b"two", b"t"))
+
+
+def test_a_footer_that_was_changed_is_seen_without_the_chunks() -> None:
+    body = a_pack().body
+
+    with pytest.raises(errors.SnapshotCorruptError, match="does not fit its checksum"):
+        whole(body.replace(b'"length"', b'"lengtj"'))

@@ -11,12 +11,12 @@ from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.canonical import skeleton
-from statefulspark.checkpoint import closure, transfer, verify
+from statefulspark.checkpoint import closure, read_cache, transfer, verify
 from statefulspark.checkpoint.verify import ProblemKind
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
 from statefulspark.evolution import rewrite
 from statefulspark.packs import names
-from statefulspark.recovery import ahead, copies
+from statefulspark.recovery import ahead, copies, head
 from statefulspark.retention import rules
 from statefulspark.testing import stores
 
@@ -186,3 +186,25 @@ def test_pruning_takes_packs_that_no_checkpoint_names_up_to_its_batch(
 
     assert (floor.reason_to_keep(info, path) is not None) is is_retained
     assert posixpath.basename(path).endswith(names.SUFFIX)
+
+
+@pytest.mark.parametrize("read_up_to", [head._READ_UP_TO_BYTES, 0], ids=["read whole", "too large to be read"])
+@pytest.mark.parametrize("harm", ["none", "cut", "flipped"])
+def test_a_start_looks_at_packs_that_no_checkpoint_names(
+    store: stores.MemoryStore, monkeypatch: pytest.MonkeyPatch, read_up_to: int, harm: str
+) -> None:
+    monkeypatch.setattr(head, "_READ_UP_TO_BYTES", read_up_to)
+    query = ran(store, batches=2)
+    base = closure.close_over(store, query.path, 1)
+    query.run_batch()
+    key = f"{query.path}/{put(store, query.path, a_name(2), body=b'x' * 100)}"
+    body = store.read(key)
+    store.write(key, {"none": body, "cut": body[:60], "flipped": body.replace(b"x", b"y", 1)}[harm])
+
+    problem = head.inspect(read_cache.ReadCache(store), 1, [base]).problem
+
+    if harm == "none" or (harm == "flipped" and not read_up_to):
+        assert problem is None
+    else:
+        assert problem is not None
+        assert key in problem

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -132,6 +132,29 @@ def read_footer(body: bytes, source: str) -> PackFooter:
     document = read_model(PackFooter, formats.PACK, footer, source)
     formats.PACK.require_known(document.format_version, source)
     return document
+
+
+def require_whole(read: Callable[[int, int], bytes], size_bytes: int, source: str) -> None:
+    """Check beginning, end and footer of a pack, and that its chunks end where the footer begins, but not their bytes.
+
+    Args:
+        read: Reads a range by offset and length.
+        size_bytes: Size of the pack.
+        source: Its URI, for the error.
+
+    Raises:
+        SnapshotCorruptError: `DocumentUnreadable`, as of `read_footer`.
+        FormatVersionError: A later release wrote it.
+    """
+    least = len(MAGIC) + _END_BYTES
+    end = read(max(0, size_bytes - least), least)
+    length = _END.unpack_from(end, len(end) - _END_BYTES)[0] if len(end) == least else 0
+    begin = size_bytes - _END_BYTES - length
+    tail = read(begin, size_bytes - begin) if len(MAGIC) <= begin < size_bytes else b""
+    footer = read_footer(read(0, len(MAGIC)) + tail, source)
+    chunks_end = max((entry.offset + entry.length for entry in footer.chunks), default=len(MAGIC))
+    if chunks_end != begin:
+        raise _unreadable(source, f"its chunks end at byte {chunks_end}, and its footer begins at {begin}")
 
 
 def require_sound(body: bytes, source: str) -> None:

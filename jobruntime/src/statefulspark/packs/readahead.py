@@ -41,7 +41,7 @@ class _Stretch:
         return self.body[begin:end] if begin >= 0 and end <= len(self.body) else None
 
 
-class ReadAhead:
+class RangeReader:
     """Reads ranges of objects that never change.
 
     Args:

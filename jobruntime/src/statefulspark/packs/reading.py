@@ -22,7 +22,7 @@ class PackReader:
 
     store: ObjectStore
     uid: str
-    ahead: readahead.ReadAhead | None = None
+    ahead: readahead.RangeReader | None = None
 
     def read(self, where: PackRange) -> bytes:
         """Return a chunk's stored bytes. Cost: a GET of that range, or of a few megabytes for many that follow each other.

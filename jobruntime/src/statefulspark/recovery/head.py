@@ -6,6 +6,7 @@ become the next checkpoint; if not, the generation cannot be continued, because 
 
 from __future__ import annotations
 
+import functools
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from statefulspark.checkpoint import (
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, QueryEntry
 from statefulspark.packs import names as packs
+from statefulspark.packs import packfile
 from statefulspark.recovery import damage, in_place
 
 _READ_UP_TO_BYTES = 256 * 2**20
@@ -230,15 +232,19 @@ def _not_what_was_written(store: read_cache.ReadCache, entry: QueryEntry, path: 
 
 
 def _require_sound(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry) -> None:
-    """Compare the files that are in no checkpoint yet with Spark's checksum files."""
+    """Compare the files that are in no checkpoint yet with Spark's checksum files, and packs with their own checksums."""
     verified = set(base.files)
     fresh = {file.path: file for file in entry.files if file not in verified and not checksums.is_sidecar(file.path)}
     present = {file.path for file in entry.files}
     guarded = [file for file in fresh.values() if checksums.spark_sidecar(file.path) in present]
-    if not guarded:
+    new_packs = [file for file in fresh.values() if packs.of_key(file.path) is not None]
+    if not guarded and not new_packs:
         return
     sidecars = store.read_many([f"{entry.path}/{checksums.spark_sidecar(file.path)}" for file in guarded])
-    for part in _parts(guarded):
+    parts = _parts([*guarded, *new_packs])
+    for part in parts:
+        _require_sound_packs(store, entry, part)
+    for part in (_Part(_of_spark(part.read), _of_spark(part.sized)) for part in parts):
         bodies = store.read_many([f"{entry.path}/{file.path}" for file in part.read])
         for file in (*part.read, *part.sized):
             if not _is_sound({**bodies, **sidecars}, entry.path, file):
@@ -246,6 +252,22 @@ def _require_sound(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEn
                     "ChecksumDiffers",
                     f"{store.uri}/{posixpath.join(entry.path, file.path)} is not the file that Spark wrote.",
                 )
+
+
+def _of_spark(files: Sequence[FileEntry]) -> tuple[FileEntry, ...]:
+    return tuple(file for file in files if packs.of_key(file.path) is None)
+
+
+def _require_sound_packs(store: read_cache.ReadCache, entry: QueryEntry, part: _Part) -> None:
+    """Compare packs with their checksums; of one that is too large to be read here only beginning, end and footer."""
+    for file in part.read:
+        if packs.of_key(file.path) is not None:
+            key = f"{entry.path}/{file.path}"
+            packfile.require_sound(store.read(key), f"{store.uri}/{key}")
+    for file in part.sized:
+        if packs.of_key(file.path) is not None:
+            key = f"{entry.path}/{file.path}"
+            packfile.require_whole(functools.partial(store.read_range, key), file.size_bytes, f"{store.uri}/{key}")
 
 
 def _require_readable_states(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry) -> None:

@@ -1,4 +1,4 @@
-"""Large changes of keyed state go into packs: written, checkpointed, read again and spread anew, on real Spark."""
+"""Large changes of keyed state go into packs if a job asks for it: written, checkpointed, read and spread anew, on Spark."""
 
 from __future__ import annotations
 
@@ -87,7 +87,14 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def packing_all(spark_session: SparkSession) -> Iterator[None]:
+def packing(spark_session: SparkSession) -> Iterator[None]:
+    spark_session.conf.set(packplaces.PACKS, "true")
+    yield
+    spark_session.conf.unset(packplaces.PACKS)
+
+
+@pytest.fixture
+def packing_all(packing: None, spark_session: SparkSession) -> Iterator[None]:
     spark_session.conf.set(packplaces.PACK_BYTES, "1")
     yield
     spark_session.conf.unset(packplaces.PACK_BYTES)
@@ -120,7 +127,7 @@ def packs_below(folder: Path) -> list[Path]:
 
 
 def test_state_in_packs_survives_a_restart_and_is_read_offline(
-    job_harness: Callable[..., JobHarness], tmp_path: Path
+    packing: None, job_harness: Callable[..., JobHarness], tmp_path: Path
 ) -> None:
     file = tmp_path / "job.py"
     file.write_text(JOB, encoding="utf-8")

@@ -138,11 +138,16 @@ def test_a_partition_owes_a_pack_after_those_of_another_number(
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        pytest.param({}, packedlog.Thresholds(64 << 10, 8 << 20, 64 << 20), id="as it is"),
-        pytest.param({packplaces.PACKS: "false"}, None, id="off"),
-        pytest.param({packplaces.PACK_BYTES: "1"}, packedlog.Thresholds(1, 1, 64 << 20), id="all"),
+        pytest.param({}, None, id="as it is"),
+        pytest.param({packplaces.PACKS: "false", packplaces.PACK_BYTES: "1"}, None, id="off"),
+        pytest.param({packplaces.PACKS: "true"}, packedlog.Thresholds(64 << 10, 8 << 20, 64 << 20), id="on"),
         pytest.param(
-            {packplaces.PACK_BYTES: str(128 << 20)}, packedlog.Thresholds(1 << 20, 128 << 20, 128 << 20), id="few"
+            {packplaces.PACKS: "true", packplaces.PACK_BYTES: "1"}, packedlog.Thresholds(1, 1, 64 << 20), id="all"
+        ),
+        pytest.param(
+            {packplaces.PACKS: "true", packplaces.PACK_BYTES: str(128 << 20)},
+            packedlog.Thresholds(1 << 20, 128 << 20, 128 << 20),
+            id="few",
         ),
     ],
 )
@@ -155,7 +160,7 @@ def test_which_changes_become_packs(settings: dict[str, str], expected: packedlo
 
 @pytest.mark.parametrize("text", ["8m", "0", "-1", ""])
 def test_a_number_of_bytes_that_is_none_is_refused(text: str) -> None:
-    session = cast("SparkSession", SimpleNamespace(conf={packplaces.PACK_BYTES: text}))
+    session = cast("SparkSession", SimpleNamespace(conf={packplaces.PACKS: "true", packplaces.PACK_BYTES: text}))
 
     with pytest.raises(errors.SpecRejectedError, match="such as 8388608") as refused:
         packplaces.thresholds(session, _HERE)

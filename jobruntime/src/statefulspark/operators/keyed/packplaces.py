@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKS = "spark.statefulspark.keyedState.packs"
-"""Setting of the engine: `false` keeps all keyed state inside Spark's state store. On unless it is set."""
+"""Setting of the engine: `true` lets large changes go into packs beside the state store. Off unless it is set."""
 PACK_BYTES = "spark.statefulspark.keyedState.packs.minBytes"
 """Setting of the engine: fewer changed bytes of a partition and batch do not become a pack."""
 ROOT_PROPERTY = "statefulspark.checkpointRoot"
@@ -30,7 +30,7 @@ EPOCH_PROPERTY = "statefulspark.epoch"
 PACKED_PROPERTY = "statefulspark.packedOperators"
 """Local property of a query: its operators with packs when it was started, as `uid:partitions` with commas."""
 _BATCH_PROPERTY = "streaming.sql.batchId"
-_AHEAD = readahead.ReadAhead()
+_AHEAD = readahead.RangeReader()
 _NAMED: set[tuple[str, str, int, int]] = set()
 """Partitions that owe no pack, by root, operator and number of partitions."""
 
@@ -45,7 +45,7 @@ def thresholds(session: SparkSession, options: StorageOptions | None) -> packedl
     Raises:
         SpecRejectedError: `ConfigInvalid`: a setting of the engine cannot be used.
     """
-    if options is None or session.conf.get(PACKS, "true") != "true":
+    if options is None or session.conf.get(PACKS, "false") != "true":
         return None
     text = str(session.conf.get(PACK_BYTES, str(packedlog.Thresholds().pack_bytes)))
     if not text.isdecimal() or int(text) < 1:
