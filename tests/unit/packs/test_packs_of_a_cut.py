@@ -15,8 +15,8 @@ from statefulspark.checkpoint import closure, read_cache, transfer, verify
 from statefulspark.checkpoint.verify import ProblemKind
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
 from statefulspark.evolution import rewrite
-from statefulspark.packs import names
-from statefulspark.recovery import ahead, copies, head
+from statefulspark.packs import names, packfile, ranges
+from statefulspark.recovery import ahead, copies, head, new_packs
 from statefulspark.retention import rules
 from statefulspark.testing import stores
 
@@ -188,12 +188,12 @@ def test_pruning_takes_packs_that_no_checkpoint_names_up_to_its_batch(
     assert posixpath.basename(path).endswith(names.SUFFIX)
 
 
-@pytest.mark.parametrize("read_up_to", [head._READ_UP_TO_BYTES, 0], ids=["read whole", "too large to be read"])
+@pytest.mark.parametrize("read_up_to", [new_packs.READ_UP_TO_BYTES, 0], ids=["read whole", "too large to be read"])
 @pytest.mark.parametrize("harm", ["none", "cut", "flipped"])
 def test_a_start_looks_at_packs_that_no_checkpoint_names(
     store: stores.MemoryStore, monkeypatch: pytest.MonkeyPatch, read_up_to: int, harm: str
 ) -> None:
-    monkeypatch.setattr(head, "_READ_UP_TO_BYTES", read_up_to)
+    monkeypatch.setattr(new_packs, "READ_UP_TO_BYTES", read_up_to)
     query = ran(store, batches=2)
     base = closure.close_over(store, query.path, 1)
     query.run_batch()
@@ -208,3 +208,41 @@ def test_a_start_looks_at_packs_that_no_checkpoint_names(
     else:
         assert problem is not None
         assert key in problem
+
+
+@pytest.mark.parametrize("is_proven", [False, True], ids=["of the newest checkpoint alone", "of an older one, too"])
+def test_a_start_reads_packs_of_the_newest_checkpoint_unless_an_older_one_names_them(
+    store: stores.MemoryStore, is_proven: bool
+) -> None:
+    query = ran(store, batches=1)
+    key = f"{query.path}/{put(store, query.path, a_name(0), body=b'x' * 100)}"
+    base = closure.close_over(store, query.path, 0)
+    query.run_batch()
+    store.write(key, store.read(key).replace(b"x", b"y", 1))
+    proven = new_packs.keys([base]) if is_proven else frozenset()
+
+    problem = head.inspect(read_cache.ReadCache(store), 1, [base], proven_packs=proven).problem
+
+    assert (problem is None) is is_proven
+
+
+def test_a_pack_that_goes_while_it_is_looked_at_is_a_problem(store: stores.MemoryStore) -> None:
+    query = ran(store, batches=1)
+    key = f"{query.path}/{put(store, query.path, a_name(0))}"
+    entry = closure.close_over(store, query.path, 0)
+    store.delete_many([key])
+
+    assert new_packs.problem(store, [entry]) == f"{store.uri}/{key} does not exist."
+
+
+def test_a_pack_of_a_later_release_is_no_damage(store: stores.MemoryStore) -> None:
+    query = ran(store, batches=1)
+    key = f"{query.path}/{put(store, query.path, a_name(0))}"
+    entry = closure.close_over(store, query.path, 0)
+    body = store.read(key)
+    footer = packfile.PackFooter(format_version=2, chunks=()).to_json().encode()
+    end = packfile._END.pack(len(footer), ranges.crc32c(footer))
+    store.write(key, body[:4] + footer + end + body[:4])
+
+    with pytest.raises(errors.FormatVersionError):
+        new_packs.problem(store, [entry])

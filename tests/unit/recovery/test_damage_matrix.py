@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import pytest
+from packwriting import a_name, put
 from snapshots import Job
 from snapshotwriters import a_writer, an_order
 from sparkroot import FakeQuery
@@ -40,6 +41,7 @@ KINDS = {
     "state snapshot": r"/state/0/0/5_[^/]*\.zip$",
     "SST file": r"/SSTs/00000[45]-[^/]*\.sst$",
     "changelog": r"/6_[^/]*\.changelog$",
+    "pack": r"/packs/mean/2-0/0+5-[^/]*\.pack$",
     "checksum of a state snapshot": r"/state/0/0/5_[^/]*\.zip\.crc$",
     "checksum of a changelog": r"/6_[^/]*\.changelog\.crc$",
 }
@@ -99,6 +101,7 @@ def world() -> World:
         name = "4.compact" if number == 4 else str(number)
         job.store.write(f"{query.path}/sources/0/{name}", f'v1\n{{"path":"{number}"}}'.encode())
         job.store.write(f"{query.path}/offsets/{number}", f'v1\n{{"at":{number}1}}\n{{"logOffset":{number}}}'.encode())
+        put(job.store, query.path, a_name(number, tail=max(0, number - 1)))
         ids = {"0": query.attempt(number)}
         query.finish_batch(number, ids)
         if number == 3:
@@ -292,6 +295,32 @@ def test_a_noted_snapshot_is_read_completely_so_that_rot_below_an_unchanged_etag
 
     assert (unnoticed.restored_from, plan.restored_from) == ("checkpoint 2", "checkpoint 1")
     assert key in (plan.fallback or "")
+
+
+@pytest.mark.parametrize("has_newer_batches", [False, True])
+def test_a_pack_of_the_newest_checkpoint_that_rots_below_an_unchanged_etag_is_found_by_the_start(
+    world: World, has_newer_batches: bool
+) -> None:
+    """Nobody reads it whole later, and checkpoints that name it would push out the one that does not."""
+    if has_newer_batches:
+        world.query.run_batch()
+    key = world.key_of("pack")
+    world.job.store = RottenStore(world.job.store, {key: _spoilt(world.job.store.read(key), "a bit flipped")})
+
+    plan = world.job.boot()
+
+    assert (plan.mode, plan.restored_from) == (StartMode.COPY, "checkpoint 1")
+    assert key in (plan.fallback or "")
+
+
+def test_a_pack_that_an_older_checkpoint_names_is_left_for_whoever_reads_it(world: World) -> None:
+    """Going back would not help."""
+    world.query.run_batch()
+    world.job.checkpoint(world.query)
+    key = world.key_of("pack")
+    world.job.store = RottenStore(world.job.store, {key: _spoilt(world.job.store.read(key), "a bit flipped")})
+
+    assert world.job.boot().restored_from == "checkpoint 3"
 
 
 def test_a_rotten_file_is_not_copied_with_an_older_snapshot_that_shares_it(world: World) -> None:

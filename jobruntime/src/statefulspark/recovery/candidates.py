@@ -19,7 +19,7 @@ from statefulspark.contract.manifest import (
     QueryEntry,
     SnapshotKind,
 )
-from statefulspark.recovery import beginnings, damage, generations, plan
+from statefulspark.recovery import beginnings, damage, generations, new_packs, plan
 from statefulspark.storage.port import ObjectStore
 
 
@@ -154,10 +154,20 @@ class StorageView:
         if problem is not None:
             return problem
         report = _verified(candidate, deep=self.damage.is_suspected)
+        if report.ok:
+            return new_packs.problem(
+                location.reader, candidate.queries, root=location.root, proven=self.proven_packs(candidate)
+            )
         newer = [problem.detail for problem in report.problems if problem.kind is verify.ProblemKind.NEWER]
         if newer:
             raise errors.FormatVersionError("FormatVersionUnknown", newer[0])
-        return None if report.ok else report.sentence
+        return report.sentence
+
+    def proven_packs(self, candidate: plan.Candidate) -> frozenset[str]:
+        """Return the packs that an older checkpoint than a candidate names, too: damage there would be in all of them."""
+        number = self.next_snapshot_id if candidate.manifest is None else candidate.manifest.id
+        older = (manifest for manifest in self.checkpoints.values() if manifest.id < number)
+        return frozenset().union(*(new_packs.keys(manifest.queries) for manifest in older))
 
     def resolve(self, reference: str) -> plan.Candidate:
         """Find and verify the snapshot with the given reference.

@@ -6,9 +6,8 @@ become the next checkpoint; if not, the generation cannot be continued, because 
 
 from __future__ import annotations
 
-import functools
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from statefulspark import errors
@@ -26,8 +25,7 @@ from statefulspark.checkpoint import (
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, QueryEntry
 from statefulspark.packs import names as packs
-from statefulspark.packs import packfile
-from statefulspark.recovery import damage, in_place
+from statefulspark.recovery import damage, in_place, new_packs
 
 _READ_UP_TO_BYTES = 256 * 2**20
 """Up to this total, new state files are compared with their checksum by content, small ones first; the rest by size."""
@@ -52,7 +50,12 @@ class Head:
 
 
 def inspect(
-    store: read_cache.ReadCache, generation: int, base: Sequence[QueryEntry], notes: damage.Damage | None = None
+    store: read_cache.ReadCache,
+    generation: int,
+    base: Sequence[QueryEntry],
+    notes: damage.Damage | None = None,
+    *,
+    proven_packs: Collection[str] = (),
 ) -> Head:
     """Check the newest committed batch of every query in a generation.
 
@@ -64,6 +67,7 @@ def inspect(
         generation: The one in use.
         base: Its queries in the latest checkpoint, or at its beginning.
         notes: Notes about state that drivers could not load.
+        proven_packs: Keys of packs that need not be read; see `new_packs`.
 
     Returns:
         The head. A damaged log is a problem of the head, and never means that nothing was committed.
@@ -84,7 +88,9 @@ def inspect(
     )
     problem = _noted_problem(store, newest, notes or damage.Damage())
     if newer and problem is None:
-        problem = _problem_of_others(store, newest, base_by_uid)
+        problem = _problem_of_others(store, newest, base_by_uid) or new_packs.problem(
+            store, newest, proven=proven_packs
+        )
     return Head((), is_newer=newer, problem=problem) if problem else Head(tuple(newest), is_newer=newer)
 
 
@@ -232,19 +238,15 @@ def _not_what_was_written(store: read_cache.ReadCache, entry: QueryEntry, path: 
 
 
 def _require_sound(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry) -> None:
-    """Compare the files that are in no checkpoint yet with Spark's checksum files, and packs with their own checksums."""
+    """Compare the files that are in no checkpoint yet with Spark's checksum files."""
     verified = set(base.files)
     fresh = {file.path: file for file in entry.files if file not in verified and not checksums.is_sidecar(file.path)}
     present = {file.path for file in entry.files}
     guarded = [file for file in fresh.values() if checksums.spark_sidecar(file.path) in present]
-    new_packs = [file for file in fresh.values() if packs.of_key(file.path) is not None]
-    if not guarded and not new_packs:
+    if not guarded:
         return
     sidecars = store.read_many([f"{entry.path}/{checksums.spark_sidecar(file.path)}" for file in guarded])
-    parts = _parts([*guarded, *new_packs])
-    for part in parts:
-        _require_sound_packs(store, entry, part)
-    for part in (_Part(_of_spark(part.read), _of_spark(part.sized)) for part in parts):
+    for part in _parts(guarded):
         bodies = store.read_many([f"{entry.path}/{file.path}" for file in part.read])
         for file in (*part.read, *part.sized):
             if not _is_sound({**bodies, **sidecars}, entry.path, file):
@@ -252,22 +254,6 @@ def _require_sound(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEn
                     "ChecksumDiffers",
                     f"{store.uri}/{posixpath.join(entry.path, file.path)} is not the file that Spark wrote.",
                 )
-
-
-def _of_spark(files: Sequence[FileEntry]) -> tuple[FileEntry, ...]:
-    return tuple(file for file in files if packs.of_key(file.path) is None)
-
-
-def _require_sound_packs(store: read_cache.ReadCache, entry: QueryEntry, part: _Part) -> None:
-    """Compare packs with their checksums; of one that is too large to be read here only beginning, end and footer."""
-    for file in part.read:
-        if packs.of_key(file.path) is not None:
-            key = f"{entry.path}/{file.path}"
-            packfile.require_sound(store.read(key), f"{store.uri}/{key}")
-    for file in part.sized:
-        if packs.of_key(file.path) is not None:
-            key = f"{entry.path}/{file.path}"
-            packfile.require_whole(functools.partial(store.read_range, key), file.size_bytes, f"{store.uri}/{key}")
 
 
 def _require_readable_states(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry) -> None:

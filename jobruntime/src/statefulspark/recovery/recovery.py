@@ -224,7 +224,9 @@ def _recover(view: candidates.StorageView, fresh_generation: int) -> StartPlan:
     view.require_readable_checkpoints()
     current = view.current
     latest = view.latest()
-    newest = head.inspect(view.cache, current.generation, latest.queries, view.damage)
+    newest = head.inspect(
+        view.cache, current.generation, latest.queries, view.damage, proven_packs=view.proven_packs(latest)
+    )
     problems = [*view.unreadable, *view.generations.unreadable.values()]
     if newest.problem is None and (newest.is_newer or view.problem_of(latest) is None):
         queries = plans.inherit(newest.queries, _declared(view, latest))
