@@ -67,8 +67,8 @@ def test_a_partition_that_named_no_pack_needs_those_of_its_batch_alone() -> None
 
 @pytest.mark.parametrize(
     ("written_by", "now", "share"),
-    [(2, 2, 600), (2, 3, 400), (2, 4, 300), (4, 2, 600)],
+    [(2, 2, 601), (2, 3, 400), (2, 4, 300), (4, 2, 601)],
     ids=["same", "1.5x", "2x", "half"],
 )
 def test_a_pack_counts_for_each_of_more_partitions_in_part(written_by: int, now: int, share: int) -> None:
-    assert names.share_of(a_name(3, partitions=written_by).reference, 600, now) == share
+    assert names.share_of(a_name(3, partitions=written_by).reference, 601, now) == share

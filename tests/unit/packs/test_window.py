@@ -89,6 +89,8 @@ def test_names_tell_of_packs_that_are_missing(case: str) -> None:
         pytest.param([], False, id="no packs"),
         pytest.param([a_name(3)], False, id="none of another number"),
         pytest.param([a_name(3, partitions=3)], True, id="nothing of its own"),
+        pytest.param([a_name(0, partitions=3)], True, id="nothing of its own, after the first batch"),
+        pytest.param([a_name(0), a_name(0, partitions=3)], False, id="all of the first batch"),
         pytest.param([a_name(3, partitions=3), a_name(4, partition=1)], True, id="only another partition's"),
         pytest.param([a_name(2), a_name(3, partitions=3)], True, id="an older one"),
         pytest.param([a_name(3), a_name(3, partitions=3)], False, id="one of the same batch"),

@@ -56,13 +56,10 @@ def owes_a_name(packs: Iterable[PackName], *, partitions: int, partition: int) -
         partitions: Number of its partitions now.
         partition: One of them.
     """
-    own, others = -1, -1
-    for pack in packs:
-        if pack.partitions != partitions:
-            others = max(others, pack.batch)
-        elif pack.partition == partition:
-            own = max(own, pack.batch)
-    return others > own
+    present = tuple(packs)
+    others = [pack.batch for pack in present if pack.partitions != partitions]
+    own = [pack.batch for pack in present if (pack.partitions, pack.partition) == (partitions, partition)]
+    return bool(others) and (not own or max(others) > max(own))
 
 
 @dataclass(frozen=True, slots=True)
