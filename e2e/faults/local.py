@@ -231,6 +231,7 @@ def upgraded(fault: Fault | None, flags: tuple[str, ...], world: World) -> None:
             world.start(*some)
             world.attend()
             world.until_commits(3)
+    world.until_up()
     world.heal()
 
 

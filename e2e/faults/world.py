@@ -74,12 +74,17 @@ class World(LoadedWorld):
         since_s = time.monotonic()
         self.until(lambda: self._happened("PUT", MANIFEST, since_s) > 0, "a checkpoint is completed", within_s)
 
+    def until_up(self) -> None:
+        """Wait until the driver's start is done: every query runs, and its API answers."""
+        self.until(lambda: self.driver.runs and self.driver.is_up, "the driver is up")
+
     def call(self, *arguments: str, within_s: float = 180.0) -> str:
         """Run a command against the driver's API and return what it prints.
 
         Raises:
             ScenarioError: It fails.
         """
+        self.until_up()
         url = f"http://127.0.0.1:{self.driver.port}"
         command = [*driverprocess.COMMAND, *arguments, "--url", url, "--token", TOKEN]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=within_s)
@@ -89,7 +94,7 @@ class World(LoadedWorld):
 
     def stop_with_savepoint(self, *flags: str) -> str:
         """Stop the driver with a savepoint and return its location."""
-        self.until(lambda: self.driver.runs and self.driver.is_up, "the driver is up")
+        self.until_up()
         self._attended.clear()
         told = self._ask_to_stop(*flags)
         code = self.driver.ends()
