@@ -262,10 +262,10 @@ def test_columns_outside_a_table_are_refused() -> None:
 @pytest.mark.parametrize(
     ("keys", "values", "sentence"),
     [
-        (pa.array([1, 2]), pa.array([1]), "Int64Array with 2 keys and Int64Array with 1 values"),
-        (pa.array([1]), pa.array([1, 2]), "Int64Array with 1 keys and Int64Array with 2 values"),
-        (pa.array([1]), [1], "Int64Array with 1 keys and list with 1 values"),
-        ([1], pa.array([1]), "list with 1 keys and Int64Array with 1 values"),
+        (pa.array([1, 2]), pa.array([1]), "Int64Array of 2, Int64Array of 1"),
+        (pa.array([1]), pa.array([1, 2]), "Int64Array of 1, Int64Array of 2"),
+        (pa.array([1]), [1], "Int64Array of 1, list of 1"),
+        ([1], pa.array([1]), "list of 1, Int64Array of 1"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(keys: object, values: object, sentence: str) -> None:

@@ -116,7 +116,7 @@ class KeyedContext:
         return self._firing
 
     def keys(self, table: pa.Table) -> list[object]:
-        """Return the key of each row of a table that has the key columns, as `add_many` takes it."""
+        """Return the key of each row of a table that has the key columns, as `add_many` and the like take it."""
         return self._keys_of(table)
 
     def values(self, column: pa.ChunkedArray) -> list[object]:

@@ -86,9 +86,9 @@ class KeyedProcessFunction:
 class VectorizedProcessFunction(KeyedProcessFunction):
     """Base class of functions over whole tables: all rows of a key group in a batch, as Arrow columns.
 
-    Rows are aggregated with Arrow, and reducing and aggregating states take columns with one value for each key with
-    `add_many`, so that no Python runs per row, and none per key for numbers by integer key. Other states and timers
-    belong to one key and are not available here.
+    Rows are aggregated with Arrow, and every state takes and returns columns with an item for each key (`add_many`,
+    `get_many`, `update_many`, `put_many`, …), so that no Python of the function runs per row, and none at all per key for
+    numbers by integer key. There is no current key, and there are no timers.
     """
 
     def process_table(self, rows: pa.Table, ctx: KeyedContext) -> pa.Table | None:
@@ -97,7 +97,7 @@ class VectorizedProcessFunction(KeyedProcessFunction):
         Args:
             rows: Every column of the input, at least one row. All rows of a key are in one table.
             ctx: Time, and `ctx.keys(table)` and `ctx.values(column)`, which return Python values; for a key of several
-                columns pass the result of `ctx.keys` to `add_many`.
+                columns pass the result of `ctx.keys` to `add_many` and the like.
 
         Returns:
             A table with the columns of the output schema, by name. None is no output.

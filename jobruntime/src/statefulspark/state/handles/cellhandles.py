@@ -1,18 +1,18 @@
 """Handles of the states with one cell per key: value, reducing and aggregating.
 
-A handle reads and writes the value of the current key, or of many keys at once with `add_many`. Values stay objects
-between batches, so pass a value that was changed in place to `update` again; otherwise the change is not stored.
+A handle reads and writes the value of the current key, or of many keys at once (`many`). Values stay objects between
+batches, so pass a value that was changed in place to `update` again; otherwise the change is not stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar, cast, overload
 
 import pyarrow as pa
 
-from statefulspark import errors
-from statefulspark.state.handles import cells
+from statefulspark.state.handles import cells, many
 from statefulspark.state.memory import numbers
 
 if TYPE_CHECKING:
@@ -25,13 +25,52 @@ Out = TypeVar("Out")
 Keys = Sequence[object]
 
 
-class ValueHandle(Generic[T]):
-    """One value of the current key."""
+class CellHandle(many.OfManyKeys, Generic[T]):
+    """One value of the current key, or of many keys."""
 
     __slots__ = ("_cells",)
 
     def __init__(self, cells: cells.AnyCells) -> None:
         self._cells = cells
+
+    @property
+    def turns(self) -> many.Turns:
+        """Makes keys the current one, in turn."""
+        self._cells.use_objects()
+        return many.Turns(self._cells.scope, self._cells.meta)
+
+    @abstractmethod
+    def get(self) -> T | None:
+        """Return the value of the current key."""
+
+    @overload
+    def get_many(self, keys: numbers.ArrowColumn) -> pa.Array: ...
+    @overload
+    def get_many(self, keys: Keys) -> list[T | None]: ...
+    def get_many(self, keys: many.Given) -> pa.Array | list[T | None]:
+        """Return the value of each of many keys; in `process_table` only.
+
+        Args:
+            keys: Keys that the table has: a column, or a sequence.
+
+        Returns:
+            What `get` returns for each key, in the order of the keys: a column for a column, a list for a sequence.
+        """
+        column = self._column_of(keys) if many.is_column(keys) else None  # type: ignore[arg-type]  # a column
+        if column is not None:
+            return column
+        values = [self.get() for _ in self.turns.rows("get_many", keys)]
+        return many.to_column("get_many", values) if many.is_column(keys) else values
+
+    def _column_of(self, keys: numbers.ArrowColumn) -> pa.Array | None:
+        """Return the values as a column without Python objects; None where that is impossible."""
+        return self._cells.read_columns(keys)
+
+
+class ValueHandle(CellHandle[T]):
+    """One value of the current key."""
+
+    __slots__ = ()
 
     def value(self) -> T | None:
         """Return the value, or None when it is unset."""
@@ -42,6 +81,20 @@ class ValueHandle(Generic[T]):
     def update(self, value: T | None) -> None:
         """Set the value; None clears it."""
         self._cells.write(value)
+
+    def update_many(self, keys: many.Given, values: many.Given) -> None:
+        """Set the value of each of many keys; in `process_table` only.
+
+        Numbers by integer key stay arrays: see `ReducingState`.
+
+        Args:
+            keys: Keys that the table has: a column, or a sequence; of a key that comes twice the last value stays.
+            values: A value for each of them, likewise; None clears it.
+        """
+        is_set = many.are_columns("update_many", keys, values) and self._cells.fold_columns(keys, values) is not None  # type: ignore[arg-type]  # columns
+        if not is_set:
+            for (value,) in self.turns.rows("update_many", keys, values):
+                self._cells.write(value)
 
     def clear(self) -> None:
         """Remove the value of the current key."""
@@ -64,14 +117,18 @@ class DefaultValueHandle(ValueHandle[T]):
 
     get = value
 
+    def _column_of(self, keys: numbers.ArrowColumn) -> pa.Array | None:
+        column = self._cells.read_columns(keys)
+        return None if column is None else column.fill_null(self._default)
 
-class ReducingHandle(Generic[T]):
+
+class ReducingHandle(CellHandle[T]):
     """One value of the current key, folded from what was added."""
 
-    __slots__ = ("_cells", "_reduce")
+    __slots__ = ("_reduce",)
 
     def __init__(self, cells: cells.AnyCells, reduce: Callable[[T, T], T]) -> None:
-        self._cells = cells
+        super().__init__(cells)
         self._reduce = reduce
 
     def add(self, value: T | None) -> None:
@@ -101,15 +158,14 @@ class ReducingHandle(Generic[T]):
         Returns:
             The folded value of each key, in the order of the keys: a column for columns, a list for sequences.
         """
-        columns = _as_columns(keys, values)
-        if columns is None:
+        if not many.are_columns("add_many", keys, values):
             reduce = cast("cells.Reduce", self._reduce)
             return cast(
                 "list[T | None]", self._cells.fold(cast("Keys", keys), cast("Sequence[T | None]", values), reduce)
             )
-        folded = self._cells.fold_columns(*columns)
+        folded = self._cells.fold_columns(cast("numbers.ArrowColumn", keys), cast("numbers.ArrowColumn", values))
         if folded is None:
-            folded = _to_column(self.add_many(*_as_objects(self._cells, columns)))  # type: ignore[arg-type]
+            folded = many.to_column("add_many", self.add_many(*self.turns.objects(keys, values)))  # type: ignore[arg-type]
         return folded
 
     def get(self) -> T | None:
@@ -121,13 +177,13 @@ class ReducingHandle(Generic[T]):
         self._cells.remove()
 
 
-class AggregatingHandle(Generic[In, Acc, Out]):
+class AggregatingHandle(CellHandle[Out], Generic[In, Acc, Out]):
     """One accumulator of the current key."""
 
-    __slots__ = ("_cells", "_function")
+    __slots__ = ("_function",)
 
     def __init__(self, cells: cells.AnyCells, function: aggregates.AggregateFunction[In, Acc, Out]) -> None:
-        self._cells = cells
+        super().__init__(cells)
         self._function = function
 
     def add(self, value: In | None) -> None:
@@ -154,9 +210,8 @@ class AggregatingHandle(Generic[In, Acc, Out]):
         Returns:
             The result of each key after its value, in the order of the keys: a column for columns, a list for sequences.
         """
-        columns = _as_columns(keys, values)
-        if columns is not None:
-            return _to_column(self._add_each(*_as_objects(self._cells, columns)))  # type: ignore[arg-type]
+        if many.are_columns("add_many", keys, values):
+            return many.to_column("add_many", self._add_each(*self.turns.objects(keys, values)))  # type: ignore[arg-type]
         return self._add_each(cast("Keys", keys), cast("Sequence[In | None]", values))
 
     def _add_each(self, keys: Keys, values: Sequence[In | None]) -> list[Out | None]:
@@ -180,36 +235,6 @@ class AggregatingHandle(Generic[In, Acc, Out]):
     def clear(self) -> None:
         """Remove the accumulator of the current key."""
         self._cells.remove()
-
-
-def _as_columns(keys: object, values: object) -> tuple[numbers.ArrowColumn, numbers.ArrowColumn] | None:
-    are_columns = [isinstance(argument, pa.Array | pa.ChunkedArray) for argument in (keys, values)]
-    if not any(are_columns):
-        return None
-    columns = cast("tuple[numbers.ArrowColumn, numbers.ArrowColumn]", (keys, values))
-    if not all(are_columns) or len(columns[0]) != len(columns[1]):
-        raise errors.SpecRejectedError(
-            "ColumnsInvalid",
-            f"add_many() takes two columns of one length, or two sequences; got {type(keys).__name__} with "
-            f"{len(columns[0])} keys and {type(values).__name__} with {len(columns[1])} values.",
-        )
-    return columns
-
-
-def _as_objects(view: cells.AnyCells, columns: Iterable[numbers.ArrowColumn]) -> Iterator[list[object]]:
-    return map(view.scope.require_group(view.meta), columns)
-
-
-def _to_column(folded: Sequence[object]) -> pa.Array:
-    try:
-        return pa.array(folded)
-    except OverflowError as error:
-        large = max((value for value in folded if isinstance(value, int)), key=abs)
-        raise errors.SpecRejectedError(
-            "ColumnOverflow",
-            f"add_many() was given columns and one of the results is {large}, which does not fit 64 bits; pass "
-            "lists instead of columns.",
-        ) from error
 
 
 def _same(before: object, _: object) -> object:

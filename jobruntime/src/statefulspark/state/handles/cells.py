@@ -72,6 +72,13 @@ class Cells:
         """Fold columns without Python objects; return None and change nothing where that is impossible."""
         return None
 
+    def read_columns(self, keys: numbers.ArrowColumn) -> pa.Array | None:
+        """Return the cells of many keys without Python objects; None where that is impossible."""
+        return None
+
+    def use_objects(self) -> None:
+        """Be ready for single keys."""
+
 
 class NumberCells(Cells):
     """Cells of a vectorised function, folded as columns: they stay arrays until another operation is used.
@@ -99,8 +106,22 @@ class NumberCells(Cells):
 
     def fold(self, keys: Sequence[object], values: Sequence[object], reduce: Reduce) -> list[object]:
         """Fold a value into the cell of each of many keys, as objects."""
-        super().bind(self._table)
+        self.use_objects()
         return super().fold(keys, values, reduce)
+
+    def use_objects(self) -> None:
+        """Be ready for single keys: arrays become objects."""
+        super().bind(self._table)
+
+    def read_columns(self, keys: numbers.ArrowColumn) -> pa.Array | None:
+        """Return the cells of many keys without Python objects; None where that is impossible."""
+        self.scope.require_group(self.meta)
+        sought = numbers.read_keys(keys)
+        table = None if sought is None else self._table.as_numbers(self._kind)
+        if sought is None or table is None:
+            return None
+        values, exists = table.get(sought)
+        return pa.array(values, mask=~exists)
 
     def fold_columns(self, keys: numbers.ArrowColumn, values: numbers.ArrowColumn) -> pa.Array | None:
         """Fold columns without Python objects; return None and change nothing where that is impossible."""
@@ -232,6 +253,14 @@ class ConvertingCells:
     def fold_columns(self, keys: numbers.ArrowColumn, values: numbers.ArrowColumn) -> pa.Array | None:
         """Return None: values are converted one by one."""
         return None
+
+    def read_columns(self, keys: numbers.ArrowColumn) -> pa.Array | None:
+        """Return None: values are converted one by one."""
+        return None
+
+    def use_objects(self) -> None:
+        """Be ready for single keys."""
+        self._cells.use_objects()
 
     @property
     def meta(self) -> StateMeta:

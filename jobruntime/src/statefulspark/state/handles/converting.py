@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Generic, TypeVar, cast
+from typing import TypeVar, cast
 
-from statefulspark.state.handles import entries
+from statefulspark.state.handles import entries, many
 from statefulspark.state.types import conversions
 
 T = TypeVar("T")
@@ -13,7 +13,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class ConvertingList(Generic[T]):
+class ConvertingList(many.ListsOfKeys[T]):
     """The list of the current key, as `ListHandle`.
 
     Attributes:
@@ -25,6 +25,11 @@ class ConvertingList(Generic[T]):
     def __init__(self, stored: entries.ListHandle[object], conversion: conversions.Conversion) -> None:
         self._stored = stored
         self.conversion = conversion
+
+    @property
+    def turns(self) -> many.Turns:
+        """Makes keys the current one, in turn."""
+        return self._stored.turns
 
     def get(self) -> list[T]:
         """Return the elements, oldest first; an empty list when there are none."""
@@ -55,7 +60,7 @@ class ConvertingList(Generic[T]):
         return [conversions.converted(self.conversion.encode, value) for value in values]
 
 
-class ConvertingMap(Generic[K, V]):
+class ConvertingMap(many.MapsOfKeys[K, V]):
     """The map of the current key, as `MapHandle`; keys are stored as they are.
 
     Attributes:
@@ -67,6 +72,11 @@ class ConvertingMap(Generic[K, V]):
     def __init__(self, stored: entries.MapHandle[K, object], conversion: conversions.Conversion) -> None:
         self._stored = stored
         self.conversion = conversion
+
+    @property
+    def turns(self) -> many.Turns:
+        """Makes keys the current one, in turn."""
+        return self._stored.turns
 
     def _decoded(self, stored: object) -> V:
         return cast("V", conversions.converted(self.conversion.decode, stored))

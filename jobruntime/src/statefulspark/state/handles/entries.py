@@ -6,9 +6,10 @@ With a time to live, each element and each entry expires on its own. A read dele
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Generic, TypeVar, cast
+from typing import TypeVar, cast
 
 from statefulspark import errors
+from statefulspark.state.handles import many
 from statefulspark.state.handles.kindtypes import StateMeta
 from statefulspark.state.memory import cleanup, tables
 from statefulspark.state.memory import scope as scopes
@@ -47,7 +48,7 @@ class _Expiry:
         return self.active and cast("tuple[object, int]", cell)[1] + self.duration_ms <= self._scope.now_ms
 
 
-class ListHandle(Generic[T]):
+class ListHandle(many.ListsOfKeys[T]):
     """The list of the current key."""
 
     __slots__ = ("_expiry", "_meta", "_scope", "_table")
@@ -67,6 +68,11 @@ class ListHandle(Generic[T]):
     def bind(self, table: tables.ListTable) -> None:
         """Switch to another key group."""
         self._table = table
+
+    @property
+    def turns(self) -> many.Turns:
+        """Makes keys the current one, in turn."""
+        return many.Turns(self._scope, self._meta)
 
     def _cells(self) -> list[object]:
         key = self._scope.require_key(self._meta)
@@ -142,7 +148,7 @@ class ListHandle(Generic[T]):
         self._table.touch(key, 0)
 
 
-class MapHandle(Generic[K, V]):
+class MapHandle(many.MapsOfKeys[K, V]):
     """The map of the current key."""
 
     __slots__ = ("_expiry", "_meta", "_scope", "_table")
@@ -162,6 +168,11 @@ class MapHandle(Generic[K, V]):
     def bind(self, table: tables.MapTable) -> None:
         """Switch to another key group."""
         self._table = table
+
+    @property
+    def turns(self) -> many.Turns:
+        """Makes keys the current one, in turn."""
+        return many.Turns(self._scope, self._meta)
 
     def _row(self) -> dict[object, object]:
         key = self._scope.require_key(self._meta)

@@ -60,6 +60,12 @@ def _view(_: kindtypes.Descriptor, view: kindtypes.View | kindtypes.Converting, 
     return view
 
 
+def _replaced_numbers(_: _WithDefault, state: kindtypes.StateMeta, scope: scopes.Scope) -> cells.NumberCells | None:
+    """Return cells that are set and read as columns, if the type allows it."""
+    number = numbers.KINDS.get(typetext.parse(state.type_text).family)
+    return None if number is None else cells.NumberCells(state, scope, number, numbers.newest)
+
+
 def _number_cells(descriptor: _WithReduce, state: kindtypes.StateMeta, scope: scopes.Scope) -> cells.NumberCells | None:
     """Return cells that are folded as columns, if the function and the type allow it."""
     number = numbers.KINDS.get(typetext.parse(state.type_text).family)
@@ -67,7 +73,7 @@ def _number_cells(descriptor: _WithReduce, state: kindtypes.StateMeta, scope: sc
     return None if number is None or combine is None else cells.NumberCells(state, scope, number, combine)
 
 
-VALUE = kindtypes.register(kindtypes.StateKind("ValueState", shapes.CELLS, _value))
+VALUE = kindtypes.register(kindtypes.StateKind("ValueState", shapes.CELLS, _value, in_arrays=_replaced_numbers))
 """One value."""
 LIST = kindtypes.register(kindtypes.StateKind("ListState", shapes.LISTS, _view))
 """A list of elements."""

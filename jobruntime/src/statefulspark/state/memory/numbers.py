@@ -187,6 +187,13 @@ class NumberTable:
         positions, exists = self._find(newer.keys)
         self._set(positions, exists, newer, is_change=False)
 
+    def get(self, keys: Keys) -> tuple[Values, npt.NDArray[np.bool_]]:
+        """Return a number for each key, in any order, and which of the keys exist; the numbers of others mean nothing."""
+        positions, exists = self._find(keys)
+        values = np.zeros(len(keys), self._values.dtype)
+        values[exists] = self._values[positions[exists]]
+        return cast("Values", values), exists
+
     def changes(self) -> Numbers:
         """Return the changes since the last call of `clean`."""
         return Numbers(self._keys[self._dirty], self._values[self._dirty])
@@ -229,6 +236,18 @@ def merge(older: Numbers, newer: Numbers) -> Numbers | None:
     return table.full()
 
 
+def read_keys(keys: ArrowColumn) -> Keys | None:
+    """Read a column of keys; None for nulls, and for keys that are not 64-bit integers."""
+    if keys.null_count or not _is_integer(keys.type):
+        return None
+    return cast("Keys", _to_numpy(keys).astype(np.int64))
+
+
+def newest(_: Values, more: Values) -> Values:
+    """Return the newer numbers."""
+    return more
+
+
 def read_columns(
     keys: ArrowColumn, values: ArrowColumn, kind: type[int] | type[float]
 ) -> tuple[Numbers, npt.NDArray[np.intp]] | None:
@@ -243,11 +262,11 @@ def read_columns(
         The numbers, sorted, and the original position of each; None for nulls, duplicate keys, keys that are not 64-bit
         integers, and values of another type.
     """
-    if keys.null_count or values.null_count or not _is_integer(keys.type):
+    unsorted = read_keys(keys)
+    if unsorted is None or values.null_count:
         return None
     if not (_is_integer(values.type) if kind is int else pa.types.is_floating(values.type)):
         return None
-    unsorted = _to_numpy(keys).astype(np.int64)
     order = np.argsort(unsorted, kind="stable")
     in_order = unsorted[order]
     if (in_order[1:] == in_order[:-1]).any():

@@ -1,0 +1,264 @@
+"""Many keys of a key group at once, for functions over whole tables: keys and values as columns, or as sequences.
+
+What is given as columns is returned as a column, and what is given as sequences as a list. Each key is the current one in
+its turn, in the order of the keys, so everything means what it means for a single key: times to live, defaults, conversions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+import pyarrow as pa
+
+from statefulspark import errors
+from statefulspark.state.memory import numbers
+from statefulspark.state.memory import scope as scopes
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+Given = numbers.ArrowColumn | Sequence[object]
+"""One item for each row: an Arrow column, or a sequence."""
+
+
+def is_column(given: object) -> bool:
+    """Tell whether something is an Arrow column."""
+    return isinstance(given, pa.Array | pa.ChunkedArray)
+
+
+def are_columns(method: str, *given: Given) -> bool:
+    """Tell whether arguments are columns and not sequences.
+
+    Args:
+        method: What they are the arguments of, for the error.
+        given: Items for the same rows.
+
+    Raises:
+        SpecRejectedError: `ColumnsInvalid`: some are columns and some are not, or they differ in length.
+    """
+    kinds = {is_column(one) for one in given}
+    if len(kinds) > 1 or len({len(one) for one in given}) > 1:
+        raise errors.SpecRejectedError(
+            "ColumnsInvalid",
+            f"{method}() takes Arrow columns of one length, or sequences of one length; got "
+            f"{', '.join(f'{type(one).__name__} of {len(one)}' for one in given)}.",
+        )
+    return True in kinds
+
+
+def to_column(method: str, values: Sequence[object]) -> pa.Array:
+    """Return results as a column.
+
+    Raises:
+        SpecRejectedError: `ColumnOverflow`: an integer does not fit 64 bits; `ColumnsInvalid`: the values have no type in
+            common.
+    """
+    try:
+        return pa.array(values)
+    except OverflowError as error:
+        large = max((value for value in values if isinstance(value, int)), key=abs)
+        raise errors.SpecRejectedError(
+            "ColumnOverflow",
+            f"{method}() was given columns and one of the results is {large}, which does not fit 64 bits; pass "
+            "lists instead of columns.",
+        ) from error
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise errors.SpecRejectedError(
+            "ColumnsInvalid",
+            f"{method}() was given columns, and the results are no column ({error}); pass lists instead of columns.",
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Makes keys the current one, in turn.
+
+    Attributes:
+        scope: The operator's scope.
+        state: What messages name.
+    """
+
+    scope: scopes.Scope
+    state: scopes.StateLabel
+
+    def objects(self, *given: Given) -> Iterator[Sequence[object]]:
+        """Return columns as Python values, and sequences as they are.
+
+        Raises:
+            SpecRejectedError: No whole table is processed.
+        """
+        to_objects = self.scope.require_group(self.state)
+        return (
+            to_objects(cast("numbers.ArrowColumn", one)) if is_column(one) else cast("Sequence[object]", one)
+            for one in given
+        )
+
+    def rows(self, method: str, keys: Given, *given: Given) -> Iterator[tuple[object, ...]]:
+        """Yield the items of each row, while its key is the current one.
+
+        Args:
+            method: What was called, for errors.
+            keys: Keys that the table has.
+            given: Items for the same rows.
+
+        Raises:
+            SpecRejectedError: The arguments differ in kind or length, or no whole table is processed.
+        """
+        are_columns(method, keys, *given)
+        listed, *items = self.objects(keys, *given)
+        return self._each(listed, zip(*items, strict=True) if items else ((),) * len(listed))
+
+    def _each(self, keys: Iterable[object], items: Iterable[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:
+        scope = self.scope
+        try:
+            for scope.key, row in zip(keys, items, strict=True):
+                yield row
+        finally:
+            scope.key = scopes.NO_KEY
+
+
+class OfManyKeys(ABC):
+    """What all handles do with many keys."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def turns(self) -> Turns:
+        """Makes keys the current one, in turn."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Remove what the current key has."""
+
+    def clear_many(self, keys: Given) -> None:
+        """Remove what each of many keys has; in `process_table` only.
+
+        Args:
+            keys: Keys that the table has: a column, or a sequence.
+        """
+        for _ in self.turns.rows("clear_many", keys):
+            self.clear()
+
+
+class ListsOfKeys(OfManyKeys, Generic[T]):
+    """What lists do with many keys."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def get(self) -> list[T]:
+        """Return the elements of the current key."""
+
+    @abstractmethod
+    def add(self, value: T) -> None:
+        """Append an element to the list of the current key."""
+
+    @abstractmethod
+    def update(self, values: Iterable[T]) -> None:
+        """Replace the list of the current key."""
+
+    def get_many(self, keys: Given) -> pa.Array | list[list[T]]:
+        """Return the elements of each of many keys, oldest first; in `process_table` only.
+
+        Args:
+            keys: Keys that the table has: a column, or a sequence.
+
+        Returns:
+            The list of each key, in the order of the keys: a column for a column, a list for a sequence.
+        """
+        lists = [self.get() for _ in self.turns.rows("get_many", keys)]
+        return to_column("get_many", lists) if is_column(keys) else lists
+
+    def add_many(self, keys: Given, values: Given) -> None:
+        """Append an element for each row; in `process_table` only.
+
+        Args:
+            keys: The key of each row: a column, or a sequence; a key may come more than once.
+            values: The element of each row, likewise.
+
+        Raises:
+            SpecRejectedError: An element is None.
+        """
+        for (value,) in self.turns.rows("add_many", keys, values):
+            self.add(cast("T", value))
+
+    def update_many(self, keys: Given, lists: Given) -> None:
+        """Replace the list of each of many keys; no elements clear it. In `process_table` only.
+
+        Args:
+            keys: Keys that the table has: a column, or a sequence.
+            lists: A list for each of them, likewise.
+
+        Raises:
+            SpecRejectedError: A list, or one of the elements, is None.
+        """
+        for (values,) in self.turns.rows("update_many", keys, lists):
+            self.update(cast("Iterable[T]", values))
+
+
+class MapsOfKeys(OfManyKeys, Generic[K, V]):
+    """What maps do with many keys."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def get(self, entry: K) -> V | None:
+        """Return the value of an entry of the current key."""
+
+    @abstractmethod
+    def put(self, entry: K, value: V) -> None:
+        """Set an entry of the current key."""
+
+    @abstractmethod
+    def remove(self, entry: K) -> None:
+        """Remove an entry of the current key."""
+
+    @abstractmethod
+    def entries(self) -> list[tuple[K, V]]:
+        """Return all entries of the current key."""
+
+    def get_many(self, keys: Given, entries: Given) -> pa.Array | list[V | None]:
+        """Return the value of one entry for each row; in `process_table` only.
+
+        Args:
+            keys: The key of each row: a column, or a sequence; a key may come more than once.
+            entries: The entry of each row, likewise.
+
+        Returns:
+            The value of each row's entry, None where there is none: a column for columns, a list for sequences.
+        """
+        values = [self.get(cast("K", entry)) for (entry,) in self.turns.rows("get_many", keys, entries)]
+        return to_column("get_many", values) if is_column(keys) else values
+
+    def entries_many(self, keys: Given) -> list[list[tuple[K, V]]]:
+        """Return all entries of each of many keys, as a list of pairs for each key; in `process_table` only.
+
+        Args:
+            keys: Keys that the table has: a column, or a sequence.
+        """
+        return [self.entries() for _ in self.turns.rows("entries_many", keys)]
+
+    def put_many(self, keys: Given, entries: Given, values: Given) -> None:
+        """Set an entry for each row; in `process_table` only.
+
+        Args:
+            keys: The key of each row: a column, or a sequence; a key may come more than once.
+            entries: The entry of each row, likewise; of one that comes twice for a key the last value stays.
+            values: The value of each row, likewise.
+        """
+        for entry, value in self.turns.rows("put_many", keys, entries, values):
+            self.put(cast("K", entry), cast("V", value))
+
+    def remove_many(self, keys: Given, entries: Given) -> None:
+        """Remove an entry for each row, if it exists; in `process_table` only.
+
+        Args:
+            keys: The key of each row: a column, or a sequence; a key may come more than once.
+            entries: The entry of each row, likewise.
+        """
+        for (entry,) in self.turns.rows("remove_many", keys, entries):
+            self.remove(cast("K", entry))
