@@ -6,7 +6,7 @@ A count per key beside bytes that do not compress. The job sees every key once, 
 when Spark's maintenance has uploaded the newest snapshots, it is ended, and started again in another process. Seconds say
 little on a busy machine, so seconds of a core are counted: of the driver (and of looking), the JVM and the workers, and
 inside the JVM by the names of its threads. With `--s3` the state is on an S3 server, whose time is left out. A setting is
-measured by two runs, one with `--conf`, for example `--conf spark.statefulspark.keyedState.packs=true`.
+measured by two runs, one with `--conf`, for example `--conf spark.statefulspark.keyedState.packs=false`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from statefulspark.contract import config
 from statefulspark.engine import gateway, settings
-from statefulspark.operators.keyed import packplaces, registry
 from statefulspark.storage import StorageOptions
 
 from bench import contenders, keyed_state, machine, processor_time, workload
@@ -83,7 +82,7 @@ def _run(chosen: argparse.Namespace) -> list[machine.Json]:
     source.mkdir(exist_ok=True)
     rows = spark.readStream.schema("key bigint").option("recursiveFileLookup", "true").parquet(str(source))
     options = StorageOptions.from_env() if chosen.s3 else StorageOptions(allow_local_files=True)
-    with registry.collecting(registry.OperatorRegistry(), query_uid="bench", options=options):
+    with keyed_state.as_in_a_job(spark, chosen.checkpoint, options):
         query = ss.keyed_process(
             rows,
             key="key",
@@ -92,7 +91,6 @@ def _run(chosen: argparse.Namespace) -> list[machine.Json]:
             schema=contenders.SCHEMA,
             cache_bytes=1 << 40,
         )
-    packplaces.tell_tasks(spark, chosen.checkpoint, epoch=1)
 
     def count(batch: DataFrame, _: int) -> None:
         counted.append((batch.select(sql.sum("count")).first() or (0,))[0])

@@ -118,9 +118,11 @@ def _run(name: str, chosen: argparse.Namespace) -> machine.Json:
             checks.append(asdict(workload.Check(*found)))
 
     spark = keyed_state.session()
-    query = _query(_input(spark, chosen.input, chosen.batches), name, chosen)
+    checkpoint = f"file://{chosen.checkpoint}"
+    with keyed_state.as_in_a_job(spark, checkpoint):
+        query = _query(_input(spark, chosen.input, chosen.batches), name, chosen)
     stream = query.writeStream.outputMode("update").foreachBatch(check)
-    running = stream.option("checkpointLocation", str(chosen.checkpoint)).trigger(availableNow=True).start()
+    running = stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     running.awaitTermination()
     progress = [json.loads(one.json) for one in running.recentProgress if one.numInputRows]
     spark.stop()

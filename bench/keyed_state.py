@@ -29,6 +29,8 @@ from types import MappingProxyType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from statefulspark.engine import settings
+from statefulspark.operators.keyed import packplaces, registry
+from statefulspark.storage import StorageOptions
 
 from bench import contenders, machine, turns, workload
 
@@ -57,6 +59,7 @@ _SETTINGS = {
     "spark.network.timeout": "6h",
     "spark.sql.streaming.noDataProgressEventInterval": "6h",
 }
+_LOCAL = StorageOptions(allow_local_files=True)
 _OURS = "plain"
 
 
@@ -70,6 +73,20 @@ def session(more: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+@contextlib.contextmanager
+def as_in_a_job(spark: SparkSession, checkpoint: str, options: StorageOptions = _LOCAL) -> Iterator[None]:
+    """Declare operators as a job does, whose large changes go into packs; the query is started afterwards, by this thread.
+
+    Args:
+        spark: The session.
+        checkpoint: Hadoop URI of the query's checkpoint root.
+        options: How workers reach it.
+    """
+    with registry.collecting(registry.OperatorRegistry(), query_uid="bench", options=options):
+        yield
+    packplaces.tell_tasks(spark, checkpoint, epoch=1)
 
 
 class _Source:
@@ -115,9 +132,11 @@ def _measure_one(contender: contenders.Contender, chosen: argparse.Namespace) ->
             checks.append(workload.Check(*found))
 
     source = _Source(chosen.work, chosen.input)
-    query = contender.build(source.stream(spark), _counter(chosen))
+    checkpoint = f"file://{chosen.work}/checkpoint"
+    with as_in_a_job(spark, checkpoint):
+        query = contender.build(source.stream(spark), _counter(chosen))
     stream = query.writeStream.outputMode("append" if not contender.counts else "update").foreachBatch(check)
-    running = stream.option("checkpointLocation", str(chosen.work / "checkpoint")).start()
+    running = stream.option("checkpointLocation", checkpoint).start()
     for batch, _ in enumerate(turns.mine()):
         # A look for rows that was stopped in the middle ends, and is not measured.
         running.processAllAvailable()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from typing import Never
 
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
+from statefulspark import errors
 from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import packedlog, packing
 from statefulspark.packs import names, ranges, reading, window
@@ -272,6 +274,41 @@ def test_a_pack_that_no_listing_shows_is_named_by_nobody() -> None:
 
     assert job.references() == []
     assert job.stored() == job.truth
+
+
+class Refuses(stores.MemoryStore):
+    """A store that takes nothing."""
+
+    def __init__(self, error: errors.StatefulSparkError) -> None:
+        super().__init__()
+        self.error = error
+
+    def create(self, key: str, body: bytes, *_: object, **__: object) -> Never:
+        raise self.error
+
+    def child(self, prefix: str) -> stores.MemoryStore:
+        return self
+
+
+@pytest.mark.parametrize("reason", ["AccessDenied", "CredentialsMissing"])
+def test_without_the_right_to_write_large_changes_stay_in_the_state_store(
+    reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = Job(1, partitions=1, root=Refuses(errors.StateUnknownError(reason, "No.")))
+    job.run_batch({group: {"a": "x" * 80} for group in range(_GROUPS)})
+
+    assert job.references() == []
+    assert job.stored() == job.truth
+    assert [vars(record)["reason"] for record in caplog.records] == [reason]
+
+
+@pytest.mark.parametrize(
+    "error", [errors.TransientError("StorageBusy", "Later."), errors.StateUnknownError("StorageFailed", "Unclear.")]
+)
+def test_an_attempt_fails_whose_pack_cannot_be_written(error: errors.StatefulSparkError) -> None:
+    job = Job(1, partitions=1, root=Refuses(error))
+    with pytest.raises(type(error)):
+        job.run_batch({group: {"a": "x" * 80} for group in range(_GROUPS)})
 
 
 def test_a_key_group_that_is_written_twice_in_a_batch_is_in_its_pack_once() -> None:

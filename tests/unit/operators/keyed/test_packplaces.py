@@ -138,7 +138,7 @@ def test_a_partition_owes_a_pack_after_those_of_another_number(
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        pytest.param({}, None, id="as it is"),
+        pytest.param({}, packedlog.Thresholds(64 << 10, 8 << 20, 64 << 20), id="as it is"),
         pytest.param({packplaces.PACKS: "false", packplaces.PACK_BYTES: "1"}, None, id="off"),
         pytest.param({packplaces.PACKS: "true"}, packedlog.Thresholds(64 << 10, 8 << 20, 64 << 20), id="on"),
         pytest.param(

@@ -9,6 +9,7 @@ attempt that is lost leaves an object that nobody names.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from statefulspark.packs import garbage, names, packfile
 from statefulspark.packs.ranges import PackRange
 from statefulspark.state.stored import compaction, store
 from statefulspark.storage import ObjectStore
+
+_LOG = logging.getLogger(__name__)
+_NO_ACCESS = ("AccessDenied", "CredentialsMissing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +165,8 @@ class PackedLog:
         Returns:
             The name of the last pack; None if it wrote none now.
 
+        Without the right to write to storage, changes go into the state store, and the worker's log says so.
+
         Raises:
             TransientError: Storage cannot be reached; the attempt fails.
         """
@@ -172,7 +178,13 @@ class PackedLog:
         return None
 
     def _write_part(self, *, is_last: bool = False) -> names.PackName | None:
-        written = self._write(self._own_place(), takes_over=is_last)
+        try:
+            written = self._write(self._own_place(), takes_over=is_last)
+        except errors.StateUnknownError as error:
+            if error.reason not in _NO_ACCESS:
+                raise
+            _warn(error)
+            written = None
         if written is None:
             self._write_inline()
         self._forget()
@@ -273,6 +285,14 @@ class PackedLog:
 
     def _enter(self, group: int) -> None:
         self._log.enter(packing.of_group(group, self._placement))
+
+
+def _warn(error: errors.StateUnknownError) -> None:
+    _LOG.warning(
+        "A worker may not write to the job's storage, so large changes of keyed state go into Spark's state store, which "
+        "is slower; give workers the credentials and rights that the driver has",
+        extra={"reason": error.reason, "why": error.message},
+    )
 
 
 def _runs(heads: Iterable[store.GroupHead | None]) -> Sequence[compaction.ChunkRun]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKS = "spark.statefulspark.keyedState.packs"
-"""Setting of the engine: `true` lets large changes go into packs beside the state store. Off unless it is set."""
+"""Setting of the engine: `false` keeps large changes in the state store instead of packs beside it."""
 PACK_BYTES = "spark.statefulspark.keyedState.packs.minBytes"
 """Setting of the engine: fewer changed bytes of a partition and batch do not become a pack."""
 ROOT_PROPERTY = "statefulspark.checkpointRoot"
@@ -45,7 +45,7 @@ def thresholds(session: SparkSession, options: StorageOptions | None) -> packedl
     Raises:
         SpecRejectedError: `ConfigInvalid`: a setting of the engine cannot be used.
     """
-    if options is None or session.conf.get(PACKS, "false") != "true":
+    if options is None or session.conf.get(PACKS, "true") != "true":
         return None
     text = str(session.conf.get(PACK_BYTES, str(packedlog.Thresholds().pack_bytes)))
     if not text.isdecimal() or int(text) < 1:
