@@ -54,8 +54,7 @@ class World(LoadedWorld):
         flags = ["--endpoint", proxy.endpoint, "--checkpoint-interval", "3s", "--master", "local[2]", "--retained", "2"]
         flags += ["--conf", f"spark.sql.shuffle.partitions={PARTITIONS}", "--log-format", "json"]
         if self._local.packs_all:
-            packs = "spark.statefulspark.keyedState.packs"
-            flags += ["--conf", f"{packs}=true", "--conf", f"{packs}.minBytes=1"]
+            flags += ["--conf", "spark.statefulspark.keyedState.packs.minBytes=1"]
         for name, value in self._parameters().items():
             flags += ["--parameter", f"{name}={value}"]
         return driverprocess.Driver(
