@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 
 import pytest
+from statefulspark import errors
 from statefulspark.packs import readahead
 
 KIB, MIB = 1 << 10, 1 << 20
+
+
+def _at_once(work: Callable[[], bytes]) -> Future[bytes]:
+    later = Future[bytes]()
+    try:
+        later.set_result(work())
+    except errors.StatefulSparkError as error:
+        later.set_exception(error)
+    return later
 
 
 class Objects:
@@ -33,7 +46,7 @@ def test_one_read_asks_for_no_more() -> None:
 
 
 def test_reads_that_follow_one_another_ask_for_more_each_time_and_at_most_four_megabytes() -> None:
-    objects, ahead = Objects({"a": 20 * MIB}), readahead.RangeReader()
+    objects, ahead = Objects({"a": 20 * MIB}), readahead.RangeReader(later=_at_once)
     for offset in range(0, 20 * MIB, 100 * KIB):
         assert objects.read(ahead, "a", offset, 100 * KIB) == objects.bodies["a"][offset : offset + 100 * KIB]
 
@@ -41,6 +54,57 @@ def test_reads_that_follow_one_another_ask_for_more_each_time_and_at_most_four_m
     assert lengths[:5] == [100 * KIB, 512 * KIB, MIB, 2 * MIB, 4 * MIB]
     assert set(lengths[5:]) == {4 * MIB}
     assert len(lengths) < 12
+
+
+def test_a_long_row_of_reads_waits_for_no_request_once_it_goes_on() -> None:
+    objects, waited = Objects({"a": 40_000 * KIB}), list[int]()
+    ahead = readahead.RangeReader(later=_at_once)
+    for offset in range(0, 40_000 * KIB, 100 * KIB):
+        before = len(objects.requests)
+        assert objects.read(ahead, "a", offset, 100 * KIB) == objects.bodies["a"][offset : offset + 100 * KIB]
+        if len(objects.requests) > before and objects.requests[-1][1] <= offset:
+            waited.append(offset)
+
+    assert len(waited) == 5, "the read itself asked only while the row was short"
+    assert sum(length for _, _, length in objects.requests) < 48 * MIB
+
+
+def test_what_is_read_ahead_is_read_by_another_thread() -> None:
+    threads, body = set[str](), random.Random(1).randbytes(20 * MIB)
+
+    def fetch(begin: int, count: int) -> bytes:
+        threads.add(threading.current_thread().name)
+        return body[begin : begin + count]
+
+    ahead = readahead.RangeReader()
+    read = [ahead.read("a", offset, MIB, fetch) for offset in range(0, 20 * MIB, MIB)]
+
+    assert b"".join(read) == body
+    assert any(name.startswith("packs-ahead") for name in threads)
+
+
+def test_a_read_asks_itself_where_reading_ahead_has_failed() -> None:
+    objects, fails = Objects({"a": 20 * MIB}), [False]
+
+    def fetch(begin: int, count: int) -> bytes:
+        if fails[0]:
+            raise errors.TransientError("StorageBusy", "Later.")
+        return objects.bodies["a"][begin : begin + count]
+
+    def later(work: Callable[[], bytes]) -> Future[bytes]:
+        fails[0] = True
+        try:
+            return _at_once(work)
+        finally:
+            fails[0] = False
+
+    ahead = readahead.RangeReader(later=later)
+    for offset in range(0, 20 * MIB, 100 * KIB):
+        assert ahead.read("a", offset, 100 * KIB, fetch) == objects.bodies["a"][offset : offset + 100 * KIB]
+
+    fails[0] = True
+    with pytest.raises(errors.TransientError):
+        ahead.read("b", 0, KIB, fetch)
 
 
 def test_a_small_gap_is_followed_and_a_jump_is_not() -> None:
@@ -68,11 +132,11 @@ def test_a_chunk_that_is_larger_than_what_is_read_ahead_is_read_whole() -> None:
 @pytest.mark.parametrize("limit_bytes", [0, 600 * KIB, 64 * MIB])
 def test_whatever_is_read_and_however_little_is_kept_the_bytes_are_the_objects(limit_bytes: int) -> None:
     chance, ahead = random.Random(limit_bytes), readahead.RangeReader(limit_bytes)
-    objects = Objects(dict.fromkeys("abcd", 3 * MIB))
-    for _ in range(2000):
-        name, offset = chance.choice("abcd"), chance.randrange(3 * MIB)
-        length = chance.choice((1, 500, 70 * KIB, MIB))
-        for begin in range(offset, offset + 3 * length, length):
+    objects = Objects(dict.fromkeys("abcd", 13 * MIB))
+    for _ in range(1000):
+        name, offset = chance.choice("abcd"), chance.randrange(13 * MIB)
+        length, count = chance.choice(((1, 3), (500, 30), (70 * KIB, 150), (MIB, 9)))
+        for begin in range(offset, offset + count * length, length):
             assert objects.read(ahead, name, begin, length) == objects.bodies[name][begin : begin + length]
             assert sum(len(stretch.body) for stretch in ahead._stretches.values()) <= limit_bytes
 
