@@ -39,12 +39,12 @@ def are_columns(method: str, *given: Given) -> bool:
     Raises:
         SpecRejectedError: `ColumnsInvalid`: some are columns and some are not, or they differ in length.
     """
-    kinds = {is_column(one) for one in given}
-    if len(kinds) > 1 or len({len(one) for one in given}) > 1:
+    kinds = {is_column(argument) for argument in given}
+    if len(kinds) > 1 or len({len(argument) for argument in given}) > 1:
         raise errors.SpecRejectedError(
             "ColumnsInvalid",
             f"{method}() takes Arrow columns of one length, or sequences of one length; got "
-            f"{', '.join(f'{type(one).__name__} of {len(one)}' for one in given)}.",
+            f"{', '.join(f'{type(argument).__name__} of {len(argument)}' for argument in given)}.",
         )
     return True in kinds
 
@@ -92,8 +92,8 @@ class Turns:
         """
         to_objects = self.scope.require_group(self.state)
         return (
-            to_objects(cast("numbers.ArrowColumn", one)) if is_column(one) else cast("Sequence[object]", one)
-            for one in given
+            to_objects(cast("numbers.ArrowColumn", items)) if is_column(items) else cast("Sequence[object]", items)
+            for items in given
         )
 
     def rows(self, method: str, keys: Given, *given: Given) -> Iterator[tuple[object, ...]]:
