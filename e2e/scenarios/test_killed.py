@@ -16,11 +16,10 @@ def test_driver_process_killed(subject: job.Job) -> None:
 
     subject.kill_driver_process()
 
-    seen = subject.wait_running(epoch=2)
+    subject.wait_running(epoch=2)
     subject.wait_batch(batch + 3)
     claims.is_exact(subject)
-    assert kubectl.text(seen.status, "restarts", "count") == "1"
-    assert str(kubectl.text(seen.status, "restoredFrom")).startswith("checkpoint")
+    waiting.until(subject.see, _is_restored, "the restart is counted, and the checkpoint is named that it went on from")
     assert subject.see().epoch == 2
 
 
@@ -68,6 +67,11 @@ def test_deleted_job_leaves_its_state(subject: job.Job) -> None:
     subject.wait_running()
     subject.wait_batch(batch + 3)
     claims.is_exact(subject)
+
+
+def _is_restored(seen: job.Seen) -> bool:
+    count, origin = (kubectl.text(seen.status, *path) for path in (("restarts", "count"), ("restoredFrom",)))
+    return (count, str(origin).startswith("checkpoint")) == ("1", True)
 
 
 def _upgrade(seen: job.Seen) -> str | None:

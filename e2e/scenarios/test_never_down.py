@@ -63,10 +63,11 @@ def test_killed_driver_is_replaced_by_its_standby(subject: job.Job, end: str) ->
     else:
         subject.kube.delete_pod_now(subject.driver_pod())
 
-    seen = subject.wait_running(epoch=2)
+    subject.wait_running(epoch=2)
     subject.wait_batch(batch + 4)
     claims.is_exact(subject)
-    assert (subject.driver_pod(), kubectl.text(seen.status, "restarts", "count")) == ("totals-standby-1", "1")
+    waiting.until(subject.see, lambda seen: _restarts(seen) == "1", "the restart is counted")
+    assert subject.driver_pod() == "totals-standby-1"
     assert kubectl.text(wait_guarded(subject).status, "standby", "pod") == "totals-standby-2"
     assert subject.see().epoch == 2
 
@@ -133,10 +134,18 @@ def test_version_that_fails_later_goes_back(subject: job.Job) -> None:
     seen = waiting.until(subject.see, lambda seen: seen.phase == "Running", "Running")
     subject.wait_batch(batch + 4)
     claims.is_exact(subject)
-    assert str(kubectl.text(seen.status, "restoredFrom")).endswith("-upgrade")
+    seen = waiting.until(subject.see, _is_from_the_upgrades_savepoint, "restoredFrom is the upgrade's savepoint")
     assert seen.condition("UpgradeBlocked")["status"] == "True"
 
     subject.change(job={"file": job.FILE})
 
     waiting.until(subject.see, lambda seen: seen.condition("UpgradeBlocked")["status"] == "False", "not blocked")
     assert subject.see().epoch == seen.epoch
+
+
+def _restarts(seen: job.Seen) -> str | None:
+    return kubectl.text(seen.status, "restarts", "count")
+
+
+def _is_from_the_upgrades_savepoint(seen: job.Seen) -> bool:
+    return str(kubectl.text(seen.status, "restoredFrom")).endswith("-upgrade")

@@ -103,5 +103,7 @@ def test_driver_killed_during_an_outage(subject: job.Job, s3: bed.Bed) -> None:
 
     subject.wait_batch(batch + 3)
     claims.is_exact(subject)
-    assert kubectl.text(subject.see().status, "restoredFrom")
+    waiting.until(
+        subject.see, lambda seen: kubectl.text(seen.status, "restoredFrom") is not None, "restoredFrom is told"
+    )
     assert totals.committed(subject.output) > batch
