@@ -1,0 +1,140 @@
+"""What is taken away for a while: the API server, the speed of etcd, the operator, the memory of a container.
+
+Only a cluster of our own can lose these; in a foreign one the scenarios that ask for it are left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from demo import failure, kubectl, process
+
+from testbed import bed, job, waiting
+
+ASLEEP_S, AWAKE_S = 0.4, 0.1
+"""Of etcd, in turns: every write of the API server then waits for some of them."""
+_PROC = Path("/proc")
+_COMMAND_TIMEOUT_S = 60.0
+_TAKES_ALL = "b = []\nwhile True: b.append(b'x' * (32 << 20))"
+_HOG_TIMEOUT_S = 120.0
+
+
+def require_own(cluster: bed.Bed) -> None:
+    """Leave a scenario out of a foreign cluster."""
+    if cluster.chosen.foreign is not None:
+        pytest.skip("a cluster that is not ours loses nothing of its own")
+
+
+@contextmanager
+def without_api_server(cluster: bed.Bed) -> Iterator[None]:
+    """Keep the API server away while the block runs; it answers again afterwards."""
+    require_own(cluster)
+    _service("stop", "kube-apiserver")
+    try:
+        yield
+    finally:
+        _service("start", "kube-apiserver")
+        waiting.until(lambda: _answers(cluster.operator()), bool, "the API server answers")
+
+
+@contextmanager
+def slow_etcd(cluster: bed.Bed) -> Iterator[None]:
+    """Let etcd sleep most of the time while the block runs."""
+    require_own(cluster)
+    pid, over = _pid_of_etcd(), threading.Event()
+    sleeper = threading.Thread(target=_doze, args=(pid, over), daemon=True)
+    sleeper.start()
+    try:
+        yield
+    finally:
+        over.set()
+        sleeper.join()
+
+
+@contextmanager
+def without_operator(cluster: bed.Bed) -> Iterator[None]:
+    """Have no operator while the block runs."""
+    operator = cluster.operator()
+    _scale(operator, 0)
+    waiting.until(lambda: _pods_of(operator), lambda pods: not pods, "the operator is gone")
+    try:
+        yield
+    finally:
+        _scale(operator, 1)
+
+
+def kill_operator(cluster: bed.Bed) -> None:
+    """Delete every pod of the operator without grace; its Deployment makes others."""
+    operator = cluster.operator()
+    for pod in _pods_of(operator):
+        operator.delete_pod_now(pod)
+
+
+def take_all_memory(subject: job.Job, pod: str, victims: str) -> None:
+    """Use up the memory of a pod's container, until the kernel kills what it is told to take first.
+
+    Args:
+        subject: Whose pod it is.
+        pod: Its name.
+        victims: Pattern of the command lines of those that are to be killed.
+    """
+    but_itself = '[ "$pid" = "$$" ] || echo 1000 > /proc/$pid/oom_score_adj'
+    # The command line of this shell has the pattern, too.
+    first = f'for pid in $(pgrep -f "{victims}"); do {but_itself}; done'
+    # The call ends when its process is killed, too, or the pod is gone.
+    with contextlib.suppress(failure.DemoFailedError):
+        take = f'{first}; exec python3 -c "{_TAKES_ALL}"'
+        subject.kube.call("exec", pod, "--", "sh", "-c", take, timeout_s=_HOG_TIMEOUT_S)
+
+
+def _service(what: str, name: str) -> None:
+    command = (*bed.COMMAND, "service", what, "control", name)
+    process.run(command, timeout_s=_COMMAND_TIMEOUT_S, log=bed.LOGS / "commands.log")
+
+
+def _answers(kube: kubectl.Kubectl) -> bool:
+    try:
+        return kube.call("get", "--raw", "/readyz").strip() == "ok"
+    except failure.DemoFailedError:
+        return False
+
+
+def _scale(operator: kubectl.Kubectl, replicas: int) -> None:
+    operator.call("scale", "deployment", "--all", f"--replicas={replicas}")
+
+
+def _pods_of(operator: kubectl.Kubectl) -> list[str]:
+    return [str(kubectl.text(pod, "metadata", "name")) for pod in operator.list("pods")]
+
+
+def _pid_of_etcd() -> int:
+    (pid,) = [int(one.name) for one in _PROC.glob("[0-9]*") if is_etcd(_arguments(one), bed.DIRECTORY)]
+    return pid
+
+
+def is_etcd(arguments: Sequence[str], directory: Path) -> bool:
+    """Tell whether a command line is that of a cluster's etcd."""
+    folder = str(directory / "etcd")
+    return any(name == "--data-dir" and value.endswith(folder) for name, value in itertools.pairwise(arguments))
+
+
+def _arguments(process_folder: Path) -> list[str]:
+    with contextlib.suppress(OSError):
+        return (process_folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+    return []
+
+
+def _doze(pid: int, over: threading.Event) -> None:
+    while not over.is_set():
+        os.kill(pid, signal.SIGSTOP)
+        over.wait(ASLEEP_S)
+        os.kill(pid, signal.SIGCONT)
+        over.wait(AWAKE_S)
