@@ -212,6 +212,8 @@ class FakeDriver:
     rows: int = 0
     starts_at: datetime | None = None
     restored_from: str | None = None
+    fallback: str | None = None
+    """Why it started from older state than the newest."""
     exit_code: int | None = None
     exit_report: str = ""
     operations: dict[str, Operation] = field(default_factory=dict)
@@ -352,6 +354,7 @@ class FakeDriver:
             standby=self.standby,
             started_at=self.started_at,
             restored_from=self.restored_from,
+            fallback=self.fallback,
             queries=(query,) if self.state is not JobState.STARTING and self.standby is None else (),
             checkpoints=CheckpointCounts(completed=self.checkpoints),
             last_checkpoint=summary(self.last_checkpoint) if self.last_checkpoint else None,

@@ -459,6 +459,9 @@ CASES: dict[str, dict[str, Situation]] = {
         "a job runs that has no checkpoint": a_situation(),
         "a job runs": a_situation(last_checkpoint=CHECKPOINT),
         "a job runs from a savepoint": silent(last_checkpoint=CHECKPOINT, restored_from=SP),
+        "a job runs from older state than the newest": silent(
+            last_checkpoint=CHECKPOINT, restored_from=SP, fallback="checkpoint 9 does not verify."
+        ),
         "the driver says which step it is at": dataclasses.replace(
             a_situation(), driver=a_word(JobState.STARTING).model_copy(update={"message": "Restoring, since 12:00 UTC."})
         ),

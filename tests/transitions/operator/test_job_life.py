@@ -71,6 +71,23 @@ def test_a_killed_driver_is_followed_by_the_next_epoch_from_the_latest_checkpoin
     assert "DriverGone" in world.reasons
 
 
+def test_a_driver_that_went_on_from_older_state_than_the_newest_is_told_of_until_it_ends() -> None:
+    world, why = running(), "checkpoint 2 does not verify. Started from checkpoint 1 instead."
+    world.on_start = lambda driver: setattr(driver, "fallback", why)
+    world.kill_driver()
+
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+    world.run(60)
+
+    assert (world.status.fallback, world.reasons.count("FellBack")) == (why, 1)
+    assert (world.status.message or "").endswith(why)
+    assert answer(world.status, ConditionType.READY) is ConditionStatus.TRUE
+    world.on_start = lambda _driver: None
+    world.kill_driver()
+    world.run_until(lambda: world.status.epoch == 3 and world.status.phase is Phase.RUNNING)
+    assert (world.status.fallback, world.reasons.count("FellBack")) == (None, 1)
+
+
 def test_a_drained_driver_is_replaced_without_counting_a_failure() -> None:
     world = running()
     world.cluster.remove(("Pod", "demo", "flights-driver-1"))

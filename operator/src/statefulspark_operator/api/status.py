@@ -353,6 +353,8 @@ class StatefulSparkJobStatus(ApiModel):
     """The latest completed savepoint."""
     restored_from: str | None = None
     """The snapshot that the running driver started from."""
+    fallback: str | None = None
+    """Why the running driver started from older state than the newest: what was damaged. Absent if it did not."""
     restarts: RestartStatus = RestartStatus()
     """Failures and restarts."""
     stalled: StallStatus | None = None

@@ -25,6 +25,7 @@ NOTED = frozenset(
         "last_checkpoint",
         "last_savepoint",
         "restored_from",
+        "fallback",
         "queries",
         "progress_at",
         "code",

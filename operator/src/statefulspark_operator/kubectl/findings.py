@@ -99,6 +99,7 @@ _OTHER_ADVICE: Mapping[str, str] = {
     "CodeTooLarge": "Put what the job depends on into the image, and only its own modules into the code.",
     "CodeArchiveInvalid": "Make the zip again, as the message says.",
     "CodeLost": "Put the code back that the message names, or change spec.job.",
+    "FellBack": "Nothing: input since that state is processed again. What is damaged: statefulspark doctor",
     "BatchRunning": f"Look at what the batch does: {LOGS}. After spec.health.stallTimeout the driver is restarted.",
     "DriverSilent": f"Look at the driver: {LOGS}. After spec.health.stallTimeout it is restarted by itself.",
     "ManifestRejected": "Correct the part of the spec that the API server refuses, for example spec.driver.template.",
@@ -225,6 +226,11 @@ def _unhealthy(view: View) -> Iterator[Finding]:
             yield _told(view, condition, condition.reason)
 
 
+def _fallback(view: View) -> Iterator[Finding]:
+    if view.status.fallback is not None:
+        yield Finding(reason="FellBack", message=view.status.fallback, advice=advice_for(view, "FellBack"))
+
+
 def _pods(view: View) -> Iterator[Finding]:
     for pod in (*view.drivers, *view.standbys):
         if pod.is_live(view.now):
@@ -265,4 +271,11 @@ def _clock(at: datetime) -> str:
     return f"{at:%H:%M:%S} UTC"
 
 
-_LOOKS: tuple[Callable[[View], Iterator[Finding]], ...] = (_deleting, _unobserved, _not_ready, _unhealthy, _pods)
+_LOOKS: tuple[Callable[[View], Iterator[Finding]], ...] = (
+    _deleting,
+    _unobserved,
+    _not_ready,
+    _unhealthy,
+    _fallback,
+    _pods,
+)

@@ -154,6 +154,12 @@ def _restart(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
         yield Announcement(reason or "DriverRestarted", message or "The driver is restarted.", is_warning=True)
 
 
+def _fallback(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
+    """Tell that a driver went on from older state than the newest: input since then is processed again."""
+    if after.fallback is not None and after.fallback != before.fallback:
+        yield Announcement("FellBack", f"Epoch {after.epoch}: {after.fallback}", is_warning=True)
+
+
 def _stall(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
     if after.stalled is not None and after.stalled != before.stalled:
         yield Announcement(after.stalled.reason, f"Stalled: {after.stalled.message}", is_warning=True)
@@ -178,6 +184,7 @@ _FINDERS: tuple[Callable[[StatefulSparkJobStatus, StatefulSparkJobStatus], Itera
     _upgrade,
     _executors,
     _restart,
+    _fallback,
     _stall,
     _phase,
 )

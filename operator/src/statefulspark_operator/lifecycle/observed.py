@@ -160,11 +160,11 @@ def _is_ending(situation: Situation) -> bool:
 
 
 def note_origin(situation: Situation) -> Situation:
-    """Record the snapshot that the running driver started from."""
+    """Record the snapshot that the running driver started from, and why that is not the newest, if it is not."""
     driver_status = situation.driver_status
     if driver_status is None or driver_status.state is JobState.STARTING:
         return situation
-    return with_status(situation, restored_from=driver_status.restored_from)
+    return with_status(situation, restored_from=driver_status.restored_from, fallback=driver_status.fallback)
 
 
 def note_progress(situation: Situation) -> Situation:

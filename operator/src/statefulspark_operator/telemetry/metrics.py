@@ -136,6 +136,9 @@ def _health() -> tuple[Family, ...]:
         counter("restarts", "Restarts after failures."),
         gauge("consecutive_failures", "Failures since the latest completed checkpoint."),
         gauge("epoch", "Highest epoch assigned to a driver."),
+        gauge(
+            "fallback", "1 if the running driver started from older state than the newest, because that was damaged."
+        ),
         gauge("executors", "Executors of the running driver: asked for, running, lost.", "state"),
     )
 
@@ -180,6 +183,7 @@ def _of_health(status: StatefulSparkJobStatus) -> Iterator[Sample]:
     yield "restarts", (), status.restarts.count
     yield "consecutive_failures", (), status.restarts.consecutive
     yield "epoch", (), status.epoch or 0
+    yield "fallback", (), float(status.fallback is not None)
     if status.executors is not None:
         yield "executors", ("asked",), status.executors.asked
         yield "executors", ("running",), status.executors.running

@@ -115,6 +115,11 @@ def test_advice_names_the_job() -> None:
             id="ready, but its checkpoints fail",
         ),
         pytest.param(
+            a_view(a_stored_status(fallback="checkpoint 51 does not verify")),
+            (("FellBack", "checkpoint 51 does not verify"),),
+            id="ready, from older state than the newest",
+        ),
+        pytest.param(
             a_view(pods=(a_waiting_pod("ImagePullBackOff", "not found"),)),
             (("ImageUnavailable", "flights-driver-7 cannot start (ImagePullBackOff): not found"),),
             id="a pod without its image, before the operator says so",

@@ -87,6 +87,7 @@ def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
             "operation": operation,
             "upgrade": _on_trial(situation, end, _settle_upgrade(situation)),
             "restore": _restore_after(situation, end, operation),
+            "fallback": None,
             "queries": (),
         }
     )

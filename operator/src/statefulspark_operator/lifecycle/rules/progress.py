@@ -137,6 +137,8 @@ def _progress(situation: Situation) -> str:
     checkpoint = situation.status.last_checkpoint
     origin = situation.status.restored_from
     started = f"Running since a start from {origin}." if origin else "Running since a start with empty state."
+    if situation.status.fallback is not None:
+        started = f"{started} {situation.status.fallback}"
     return started if checkpoint is not None else f"{started} No checkpoint has completed yet."
 
 
