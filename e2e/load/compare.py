@@ -68,7 +68,8 @@ class Results:
         counter: Rows of the Iceberg table, in any order.
         accounts: Final state by key; None if it was not read.
         counted: Final state of the counter, the next number of each subtask; None if it was not read.
-        has_memory: Whether rows of the ledger tell of the value with a time to live.
+        unreported: Final state of the reports, how many events each key has had since the last one; None if it was not read.
+        has_memory: Whether the ledger has what goes by the clock: a value with a time to live, and reports.
     """
 
     ledger: Sequence[Row] = ()
@@ -77,6 +78,7 @@ class Results:
     counter: Sequence[Row] = ()
     accounts: Mapping[str, Account] | None = None
     counted: Sequence[int] | None = None
+    unreported: Mapping[str, int] | None = None
     has_memory: bool = True
 
 
@@ -111,6 +113,7 @@ def compare(truth: Truth, results: Results) -> Comparison:
         *_check_ledger(truth, results.ledger),
         *_check_periods(truth, results.ledger),
         *(_check_memory(results.ledger) if results.has_memory else ()),
+        *(_check_reports(truth.accounts, results) if results.has_memory else ()),
         *_check_table("windows", _windows(results.windows), truth.windows),
         *_check_table("confirmed", _confirmed(results.confirmed), _by_key(truth.confirmed)),
         *_check_counter(results.counter, results.counted),
@@ -163,6 +166,27 @@ def _check_memory(rows: Sequence[Row]) -> Iterator[Finding]:
         then_ms = _int(previous["processed_ms"])
         expected = then_ms if now_ms < then_ms + REMEMBERED_MS else None
         yield from _differences("remembered", key, _int(row["sequence"]), row["remembered_ms"], expected)
+
+
+def _check_reports(accounts: Mapping[str, Account], results: Results) -> Iterator[Finding]:
+    """When a timer by the clock fires is nobody's to know; each event is in one report, and reports are numbered."""
+    reports: dict[str, list[tuple[int, int]]] = {key: [] for key in accounts}
+    for row in results.ledger:
+        if row["row"] == "report":
+            reports.setdefault(str(row["key"]), []).append((_int(row["fired"]), _int(row["in_period"])))
+    for key, told in sorted(reports.items()):
+        numbers = Counter(number for number, _ in told)
+        newest = max(numbers, default=0)
+        misnumbered = [Finding(Fault.REPEATED, "reports", key, number) for number in numbers if numbers[number] > 1]
+        misnumbered += [
+            Finding(Fault.LOST, "reports", key, number) for number in range(1, newest) if not numbers[number]
+        ]
+        yield from misnumbered
+        if misnumbered or results.unreported is None:
+            continue
+        reported, waiting = sum(events for _, events in told), results.unreported.get(key, 0)
+        must = accounts[key].events if key in accounts else 0
+        yield from _differences("reports", key, newest, reported + waiting, must)
 
 
 def _check_table(

@@ -29,7 +29,7 @@ from load.truth import Account
 
 _ANSWERS_WITHIN_S = 30.0
 _TIMERS = "_timer_state/event_user-timers"
-_STATES = ("totals", "latest", "kinds", "periods", "largest", "copies", "fired", _TIMERS)
+_STATES = ("totals", "latest", "kinds", "periods", "largest", "copies", "fired", "spent", _TIMERS)
 _READERS = 3
 
 
@@ -81,6 +81,7 @@ def read_results(places: Places, savepoint: str | None) -> Results:
         counter=_read_iceberg(places.catalog),
         accounts=_read_accounts(places, savepoint) if savepoint else None,
         counted=_read_counted(places, savepoint) if savepoint else None,
+        unreported=_plain(_read_state(places, savepoint, "accounts", "unreported")) if savepoint else None,
     )
 
 
@@ -166,7 +167,7 @@ def _read_accounts(places: Places, savepoint: str) -> dict[str, Account]:
         read = functools.partial(_read_state, places, savepoint, "accounts")
         states = dict(zip(_STATES, readers.map(read, _STATES), strict=True))
     latest, kinds, periods = (_nested(states[name]) for name in ("latest", "kinds", "periods"))
-    largest, copies, fired = (_plain(states[name]) for name in ("largest", "copies", "fired"))
+    largest, copies, fired, spent = (_plain(states[name]) for name in ("largest", "copies", "fired", "spent"))
     timers = {(row["key"], _number(row["entry"])) for row in states[_TIMERS]}
     accounts = {}
     for row in states["totals"]:
@@ -182,6 +183,7 @@ def _read_accounts(places: Places, savepoint: str) -> dict[str, Account]:
             copies=copies.get(key),
             fired=fired.get(key),
             open_periods=_with_timers(key, periods[key], timers),
+            spent=spent.get(key),
         )
     return accounts
 

@@ -30,6 +30,7 @@ class Account:
         largest: Largest amount.
         copies: How many copies came; None for none.
         fired: How many periods have ended; None for none.
+        spent: Sum of the amounts below zero, as a positive number; None where the job does not keep it.
         open_periods: Events of periods that have not ended, by their end.
     """
 
@@ -42,6 +43,7 @@ class Account:
     copies: int | None
     fired: int | None
     open_periods: Mapping[int, int]
+    spent: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,4 +172,5 @@ def _account(
         copies=copies,
         fired=len(over) or None,
         open_periods={begin + PERIOD_MS: counted[0] for begin, counted in periods.items() if begin not in ended},
+        spent=sum(-row.amount for row in rows if row.amount < 0),
     )

@@ -4,8 +4,8 @@
 
 runs it under load and compares everything with the truth. Its four queries:
 
-- `ledger`: a row for every event, from keyed state of each kind, and one for every period that ends, from a timer, into
-  Kafka;
+- `ledger`: a row for every event, from keyed state of each kind; one for every period that ends, from a timer in event time;
+  and one now and then for the events since the last such row, from a timer by the clock; into Kafka;
 - `windows`: events without their copies, summed by key and window, into PostgreSQL;
 - `confirmed`: events joined with their confirmations from files, into files;
 - `counter`: numbers of a source with operator state, into Iceberg.
@@ -28,6 +28,7 @@ job = ss.Job("load")
 PERIOD_MS = 5_000
 LATEST = 3
 REMEMBERED_S = 2
+REPORTED_AFTER_MS = 1_500
 EVENT = "number BIGINT, key STRING, sequence BIGINT, at_ms BIGINT, amount BIGINT, kind STRING"
 DELAY = "10 seconds"
 
@@ -40,13 +41,37 @@ class Totals(NamedTuple):
     balance: int
 
 
+class Spent:
+    """Adds up what was paid out."""
+
+    def create(self) -> int:
+        """Return nothing."""
+        return 0
+
+    def add(self, accumulator: int, value: int) -> int:
+        """Add an amount below zero."""
+        return accumulator + max(0, -value)
+
+    def result(self, accumulator: int) -> int:
+        """Return the sum."""
+        return accumulator
+
+
 class Ledger(ss.KeyedProcessFunction):
-    """Keeps the account of a key, and closes its periods."""
+    """Keeps the account of a key, closes its periods, and reports its events.
+
+    Attributes:
+        is_broken: Whether this is a version that fails in its first batch.
+    """
 
     schema = """
         row STRING, key STRING, sequence BIGINT, number BIGINT, balance BIGINT, largest BIGINT, of_kind BIGINT,
         latest ARRAY<BIGINT>, processed_ms BIGINT, remembered_ms BIGINT, due_ms BIGINT, fired BIGINT, in_period BIGINT
     """
+
+    def __init__(self, *, is_broken: bool = False) -> None:
+        """Make a version that works, or one that does not."""
+        self.is_broken = is_broken
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare a state of each kind."""
@@ -58,10 +83,16 @@ class Ledger(ss.KeyedProcessFunction):
         self.remembered = ctx.state(ss.ValueState("remembered", int, ttl=ss.Ttl(seconds=REMEMBERED_S)))
         self.periods = ctx.state(ss.MapState("periods", int, int))
         self.fired = ctx.state(ss.ReducingState("fired", operator.add, int))
+        self.spent = ctx.state(ss.AggregatingState("spent", Spent(), int))
+        self.unreported = ctx.state(ss.ValueState("unreported", int))
+        self.reports = ctx.state(ss.ReducingState("reports", operator.add, int))
 
     def process(self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
         """Yield a row for every event that is no copy; rows of a batch come in no particular order."""
+        if self.is_broken:
+            raise ValueError("this version does not work")
         before = self.totals.value() or Totals(0, 0, 0)
+        events_before = before.events
         now_ms = ctx.timer_service.current_processing_time()
         for row in sorted(rows, key=lambda row: row.sequence):
             if row.sequence <= before.sequence:
@@ -71,20 +102,34 @@ class Ledger(ss.KeyedProcessFunction):
             self.latest.update([*self.latest.get(), row.amount][-LATEST:])
             self.kinds.put(row.kind, (self.kinds.get(row.kind) or 0) + 1)
             self.largest.add(row.amount)
+            self.spent.add(row.amount)
             due_ms = (row.at_ms // PERIOD_MS + 1) * PERIOD_MS
             self.periods.put(due_ms, (self.periods.get(due_ms) or 0) + 1)
             ctx.timer_service.register_event_time_timer(due_ms)
             yield self._event_row(key, row, before, now_ms)
             self.remembered.update(now_ms)
         self.totals.update(before)
+        if before.events > events_before:
+            self._report_soon(before.events - events_before, now_ms, ctx)
 
     def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
-        """Yield how many events a period had that is over."""
+        """Yield how many events a period had that is over, or how many there were since the last report."""
+        nothing = (None,) * 8
+        if ctx.time_domain is ss.TimeDomain.PROCESSING_TIME:
+            self.reports.add(1)
+            yield "report", ctx.key, *nothing, timestamp, self.reports.get(), self.unreported.value()
+            self.unreported.clear()
+            return
         self.fired.add(1)
         count = self.periods.get(timestamp)
         self.periods.remove(timestamp)
-        nothing = (None,) * 8
         yield "period", ctx.key, *nothing, timestamp, self.fired.get(), count
+
+    def _report_soon(self, events: int, now_ms: int, ctx: ss.KeyedContext) -> None:
+        waiting = self.unreported.value()
+        if waiting is None:
+            ctx.timer_service.register_processing_time_timer(now_ms + REPORTED_AFTER_MS)
+        self.unreported.update((waiting or 0) + events)
 
     def _event_row(self, key: str, row: ss.InputRow, totals: Totals, now_ms: int) -> tuple[object, ...]:
         account = (totals.balance, self.largest.get(), self.kinds.get(row.kind), self.latest.get())
@@ -145,14 +190,14 @@ def visible(ctx: ss.QueryContext) -> str:
 
 @job.query(uid="ledger")
 def ledger(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
-    """A row for every event and every period, into Kafka."""
+    """A row for every event, every period and every report, into Kafka; parameters make versions that cannot work."""
     rows = ss.keyed_process(
         read_events(spark, ctx),
         key="key",
-        function=Ledger(),
-        uid="accounts",
+        function=Ledger(is_broken=ctx.parameter("broken", "no") == "yes"),
+        uid=ctx.parameter("accounts", "accounts"),
         schema=Ledger.schema,
-        timers="event-time",
+        timers="both",
     )
     rows_of, brokers = ctx.parameter("rows"), ctx.parameter("brokers")
     sink = ss.KafkaSink(rows_of, brokers, serializer=ss.JsonRows(key="key"), visible=visible(ctx))

@@ -19,6 +19,8 @@ Rows = list[compare.Row]
 ROOT = Path(__file__).resolve().parents[3]
 COUNT, KEYS, SEED = 900, 5, 11
 KEY, NUMBER = "key-002", 7
+REPORTED = 40
+"""Events in each report."""
 
 
 def the_input() -> tuple[list[events.Event], dict[int, int]]:
@@ -35,7 +37,7 @@ def the_truth() -> truth.Truth:
 def right_results(known: truth.Truth) -> compare.Results:
     """Return outputs in which nothing is wrong, each key processed in a batch of ten events every second."""
     return compare.Results(
-        ledger=[*_event_rows(known), *_period_rows(known)],
+        ledger=[*_event_rows(known), *_period_rows(known), *_report_rows(known)],
         windows=[
             {"key": key, "begin_ms": begin_ms, "events": count, "total": total}
             for (key, begin_ms), (count, total) in known.windows.items()
@@ -47,6 +49,7 @@ def right_results(known: truth.Truth) -> compare.Results:
         counter=[{"subtask": subtask, "number": number} for subtask in (0, 1) for number in range(50)],
         accounts=dict(known.accounts),
         counted=[50, 50],
+        unreported={key: max(1, account.events - REPORTED * 2) for key, account in known.accounts.items()},
     )
 
 
@@ -75,6 +78,16 @@ def _period_rows(known: truth.Truth) -> Rows:
     return [
         {"row": "period", "key": key, "due_ms": due_ms, "fired": fired, "in_period": count}
         for (key, due_ms), (fired, count) in known.periods.items()
+    ]
+
+
+def _report_rows(known: truth.Truth) -> Rows:
+    """Two reports of each key, after which some events wait for the next one; that which closes the run is in none."""
+    return [
+        {"row": "report", "key": key, "due_ms": 0, "fired": number, "in_period": REPORTED}
+        for key in known.accounts
+        if key != events.CLOSING_KEY
+        for number in (1, 2)
     ]
 
 
@@ -196,6 +209,26 @@ def test_results_that_are_right_have_no_findings() -> None:
             id="a timer that fired twice",
         ),
         pytest.param(
+            _lose("ledger", row="report", key=KEY, fired=1),
+            (compare.Fault.LOST, "reports", KEY, 1),
+            id="a timer by the clock that never fired",
+        ),
+        pytest.param(
+            _repeat("ledger", row="report", key=KEY, fired=2),
+            (compare.Fault.REPEATED, "reports", KEY, 2),
+            id="a timer by the clock that fired twice",
+        ),
+        pytest.param(
+            _change("ledger", {"in_period": REPORTED + 1}, row="report", key=KEY, fired=2),
+            (compare.Fault.DIFFERENT, "reports", KEY, 2),
+            id="an event in two reports",
+        ),
+        pytest.param(
+            lambda results: replace(results, unreported={**(results.unreported or {}), KEY: 0}),
+            (compare.Fault.DIFFERENT, "reports", KEY, 2),
+            id="events that wait for a report are forgotten",
+        ),
+        pytest.param(
             _change("windows", {"total": 1}, key=KEY, begin_ms=events.BEGIN_MS),
             (compare.Fault.DIFFERENT, "windows", KEY, events.BEGIN_MS),
             id="a wrong window",
@@ -230,6 +263,7 @@ def test_results_that_are_right_have_no_findings() -> None:
         pytest.param(_stale(latest=(1,)), (compare.Fault.STALE, "state latest", KEY, LAST), id="a stale list"),
         pytest.param(_stale(kinds={}), (compare.Fault.STALE, "state kinds", KEY, LAST), id="a stale map"),
         pytest.param(_stale(largest=1), (compare.Fault.STALE, "state largest", KEY, LAST), id="a stale reducing state"),
+        pytest.param(_stale(spent=1), (compare.Fault.STALE, "state spent", KEY, LAST), id="a stale aggregating state"),
         pytest.param(
             _stale(open_periods={1: 1}), (compare.Fault.STALE, "state open_periods", KEY, LAST), id="a timer too many"
         ),
