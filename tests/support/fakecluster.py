@@ -32,6 +32,8 @@ class FakeGateway:
     now: Callable[[], datetime]
     objects: dict[Place, Resource] = field(default_factory=dict)
     events: list[EventNote] = field(default_factory=list)
+    told_about: list[str] = field(default_factory=list)
+    """Kind and name of the object of each event."""
     writes: list[str] = field(default_factory=list)
     before_write: Callable[[str], None] = lambda _what: None
     """Called before each write with what it is; raising there is an operator that dies just before it."""
@@ -191,9 +193,10 @@ class FakeGateway:
             if not finalizers and "deletionTimestamp" in metadata:
                 self._drop(place)
 
-    async def post_event(self, key: JobKey, uid: str, note: EventNote) -> None:
-        del key, uid
+    async def post_event(self, key: JobKey, uid: str, note: EventNote, *, kind: Kind = resources.JOB) -> None:
+        del uid
         self.events.append(note)
+        self.told_about.append(f"{kind.name} {key.name}")
 
     # What everybody else does.
 

@@ -179,7 +179,7 @@ async def _serve(
             passes=work.passes,
             failed_passes=work.failed_passes,
             is_leader=leader is None or leader.may_act,
-            freed_bytes={"pruned": freed.pruned, "purged": freed.purged},
+            freed_bytes=dataclasses.asdict(freed),
         )
         return 200, metrics.render((*own, *gauges.families()))
 

@@ -356,6 +356,14 @@ def test_an_event_is_accepted(subject: Subject) -> None:
     subject(lambda gateway: gateway.post_event(subject.key, uid, EventNote("Running", "All queries run.")))
 
 
+def test_an_event_about_a_savepoint_is_accepted(subject: Subject) -> None:
+    savepoint = savepoint_object(subject, "nightly")
+    uid, key = resources.text(savepoint, "metadata", "uid"), JobKey(subject.namespace, "nightly")
+    note = EventNote("SavepointDisposed", "nightly: 10 bytes are free.")
+
+    subject(lambda gateway: gateway.post_event(key, uid, note, kind=resources.SAVEPOINT))
+
+
 def savepoint_object(subject: Subject, name: str, **metadata: object) -> Resource:
     """Create a savepoint object and return it as it is listed."""
     manifest = subject.manifest(resources.SAVEPOINT, name, spec={"job": "flights"})

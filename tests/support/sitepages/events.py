@@ -19,7 +19,7 @@ def page() -> str:
         "operator: [by the operator](../trouble/operator-reasons.md), [by the driver](../trouble/driver-reasons.md).",
     )
     rows: dict[tuple[str, ...], None] = {}
-    for call in calls.find(Path(statefulspark_operator.__file__).parent, {"Announcement", "_tell"}):
+    for call in calls.find(Path(statefulspark_operator.__file__).parent, {"Announcement", "EventNote"}):
         kind = "Warning" if call.is_warning else "Normal"
         rows[(markdown.code(call.reason), kind, markdown.prose(call.message) or calls.ELLIPSIS)] = None
     lines.extend(markdown.table(("reason", "type", "message"), sorted(rows)))

@@ -191,6 +191,7 @@ def test_an_object_outlives_its_job_and_its_files_can_still_be_disposed_of() -> 
 
     assert found(world) == {}
     assert savepoints(world) == []
+    assert (world.reasons[-1], world.cluster.told_about[-1]) == ("SavepointDisposed", "SparkSavepoint kept")
 
 
 @pytest.mark.parametrize(("disposal", "left"), [("Keep", 1), ("Dispose", 0)])
@@ -204,6 +205,25 @@ def test_deleting_an_object_keeps_or_disposes_of_its_files(disposal: str, left: 
 
     assert found(world) == {}
     assert len(savepoints(world)) == left
+
+
+def test_bytes_of_a_savepoint_are_told_and_counted_once_however_often_its_object_has_changed_meanwhile() -> None:
+    world = running()
+    ask(world, "mine", disposal="Dispose")
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
+    size_bytes = found(world)["mine"].size_bytes
+    discard(world, "mine")
+    touch = world.cluster._touch
+    world.cluster.before_write = lambda what: touch(place("mine"), is_own=False) if what == "finalizers mine" else None
+    world.run(3)
+    assert (world.world.freed.disposed, "mine" in found(world)) == (0, True)
+
+    world.cluster.before_write = lambda _what: None
+    world.run(10)
+
+    told = [note.message for note in world.cluster.events if note.reason == "SavepointDisposed"]
+    assert told == [f"mine: {size_bytes} bytes are free."]
+    assert (world.world.freed.disposed, found(world)) == (size_bytes, {})
 
 
 def test_files_that_cannot_be_deleted_hold_the_object_which_says_why() -> None:

@@ -33,7 +33,7 @@ class JobKey:
 
 @dataclass(frozen=True, slots=True)
 class EventNote:
-    """An event to post about a job.
+    """An event to post about a job or a savepoint.
 
     Attributes:
         reason: PascalCase.
@@ -165,6 +165,6 @@ class Gateway(Protocol):
         """
         ...
 
-    async def post_event(self, key: JobKey, uid: str, note: EventNote) -> None:
-        """Post an event about a job."""
+    async def post_event(self, key: JobKey, uid: str, note: EventNote, *, kind: Kind = resources.JOB) -> None:
+        """Post an event about a job or a savepoint."""
         ...

@@ -25,7 +25,7 @@ from pydantic_core import from_json
 from statefulspark import errors
 
 import statefulspark_operator
-from statefulspark_operator.api import base, names
+from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Kind, Resource
@@ -235,9 +235,16 @@ class KubernetesGateway:
         path = kind.path(key.namespace, key.name)
         await self._call("PATCH", path, body=body, content_type=_MERGE, absent_is_none=True)
 
-    async def post_event(self, key: JobKey, uid: str, note: EventNote) -> None:
-        """Post an event about a job."""
-        await self._call("POST", resources.EVENT.path(key.namespace), body=event(key, uid, note, datetime.now(UTC)))
+    async def post_event(self, key: JobKey, uid: str, note: EventNote, *, kind: Kind = resources.JOB) -> None:
+        """Post an event about a job or a savepoint."""
+        about: Resource = {
+            "apiVersion": kind.api_version,
+            "kind": kind.name,
+            "namespace": key.namespace,
+            "name": key.name,
+            "uid": uid,
+        }
+        await self._call("POST", resources.EVENT.path(key.namespace), body=event(about, note, datetime.now(UTC)))
 
     async def _call(
         self,
@@ -345,20 +352,15 @@ def _server_message(content: bytes) -> str:
         return content[:200].decode(errors="replace")
 
 
-def event(key: JobKey, uid: str, note: EventNote, now: datetime) -> Resource:
-    """Return the Event object for a note about a job."""
+def event(about: Resource, note: EventNote, now: datetime) -> Resource:
+    """Return the Event object for a note about an object."""
+    name, namespace = resources.text(about, "name"), resources.text(about, "namespace")
     at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{key.name}.{uuid.uuid4().hex[:16]}", "namespace": key.namespace},
-        "involvedObject": {
-            "apiVersion": base.API_VERSION,
-            "kind": base.KIND,
-            "namespace": key.namespace,
-            "name": key.name,
-            "uid": uid,
-        },
+        "metadata": {"name": f"{name}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
+        "involvedObject": about,
         "reason": note.reason,
         "message": note.message[:1024],
         "type": "Warning" if note.is_warning else "Normal",

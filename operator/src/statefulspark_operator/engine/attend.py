@@ -259,7 +259,8 @@ async def _write(ports: Ports, job: _Job, savepoint: SavepointObject, status: Sp
     key, version = JobKey(job.key.namespace, savepoint.name), savepoint.resource_version
     await ports.gateway.patch_status(key, patch, resource_version=version, kind=resources.SAVEPOINT)
     if status.phase is SavepointPhase.FAILED and savepoint.status.phase is not SavepointPhase.FAILED:
-        await _tell(ports, job, "SavepointFailed", f"{savepoint.name}: {status.message}", is_warning=True)
+        note = EventNote("SavepointFailed", f"{savepoint.name}: {status.message}", is_warning=True)
+        await _tell(ports, job, savepoint, note)
 
 
 async def _adopt(ports: Ports, job: _Job, change: changes.Adopt) -> None:
@@ -310,9 +311,10 @@ async def _dispose(ports: Ports, job: _Job, change: changes.Dispose) -> None:
         await _write(ports, job, savepoint, savepoint.status.model_copy(update={"message": message}))
         raise
     await _set_finalizers(ports, job, savepoint, ())
-    await _tell(
-        ports, job, "SavepointDisposed", f"{savepoint.name}: {savepoint.status.size_bytes or 0} bytes are free."
-    )
+    size_bytes = savepoint.status.size_bytes or 0
+    ports.freed.disposed += size_bytes  # Not earlier: what is repeated until the object goes is counted once.
+    note = EventNote("SavepointDisposed", f"{savepoint.name}: {size_bytes:,} bytes are free.")
+    await _tell(ports, job, savepoint, note)
 
 
 async def _delete(ports: Ports, job: _Job, change: changes.Delete) -> None:
@@ -320,13 +322,17 @@ async def _delete(ports: Ports, job: _Job, change: changes.Delete) -> None:
     kind, namespace = resources.SAVEPOINT, job.key.namespace
     if not await ports.gateway.delete(kind, namespace, savepoint.name, uid=savepoint.uid):
         return
-    await _tell(ports, job, "SavepointPruned", f"{savepoint.name}: {change.why}.")
+    await _tell(ports, job, savepoint, EventNote("SavepointPruned", f"{savepoint.name}: {change.why}."))
 
 
-async def _tell(ports: Ports, job: _Job, reason: str, message: str, *, is_warning: bool = False) -> None:
-    _LOG.info("savepoint attended to", extra={"job": str(job.key), "reason": reason, "detail": message})
+async def _tell(ports: Ports, job: _Job, savepoint: SavepointObject, note: EventNote) -> None:
+    """Tell an event about the job; about the object itself if there is no job any more."""
+    _LOG.info("savepoint attended to", extra={"job": str(job.key), "reason": note.reason, "detail": note.message})
     if job.uid is not None:
-        await ports.gateway.post_event(job.key, job.uid, EventNote(reason, message, is_warning))
+        await ports.gateway.post_event(job.key, job.uid, note)
+        return
+    key = JobKey(job.key.namespace, savepoint.name)
+    await ports.gateway.post_event(key, savepoint.uid, note, kind=resources.SAVEPOINT)
 
 
 def _manifest(key: JobKey, change: changes.Create) -> Resource:

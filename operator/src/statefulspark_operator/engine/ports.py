@@ -78,10 +78,12 @@ class FreedBytes:
     Attributes:
         pruned: In folders of jobs without a driver.
         purged: With their job, as `deletionPolicy: Delete` says.
+        disposed: Of savepoints whose objects were deleted, by a person or by the retention of a schedule.
     """
 
     pruned: int = 0
     purged: int = 0
+    disposed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

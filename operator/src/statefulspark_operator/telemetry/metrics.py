@@ -87,7 +87,8 @@ def operator_families(
     prefix = "statefulspark_operator"
     freed = CounterMetricFamily(
         f"{prefix}_freed_bytes_total",
-        "Size of the files that it has deleted on storage: pruned of jobs without a driver, purged with their job.",
+        "Size of the files that it has deleted on storage: pruned of jobs without a driver, purged with their job, "
+        "disposed of with the objects of savepoints.",
         labels=("why",),
     )
     for why, size_bytes in (freed_bytes or {}).items():
