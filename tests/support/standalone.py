@@ -22,34 +22,86 @@ _URL = r"Starting Spark master at (spark://[\d.:]+)"
 _REGISTERED = "(Successfully registered with master)"
 
 
+class Cluster:
+    """A master, and nodes that may be lost and come back.
+
+    Attributes:
+        url: The master's.
+
+    Args:
+        folder: Gets logs and what the workers write.
+        memory: Memory of a worker, for example `700m`.
+        cores: Cores of a worker.
+    """
+
+    def __init__(self, folder: Path, *, memory: str, cores: int) -> None:
+        self._folder, self._memory, self._cores = folder, memory, cores
+        self._master = _Member(folder, "master", processes.LOOPBACK, says=_URL)
+        self._nodes: dict[str, _Member] = {}
+        self.url = ""
+
+    def start(self, hosts: Sequence[str]) -> None:
+        """Start the master and a worker on each host."""
+        self._master.start()
+        self.url = self._master.said
+        for host in hosts:
+            self._launch(host)
+        for host in hosts:
+            self._until_registered(host)
+
+    def bring_back(self, host: str) -> None:
+        """Start the worker of a host that was lost, or of one more."""
+        self._launch(host)
+        self._until_registered(host)
+
+    def lose(self, host: str) -> None:
+        """Kill everything on a host at once, its executors and their Python workers too."""
+        for pid in _members_of(self._nodes[host].pid):
+            _kill(pid)
+        self._nodes[host].stop(signal.SIGKILL)
+
+    def pids(self, host: str, word: str) -> list[int]:
+        """Return the processes of a host whose command line has a word in it, the oldest first."""
+        return sorted(pid for pid in _members_of(self._nodes[host].pid) if word in _command_of(pid))
+
+    def stop(self) -> None:
+        """End everything."""
+        for member in (*reversed(self._nodes.values()), self._master):
+            member.stop()
+
+    def _launch(self, host: str) -> None:
+        resources = ("--cores", str(self._cores), "--memory", self._memory, self.url)
+        self._nodes[host] = _Member(self._folder, "worker", host, *resources, says=_REGISTERED)
+        self._nodes[host].launch(self._nodes[host].command())
+
+    def _until_registered(self, host: str) -> None:
+        worker = self._nodes[host]
+        worker.wait_until(worker.answers, "it has registered", worker.starts_within_s)
+
+
 @contextmanager
-def running(folder: Path, *, hosts: tuple[str, ...], memory: str) -> Iterator[str]:
+def cluster(folder: Path, *, hosts: tuple[str, ...], memory: str, cores: int = 1) -> Iterator[Cluster]:
     """Run a cluster while the block runs; no process of it, or of its executors, is left afterwards.
 
     Args:
         folder: Gets logs and what the workers write.
-        hosts: Address of each worker; it has one core.
+        hosts: Address of each worker.
         memory: Memory of a worker, for example `700m`.
-
-    Yields:
-        The master's URL.
+        cores: Cores of a worker.
     """
-    started: list[_Member] = []
+    made = Cluster(folder, memory=memory, cores=cores)
     try:
-        master = _Member(folder, "master", processes.LOOPBACK, says=_URL)
-        started.append(master)
-        master.start()
-        resources = ("--cores", "1", "--memory", memory, master.said)
-        workers = [_Member(folder, "worker", host, *resources, says=_REGISTERED) for host in hosts]
-        for worker in workers:
-            started.append(worker)
-            worker.launch(worker.command())
-        for worker in workers:
-            worker.wait_until(worker.answers, "it has registered", worker.starts_within_s)
-        yield master.said
+        made.start(hosts)
+        yield made
     finally:
-        for member in reversed(started):
-            member.stop()
+        made.stop()
+
+
+@contextmanager
+def running(folder: Path, *, hosts: tuple[str, ...], memory: str) -> Iterator[str]:
+    """Run a cluster of one core on each host while the block runs, and yield the master's URL; see `cluster`."""
+    with cluster(folder, hosts=hosts, memory=memory) as made:
+        yield made.url
 
 
 class _Member(processes.Server):
@@ -94,8 +146,7 @@ class _Member(processes.Server):
         """Ask it to end, and kill what is left of its session after a while."""
         code = super().stop(number, within_s)
         for pid in [] if code is None else _members_of(self.pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            _kill(pid)
         return code
 
 
@@ -122,3 +173,14 @@ def _members_of(session: int) -> list[int]:
             if int(fields[3]) == session:
                 found.append(int(process.name))
     return found
+
+
+def _command_of(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
