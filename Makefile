@@ -90,7 +90,7 @@ fuzz: $(STAMPS)/venv $(UV) ## Look for input that crashes a reader, and for unde
 SECONDS_EACH ?= 30
 NAMES ?=
 
-demo: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## Real flights through a real cluster: kill the driver, change the job, compare with the truth
+demo: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## Real flights through a real cluster: kill the driver, change the job, compare with the truth (DEMO_EXECUTORS=2: with executor pods)
 	PYTHONPATH=e2e $(BIN)/python -m demo
 
 e2e: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## One scenario for each kind of trouble, on a real cluster (needs root, or KUBECONFIG)

@@ -82,7 +82,7 @@ def _play(
         snapshots=run.observer.manifests,
         started_at=run.started_at,
         finished_at=finished_at,
-        machine=machine.describe(),
+        machine={**machine.describe(), "executors": str(chosen.executors)},
     )
 
 

@@ -62,14 +62,14 @@ class Connection:
         return kubectl.Kubectl(self.kubectl_command, self.kubeconfig, namespace)
 
 
-def start_own(images: tuple[Path, ...], log: Path) -> Connection:
-    """Start a cluster and an S3 server on this machine, in a folder of the demo's own, with images on its node.
+def start_own(images: tuple[Path, ...], log: Path, *, nodes: int) -> Connection:
+    """Start a cluster and an S3 server on this machine, in a folder of the demo's own, with images on its nodes.
 
     Raises:
         DemoFailedError: It does not start; the message says why.
     """
     loads = [part for image in images for part in ("--load", str(image))]
-    process.run([*OWN, "up", "--nodes", "1", "--bucket", OWN_BUCKET, *loads], timeout_s=UP_TIMEOUT_S, log=log)
+    process.run([*OWN, "up", "--nodes", str(nodes), "--bucket", OWN_BUCKET, *loads], timeout_s=UP_TIMEOUT_S, log=log)
     found = parse_environment(process.run([*OWN, "env"], timeout_s=10))
     return Connection(
         kubeconfig=Path(found["KUBECONFIG"]),

@@ -32,6 +32,16 @@ def memory(meminfo: Path) -> str:
     return f"{round(int(words[1]) / 2**20)} GiB" if len(words) > 1 else "?"
 
 
+def available_gib(meminfo: Path) -> float | None:
+    """Return the memory that can be had without swapping; None where it cannot be read."""
+    try:
+        lines = meminfo.read_text("utf-8").splitlines()
+    except OSError:
+        return None
+    words = next((line.split() for line in lines if line.startswith("MemAvailable:")), [])
+    return int(words[1]) / 2**20 if len(words) > 1 else None
+
+
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)

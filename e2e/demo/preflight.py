@@ -7,9 +7,11 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from demo import cluster, failure, settings
+from demo import cluster, failure, machine, settings
 
 FREE_DISK_GIB = 5
+DRIVER_GIB, EXECUTOR_GIB = 3, 2
+"""What a pod may take; while a standby gets ready, there are twice as many pods."""
 PROGRAMS = (cluster.CLUSTER, cluster.HELM)
 
 
@@ -41,4 +43,15 @@ def _problems_of_this_machine(chosen: settings.Settings) -> list[str]:
         problems.append(
             f"{free_gib:.1f} GiB of disk are free here; {FREE_DISK_GIB} GiB are needed for images and state."
         )
-    return problems
+    return [*problems, *no_room(chosen.executors, machine.available_gib(Path("/proc/meminfo")))]
+
+
+def no_room(executors: int, available_gib: float | None) -> list[str]:
+    """Say that executors do not fit into this machine's memory; without any, or where it cannot be told, nothing is said."""
+    needed_gib = 2 * (DRIVER_GIB + executors * EXECUTOR_GIB)
+    if not executors or available_gib is None or available_gib >= needed_gib:
+        return []
+    return [
+        f"{available_gib:.1f} GiB of memory are available; DEMO_EXECUTORS={executors} needs {needed_gib} GiB. "
+        "Ask for fewer executors, or for none."
+    ]

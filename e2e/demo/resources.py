@@ -19,6 +19,9 @@ BROKEN_FILE = "/opt/job/flights_broken.py"
 TRIGGER = "2 seconds"
 """Time between two batches: on a quick machine, too, there shall be flights left for the last chapter."""
 
+EXECUTOR = {"memory": "512m", "resources": {"requests": {"cpu": "200m"}}}
+"""Of each executor, if there are any: small ones, of which a standby has as many again."""
+
 Document = dict[str, object]
 
 
@@ -77,7 +80,9 @@ def _job(connection: cluster.Connection, chosen: settings.Settings) -> Document:
         "endpoint": connection.s3_pod_endpoint,
         "region": connection.region,
     }
-    spec = {"image": chosen.job_image, "job": {"parameters": parameters}, "storage": storage}
+    spec: Document = {"image": chosen.job_image, "job": {"parameters": parameters}, "storage": storage}
+    if chosen.executors:
+        spec["executor"] = {"instances": chosen.executors, **EXECUTOR}
     return {"metadata": {"namespace": chosen.namespace}, "spec": spec}
 
 

@@ -58,6 +58,7 @@ class Settings:
         keep: Leave everything running at the end.
         namespace: Where the job runs.
         files_per_batch: Daily files in each batch.
+        executors: Executor pods of the job; 0 means that everything runs in the driver.
         patience: Every deadline is multiplied by it.
         report: Where the JSON report goes.
         picture: Where the picture goes.
@@ -71,6 +72,7 @@ class Settings:
     keep: bool
     namespace: str
     files_per_batch: int
+    executors: int
     patience: float
     report: Path
     picture: Path
@@ -94,11 +96,18 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:
         keep=given.keep or environ.get("KEEP", "") not in ("", "0"),
         namespace=given.namespace,
         files_per_batch=given.files_per_batch,
+        executors=_executors(environ.get("DEMO_EXECUTORS") or "0"),
         patience=given.patience,
         report=given.json,
         picture=given.picture,
         logs=given.logs,
     )
+
+
+def _executors(given: str) -> int:
+    if not (given.isascii() and given.isdigit()):
+        raise failure.DemoFailedError(f"DEMO_EXECUTORS is {given!r}; it must be a number of pods, for example 2, or 0.")
+    return int(given)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -107,7 +116,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Stream 336,776 real flights through a stateful job on Kubernetes, kill its driver, change the job, "
         "and compare every result with the truth.",
         epilog="With KUBECONFIG set, that cluster is used, with the S3 server and the images that the environment "
-        "names: " + ", ".join(name for name, _ in FOREIGN_NEEDS) + " (and S3_POD_ENDPOINT, AWS_REGION).",
+        "names: " + ", ".join(name for name, _ in FOREIGN_NEEDS) + " (and S3_POD_ENDPOINT, AWS_REGION). With "
+        "DEMO_EXECUTORS=2, tasks run in two executor pods, and a cluster of the demo's own has two nodes.",
     )
     parser.add_argument("--keep", action="store_true", help="leave everything running at the end (also KEEP=1)")
     parser.add_argument("--namespace", default="flights", help="namespace of the job (default: %(default)s)")

@@ -25,7 +25,8 @@ def connect(chosen: settings.Settings) -> cluster.Connection:
         DemoFailedError: It does not start, or the namespace in the reader's cluster is in use.
     """
     if chosen.foreign is None:
-        return cluster.start_own(chosen.image_archives, chosen.logs / "commands.log")
+        nodes = 2 if chosen.executors else 1
+        return cluster.start_own(chosen.image_archives, chosen.logs / "commands.log", nodes=nodes)
     connection = cluster.use_foreign(chosen.foreign)
     kube = connection.kubectl(chosen.namespace)
     if kube.call("get", "namespace", chosen.namespace, "--ignore-not-found", "--output", "name"):

@@ -8,7 +8,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from demo import cluster, failure, observer, picture, preflight, progress, report, resources, settings, story, timeline
+from demo import (
+    cluster,
+    failure,
+    machine,
+    observer,
+    picture,
+    preflight,
+    progress,
+    report,
+    resources,
+    settings,
+    story,
+    timeline,
+)
 from manifests import a_manifest
 from oracle.compare import Comparison
 from statefulspark.contract.manifest import Manifest, SnapshotKind
@@ -49,6 +62,46 @@ def test_without_a_kubeconfig_the_demo_uses_a_cluster_of_its_own() -> None:
 @pytest.mark.parametrize(("value", "keep"), [("1", True), ("0", False), ("", False)])
 def test_keep_is_taken_from_the_environment(value: str, *, keep: bool) -> None:
     assert settings.parse([], {"KEEP": value}).keep is keep
+
+
+def test_executors_are_asked_for_by_the_environment_and_are_in_the_resource() -> None:
+    chosen = settings.parse([], {"DEMO_EXECUTORS": "2"})
+
+    *_, job = resources.fill_in(resources.load(EXAMPLE), CONNECTION, chosen)
+
+    spec = StatefulSparkJobSpec.model_validate(job["spec"])
+    assert (spec.executor.instances, spec.executor.memory) == (2, "512m")
+
+
+@pytest.mark.parametrize("given", ["two", "-1", "1.5"])
+def test_a_number_of_executors_that_is_none_is_refused(given: str) -> None:
+    with pytest.raises(failure.DemoFailedError, match="must be a number of pods"):
+        settings.parse([], {"DEMO_EXECUTORS": given})
+
+
+@pytest.mark.parametrize(
+    ("executors", "available_gib", "is_room"),
+    [
+        pytest.param(0, 1.0, True, id="none are asked for"),
+        pytest.param(2, 14.0, True, id="a driver, its standby and the executors of both fit"),
+        pytest.param(2, 13.9, False, id="they do not fit"),
+        pytest.param(2, None, True, id="nobody knows"),
+    ],
+)
+def test_executors_that_do_not_fit_are_refused_before_anything_starts(
+    executors: int, available_gib: float | None, *, is_room: bool
+) -> None:
+    said = preflight.no_room(executors, available_gib)
+
+    assert (said == []) is is_room
+    assert all("DEMO_EXECUTORS=2 needs 14 GiB" in sentence for sentence in said)
+
+
+def test_the_memory_that_is_available_is_read_where_there_is_any(tmp_path: Path) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal:       24 kB\nMemAvailable:    6291456 kB\n")
+    (tmp_path / "old").write_text("MemTotal:       24 kB\n")
+
+    assert [machine.available_gib(tmp_path / name) for name in ("meminfo", "old", "nowhere")] == [6.0, None, None]
 
 
 def test_a_cluster_of_the_readers_own_is_described_by_the_environment() -> None:
