@@ -223,6 +223,8 @@ class FakeDriver:
     next_checkpoint_at: datetime = START
     stop_id: str | None = None
     savepoints_fail: bool = False
+    savepoints_take: timedelta = timedelta(0)
+    """How long after its first tick with a request a savepoint or stop is complete."""
     savepoint_formats: dict[str, SnapshotFormat] = field(default_factory=dict)
     answers: bool = True
     lingers: bool = False
@@ -237,6 +239,7 @@ class FakeDriver:
     """What it says once it has looked at the job."""
     warming_takes: timedelta = START_TAKES
     activations: list[ActivateRequest] = field(default_factory=list)
+    _began_at: dict[str, datetime] = field(default_factory=dict)
 
     def tick(self, now: datetime) -> None:
         """Do what a driver does in a second."""
@@ -276,6 +279,17 @@ class FakeDriver:
         if request.restore is not None:
             self.config = {**self.config, "restore": json.loads(request.restore.to_json())}
         return None
+
+    def take_stop(self, request_id: str) -> None:
+        """Begin to stop, unless another stop is under way."""
+        if request_id in self.operations:
+            return
+        operation = Operation(request_id=request_id, kind="stop", state=OperationState.IN_PROGRESS)
+        if self.stop_id is not None:
+            refused = {"state": OperationState.FAILED, "reason": "StopInProgress", "message": "It is stopping already."}
+            operation = operation.model_copy(update=refused)
+        self.operations[request_id] = operation
+        self.stop_id = self.stop_id or request_id
 
     def drain(self, now: datetime) -> None:
         """SIGTERM; a batch that hangs outlives the grace period."""
@@ -320,6 +334,8 @@ class FakeDriver:
     def _finish_operations(self, now: datetime) -> None:
         for request_id, operation in self.operations.items():
             if operation.state is not OperationState.IN_PROGRESS:
+                continue
+            if now - self._began_at.setdefault(request_id, now) < self.savepoints_take:
                 continue
             if self.savepoints_fail:
                 changes = {"state": OperationState.FAILED, "reason": "SavepointFailed", "message": "the disk is full"}
@@ -408,9 +424,7 @@ class FakeDrivers:
         self.before_request(f"stop {pod.name}")
         driver = self._find(pod)
         if driver is not None:
-            running = Operation(request_id=request.request_id, kind="stop", state=OperationState.IN_PROGRESS)
-            driver.operations.setdefault(request.request_id, running)
-            driver.stop_id = driver.stop_id or request.request_id
+            driver.take_stop(request.request_id)
         self.after_request(f"stop {pod.name}")
         return None if driver else DriverSilent("no answer")
 

@@ -102,6 +102,58 @@ def test_a_corrected_revision_gets_past_a_batch_that_hangs(mode: str, policy: st
     assert "UpgradeWithoutSavepoint" in world.reasons
 
 
+def test_a_batch_that_hangs_from_the_moment_of_the_stop_is_given_up_once_its_driver_says_that_it_is_stopping() -> None:
+    world = running()
+    driver, since = world.driver, world.time + timedelta(seconds=5)
+    world.drivers.after_request = lambda _what: setattr(driver, "hangs_since", since)
+    world.change({"image": "registry.example/flights:2"})
+
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING, within_s=200)
+
+    failed = [note.message for note in world.cluster.events if note.reason == "SavepointFailed"]
+    assert [("StopInProgress" in message) for message in failed] == [False, True]
+    assert (world.driver.restored_from or "").startswith("checkpoint")
+
+
+@pytest.mark.parametrize("mode", ["Warm", "Cold"])
+def test_a_requested_restart_gets_past_a_batch_that_hangs(mode: str) -> None:
+    world = running(upgrade={"mode": mode})
+    hang(world)
+    world.run(5)
+    world.change({"restartNonce": "again"})
+
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING, within_s=200)
+
+    assert (world.driver.restored_from or "").startswith("checkpoint")
+    assert world.reasons.count("SavepointFailed") == 1
+
+
+def test_a_job_whose_batch_hangs_is_suspended_from_its_checkpoint_and_goes_on() -> None:
+    world = running()
+    checkpoint = hang(world).last_checkpoint
+    world.run(5)
+
+    world.change({"suspend": True})
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED and world.driver.exit_code is not None, within_s=200)
+    world.change({"suspend": False})
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+
+    assert checkpoint is not None
+    assert (world.driver.restored_from, world.reasons.count("SavepointFailed")) == (f"checkpoint {checkpoint.id}", 1)
+
+
+@pytest.mark.parametrize("policy", ["Retain", "Savepoint"])
+def test_a_job_whose_batch_hangs_can_be_deleted(policy: str) -> None:
+    world = running(deletionPolicy=policy)
+    hang(world)
+    world.run(5)
+
+    world.delete()
+
+    world.run_until(lambda: not world.exists, within_s=200)
+    assert world.storage.snapshots != []
+
+
 def test_a_batch_that_began_after_the_stop_was_requested_is_waited_for() -> None:
     world = running()
     world.driver.savepoints_fail = True
