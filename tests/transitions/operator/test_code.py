@@ -307,6 +307,20 @@ def test_after_an_aborted_change_other_code_is_tried_and_the_code_of_before_is_r
     assert code_of(world) == "third"
 
 
+def test_a_driver_that_ends_after_other_code_was_aborted_is_followed_by_one_with_the_code_of_before() -> None:
+    world = from_config_map("Cold", savepoint={"onFailure": "Abort"})
+    world.driver.savepoints_fail = True
+    write(world, "second")
+    world.run_until(lambda: world.status.upgrade is not None and world.status.upgrade.state is UpgradeState.ABORTED)
+
+    world.kill_driver()
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+    world.run(30)
+
+    assert (code_of(world), world.status.epoch) == ("first", 2)
+    assert (ready(world).status.value, ready(world).reason) == ("False", "UpgradeAborted")
+
+
 def test_a_pinned_content_runs_whatever_the_config_map_has_once_it_is_kept() -> None:
     world = from_config_map("Cold")
     first = hashlib.sha256(b"first").hexdigest()

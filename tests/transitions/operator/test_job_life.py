@@ -344,6 +344,32 @@ def test_an_aborted_upgrade_is_tried_again_when_the_spec_changes_again() -> None
     world.run_until(lambda: has_ended_upgrade(world))
 
 
+def _image(world: JobWorld) -> str:
+    """The image of the newest driver."""
+    (container,) = resources.items(world.cluster.pods()[-1], "spec", "containers")
+    return resources.text(container, "image")
+
+
+@pytest.mark.parametrize("mode", ["Warm", "Cold"])
+@pytest.mark.parametrize("end", ["it is killed", "its stop is complete after all"])
+def test_a_driver_that_ends_after_its_upgrade_was_aborted_is_followed_by_the_old_revision(mode: str, end: str) -> None:
+    world = running({"savepoint": {"onFailure": "Abort", "timeout": "30s"}, "upgrade": {"mode": mode}})
+    world.driver.savepoints_take = timedelta(seconds=45)
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: "UpgradeAborted" in world.reasons)
+
+    if end == "it is killed":
+        world.kill_driver()
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+
+    world.run(30)
+    assert (_image(world), world.status.epoch) == ("registry.example/flights:1", 2)
+    assert answer(world.status, ConditionType.STALLED) is ConditionStatus.TRUE
+    world.change({"restartNonce": "again"})
+    world.run_until(lambda: has_ended_upgrade(world))
+    assert _image(world) == "registry.example/flights:2"
+
+
 def test_a_failed_attempt_of_the_wait_policy_succeeds_later() -> None:
     world = running()
     world.driver.savepoints_fail = True

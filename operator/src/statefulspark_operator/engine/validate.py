@@ -32,7 +32,8 @@ class Accepted:
     Attributes:
         spec: The current spec, or the last valid one; None if there is neither.
         rejection: Why the current spec is rejected; None if it is valid.
-        withheld: Revision of the current spec, if it was refused or rolled back, so that the one before is carried out.
+        withheld: Revision of the current spec, if it was refused, rolled back or aborted, so that the one before
+            is carried out.
         code: Checksum of the code in the ConfigMap of the current spec; None if it is elsewhere.
     """
 
@@ -83,8 +84,9 @@ async def validate(
 
     Returns:
         The current spec if it is valid; otherwise the last valid one and the reason. If only its code cannot run, that of
-        the revision that ran last, with everything else that may change without a restart. Of a revision that was refused or
-        rolled back, the spec of the one before, with everything that may change without a restart taken from the current.
+        the revision that ran last, with everything else that may change without a restart. Of a revision that was refused,
+        rolled back or aborted, the spec of the one before, with everything that may change without a restart taken from the
+        current.
     """
     parsed = parse(resource)
     if isinstance(parsed, Rejection):
@@ -102,7 +104,8 @@ async def _without_withheld(
     ports: Ports, resource: Resource, status: StatefulSparkJobStatus, current: StatefulSparkJobSpec
 ) -> Accepted:
     requested = revision.revision_of(current)
-    withheld = steps.withheld_by(status, requested)
+    generation = resources.number(resource, "metadata", "generation")
+    withheld = steps.withheld_by(status, requested) or steps.aborted_by(status, requested, generation=generation)
     running = await _read_revision(ports, resource, withheld.from_revision) if withheld is not None else None
     if running is None:
         return Accepted(current)

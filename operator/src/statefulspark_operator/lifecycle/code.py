@@ -83,4 +83,5 @@ def settle(spec: StatefulSparkJobSpec, checksum: str) -> StatefulSparkJobSpec:
 
 def is_of_other_code(situation: Situation, upgrade: UpgradeStatus) -> bool:
     """Tell whether an upgrade was to other code than the job's ConfigMap has now; the spec may be the same."""
-    return situation.code is not None and upgrade.to_revision != situation.desired_revision
+    requested = situation.withheld or situation.desired_revision
+    return situation.code is not None and upgrade.to_revision != requested

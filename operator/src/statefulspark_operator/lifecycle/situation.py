@@ -226,7 +226,7 @@ class Situation:
         storage: The content of storage; None if it was not read in this pass.
         standbys: All standby pods.
         standby: The answer of the recorded standby; None if it was not asked.
-        withheld: Revision of the current spec, if it was refused or rolled back, so that `spec` is the one before.
+        withheld: Revision of the current spec, if it was refused, rolled back or aborted, so that `spec` is the one before.
         executors: All executor pods of the job, whoever they belong to.
         savepoints: All savepoint objects in the namespace, of any job.
         named_here: Those of them that name this job; None if nobody has looked for them.

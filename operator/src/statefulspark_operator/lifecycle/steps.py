@@ -31,3 +31,17 @@ def withheld_by(status: StatefulSparkJobStatus, revision: str) -> UpgradeStatus 
     if upgrade is None or upgrade.state not in WITHHELD or upgrade.to_revision != revision:
         return None
     return upgrade
+
+
+def aborted_by(status: StatefulSparkJobStatus, revision: str, *, generation: int) -> UpgradeStatus | None:
+    """Return the upgrade that `savepoint.onFailure: Abort` has ended, so that the revision before is carried out.
+
+    Args:
+        status: The recorded status.
+        revision: Revision of the current spec.
+        generation: Generation of the resource; after any change of it the upgrade is tried again.
+    """
+    upgrade = status.upgrade
+    if upgrade is None or upgrade.state is not UpgradeState.ABORTED:
+        return None
+    return upgrade if (upgrade.to_revision, upgrade.generation) == (revision, generation) else None
