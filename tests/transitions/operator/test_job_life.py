@@ -382,6 +382,21 @@ def test_a_failed_attempt_of_the_wait_policy_succeeds_later() -> None:
     assert (world.driver.restored_from or "").startswith("savepoint")
 
 
+@pytest.mark.parametrize("mode", ["Warm", "Cold"])
+def test_a_stop_that_takes_longer_than_its_time_is_not_repeated_in_vain_and_its_savepoint_is_used(mode: str) -> None:
+    world = running({"savepoint": {"timeout": "30s"}, "upgrade": {"mode": mode}})
+    world.driver.savepoints_take = timedelta(seconds=45)
+    world.change(NEW_IMAGE)
+
+    world.run_until(lambda: has_ended_upgrade(world))
+
+    savepoint, upgrade = world.storage.latest(SnapshotKind.SAVEPOINT), world.status.upgrade
+    assert savepoint is not None
+    assert upgrade is not None
+    assert (world.driver.restored_from, upgrade.savepoint) == (f"savepoint {savepoint.id}", savepoint.location)
+    assert "UpgradeWithoutSavepoint" not in world.reasons
+
+
 def test_a_silent_driver_is_not_taken_for_dead() -> None:
     world = running()
     world.driver.answers = False

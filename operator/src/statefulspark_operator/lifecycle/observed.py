@@ -240,8 +240,10 @@ def credit_progress(situation: Situation) -> Situation:
 def note_operation(situation: Situation) -> Situation:
     """Record the result of the operation, from the driver's answer or from its exit."""
     operation = situation.status.operation
-    if operation is None or operation.state is not OperationPhase.REQUESTED:
+    if operation is None or operation.state is OperationPhase.COMPLETED:
         return situation
+    if operation.state is OperationPhase.FAILED:
+        return _note_late_stop(situation, operation)
     answer = situation.operation
     if answer is not None and not isinstance(answer, OperationAbsent) and answer.request_id == operation.id:
         return _note_answer(situation, operation, answer)
@@ -268,14 +270,35 @@ def _note_answer(situation: Situation, operation: OperationStatus, answer: Opera
 
 
 def _note_exit(situation: Situation, operation: OperationStatus) -> Situation:
+    if not _has_stopped(situation, operation):
+        return situation
+    return _with_stop(situation, operation, _snapshot_of_exit(situation))
+
+
+def _note_late_stop(situation: Situation, operation: OperationStatus) -> Situation:
+    """Complete a stop that took longer than it was waited for: a driver goes on with it, and refuses another one."""
+    snapshot = _snapshot_of_exit(situation)
+    if snapshot is None or not _has_stopped(situation, operation):
+        return situation
+    return _with_stop(situation, operation, snapshot)
+
+
+def _has_stopped(situation: Situation, operation: OperationStatus) -> bool:
     pod = situation.pod
     if operation.kind is not OperationKind.STOP or pod is None or pod.epoch != operation.epoch or pod.exit is None:
-        return situation
-    if pod.exit.code != ExitCode.STOPPED:
-        return situation
-    snapshot = pod.exit.report.snapshot if pod.exit.report else None
-    changes = {"state": OperationPhase.COMPLETED, "finished_at": situation.now, "location": snapshot}
-    return with_status(situation, operation=operation.model_copy(update=changes))
+        return False
+    return pod.exit.code == ExitCode.STOPPED
+
+
+def _snapshot_of_exit(situation: Situation) -> str | None:
+    """Return the savepoint that an ended driver names as its last."""
+    pod = situation.pod
+    return pod.exit.report.snapshot if pod is not None and pod.exit is not None and pod.exit.report else None
+
+
+def _with_stop(situation: Situation, operation: OperationStatus, location: str | None) -> Situation:
+    done = {"state": OperationPhase.COMPLETED, "finished_at": situation.now, "location": location, "message": None}
+    return with_status(situation, operation=operation.model_copy(update=done))
 
 
 def note_standby(situation: Situation) -> Situation:
