@@ -17,6 +17,8 @@ SHARED = {
     "contenders",
     "downtime_picture",
     "driver_fleet",
+    "executors_picture",
+    "faults_picture",
     "latency_picture",
     "state_size_picture",
     "machine",
@@ -28,6 +30,8 @@ SHARED = {
     "turns",
     "workload",
 }
+OF_A_REPORT = {"faults"}
+"""They show what another run has written, and are told where that is."""
 ON_A_CLUSTER = {"downtime", "operator_scale"}
 """They need root or a cluster, and the images: each is run by its name."""
 
@@ -40,7 +44,7 @@ def main() -> int:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])}
-    for name in sorted({path.stem for path in HERE.glob("[a-z]*.py")} - SHARED - ON_A_CLUSTER):
+    for name in sorted({path.stem for path in HERE.glob("[a-z]*.py")} - SHARED - OF_A_REPORT - ON_A_CLUSTER):
         figures = [] if folder is None else ["--json", str(folder / f"{name}.json")]
         print(f"\n== {name}", flush=True)
         command = [sys.executable, "-m", f"bench.{name}", *figures]
