@@ -33,9 +33,9 @@ def names(listed: Sequence[Mapping[str, object]]) -> list[str]:
 def wait_running(subject: job.Job, epoch: int) -> job.Seen:
     """Wait until both executors of an epoch run."""
     subject.wait_running(epoch)
-    return waiting.until(subject.see, lambda seen: _running(seen) == ("2", "2"), f"two executors of epoch {epoch}")
+    return waiting.until(subject.see, lambda seen: counts(seen) == ("2", "2"), f"two executors of epoch {epoch}")
 
 
-def _running(seen: job.Seen) -> tuple[str | None, ...]:
+def counts(seen: job.Seen) -> tuple[str | None, ...]:
     """Return how many executors were asked for and run."""
     return tuple(kubectl.text(seen.status, "executors", part) for part in ("asked", "running"))
