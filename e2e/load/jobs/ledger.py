@@ -118,7 +118,7 @@ class Ledger(ss.KeyedProcessFunction):
         if ctx.time_domain is ss.TimeDomain.PROCESSING_TIME:
             self.reports.add(1)
             yield "report", ctx.key, *nothing, timestamp, self.reports.get(), self.unreported.value()
-            self.unreported.clear()
+            self.unreported.update(0)
             return
         self.fired.add(1)
         count = self.periods.get(timestamp)
@@ -126,10 +126,10 @@ class Ledger(ss.KeyedProcessFunction):
         yield "period", ctx.key, *nothing, timestamp, self.fired.get(), count
 
     def _report_soon(self, events: int, now_ms: int, ctx: ss.KeyedContext) -> None:
-        waiting = self.unreported.value()
-        if waiting is None:
+        waiting = self.unreported.value() or 0
+        if not waiting:
             ctx.timer_service.register_processing_time_timer(now_ms + REPORTED_AFTER_MS)
-        self.unreported.update((waiting or 0) + events)
+        self.unreported.update(waiting + events)
 
     def _event_row(self, key: str, row: ss.InputRow, totals: Totals, now_ms: int) -> tuple[object, ...]:
         account = (totals.balance, self.largest.get(), self.kinds.get(row.kind), self.latest.get())
