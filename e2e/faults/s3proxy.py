@@ -24,6 +24,7 @@ _ANSWERS_WITHIN_S = 120.0
 _SLOW_DOWN = (
     b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 )
+_TOO_MANY = b"<?xml version='1.0'?><Error><Code>TooManyRequests</Code><Message>Too many requests.</Message></Error>"
 _NO_BACKEND = b"default backend - 404"
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "expect", "proxy-connection"})
 
@@ -37,6 +38,8 @@ class Harm(enum.Enum):
     """It is passed on after a while."""
     BUSY = "busy"
     """It is answered with 503 SlowDown."""
+    THROTTLE = "throttle"
+    """It is answered with 429 TooManyRequests, as some stores and gateways do."""
     CUT = "cut"
     """Half of its body arrives: of the request's if it has one, of the answer's otherwise."""
     LOSE_ANSWER = "lose-answer"
@@ -336,6 +339,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return self._answer(_Answer(404, "Not Found", [("Content-Type", "text/plain")], _NO_BACKEND))
         if harm is Harm.BUSY:
             return self._answer(_Answer(503, "Slow Down", [("Content-Type", "application/xml")], _SLOW_DOWN))
+        if harm is Harm.THROTTLE:
+            return self._answer(_Answer(429, "Too Many Requests", [("Content-Type", "application/xml")], _TOO_MANY))
         if harm is Harm.SPOIL_SIGNATURE:
             headers["Authorization"] = _spoiled(headers.get("Authorization", ""))
         if harm is Harm.CUT and body:

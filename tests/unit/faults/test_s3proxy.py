@@ -110,6 +110,7 @@ def test_half_an_answer_is_noticed_by_its_reader(s3_bucket: str, proxy: s3proxy.
     ("harm", "code"),
     [
         pytest.param(Harm.BUSY, "SlowDown", id="a busy store says so"),
+        pytest.param(Harm.THROTTLE, "TooManyRequests", id="a gateway throttles"),
         pytest.param(Harm.SPOIL_SIGNATURE, "SignatureDoesNotMatch", id="the store itself refuses wrong credentials"),
     ],
 )
