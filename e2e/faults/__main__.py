@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from faults import commandline, local, world
+from faults import commandline, every, world
 
 if __name__ == "__main__":
-    sys.exit(commandline.main("faults", local.ALL, world.World))
+    sys.exit(commandline.main("faults", every.ALL, world.World))

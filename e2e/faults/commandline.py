@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import secrets
 import signal
 from collections.abc import Sequence
@@ -11,6 +12,21 @@ from pathlib import Path
 from faults import matrix, row, surroundings
 from faults.matrix import Place
 from faults.scenario import Scenario
+
+
+def choose(scenarios: Sequence[Scenario[Place]], names: Sequence[str]) -> list[Scenario[Place]]:
+    """Return the scenarios that are meant.
+
+    Args:
+        scenarios: All that there are.
+        names: Each is the name of a scenario, or else the begin of several, in which `*` stands for anything; without
+            any, all but the long ones are meant.
+    """
+    if not names:
+        return [one for one in scenarios if not one.is_long]
+    known = {one.name for one in scenarios}
+    patterns = [name if name in known else f"{name}*" for name in names]
+    return [one for one in scenarios if any(fnmatch.fnmatchcase(one.name, pattern) for pattern in patterns)]
 
 
 def main(program: str, scenarios: Sequence[Scenario[Place]], kind: type[Place]) -> int:
@@ -27,7 +43,11 @@ def main(program: str, scenarios: Sequence[Scenario[Place]], kind: type[Place]) 
     parser = argparse.ArgumentParser(
         prog=f"python -m {program}", description="Run faults under load, and compare with the truth."
     )
-    parser.add_argument("--scenario", action="append", help="only this one, or those that begin like it; repeatable")
+    parser.add_argument(
+        "--scenario",
+        action="append",
+        help="only this one, or those that begin like it, where * stands for anything; repeatable",
+    )
     parser.add_argument("--seed", type=int, help="of everything random; a new one when omitted")
     parser.add_argument("--again", action="store_true", help="also those that have passed before")
     parser.add_argument("--list", action="store_true", help="show the names and end")
@@ -40,8 +60,7 @@ def main(program: str, scenarios: Sequence[Scenario[Place]], kind: type[Place]) 
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that servers and drivers are ended
     report = row.Report(chosen.folder.resolve() / "report.jsonl")
-    names = tuple(chosen.scenario or ("",))
-    wanted = [one for one in scenarios if one.name.startswith(names) and (chosen.scenario or not one.is_long)]
+    wanted = choose(scenarios, chosen.scenario or ())
     if chosen.list:
         print("\n".join(one.name for one in wanted))
         return 0

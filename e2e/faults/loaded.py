@@ -201,6 +201,11 @@ class LoadedWorld(ABC):
         return not self.driver.runs
 
     @property
+    def folder(self) -> Path:
+        """Where everything of this world is on this machine."""
+        return self._folder
+
+    @property
     def disk(self) -> Path | None:
         """Where Spark keeps what is local, if it has a disk of its own."""
         return self._local.disk

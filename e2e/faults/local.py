@@ -1,8 +1,7 @@
 """The scenarios that need no cluster: processes are killed, the object store misbehaves, files are damaged, drivers meet.
 
-Each is a function of the world under load; `ALL` has them by name. What kills or breaks something says when it began
-(`hurt`) and when it was over (`heal`). Scenarios with nodes and pods have their own module, which adds to the same
-matrix.
+Each is a function of the world under load; `SCENARIOS` has them by name. What kills or breaks something says when it began
+(`hurt`) and when it was over (`heal`). Changes of the job and executors have modules of their own; `every` has them all.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from faults import stored
@@ -88,7 +87,7 @@ def driver_killed_at(point: Point, side: Side, world: World) -> None:
 def worker_killed(world: World) -> None:
     """A Python worker that has keyed state is killed, twice."""
     for _ in range(2):
-        workers = worlds.pids_below(world.driver.pid, "daemon")[1:]
+        workers = world.worker_pids
         world.hurt()
         worlds.kill(world.chance.choice(workers))
         world.until_commits(3)
@@ -107,6 +106,17 @@ def s3_breaks(seconds: float, faults: tuple[Fault, ...], world: LoadedWorld) -> 
     world.hurt()
     with world.proxy.breaking(*faults):
         world.wait(seconds)
+    world.heal()
+    world.until_commits(2)
+
+
+def s3_breaks_in_bursts(fault: Fault, world: LoadedWorld) -> None:
+    """The store misbehaves five times for some seconds, and works as long in between; all of it follows from the seed."""
+    world.hurt()
+    for _ in range(5):
+        with world.proxy.breaking(fault):
+            world.wait(world.chance.uniform(1.0, 4.0))
+        world.wait(world.chance.uniform(1.0, 4.0))
     world.heal()
     world.until_commits(2)
 
@@ -222,42 +232,6 @@ def two_drivers_at(point: Point, world: World) -> None:
     world.until_commits(4)
 
 
-def upgraded(fault: Fault | None, flags: tuple[str, ...], world: World) -> None:
-    """The job is stopped with a savepoint and started again, with other flags and back, while the store misbehaves."""
-    world.hurt()
-    with world.proxy.breaking(*([fault] if fault else [])):
-        for some in (flags, ()):
-            world.stop_with_savepoint()
-            world.start(*some)
-            world.attend()
-            world.until_commits(3)
-    world.until_up()
-    world.heal()
-
-
-def rolled_back(fault: Fault, world: World) -> None:
-    """A new version of the job cannot start, and the old one goes on, while the store misbehaves."""
-    world.hurt()
-    with world.proxy.breaking(fault):
-        world.stop_with_savepoint()
-        world.start("--parameter", "trigger=nonsense")
-        world.note_end()
-        world.start()
-        world.attend()
-        world.until_commits(2)
-    world.heal()
-
-
-def restored_elsewhere(world: World) -> None:
-    """The job is stopped with a savepoint and goes on from it in another root of state."""
-    world.hurt()
-    savepoint = world.stop_with_savepoint()
-    world.replace_driver(world.new_driver(world.proxy, storage="elsewhere"))
-    world.start("--from", savepoint)
-    world.attend()
-    world.until_commits(3)
-
-
 def savepoints_while(fault: Fault | None, world: World) -> None:
     """Savepoints are asked for while the store misbehaves, or while a Python worker with keyed state is killed."""
     world.hurt()
@@ -266,21 +240,10 @@ def savepoints_while(fault: Fault | None, world: World) -> None:
         with world.proxy.breaking(*([fault] if fault else [])), contextlib.suppress(ScenarioError):
             world.call("savepoint", "create", "--detach")
             if fault is None:
-                worlds.kill(world.chance.choice(worlds.pids_below(world.driver.pid, "daemon")[1:]))
+                worlds.kill(world.chance.choice(world.worker_pids))
             world.wait(world.chance.uniform(2.0, 5.0))
     world.heal()
     world.until_commits(2)
-
-
-def changed_without_a_savepoint(flags: tuple[str, ...], world: World) -> None:
-    """The driver is killed and started with other flags, killed again and started with those it had, four times in all."""
-    world.hurt()
-    for some in (flags, (), flags, ()):
-        world.wait(world.chance.uniform(0.5, 4.0))
-        with world.unattended():
-            die(world)
-            world.start(*some)
-        world.until_commits(4)
 
 
 def target_killed(name: str, world: World) -> None:
@@ -291,16 +254,6 @@ def target_killed(name: str, world: World) -> None:
         world.kill_target(name, away_s=world.chance.uniform(0.0, 8.0))
         world.heal()
         world.until_commits(3)
-
-
-def upgraded_many_times(count: int, world: World) -> None:
-    """The job is stopped with a savepoint and started again, many times."""
-    world.hurt()
-    for _ in range(count):
-        world.stop_with_savepoint()
-        world.start()
-        world.attend()
-        world.until_commits(1)
 
 
 def disk_full(world: World) -> None:
@@ -333,29 +286,28 @@ def die(world: LoadedWorld) -> None:
     world.until(world.is_dead, "the driver is dead")
 
 
-def _scenario(
+def scenario(
     name: str,
     act: Callable[..., None],
     *arguments: object,
     expects: Expectation = Expectation.EXACT,
     is_long: bool = False,
 ) -> Scenario[World]:
+    """Name a function of the world with its other arguments; unless it says otherwise, the job goes on as it was."""
     stays = expects is Expectation.EXACT and not is_long
     return Scenario(name, functools.partial(act, *arguments), expects, is_long=is_long, leaves_job_running=stays)
 
 
 def _s3(name: str, seconds: float, *faults: Fault) -> Scenario[World]:
-    return _scenario(name, s3_breaks, seconds, faults)
+    return scenario(name, s3_breaks, seconds, faults)
 
 
-_BUSY = Fault(Harm.BUSY, share=0.25)
+BUSY = Fault(Harm.BUSY, share=0.25)
 _HARMS: dict[str, Callable[[Path], None]] = {
     "truncated": stored.truncate,
     "bit-flipped": stored.flip_a_bit,
     "missing": Path.unlink,
 }
-_AT_ONCE = ("--parameter", "visible=batch")
-_RESCALED = ("--conf", "spark.sql.shuffle.partitions=3")
 REQUESTED = (
     Point("savepoint", "PUT", r"/savepoints/[^/]+/_metadata\.json", request=("savepoint", "create")),
     Point("stop", "PUT", r"/savepoints/[^/]+/_metadata\.json", request=("stop", "--savepoint")),
@@ -365,82 +317,53 @@ MEETINGS = (*POINTS, *REQUESTED)
 PACK = Point("pack", "PUT", r"/packs/.*\.pack$")
 """Large changes of keyed state, beside the state store."""
 
-_IN_ANY_STATE: tuple[Scenario[World], ...] = (
+SCENARIOS: tuple[Scenario[World], ...] = (
     Scenario("calm", calm),
-    _scenario("driver-killed-at-random", driver_killed_at_random),
+    scenario("driver-killed-at-random", driver_killed_at_random),
     *(
-        _scenario(f"driver-killed-{side.value}-{point.name}", driver_killed_at, point, side)
+        scenario(f"driver-killed-{side.value}-{point.name}", driver_killed_at, point, side)
         for point in (*POINTS, *REQUESTED)
         for side in Side
     ),
-    _scenario("worker-killed", worker_killed),
-    _scenario("jvm-killed", jvm_killed),
+    scenario("worker-killed", worker_killed),
+    scenario("jvm-killed", jvm_killed),
     _s3("s3-gone-for-20-s", 20, Fault(Harm.REFUSE)),
     _s3("s3-slow", 15, Fault(Harm.SLOW, delay_s=0.4)),
     _s3("s3-busy", 20, Fault(Harm.BUSY, share=0.5)),
+    scenario("s3-busy-in-bursts", s3_breaks_in_bursts, Fault(Harm.BUSY)),
+    _s3("s3-throttled", 20, Fault(Harm.THROTTLE, share=0.5)),
     _s3("s3-cut", 15, Fault(Harm.CUT, share=0.2)),
     _s3("s3-answers-lost", 15, Fault(Harm.LOSE_ANSWER, "PUT", share=0.3)),
     _s3("s3-wrong-credentials", 15, Fault(Harm.SPOIL_SIGNATURE)),
     _s3("s3-silent", 15, Fault(Harm.SILENT)),
-    _scenario("s3-behind-an-ingress-that-lost-it", s3_flickers, Fault(Harm.NOT_FOUND, share=0.3)),
-    *(_scenario(f"answer-lost-{point.name}", answers_lost_at, point) for point in POINTS),
+    scenario("s3-behind-an-ingress-that-lost-it", s3_flickers, Fault(Harm.NOT_FOUND, share=0.3)),
+    *(scenario(f"answer-lost-{point.name}", answers_lost_at, point) for point in POINTS),
     *(
-        _scenario(f"newest-state-{harm}", state_damaged, act, stored.state_of_no_checkpoint)
+        scenario(f"newest-state-{harm}", state_damaged, act, stored.state_of_no_checkpoint)
         for harm, act in _HARMS.items()
     ),
     *(
-        _scenario(f"checkpointed-state-{harm}", checkpointed_state_damaged, act, expects=Expectation.REPEATS)
+        scenario(f"checkpointed-state-{harm}", checkpointed_state_damaged, act, expects=Expectation.REPEATS)
         for harm, act in _HARMS.items()
     ),
-    *(_scenario(f"newest-manifest-{harm}", manifest_damaged, act) for harm, act in _HARMS.items()),
-    *(_scenario(f"two-drivers-at-{point.name}", two_drivers_at, point) for point in MEETINGS),
-    _scenario("upgrade-while-s3-is-busy", upgraded, _BUSY, ("--parameter", "trigger=2 seconds")),
-    _scenario("rescale-while-s3-is-busy", upgraded, _BUSY, _RESCALED),
-    _scenario("rescale", upgraded, None, _RESCALED),
-    _scenario("visibility-changed-while-s3-is-busy", upgraded, _BUSY, _AT_ONCE),
-    _scenario("visibility-changed-by-kills", changed_without_a_savepoint, _AT_ONCE),
-    _scenario("savepoints-while-s3-is-busy", savepoints_while, _BUSY),
-    _scenario("savepoints-while-answers-are-lost", savepoints_while, Fault(Harm.LOSE_ANSWER, "PUT", share=0.3)),
-    _scenario("savepoints-while-workers-die", savepoints_while, None),
-    _scenario("kafka-killed", target_killed, "kafka"),
-    _scenario("postgres-killed", target_killed, "postgres"),
-    _scenario("rollback-while-s3-is-busy", rolled_back, _BUSY),
-    Scenario("restored-elsewhere", restored_elsewhere),
+    *(scenario(f"newest-manifest-{harm}", manifest_damaged, act) for harm, act in _HARMS.items()),
+    *(scenario(f"two-drivers-at-{point.name}", two_drivers_at, point) for point in MEETINGS),
+    scenario("savepoints-while-s3-is-busy", savepoints_while, BUSY),
+    scenario("savepoints-while-answers-are-lost", savepoints_while, Fault(Harm.LOSE_ANSWER, "PUT", share=0.3)),
+    scenario("savepoints-while-workers-die", savepoints_while, None),
+    scenario("kafka-killed", target_killed, "kafka"),
+    scenario("postgres-killed", target_killed, "postgres"),
     Scenario("disk-full", disk_full, disk_bytes=96 << 20),
     Scenario("clock-jumps", clock_jumps, has_own_clock=True),
-    _scenario("s3-gone-for-5-min", s3_breaks, 300, (Fault(Harm.REFUSE),), is_long=True),
-    _scenario("20-upgrades", upgraded_many_times, 20, is_long=True),
-    _scenario("50-upgrades", upgraded_many_times, 50, is_long=True),
+    scenario("s3-gone-for-5-min", s3_breaks, 300, (Fault(Harm.REFUSE),), is_long=True),
 )
-_OF_PACKS = (
-    *(_scenario(f"driver-killed-{side.value}-pack", driver_killed_at, PACK, side) for side in Side),
-    _scenario("answer-lost-pack", answers_lost_at, PACK),
-    _scenario("two-drivers-at-pack", two_drivers_at, PACK),
+OF_PACKS = (
+    *(scenario(f"driver-killed-{side.value}-pack", driver_killed_at, PACK, side) for side in Side),
+    scenario("answer-lost-pack", answers_lost_at, PACK),
+    scenario("two-drivers-at-pack", two_drivers_at, PACK),
     *(
-        _scenario(f"newest-pack-{harm}", state_damaged, act, stored.packs_of_no_checkpoint)
+        scenario(f"newest-pack-{harm}", state_damaged, act, stored.packs_of_no_checkpoint)
         for harm, act in _HARMS.items()
     ),
 )
-_ALSO_IN_PACKS = (
-    "driver-killed-at-random",
-    "worker-killed",
-    "s3-busy",
-    "s3-answers-lost",
-    "rescale",
-    "savepoints-while-s3-is-busy",
-    "rollback-while-s3-is-busy",
-    "restored-elsewhere",
-    "20-upgrades",
-)
-ALL = (
-    *_IN_ANY_STATE,
-    *(replace(one, packs_all=True) for one in _OF_PACKS),
-    *(replace(one, name=f"{one.name}-in-packs", packs_all=True) for one in _IN_ANY_STATE if one.name in _ALSO_IN_PACKS),
-)
-"""Every scenario, in the order in which the matrix runs them."""
-
-IN_A_SOAK = {
-    packs_all: tuple(one for one in (*_IN_ANY_STATE, *(_OF_PACKS if packs_all else ())) if one.leaves_job_running)
-    for packs_all in (False, True)
-}
-"""Those that may follow each other in any order, without and with all keyed state in packs."""
+"""Those that only state in packs can have."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -57,8 +58,8 @@ def groups_of(scenarios: Sequence[Scenario[Place]], size: int) -> tuple[Group[Pl
     """Put scenarios together that may follow each other in one world; the others stay alone."""
     alone = [(one,) for one in scenarios if not one.leaves_job_running]
     groups: list[Group[Place]] = []
-    for packs_all in (False, True):
-        together = [one for one in scenarios if one.leaves_job_running and one.packs_all is packs_all]
+    for kind in itertools.product((False, True), repeat=2):
+        together = [one for one in scenarios if one.leaves_job_running and (one.has_executors, one.packs_all) == kind]
         groups += [tuple(together[place : place + size]) for place in range(0, len(together), size)]
     return (*groups, *alone)
 
@@ -81,7 +82,9 @@ def play(
     shutil.rmtree(folder, ignore_errors=True)
     first = group[0]
     rows: list[row.Row] = []
-    with surroundings.local_things(folder, disk_bytes=first.disk_bytes, has_own_clock=first.has_own_clock) as local:
+    with surroundings.local_things(
+        folder, disk_bytes=first.disk_bytes, has_own_clock=first.has_own_clock, has_executors=first.has_executors
+    ) as local:
         local = replace(local, packs_all=first.packs_all)
         place = kind(servers, folder, name=first.name, seed=seed, load=load, local=local)
         try:

@@ -37,6 +37,7 @@ class Scenario(Generic[Place]):
         is_long: Whether it takes more than some minutes.
         leaves_job_running: Whether the job goes on in the root where it was, so that another scenario may follow.
         packs_all: Whether all changes of keyed state go into packs, which by itself only large ones do.
+        has_executors: Whether tasks run in executors of their own, on two nodes.
     """
 
     name: str
@@ -47,3 +48,4 @@ class Scenario(Generic[Place]):
     is_long: bool = False
     leaves_job_running: bool = False
     packs_all: bool = False
+    has_executors: bool = False

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from faults import local, matrix, row, surroundings, world
+from faults import every, matrix, row, surroundings, world
 from faults.scenario import Scenario
 
 FAULTS_IN_A_ROUND = 4
@@ -40,23 +40,26 @@ class Progress:
 
 
 def round_of(
-    seed: int, number: int, among: Mapping[bool, Sequence[Ours]] = local.IN_A_SOAK
+    seed: int, number: int, among: Mapping[tuple[bool, bool], Sequence[Ours]] = every.IN_A_SOAK
 ) -> tuple[Ours, tuple[str, ...]]:
-    """Return a round as one scenario, and the names of its faults; in every other round all keyed state is in packs.
+    """Return a round as one scenario, and the names of its faults.
+
+    In every other round all keyed state is in packs, and of four rounds two have executors.
 
     Args:
         seed: Of the soak.
         number: Of the round, from 0.
-        among: What may happen, without and with packs.
+        among: What may happen: without and with executors, without and with packs.
     """
-    packs_all = number % 2 == 1
-    chosen = random.Random(f"{seed}/{number}").choices(among[packs_all], k=FAULTS_IN_A_ROUND)
+    has_executors, packs_all = number // 2 % 2 == 1, number % 2 == 1
+    chosen = random.Random(f"{seed}/{number}").choices(among[has_executors, packs_all], k=FAULTS_IN_A_ROUND)
 
     def act(place: world.World) -> None:
         for one in chosen:
             one.act(place)
 
-    return Scenario(f"soak-{seed}-{number}", act, packs_all=packs_all), tuple(one.name for one in chosen)
+    round_ = Scenario(f"soak-{seed}-{number}", act, packs_all=packs_all, has_executors=has_executors)
+    return round_, tuple(one.name for one in chosen)
 
 
 def read(path: Path) -> Progress | None:

@@ -6,13 +6,18 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import kafkabroker
 import postgresserver
 import s3server
+import standalone
 
+HOSTS = ("127.0.0.2", "127.0.0.3")
+"""Of executors, each as its own node."""
+_CORES, _MEMORY = 2, "1300m"
+"""Of a node: an executor of the driver, and one of its successor that takes over beside it."""
 _CLOCK = Path(__file__).with_name("clock.c")
 
 
@@ -65,18 +70,32 @@ class Local:
         disk: Where Spark keeps what is local; None for the machine's.
         clock: File with the seconds that are added to their clock; None for the machine's.
         packs_all: Whether all changes of keyed state go into packs.
+        nodes: Where executors run; None where tasks run in the driver.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
     disk: Path | None = None
     clock: Path | None = None
     packs_all: bool = False
+    nodes: standalone.Cluster | None = None
 
 
 @contextmanager
-def local_things(folder: Path, *, disk_bytes: int, has_own_clock: bool) -> Iterator[Local]:
-    """Provide a disk of a size and a clock while the block runs; a disk needs root, and a clock a C compiler."""
+def local_things(folder: Path, *, disk_bytes: int, has_own_clock: bool, has_executors: bool = False) -> Iterator[Local]:
+    """Provide a disk of a size, a clock and nodes while the block runs; a disk needs root, and a clock a C compiler."""
     folder.mkdir(parents=True, exist_ok=True)
+    with _disk_and_clock(folder, disk_bytes=disk_bytes, has_own_clock=has_own_clock) as local:
+        if not has_executors:
+            yield local
+            return
+        nodes = folder / "nodes"
+        nodes.mkdir()
+        with standalone.cluster(nodes, hosts=HOSTS, memory=_MEMORY, cores=_CORES) as cluster:
+            yield replace(local, nodes=cluster)
+
+
+@contextmanager
+def _disk_and_clock(folder: Path, *, disk_bytes: int, has_own_clock: bool) -> Iterator[Local]:
     environment: dict[str, str] = {}
     disk, clock = folder / "disk" if disk_bytes else None, folder / "clock" if has_own_clock else None
     if clock is not None:

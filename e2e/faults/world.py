@@ -8,21 +8,26 @@ import os
 import signal
 import subprocess
 import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import driverprocess
 import pyarrow as pa
 import s3server
+import standalone
 from load import compare, outputs, truth
 from pyiceberg.catalog import load_catalog
 
-from faults import s3proxy
+from faults import s3proxy, surroundings
 from faults.loaded import PARTITIONS, SHORT_LIVED, LoadedWorld, ScenarioError
 
 JOB = Path(__file__).resolve().parents[1] / "load" / "jobs" / "ledger.py"
 TOKEN = "fault-matrix"  # noqa: S105 - of drivers that listen on loopback
 COMMITTED = r"/generations/\d+/[^/]+/commits/\d+$"
 MANIFEST = r"/checkpoints/\d+/_metadata\.json"
+WORKER = "statefulspark.workers.daemon"
+"""Of the command lines of Python workers, and of the process that forks them."""
 FENCED = 12
 """How a driver ends that was replaced."""
 UNREACHABLE = 16
@@ -38,6 +43,7 @@ class World(LoadedWorld):
     committed = COMMITTED
     tables = ("CREATE TABLE windows (key text, begin_ms bigint, events bigint, total bigint)",)
     driver: driverprocess.Driver
+    _last_look: Callable[[World], None] | None = None
 
     @property
     def root(self) -> Path:
@@ -51,7 +57,15 @@ class World(LoadedWorld):
             proxy: Its own.
             storage: Prefix of its state in the bucket.
         """
-        flags = ["--endpoint", proxy.endpoint, "--checkpoint-interval", "3s", "--master", "local[2]", "--retained", "2"]
+        flags = [
+            "--endpoint",
+            proxy.endpoint,
+            "--checkpoint-interval",
+            "3s",
+            "--retained",
+            "2",
+            *self._where_tasks_run(),
+        ]
         flags += ["--conf", f"spark.sql.shuffle.partitions={PARTITIONS}", "--log-format", "json"]
         if self._local.packs_all:
             flags += ["--conf", "spark.statefulspark.keyedState.packs.minBytes=1"]
@@ -65,6 +79,26 @@ class World(LoadedWorld):
             environment={**self._environment(), **self._local.environment},
             patience_s=180.0,
         )
+
+    @property
+    def shown_files(self) -> Path:
+        """What the sink of files has written, as the object store keeps it."""
+        return self._servers.s3.objects / self.bucket / "output"
+
+    @property
+    def nodes(self) -> standalone.Cluster:
+        """Where the executors run."""
+        assert self._local.nodes is not None, "the scenario has executors"
+        return self._local.nodes
+
+    @property
+    def worker_pids(self) -> list[int]:
+        """Python workers, wherever tasks run; none while the driver does not run."""
+        if not self.driver.runs:
+            return []
+        if self._local.nodes is None:
+            return pids_below(self.driver.pid, WORKER)[1:]
+        return [pid for host in surroundings.HOSTS for pid in self.nodes.pids(host, WORKER)[1:]]
 
     # --- what a scenario does
 
@@ -84,12 +118,45 @@ class World(LoadedWorld):
             ScenarioError: It fails.
         """
         self.until_up()
-        url = f"http://127.0.0.1:{self.driver.port}"
-        command = [*driverprocess.COMMAND, *arguments, "--url", url, "--token", TOKEN]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=within_s)
-        if done.returncode:
-            raise ScenarioError(f"{' '.join(arguments)} ended with {done.returncode}: {done.stderr[-600:]}")
-        return done.stdout
+        return self._call(*arguments, within_s=within_s)
+
+    def on_storage(self, *arguments: str, within_s: float = 180.0) -> str:
+        """Run a command that reads and writes storage, and return what it prints.
+
+        Raises:
+            ScenarioError: It fails.
+        """
+        command = [*driverprocess.COMMAND, *arguments, "--endpoint", self.proxy.endpoint]
+        return _printed(command, within_s, environment={**os.environ, **self.places.environment})
+
+    def stop_or_die(self) -> None:
+        """Ask the driver to stop with a savepoint until it has ended, by that or by what goes on; nobody starts it again."""
+        self._attended.clear()
+        self.until(self._has_stopped, "the driver has stopped", within_s=400.0)
+        code = self.driver.exit_code
+        self._exits.append(str(code))
+        if code not in (_STOPPED, *_RETRIED, -signal.SIGKILL):
+            raise ScenarioError(f"a stop with a savepoint ended with {code}")
+
+    def stand_by(self, *flags: str) -> driverprocess.Driver:
+        """Start a standby with some flags and return it when it is ready; one that ends meanwhile is started again."""
+        standby = self.new_driver(self.proxy)
+        self.drivers.append(standby)
+        self.until(lambda: self._is_ready(standby, flags), "a standby is ready", within_s=400.0)
+        return standby
+
+    def take_over(self, standby: driverprocess.Driver) -> None:
+        """Make a standby the driver, with the next epoch, and attend to it from now on; if it is dead, it starts as one."""
+        epoch = 1 + max(int(path.stem) for path in self.root.glob("epochs/*.json"))
+        if standby.runs:
+            _ask(standby, "/v1/activate", {"requestId": f"take-{epoch}", "epoch": epoch})
+        self.replace_driver(standby)
+        self._starts += 1
+        self.attend()
+
+    def look_at_the_end(self, look: Callable[[World], None]) -> None:
+        """Have the outputs looked at when everything that was sent is out, and the job has not been stopped yet."""
+        self._last_look = look
 
     def stop_with_savepoint(self, *flags: str) -> str:
         """Stop the driver with a savepoint and return its location."""
@@ -123,6 +190,8 @@ class World(LoadedWorld):
             self.wait(1.0)
             if time.monotonic() > deadline_s:
                 raise ScenarioError(f"rows do not arrive: {lost}")
+        if self._last_look is not None:
+            self._last_look(self)
         return self._compared(self.stop_with_savepoint("--format", "canonical"))
 
     def visible(self) -> compare.Comparison:
@@ -134,6 +203,22 @@ class World(LoadedWorld):
         self.until_checkpoint()
 
     # --- inside
+
+    def _call(self, *arguments: str, within_s: float) -> str:
+        command = [*driverprocess.COMMAND, *arguments, "--url", _url_of(self.driver), "--token", TOKEN]
+        return _printed(command, within_s)
+
+    def _has_stopped(self) -> bool:
+        if self.driver.runs and self.driver.is_up:
+            with contextlib.suppress(ScenarioError):
+                self._call("stop", "--savepoint", within_s=180.0)
+        return not self.driver.runs
+
+    def _is_ready(self, standby: driverprocess.Driver, flags: tuple[str, ...]) -> bool:
+        if not standby.runs:
+            standby.start("--standby", *flags)
+        told = _ask(standby, "/v1/status").get("standby") if standby.is_up else None
+        return isinstance(told, dict) and told.get("state") == "Ready"
 
     def _compared(self, savepoint: str | None) -> compare.Comparison:
         sent, confirmations = outputs.read_sent(self.places)
@@ -164,6 +249,24 @@ class World(LoadedWorld):
     def _why_not_again(self, driver: driverprocess.SparkDriver, code: int) -> str:
         return last_error(driver) if code >= 0 and code not in _RETRIED else ""
 
+    def _where_tasks_run(self) -> tuple[str, ...]:
+        nodes = self._local.nodes
+        if nodes is None:
+            return ("--master", "local[2]")
+        settings = {"cores.max": "2", "executor.cores": "1", "executor.memory": "512m"}
+        settings |= {"executor.extraJavaOptions": SHORT_LIVED}
+        settings |= {f"executorEnv.{name}": value for name, value in self._of_workers().items()}
+        return (
+            "--master",
+            nodes.url,
+            *(word for name in settings for word in ("--conf", f"spark.{name}={settings[name]}")),
+        )
+
+    def _of_workers(self) -> dict[str, str]:
+        """Return the variables of workers, which reach the sinks themselves."""
+        mine = {"LOAD_DSN": self.places.dsn, "LOAD_CATALOG": str(self.places.catalog["uri"])}
+        return {**self.places.environment, **mine}
+
     def _parameters(self) -> dict[str, str]:
         return {
             "brokers": self.places.servers,
@@ -175,8 +278,36 @@ class World(LoadedWorld):
         }
 
     def _environment(self) -> dict[str, str]:
-        mine = {"LOAD_DSN": self.places.dsn, "LOAD_CATALOG": str(self.places.catalog["uri"])}
-        return {**self.places.environment, **mine, "STATEFULSPARK_TOKEN": TOKEN, "JAVA_TOOL_OPTIONS": SHORT_LIVED}
+        return {**self._of_workers(), "STATEFULSPARK_TOKEN": TOKEN, "JAVA_TOOL_OPTIONS": SHORT_LIVED}
+
+
+def _printed(command: Sequence[str], within_s: float, environment: Mapping[str, str] | None = None) -> str:
+    """Return what a command prints; a failure, and one that takes too long, ends the scenario."""
+    shown = " ".join(command[len(driverprocess.COMMAND) :])
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=within_s, env=environment)
+    except subprocess.TimeoutExpired as error:
+        raise ScenarioError(f"{shown} has not ended within {within_s:.0f} s") from error
+    if done.returncode:
+        raise ScenarioError(f"{shown} ended with {done.returncode}: {done.stderr[-600:]}")
+    return done.stdout
+
+
+def _url_of(driver: driverprocess.Driver) -> str:
+    return f"http://127.0.0.1:{driver.port}"
+
+
+def _ask(driver: driverprocess.Driver, path: str, body: Mapping[str, object] | None = None) -> Mapping[str, object]:
+    """Return what a driver's API answers; nothing if it is not there, or refuses."""
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    text = None if body is None else json.dumps(body).encode()
+    try:
+        asked = urllib.request.Request(_url_of(driver) + path, text, headers)  # noqa: S310 - a driver of ours
+        with urllib.request.urlopen(asked, timeout=30.0) as answer:  # noqa: S310
+            told: Mapping[str, object] = json.loads(answer.read())
+            return told
+    except (OSError, ValueError):
+        return {}
 
 
 def location_of(told: object) -> str:

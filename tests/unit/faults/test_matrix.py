@@ -35,6 +35,13 @@ def test_scenarios_whose_state_is_in_packs_share_worlds_with_one_another_only() 
     assert matrix.groups_of((one, packed, three), 2) == ((one, three), (packed,))
 
 
+def test_scenarios_with_executors_share_worlds_with_one_another_only() -> None:
+    one, two, three = (a_scenario(name, stays=True) for name in ("one", "two", "three"))
+    spread = replace(two, has_executors=True)
+
+    assert matrix.groups_of((one, spread, three), 2) == ((one, three), (spread,))
+
+
 @pytest.mark.parametrize(
     ("comparison", "exact", "repeats"),
     [
