@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from statefulspark.state import functions, timers
-from statefulspark.state.caching import cache
+from statefulspark.state.caching import cache, spill
 from statefulspark.state.memory import ttl
 from statefulspark.state.stored import compaction, store
 from statefulspark.testing.keyed import MemoryLog
@@ -20,7 +20,7 @@ def new_ids() -> Callable[[], str]:
 
 
 class Worker:
-    """A Python worker: a cache, and a function that declares states. With no memory it works on the disk tier."""
+    """A Python worker: a cache, and a function that declares states. With no memory it works on disk."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Worker:
         *,
         domains: frozenset[timers.TimeDomain] = frozenset(),
         ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
-        tier: store.Tier | None = None,
+        disk: spill.DiskViews | None = None,
         memory_bytes: int = cache.DEFAULT_LIMIT_BYTES,
         is_vectorized: bool = False,
     ) -> None:
@@ -37,7 +37,7 @@ class Worker:
         self._ids = ids
         self._domains = domains
         self._ttl_change = ttl_change
-        self._tier = tier
+        self._disk = disk
         self._is_vectorized = is_vectorized
         self.cache = cache.LruCache(memory_bytes)
 
@@ -63,7 +63,7 @@ class Worker:
         )
         self._declare(context)
         context.opened()
-        tables = self.cache.of("test", self._tier)
+        tables = self.cache.of("test", self._disk)
         wanted = None if keys is None else lambda: keys
         loaded = store.load(log, tables, group, keys=wanted, in_arrays=context.has_arrays_only)
         context.bind(loaded.tables)

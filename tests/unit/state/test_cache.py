@@ -40,12 +40,11 @@ def test_a_group_that_is_larger_than_the_memory_is_not_kept_and_drives_nothing_o
     assert (groups.take(9), shared.held_bytes) == (None, 40)
 
 
-def test_the_disk_is_asked_only_where_there_is_no_memory() -> None:
-    shared, tier = cache.LruCache(limit_bytes=50), object()
-    groups = shared.of("one", tier)  # type: ignore[arg-type]
+def test_a_group_is_admitted_where_there_is_memory() -> None:
+    groups = cache.LruCache(limit_bytes=50).of("one")
     _batch(groups, range(3))
     groups.take(9)
-    assert (groups.tier_for(9, 20), groups.tier_for(9, 21)) == (None, tier)
+    assert (groups.admits(9, 20), groups.admits(9, 21)) == (True, False)
 
 
 def test_a_lower_limit_counts_at_once() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.state import functions
-from statefulspark.state.caching import tiers
+from statefulspark.state.caching import spill
 from statefulspark.state.handles import cellhandles, descriptors
 from statefulspark.state.memory import numbers
 from statefulspark.state.stored import chunks, compaction
@@ -190,7 +190,7 @@ def test_state_of_arrays_is_read_row_by_row_after_a_change_of_the_function() -> 
 
 
 def test_a_group_on_disk_gives_and_takes_arrays(tmp_path: Path) -> None:
-    bench = Bench(operator.add, int, memory_bytes=0, tier=tiers.DiskTier(tmp_path / "tier"))
+    bench = Bench(operator.add, int, memory_bytes=0, disk=spill.DiskViews(tmp_path / "views"))
     truth: dict[int, int] = {}
     for batch in range(12):
         keys = [(batch * 7 + number) % 40 for number in range(25)]
@@ -211,8 +211,8 @@ def test_memory_is_counted_as_it_is() -> None:
 def test_a_group_that_fits_into_memory_as_arrays_is_not_read_from_disk_after_a_restart(tmp_path: Path) -> None:
     """As objects it would take ten times as much."""
     count = 10_000
-    disk = tiers.DiskTier(tmp_path / "tier")
-    bench = Bench(operator.add, int, memory_bytes=40 * count, tier=disk)
+    disk = spill.DiskViews(tmp_path / "views")
+    bench = Bench(operator.add, int, memory_bytes=40 * count, disk=disk)
     keys = pa.array(range(count))
     bench.add(keys, keys)
     bench.restart()

@@ -14,12 +14,17 @@ from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.state import functions
-from statefulspark.state.caching import tiers
+from statefulspark.state.caching import spill
+from statefulspark.state.columnar import columns
 from statefulspark.state.handles import descriptors
-from statefulspark.state.stored import compaction, store
+from statefulspark.state.stored import chunks, compaction, store
 
 Model = dict[str, dict[object, object]]
-KEYS = st.sampled_from([None, "a", "b", ("c", 1), 7])
+BASE = [f"base {number}" for number in range(300)]
+"""Keys that are there before the first batch, in some examples: enough that their lists and maps are stored as columns."""
+LARGE = 2**40
+SOME: list[object] = [None, "a", "b", ("c", 1), 7, *BASE[:3]]
+KEYS = st.sampled_from(SOME)
 NUMBERS = st.integers(-5, 5)
 
 
@@ -137,21 +142,26 @@ POLICIES = st.sampled_from(
 
 
 @settings(max_examples=50)
-@given(steps=st.lists(STEPS, max_size=15), policy=POLICIES, disk=st.booleans())
+@given(steps=st.lists(STEPS, max_size=15), policy=POLICIES, disk=st.booleans(), base=st.sampled_from([[], BASE]))
 def test_any_interleaving_of_batches_retries_and_workers_equals_a_dict(
-    steps: list[Step], policy: compaction.Policy, disk: bool
+    steps: list[Step], policy: compaction.Policy, disk: bool, base: list[object]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        _check_interleaving(steps, policy, [tiers.DiskTier(Path(folder)) if disk else None] * 2)
+        _check_interleaving(steps, policy, [spill.DiskViews(Path(folder)) if disk else None] * 2, base)
 
 
-def _check_interleaving(steps: list[Step], policy: compaction.Policy, disks: list[tiers.DiskTier | None]) -> None:
+def _check_interleaving(
+    steps: list[Step], policy: compaction.Policy, disks: list[spill.DiskViews | None], base: list[object]
+) -> None:
     """Two workers share a disk, if there is one, and have no memory; the third has memory and no disk."""
     states, ids = States(), new_ids()
-    workers = [Worker(states.declare, ids, tier=disk, memory_bytes=0 if disk else 1 << 30) for disk in [*disks, None]]
+    workers = [Worker(states.declare, ids, disk=disk, memory_bytes=0 if disk else 1 << 30) for disk in [*disks, None]]
     log = MemoryLog()
     model: Model = {"value": {}, "total": {}, "list": {}, "map": {}}
-    keys: list[object] = [None, "a", "b", ("c", 1), 7]
+    if base:
+        _begin_with(base, states, log)
+        model["list"] = {key: [LARGE] * 3 for key in base}
+        model["map"] = {key: dict.fromkeys(range(3), LARGE) for key in base}
 
     for step in steps:
         after = copy.deepcopy(model)
@@ -179,12 +189,33 @@ def _check_interleaving(steps: list[Step], policy: compaction.Policy, disks: lis
             log.adopt(attempt)
             model = after
 
+    keys = list(dict.fromkeys([*SOME, *base]))
+
     def check(_: functions.KeyedContext) -> None:
         assert states.read(keys) == model
 
+    def check_some(_: functions.KeyedContext) -> None:
+        assert states.read(SOME) == _only(model, SOME)
+
     for worker in [*workers, Worker(states.declare, ids)]:
+        worker.run(log.attempt(), check_some, keys=SOME)
         worker.run(log.attempt(), check)
         worker.run(log.attempt(), check, keys=keys)
+        worker.run(log.attempt(), check_some, keys=SOME)
+
+
+def _begin_with(keys: list[object], states: States, log: MemoryLog) -> None:
+    """Write lists and maps of keys, which are stored as columns."""
+
+    def work(context: functions.KeyedContext) -> None:
+        for key in keys:
+            context.enter(key)
+            states.list.update([LARGE] * 3)
+            states.map.put_all(dict.fromkeys(range(3), LARGE))
+
+    Worker(states.declare, lambda: "the first").run(log, work)
+    stored = {section.meta.name: section.content for section in chunks.decode(log.chunks[1][1], "1").sections}
+    assert {name: type(content) for name, content in stored.items()} == dict.fromkeys(["list", "map"], columns.Columns)
 
 
 def _only(model: Model, keys: list[object]) -> Model:

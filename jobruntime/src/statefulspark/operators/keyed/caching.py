@@ -1,7 +1,7 @@
 """Key groups that a Python worker keeps between batches: in memory, and beyond its limit on the executor's disk.
 
 The disk is Spark's local directory of this executor, which Spark creates when the executor starts and removes when it
-ends. All workers of the executor share the files in it.
+ends. Files in it have no names, and end with the worker.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from statefulspark.state.caching import cache, tiers
+from statefulspark.state.caching import cache, spill
 
 WORKER_CACHE = cache.LruCache()
 """Tables of this Python worker. Spark reuses workers between batches; a new one starts with an empty cache."""
-_TIERS: dict[Path, tiers.DiskTier] = {}
+_DISKS: dict[Path, spill.DiskViews] = {}
 _FOLDER = "statefulspark-keyed"
 _LOCAL_DIRECTORIES = "SPARK_LOCAL_DIRS"
 _WORKER_MEMORY_MB = ("PYSPARK_EXECUTOR_MEMORY_MB", "STATEFULSPARK_WORKER_MEMORY_MB")
@@ -31,11 +31,11 @@ def open_cache(
         uid: The operator.
         cache_bytes: Memory for tables, estimated; where the worker's memory is known (`spark.executor.pyspark.memory`, or
             the size of the executor's pod), at most half of that.
-        disk_bytes: Disk space for the operator's other key groups; None is all free space, 0 disables the disk tier.
+        disk_bytes: Disk space for the operator's other key groups; None is all free space, 0 uses no disk.
         env: Environment of the worker, with its memory limit and local directories.
     """
     WORKER_CACHE.limit(memory_bytes(cache_bytes, env))
-    return WORKER_CACHE.of(uid, None if disk_bytes == 0 else _tier_of(uid, disk_bytes, env))
+    return WORKER_CACHE.of(uid, None if disk_bytes == 0 else _disk_of(uid, disk_bytes, env))
 
 
 def memory_bytes(cache_bytes: int, env: Mapping[str, str]) -> int:
@@ -44,11 +44,11 @@ def memory_bytes(cache_bytes: int, env: Mapping[str, str]) -> int:
     return min((cache_bytes, *((worker_mb << 20) // 2 for worker_mb in known_mb if worker_mb > 0)))
 
 
-def _tier_of(uid: str, disk_bytes: int | None, env: Mapping[str, str]) -> tiers.DiskTier | None:
+def _disk_of(uid: str, disk_bytes: int | None, env: Mapping[str, str]) -> spill.DiskViews | None:
     directories = [name for name in env.get(_LOCAL_DIRECTORIES, "").split(",") if name]
     if not directories:
         return None
     folder = Path(directories[zlib.crc32(uid.encode()) % len(directories)]) / _FOLDER / uid
-    tier = _TIERS.setdefault(folder, tiers.DiskTier(folder))
-    tier.limit_bytes = disk_bytes
-    return tier
+    disk = _DISKS.setdefault(folder, spill.DiskViews(folder))
+    disk.limit_bytes = disk_bytes
+    return disk

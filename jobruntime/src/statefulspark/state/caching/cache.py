@@ -1,4 +1,4 @@
-"""The cache of key groups in a Python worker: tables as objects, limited in bytes, with a disk tier for the rest.
+"""The cache of key groups in a Python worker: tables of objects and views, limited in bytes, with a disk for other views.
 
 One cache serves all operators of the worker; entries are found by operator and key group, and validated by version
 and id, so a cached entry can be old but never wrong. Sizes are estimates from the stored size and the number of keys.
@@ -15,7 +15,8 @@ import itertools
 import threading
 from collections.abc import Iterator
 
-from statefulspark.state.stored import store
+from statefulspark.state.caching import spill
+from statefulspark.state.stored import store, views
 
 DEFAULT_LIMIT_BYTES = 1 << 30
 _NEVER = -1
@@ -56,14 +57,14 @@ class LruCache:
             self._uses.clear()
             self._held_bytes = 0
 
-    def of(self, operator: str, tier: store.Tier | None = None) -> OperatorCache:
-        """Return the view of one operator.
+    def of(self, operator: str, disk: spill.DiskViews | None = None) -> OperatorCache:
+        """Return the part of one operator.
 
         Args:
             operator: Its uid.
-            tier: Holds the key groups that do not fit into memory; without a tier they are rebuilt each time.
+            disk: Holds views for which there is no memory; without it their chunks are read in each batch.
         """
-        return OperatorCache(self, operator, tier)
+        return OperatorCache(self, operator, disk)
 
     def take(self, operator: str, group: int) -> store.CachedGroup | None:
         """Remove and return an entry."""
@@ -112,19 +113,28 @@ class LruCache:
 class OperatorCache:
     """The part of a cache that belongs to one operator."""
 
-    def __init__(self, shared: LruCache, operator: str, tier: store.Tier | None = None) -> None:
+    def __init__(self, shared: LruCache, operator: str, disk: spill.DiskViews | None = None) -> None:
         self._shared = shared
         self._operator = operator
-        self._tier = tier
+        self._disk = disk
 
     def take(self, group: int) -> store.CachedGroup | None:
-        """Remove and return the cached entry of a key group."""
-        return self._shared.take(self._operator, group)
+        """Remove and return the cached entry of a key group, from memory or from disk."""
+        cached = self._shared.take(self._operator, group)
+        view = self._disk.take(group) if self._disk is not None else None
+        return store.CachedGroup.of(view) if cached is None and view is not None else cached
 
     def put(self, group: int, cached: store.CachedGroup) -> None:
         """Cache the tables of a key group."""
         self._shared.put(self._operator, group, cached)
 
-    def tier_for(self, group: int, size_bytes: int) -> store.Tier | None:
-        """Return the tier, unless there is memory for a group of this size."""
-        return None if self._shared.admits(self._operator, group, size_bytes) else self._tier
+    def admits(self, group: int, size_bytes: int) -> bool:
+        """Tell whether there is memory for a group of this size."""
+        return self._shared.admits(self._operator, group, size_bytes)
+
+    def keep(self, group: int, view: views.GroupView) -> None:
+        """Keep a view: in memory, if there is room, else on disk."""
+        if self.admits(group, view.size_bytes + view.disk_bytes):
+            self.put(group, store.CachedGroup.of(view))
+        elif self._disk is not None:
+            self._disk.keep(group, view)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Never, Protocol
+from typing import TYPE_CHECKING, Never, Protocol, cast
 
+from statefulspark.state.columnar import rowforms
 from statefulspark.state.memory import tables
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Shape:
         has_entry_keys: Whether that column holds user keys: their type is the first argument of the container and can
             never change.
         needs_whole_group: Whether all rows of a key group are needed at once, as for an order over all keys.
+        row: How a change becomes a row of columns. A shape without is never stored as columns.
     """
 
     name: str
@@ -105,6 +107,19 @@ class Shape:
     column: str = ""
     has_entry_keys: bool = False
     needs_whole_group: bool = False
+    row: rowforms.RowForm | None = None
+
+    @property
+    def row_form(self) -> rowforms.RowForm:
+        """How a change becomes a row of columns in memory: its own form, or one made of its chunk columns."""
+        return self.row or rowforms.RowForm(self._to_row, self._of_row)
+
+    def _to_row(self, change: object) -> object:
+        return self.encode({None: change})
+
+    def _of_row(self, row: object) -> object:
+        columns = cast("list[object]", row)
+        return self.decode[len(columns)]([None], *columns)[None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import cast
 
+from statefulspark.state.columnar import rowforms
 from statefulspark.state.handles import cells, converting, entries, kindtypes, sections
 from statefulspark.state.memory import cleanup, tables, ttl
 from statefulspark.state.memory import scope as scopes
@@ -136,6 +137,7 @@ CELLS = kindtypes.Shape(
     gather=_gather_cells,
     view=_view_of_cells,
     converting=cells.ConvertingCells,
+    row=rowforms.CELLS,
 )
 LISTS = kindtypes.Shape(
     name="lists",
@@ -152,6 +154,7 @@ LISTS = kindtypes.Shape(
     converting=converting.ConvertingList,
     container="array",
     column="index",
+    row=rowforms.LISTS,
 )
 MAPS = kindtypes.Shape(
     name="maps",
@@ -169,6 +172,7 @@ MAPS = kindtypes.Shape(
     container="map",
     column="entry",
     has_entry_keys=True,
+    row=rowforms.MAPS,
 )
-MOMENTS = dataclasses.replace(MAPS, name="moments", table=tables.TimerTable, needs_whole_group=True)
+MOMENTS = dataclasses.replace(MAPS, name="moments", table=tables.TimerTable, needs_whole_group=True, row=None)
 """Stored as maps, and ordered in memory."""

@@ -6,7 +6,10 @@ The layout is documented in `docs/formats.md`; every released version stays read
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+import functools
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
@@ -15,16 +18,33 @@ import msgpack
 
 from statefulspark import errors
 from statefulspark.contract import formats
+from statefulspark.state.columnar import columns, merging
 from statefulspark.state.handles import kindtypes
 from statefulspark.state.handles.kindtypes import StateMeta
 from statefulspark.state.memory import numbers, tables
-from statefulspark.state.stored import compressed, valuetypes
+from statefulspark.state.stored import columnlayout, compressed, valuetypes
 from statefulspark.state.types import codec
 
-__all__ = ["Chunk", "ChunkKind", "Section", "StateMeta", "check_types", "decode", "encode", "merge", "seal"]
+__all__ = [
+    "Chunk",
+    "ChunkKind",
+    "Section",
+    "StateMeta",
+    "check_types",
+    "decode",
+    "encode",
+    "in_columns",
+    "merge",
+    "seal",
+]
 
 MAGIC = b"SSC"
 _COMPRESSED = 4
+_COLUMNS = 5
+_FEWEST_KEYS = 256
+_SMALLEST_ROW_BYTES = 24
+_SAMPLE = 16
+"""State with fewer keys or smaller rows is not stored as columns: offsets and hashes would cost more than they save."""
 _WRONG_SHAPES = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
 """What reading raises where a damaged byte has made another type, number, decimal or nesting."""
 
@@ -44,16 +64,34 @@ class Section:
 
     Attributes:
         meta: The state.
-        content: Values or changes by key.
+        content: Values or changes by key: as objects, as numbers, or as columns.
     """
 
     meta: StateMeta
-    content: tables.Content
+    content: tables.Content | columns.Columns
 
     @property
     def changes(self) -> tables.Changes:
         """The content as Python objects."""
+        if isinstance(self.content, columns.Columns):
+            return self.content.changes(self.meta.kind.shape.row_form)
         return self.content.to_dict() if isinstance(self.content, numbers.Numbers) else self.content
+
+    @property
+    def table_content(self) -> tables.Content:
+        """What a table takes: numbers, or objects."""
+        return self.content if isinstance(self.content, numbers.Numbers) else self.changes
+
+    def columns(self) -> columns.Columns | None:
+        """Return the content as columns, whatever it costs; None if it is too large for them.
+
+        Raises:
+            SpecRejectedError: A value has a type that cannot be stored.
+        """
+        if isinstance(self.content, columns.Columns):
+            return self.content
+        with codec.naming(self.meta.name):
+            return columns.Columns.of(self.changes, self.meta.kind.shape.row_form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +111,11 @@ class Chunk:
         """Number of keys, counted once per state."""
         return sum(len(section.content) for section in self.sections)
 
+    @property
+    def is_in_columns(self) -> bool:
+        """Whether all content is columns."""
+        return all(isinstance(section.content, columns.Columns) for section in self.sections)
+
 
 def check_types(chunk: Chunk) -> None:
     """Reject values that do not have the declared type of their state; for changes made by a function.
@@ -81,8 +124,29 @@ def check_types(chunk: Chunk) -> None:
         SpecRejectedError: A value does not fit; the message names the state and both types.
     """
     for section in chunk.sections:
-        if not isinstance(section.content, numbers.Numbers):
+        if isinstance(section.content, dict):
             valuetypes.check(section.meta, section.content)
+
+
+def in_columns(chunk: Chunk) -> Chunk:
+    """Return a chunk with those sections as columns that are worth it: many keys, and rows of some size.
+
+    Raises:
+        SpecRejectedError: A value has a type that cannot be stored.
+    """
+    return dataclasses.replace(chunk, sections=tuple(map(_in_columns, chunk.sections)))
+
+
+def _in_columns(section: Section) -> Section:
+    form, changes = section.meta.kind.shape.row, section.content
+    if form is None or not isinstance(changes, dict) or len(changes) < _FEWEST_KEYS:
+        return section
+    sample = [change for change in itertools.islice(changes.values(), _SAMPLE) if change is not tables.DELETED]
+    with codec.naming(section.meta.name):
+        if sum(map(len, columns.pack_rows(sample, form)[0])) < _SMALLEST_ROW_BYTES * len(sample) or not sample:
+            return section
+    whole = section.columns()
+    return section if whole is None else dataclasses.replace(section, content=whole)
 
 
 def encode(chunk: Chunk) -> bytes:
@@ -91,6 +155,8 @@ def encode(chunk: Chunk) -> bytes:
     Raises:
         SpecRejectedError: A value has a type that cannot be stored; the message names the state and the type.
     """
+    if any(isinstance(section.content, columns.Columns) for section in chunk.sections):
+        return MAGIC + bytes([_COLUMNS]) + _encode_columns(chunk)
     packer = msgpack.Packer()
     parts = [
         MAGIC,
@@ -101,6 +167,17 @@ def encode(chunk: Chunk) -> bytes:
         packer.pack_array_header(len(chunk.sections)),
     ]
     return b"".join(parts + [_encode_section(section) for section in chunk.sections])
+
+
+def _encode_columns(chunk: Chunk) -> bytes:
+    """Return the body of a chunk of version 5: sections as columns, and others as they are in older versions."""
+    sections = [
+        columnlayout.Described(_meta_fields(section.meta), section.content)
+        if isinstance(section.content, columns.Columns)
+        else _encode_section(section)
+        for section in chunk.sections
+    ]
+    return columnlayout.write((chunk.kind.value, chunk.count), sections)
 
 
 def _version(section: Section) -> int:
@@ -117,23 +194,18 @@ def seal(blob: bytes) -> bytes:
 
 
 def _encode_section(section: Section) -> bytes:
-    meta, changes = section.meta, section.content
-    if isinstance(changes, numbers.Numbers):
-        return codec.pack([*_meta_fields(meta), codec.pack_column(()), *changes.pack()])
+    meta = section.meta
+    if isinstance(section.content, numbers.Numbers):
+        return codec.pack([*_meta_fields(meta), codec.pack_column(()), *section.content.pack()])
+    changes = section.changes
     deleted = [key for key, change in changes.items() if change is tables.DELETED]
     assigned = changes
     if deleted:
         assigned = {key: change for key, change in changes.items() if change is not tables.DELETED}
-    columns = meta.kind.shape.encode(assigned)
+    parts = meta.kind.shape.encode(assigned)
     body = [*_meta_fields(meta), codec.pack_column(deleted)]
-    try:
-        return codec.pack([*body, codec.pack_column(assigned), *columns])
-    except TypeError as error:
-        raise codec.type_rejected(meta.name, str(error)) from error
-    except (ValueError, OverflowError, RecursionError) as error:
-        raise errors.SpecRejectedError(
-            "StateValueUnsupported", f"State '{meta.name}' was given a value that cannot be stored: {error}."
-        ) from error
+    with codec.naming(meta.name):
+        return codec.pack([*body, codec.pack_column(assigned), *parts])
 
 
 def _meta_fields(meta: StateMeta) -> list[object]:
@@ -158,6 +230,8 @@ def decode(blob: bytes, source: str) -> Chunk:
     try:
         if version == _COMPRESSED:
             return decode(compressed.decompress(blob[len(MAGIC) + 1 :]), source)
+        if version == _COLUMNS:
+            return _decode_columns(memoryview(blob)[len(MAGIC) + 1 :])
         return _decode_body(memoryview(blob)[len(MAGIC) + 1 :])
     except (*_WRONG_SHAPES, msgpack.UnpackException) as error:
         raise _unreadable(source, str(error) or type(error).__name__) from error
@@ -174,20 +248,38 @@ def _unreadable(source: str, why: str) -> errors.SnapshotCorruptError:
 def _decode_body(body: memoryview) -> Chunk:
     # A wrong shape ends in a TypeError or ValueError, which decode() translates.
     kind, count, packed = cast("tuple[str, int, list[list[list[object]]]]", codec.unpack(body))
-    chunk = Chunk(ChunkKind(kind), tuple(_decode_section(section) for section in packed))
+    return _counted(Chunk(ChunkKind(kind), tuple(_decode_section(section) for section in packed)), count)
+
+
+def _decode_columns(body: memoryview) -> Chunk:
+    (kind, count), sections = columnlayout.read(body)
+    read = (
+        Section(_meta(*section.meta), section.columns)
+        if isinstance(section, columnlayout.Described)
+        else _decode_section(cast("list[list[object]]", codec.unpack(section)))
+        for section in sections
+    )
+    return _counted(Chunk(ChunkKind(kind), tuple(read)), count)
+
+
+def _counted(chunk: Chunk, count: int) -> Chunk:
     if chunk.count != count:
         raise ValueError(f"the header names {count} entries, the body has {chunk.count}")
     return chunk
 
 
+def _meta(name: object, kind: object, type_text: object, has_ttl: object) -> StateMeta:
+    return StateMeta(str(name), kindtypes.named(str(kind), str(name)), str(type_text), bool(has_ttl))
+
+
 def _decode_section(section: list[list[object]]) -> Section:
-    name, kind, type_text, has_ttl, deleted, keys, *columns = section
-    meta = StateMeta(str(name), kindtypes.named(str(kind), str(name)), str(type_text), bool(has_ttl))
+    name, kind, type_text, has_ttl, deleted, keys, *parts = section
+    meta = _meta(name, kind, type_text, has_ttl)
     if numbers.is_packed(keys):
         if codec.unpack_column(deleted):
             raise ValueError("a column of numbers comes with deleted keys")
-        return Section(meta, numbers.Numbers.unpack(keys, *columns))
-    changes = meta.kind.shape.decode[len(columns)](codec.unpack_column(keys), *columns)
+        return Section(meta, numbers.Numbers.unpack(keys, *parts))
+    changes = meta.kind.shape.decode[len(parts)](codec.unpack_column(keys), *parts)
     for key in codec.unpack_column(deleted):
         changes[key] = tables.DELETED
     return Section(meta, changes)
@@ -203,23 +295,30 @@ def merge(older: Chunk, newer: Iterable[Chunk]) -> Chunk:
     Returns:
         One chunk with the same effect, of the kind of the oldest. A full chunk has no deletions.
     """
-    merged = {section.meta.name: section for section in older.sections}
-    for chunk in newer:
-        for section in chunk.sections:
-            before = merged.get(section.meta.name)
-            if before is None:
-                merged[section.meta.name] = section
-            else:
-                # The newest meta is the one that the running job declared.
-                merged[section.meta.name] = Section(section.meta, _merged(before, section))
-    return Chunk(older.kind, tuple(merged.values()))
+    by_name: dict[str, list[Section]] = {}
+    for section in itertools.chain.from_iterable(chunk.sections for chunk in (older, *newer)):
+        by_name.setdefault(section.meta.name, []).append(section)
+    is_full = older.kind is ChunkKind.FULL
+    return Chunk(older.kind, tuple(_merged(sections, is_full=is_full) for sections in by_name.values()))
 
 
-def _merged(older: Section, newer: Section) -> tables.Content:
+def _merged(sections: list[Section], *, is_full: bool) -> Section:
+    """Merge the sections of one state, the oldest first. The newest meta is the one that the running job declared."""
+    if len(sections) == 1:
+        return sections[0]
+    shape, layers = sections[-1].meta.kind.shape, [section.content for section in sections]
+    if all(isinstance(layer, columns.Columns) for layer in layers):
+        whole = merging.merge(cast("list[columns.Columns]", layers), shape.row_form, shape.merge, is_full=is_full)
+        if whole is not None:
+            return Section(sections[-1].meta, whole)
+    return functools.reduce(_folded, sections)
+
+
+def _folded(older: Section, newer: Section) -> Section:
     if isinstance(older.content, numbers.Numbers) and isinstance(newer.content, numbers.Numbers):
         merged = numbers.merge(older.content, newer.content)
         if merged is not None:
-            return merged
+            return Section(newer.meta, merged)
     changes = older.changes
     newer.meta.kind.shape.merge(changes, newer.changes)
-    return changes
+    return Section(newer.meta, changes)

@@ -75,7 +75,7 @@ class GroupTables:
             if name not in self.tables:
                 self.tables[name] = section.meta.kind.shape.table()
             self.metas[name] = section.meta
-            self.tables[name].apply(section.content)  # type: ignore[arg-type]  # numbers are in tables of cells only
+            self.tables[name].apply(section.table_content)  # type: ignore[arg-type]  # numbers are in tables of cells only
 
     def take_changes(self) -> chunks.Chunk:
         """Return the changes since the last call as a delta chunk, and reset them."""

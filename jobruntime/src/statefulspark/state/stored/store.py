@@ -7,8 +7,8 @@ latest versions. Cached tables are used only when their version and id are in th
 head's, they are current; if older, the later runs are applied to them. Otherwise they are discarded and the tables are
 rebuilt from the chunks. So a retried, speculative or lost attempt never serves data of another attempt.
 
-Of a key group that does not fit into memory, only the rows of the batch's keys are loaded, from a disk tier with the
-same rule.
+Of a key group of which a batch has few keys, or for whose tables there is no memory, only the rows of these keys are
+loaded, from a view with the same rule (`views`).
 
 `compaction` decides when runs are merged.
 """
@@ -21,13 +21,16 @@ from typing import Protocol
 
 from statefulspark import errors
 from statefulspark.packs import ranges
+from statefulspark.state.columnar.columns import PackedKeys
 from statefulspark.state.memory import numbers
-from statefulspark.state.stored import chunks, compaction, grouptables, layouts
+from statefulspark.state.stored import chunks, compaction, grouptables, layouts, views
 
 LINEAGE_LENGTH = 32
 """Number of latest version ids in a head: an older copy is rebuilt."""
 _KEY_BYTES = 200
 """Rough memory of one key with a small value in a dict."""
+_FEW = 8
+"""Tables of a whole key group are built for a batch that has at least one of so many of its keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,40 +115,40 @@ class ChunkLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CachedGroup:
-    """Cached tables and their version."""
+    """What is cached of a key group, and its version.
+
+    Attributes:
+        version: The version.
+        unique_id: Its id.
+        tables: All rows, as tables or as a view.
+        size_bytes: Estimated memory.
+    """
 
     version: int
     unique_id: str
-    tables: grouptables.GroupTables
+    tables: grouptables.GroupTables | views.GroupView
     size_bytes: int
 
-
-class Tier(Protocol):
-    """Storage for key groups that do not fit into memory. It may lose entries at any time; results match the head."""
-
-    def read(
-        self, group: int, head: GroupHead, log: ChunkLog, keys: Collection[object]
-    ) -> grouptables.GroupTables | None:
-        """Return the rows of some keys, or None when the whole group must be loaded."""
-
-    def scan(self, group: int, head: GroupHead) -> grouptables.GroupTables | None:
-        """Return all rows, or None when they are not available."""
-
-    def record_delta(self, group: int, before: GroupHead, after: GroupHead, delta: bytes) -> None:
-        """Keep the changes between a version and the next one, which is stored in full."""
+    @staticmethod
+    def of(view: views.GroupView) -> CachedGroup:
+        """Return an entry for a view."""
+        return CachedGroup(view.version, view.unique_id, view, view.size_bytes + view.disk_bytes)
 
 
 class GroupCache(Protocol):
-    """Keeps tables until the next batch. It may drop entries at any time and must never change them."""
-
-    def tier_for(self, group: int, size_bytes: int) -> Tier | None:
-        """Return the tier to read a part of a key group from, or None when the whole group fits into memory."""
+    """Keeps tables and views until the next batch. It may drop entries at any time and must never change them."""
 
     def take(self, group: int) -> CachedGroup | None:
         """Remove and return the cached entry of a key group."""
 
     def put(self, group: int, cached: CachedGroup) -> None:
         """Cache the tables of a key group."""
+
+    def admits(self, group: int, size_bytes: int) -> bool:
+        """Tell whether there is memory for tables of this size."""
+
+    def keep(self, group: int, view: views.GroupView) -> None:
+        """Keep a view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +159,15 @@ class LoadedGroup:
         group: Its number.
         head: Its version; None when there is no state yet.
         tables: Its rows.
-        tier: Has the other rows; None when the tables have all rows.
+        view: Has the other rows; None when the tables have all rows.
+        may_be_part: Whether a batch may do with the rows of its keys.
     """
 
     group: int
     head: GroupHead | None
     tables: grouptables.GroupTables
-    tier: Tier | None = None
+    view: views.GroupView | None = None
+    may_be_part: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +193,14 @@ def load(
 ) -> LoadedGroup:
     """Load the tables of a key group at its head: from the cache if valid, else from the chunks.
 
-    The entry is removed from the cache: a batch that fails leaves no partial changes in it.
+    Tables are removed from the cache: a batch that fails leaves no partial changes in it. A view stays in it.
 
     Args:
         log: The key group's log.
-        cache: May have tables of earlier batches.
+        cache: May have tables or a view of earlier batches.
         group: Number of the key group.
-        keys: Returns the keys of the batch. With it, only the rows of these keys are loaded if the key group does not fit
-            into memory.
+        keys: Returns the keys of the batch. With it, only the rows of these keys are loaded if they are few, or if tables of
+            all would not fit into memory.
         in_arrays: Whether the tables will be arrays, which take little memory.
 
     Raises:
@@ -204,21 +209,54 @@ def load(
     head, cached = log.head(), cache.take(group)
     if head is None:
         return LoadedGroup(group, None, grouptables.GroupTables())
-    # A full chunk has no deletions, so only a copy of its version or a later one can be updated from the chunks.
-    if cached is not None and cached.version >= head.base and head.has_ancestor(cached.version, cached.unique_id):
-        return LoadedGroup(group, head, _build(log, group, head, cached))
+    may_be_part = keys is not None and not in_arrays
+    found = None if cached is None else cached.tables
+    if isinstance(found, grouptables.GroupTables):
+        # A full chunk has no deletions, so only a copy of its version or a later one can be updated from the chunks.
+        if cached is not None and cached.version >= head.base and head.has_ancestor(cached.version, cached.unique_id):
+            whole = _build(log, group, head, found, cached.version)
+            return LoadedGroup(group, head, whole, may_be_part=may_be_part)
+        found = None
+    wanted = None if keys is None else keys()
     size_bytes = head.count * numbers.KEY_BYTES if in_arrays else _size_bytes(head, head.count)
-    tier = None if keys is None else cache.tier_for(group, size_bytes)
-    part = None if tier is None or keys is None else tier.read(group, head, log, keys())
-    if part is not None:
-        return LoadedGroup(group, head, part, tier)
-    return LoadedGroup(group, head, _build(log, group, head))
+    if wanted is not None and (
+        (may_be_part and _are_few(len(wanted), head.count)) or not cache.admits(group, size_bytes)
+    ):
+        view = _view_at(log, group, head, found)
+        if view is not None:
+            cache.keep(group, view)
+            return LoadedGroup(group, head, view.rows_of(PackedKeys.of(wanted)), view)
+        found = None
+    return LoadedGroup(group, head, _whole(log, group, head, found), may_be_part=may_be_part)
 
 
-def _build(log: ChunkLog, group: int, head: GroupHead, cached: CachedGroup | None = None) -> grouptables.GroupTables:
-    group_tables = grouptables.GroupTables() if cached is None else cached.tables
+def _are_few(keys: int, count: int) -> bool:
+    return keys * _FEW <= count
+
+
+def _view_at(log: ChunkLog, group: int, head: GroupHead, cached: views.GroupView | None) -> views.GroupView | None:
+    """Return a view at the head, the cached one if it can be brought there; None where there can be none."""
+    view = cached if cached is not None and cached.follow(head) else views.GroupView()
     for run in head.runs:
-        if cached is None or run.version > cached.version:
+        if run.version > view.version and not view.apply(read_chunk(log, group, run)):
+            return None
+    view.at(head.version, head.unique_id)
+    return view
+
+
+def _whole(log: ChunkLog, group: int, head: GroupHead, view: views.GroupView | None = None) -> grouptables.GroupTables:
+    """Return tables with all rows, of a view if that is possible."""
+    if view is not None and view.follow(head):
+        return _build(log, group, head, view.whole(), view.version)
+    return _build(log, group, head, grouptables.GroupTables(), 0)
+
+
+def _build(
+    log: ChunkLog, group: int, head: GroupHead, group_tables: grouptables.GroupTables, version: int
+) -> grouptables.GroupTables:
+    """Apply the chunks after a version."""
+    for run in head.runs:
+        if run.version > version:
             group_tables.apply(read_chunk(log, group, run))
     return group_tables
 
@@ -268,18 +306,17 @@ def commit(
     """
     head, delta = loaded.head, loaded.tables.take_changes()
     if not delta.sections and not loaded.tables.must_rewrite:
-        if head is not None:
+        if head is not None and loaded.view is None:
             _put_in_cache(cache, loaded, head)
         return Written(0, 0)
     chunks.check_types(delta)
+    delta = chunks.in_columns(delta)
     delta_blob = chunks.encode(delta)
     version = head.version + 1 if head else 1
     merged = _count_merged(loaded, head, len(delta_blob), policy)
     retained = head.runs[: len(head.runs) - merged] if head else ()
     if head is None or not retained:
-        whole = loaded.tables if loaded.tier is None else _load_whole(log, loaded, delta)
-        before_full(whole)
-        chunk = whole.full()
+        chunk = _full_chunk(log, loaded, delta, before_full)
         blob = chunks.encode(chunk)
     else:
         chunk, blob = _merge_runs(log, loaded.group, head.runs[len(retained) :], delta, delta_blob)
@@ -292,15 +329,13 @@ def commit(
     runs = (*retained, compaction.ChunkRun(version, len(blob), chunk.count))
     new_head = GroupHead(version, unique_id, runs, lineage, key_type or (head.key_type if head else ""))
     log.set_head(new_head)
-    if (
-        loaded.tier is not None
-        and head is not None
-        and new_head.base == version
-        and not _has_rewritten_rows(loaded.tables)
-    ):
-        loaded.tier.record_delta(loaded.group, head, new_head, delta_blob)
     loaded.tables.written()
-    _put_in_cache(cache, loaded, new_head)
+    if loaded.view is not None:
+        loaded.view.note(new_head, delta if retained else chunk)
+    elif not retained and loaded.may_be_part and _are_few(delta.count, chunk.count) and chunk.is_in_columns:
+        cache.keep(loaded.group, views.GroupView.of(new_head, chunk))
+    else:
+        _put_in_cache(cache, loaded, new_head)
     return Written(len(delta_blob), len(blob))
 
 
@@ -311,18 +346,34 @@ def _count_merged(loaded: LoadedGroup, head: GroupHead | None, new_bytes: int, p
     return (policy or compaction.policy_of(loaded.group)).runs_to_merge(runs, new_bytes)
 
 
+def _full_chunk(
+    log: ChunkLog,
+    loaded: LoadedGroup,
+    delta: chunks.Chunk,
+    before_full: Callable[[grouptables.GroupTables], None],
+) -> chunks.Chunk:
+    """Return the whole key group after the batch: merged as columns, where nothing in it has to be looked at."""
+    if loaded.view is not None and not _has_rewritten_rows(loaded.tables):
+        merged = loaded.view.merged(delta)
+        if merged is not None:
+            return merged
+    whole = _load_whole(log, loaded, delta)
+    before_full(whole)
+    return chunks.in_columns(whole.full())
+
+
 def _load_whole(log: ChunkLog, loaded: LoadedGroup, delta: chunks.Chunk) -> grouptables.GroupTables:
     """Load all rows of a key group that was loaded in part, and apply the changes of the batch."""
-    if loaded.tier is None or loaded.head is None:
+    if loaded.view is None or loaded.head is None:
         return loaded.tables
-    whole = loaded.tier.scan(loaded.group, loaded.head) or _build(log, loaded.group, loaded.head)
+    whole = _whole(log, loaded.group, loaded.head, loaded.view)
     whole.adopt_like(loaded.tables)
     whole.apply(delta)
     return whole
 
 
 def _has_rewritten_rows(part: grouptables.GroupTables) -> bool:
-    """Tell whether writing a key group in full changed rows that are not in the delta."""
+    """Tell whether writing a key group in full changes rows that are not in the delta."""
     return part.must_rewrite or any(meta.has_ttl for meta in part.metas.values())
 
 
@@ -331,10 +382,9 @@ def _size_bytes(head: GroupHead, keys: int) -> int:
 
 
 def _put_in_cache(cache: GroupCache, loaded: LoadedGroup, head: GroupHead) -> None:
-    if loaded.tier is None:
-        keys, array_bytes = loaded.tables.arrays
-        size_bytes = array_bytes + _size_bytes(head, loaded.tables.keys - keys)
-        cache.put(loaded.group, CachedGroup(head.version, head.unique_id, loaded.tables, size_bytes))
+    keys, array_bytes = loaded.tables.arrays
+    size_bytes = array_bytes + _size_bytes(head, loaded.tables.keys - keys)
+    cache.put(loaded.group, CachedGroup(head.version, head.unique_id, loaded.tables, size_bytes))
 
 
 def _merge_runs(
@@ -343,5 +393,5 @@ def _merge_runs(
     if not runs:
         return delta, delta_blob
     oldest, *newer = (read_chunk(log, group, run) for run in runs)
-    merged_chunk = chunks.merge(oldest, [*newer, delta])
+    merged_chunk = chunks.in_columns(chunks.merge(oldest, [*newer, delta]))
     return merged_chunk, chunks.encode(merged_chunk)

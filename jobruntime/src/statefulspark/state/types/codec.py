@@ -8,10 +8,11 @@ are rejected too: they would be decoded as another type.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
 import msgpack
@@ -123,6 +124,23 @@ def type_rejected(state: str, actual_type: str) -> errors.SpecRejectedError:
         f"State '{state}' was given a value of type {actual_type}, which cannot be stored. Allowed are {ALLOWED}; convert "
         f"the value first, for example a numpy number with .item() or an object into a dict.",
     )
+
+
+@contextlib.contextmanager
+def naming(state: str) -> Iterator[None]:
+    """Name the state in errors of `pack` within the block.
+
+    Raises:
+        SpecRejectedError: A value has a type that cannot be stored, or is too deep or too long.
+    """
+    try:
+        yield
+    except TypeError as error:
+        raise type_rejected(state, str(error)) from error
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise errors.SpecRejectedError(
+            "StateValueUnsupported", f"State '{state}' was given a value that cannot be stored: {error}."
+        ) from error
 
 
 def pack_column(values: Iterable[object]) -> list[object]:

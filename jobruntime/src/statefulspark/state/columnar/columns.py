@@ -1,0 +1,154 @@
+"""Changes of one state as columns: hashes, keys and rows, in ascending order of the hash.
+
+Nothing is built to read them: a key is found by its hash, and only the rows that are asked for become objects. A hash
+may belong to several keys, so a key counts as found when its bytes are equal. Keys are equal here when they are packed
+alike; keys of one operator have the types of its key columns, so that this is the same as Python's equality.
+"""
+
+from __future__ import annotations
+
+import operator
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from statefulspark.state.columnar import blobs, rowforms
+from statefulspark.state.memory import tables
+from statefulspark.state.types import codec
+
+Hashes = npt.NDArray[np.uint32]
+_Item = TypeVar("_Item")
+_ARRAY = b"\xdd"
+"""Begins a msgpack array with a length of four bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedKeys:
+    """Keys that are looked for.
+
+    Attributes:
+        keys: The keys, in ascending order of the hash.
+        packed: Their bytes.
+        hashes: Their hashes.
+    """
+
+    keys: Sequence[object]
+    packed: Sequence[bytes]
+    hashes: Hashes
+
+    @staticmethod
+    def of(keys: Collection[object]) -> PackedKeys:
+        """Pack keys."""
+        packed = pack_keys(keys)
+        hashes = hash_keys(packed)
+        order = np.argsort(hashes, kind="stable")
+        return PackedKeys(_in_order(list(keys), order), _in_order(packed, order), hashes[order])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Changes by key. An empty row is a deletion.
+
+    Attributes:
+        hashes: CRC-32 of the packed key, ascending.
+        keys: Packed keys, each of them once.
+        rows: Packed rows.
+        are_tuples: Whether every row is a tuple that is packed as an array.
+    """
+
+    hashes: Hashes
+    keys: pa.BinaryArray
+    rows: pa.BinaryArray
+    are_tuples: bool
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory that they take."""
+        return int(self.hashes.nbytes + self.keys.nbytes + self.rows.nbytes)
+
+    @staticmethod
+    def of(changes: tables.Changes, form: rowforms.RowForm) -> Columns | None:
+        """Make columns of changes; None if they are too large for it.
+
+        Raises:
+            TypeError: A value has a type that cannot be stored; the message is its full name.
+        """
+        packed = pack_keys(changes)
+        rows, are_tuples = pack_rows(changes.values(), form)
+        if max(sum(map(len, packed)), sum(map(len, rows))) > blobs.LARGEST_BYTES:
+            return None
+        hashes = hash_keys(packed)
+        order = np.argsort(hashes, kind="stable")
+        keys, values = blobs.of(_in_order(packed, order)), blobs.of(_in_order(rows, order))
+        return Columns(hashes[order], keys, values, are_tuples)
+
+    def changes(self, form: rowforms.RowForm) -> tables.Changes:
+        """Return all changes as objects."""
+        return dict(zip(unpack_keys(self.keys), self._objects(self.rows, form), strict=True))
+
+    def changes_at(self, positions: blobs.Positions, form: rowforms.RowForm) -> list[object]:
+        """Return the changes at some positions as objects, in that order."""
+        return self._objects(blobs.take(self.rows, positions), form)
+
+    def _objects(self, rows: pa.BinaryArray, form: rowforms.RowForm) -> list[object]:
+        lengths = blobs.sizes(rows)
+        found = self._unpack(rows, lengths)
+        if form.of_row is not rowforms.CELLS.of_row:
+            found = map(form.of_row, found)
+        if lengths.all():
+            return list(found)
+        return [next(found) if length else tables.DELETED for length in lengths.tolist()]
+
+    def _unpack(self, rows: pa.BinaryArray, lengths: blobs.Offsets) -> Iterator[object]:
+        """Return the objects of all rows that are not empty."""
+        body = _ARRAY + int(np.count_nonzero(lengths)).to_bytes(4, "big") + blobs.parts(rows)[1]
+        found = cast("list[object]", codec.unpack(body))
+        return map(tuple, cast("list[list[object]]", found)) if self.are_tuples else iter(found)
+
+
+def pack_keys(keys: Collection[object]) -> list[bytes]:
+    """Return the bytes of keys. A key of several columns is an array; a key itself is never a list."""
+    pack = codec.packer()
+    if tuple not in set(map(type, keys)):
+        return list(map(pack, keys))
+    return [pack(list(key)) if type(key) is tuple else pack(key) for key in keys]
+
+
+def unpack_keys(keys: pa.BinaryArray) -> list[object]:
+    """Undo `pack_keys`."""
+    body = _ARRAY + len(keys).to_bytes(4, "big") + blobs.parts(keys)[1]
+    found = cast("list[object]", codec.unpack(body))
+    return [tuple(key) if type(key) is list else key for key in found]
+
+
+def hash_keys(packed: Sequence[bytes]) -> Hashes:
+    """Return the hash of each packed key."""
+    return np.fromiter(map(zlib.crc32, packed), np.uint32, len(packed))
+
+
+def pack_rows(changes: Collection[object], form: rowforms.RowForm) -> tuple[list[bytes], bool]:
+    """Return the row of each change, and whether all are tuples that were packed as arrays."""
+    pack, kinds = codec.packer(), set(map(type, changes))
+    is_cell = form.to_row is rowforms.CELLS.to_row
+    are_tuples = is_cell and kinds - {tables.Deleted} == {tuple}
+    if are_tuples:
+        convert: Callable[[object], object] = list  # type: ignore[assignment]  # of tuples only
+    else:
+        convert = form.to_row
+    if tables.Deleted not in kinds:
+        return list(map(pack, changes if is_cell and not are_tuples else map(convert, changes))), are_tuples
+    return [b"" if change is tables.DELETED else pack(convert(change)) for change in changes], are_tuples
+
+
+def _in_order(items: Sequence[_Item], order: npt.NDArray[np.intp]) -> list[_Item]:
+    if len(items) <= 1:  # an itemgetter of one item returns no tuple
+        return list(items)
+    return list(operator.itemgetter(*order.tolist())(items))

@@ -1,0 +1,92 @@
+"""Merges columns of one state: all rows stay bytes but those of keys whose changes have to be folded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from statefulspark.state.columnar import blobs, columns, rowforms
+from statefulspark.state.columnar.columns import Columns
+from statefulspark.state.memory import tables
+
+Fold = Callable[[tables.Changes, tables.Changes], None]
+"""Folds newer changes into older ones, in place."""
+
+
+def merge(layers: Sequence[Columns], form: rowforms.RowForm, fold: Fold, *, is_full: bool) -> Columns | None:
+    """Merge the changes of a state.
+
+    Args:
+        layers: The oldest first, without a gap.
+        form: Form of the rows.
+        fold: Folds changes of the same key.
+        is_full: Whether the oldest has everything, so that deletions are left out.
+
+    Returns:
+        Columns with the same effect; None where they cannot be merged as columns: they have different forms of tuples, or
+        are too large together.
+    """
+    if len({layer.are_tuples for layer in layers if len(layer)}) > 1 or _is_too_large(layers):
+        return None
+    whole = Columns(
+        np.concatenate([layer.hashes for layer in layers]),
+        pa.concat_arrays([layer.keys for layer in layers]),
+        pa.concat_arrays([layer.rows for layer in layers]),
+        are_tuples=any(layer.are_tuples for layer in layers if len(layer)),
+    )
+    order = np.argsort(whole.hashes, kind="stable").astype(np.int64)
+    chains = _chains(whole, order)
+    is_last = np.ones(len(order), np.bool_)
+    is_last[[place for chain in chains for place in chain[:-1]]] = False
+    keys = order[is_last]
+    rows, positions = (whole.rows, keys) if form.replaces else _folded(whole, order, chains, is_last, form, fold)
+    if is_full:
+        is_there = blobs.sizes(rows)[positions] > 0
+        keys, positions = keys[is_there], positions[is_there]
+    return Columns(whole.hashes[keys], blobs.take(whole.keys, keys), blobs.take(rows, positions), whole.are_tuples)
+
+
+def _chains(whole: Columns, order: blobs.Positions) -> list[list[int]]:
+    """Return the places in `order` of each key that is there more than once, the oldest first."""
+    hashes = whole.hashes[order]
+    is_like_next = np.concatenate([hashes[1:] == hashes[:-1], [False]])
+    shared = np.flatnonzero(is_like_next | np.concatenate([[False], is_like_next[:-1]]))
+    chains: dict[bytes, list[int]] = {}
+    for place, key in zip(shared.tolist(), blobs.take(whole.keys, order[shared]).to_pylist(), strict=True):
+        chains.setdefault(key, []).append(place)
+    return [chain for chain in chains.values() if len(chain) > 1]
+
+
+def _folded(
+    whole: Columns,
+    order: blobs.Positions,
+    chains: Sequence[Sequence[int]],
+    is_last: npt.NDArray[np.bool_],
+    form: rowforms.RowForm,
+    fold: Fold,
+) -> tuple[pa.BinaryArray, blobs.Positions]:
+    """Return rows, and where among them those of the retained places are; folded ones are added at the end."""
+    places = [place for chain in chains for place in chain]
+    found = iter(whole.changes_at(order[places], form))
+    folded = [_fold_chain([next(found) for _ in chain], fold) for chain in chains]
+    rows, _ = columns.pack_rows(folded, form)
+    positions = order.copy()
+    positions[[chain[-1] for chain in chains]] = len(order) + np.arange(len(chains))
+    return pa.concat_arrays([whole.rows, blobs.of(rows)]), positions[is_last]
+
+
+def _fold_chain(changes: Sequence[object], fold: Fold) -> object:
+    first, *others = changes
+    older: tables.Changes = {None: first}
+    for change in others:
+        fold(older, {None: change})
+    return older[None]
+
+
+def _is_too_large(layers: Sequence[Columns]) -> bool:
+    keys_bytes = sum(int(layer.keys.nbytes) for layer in layers)
+    # Rows that are folded come beside those that they are made of.
+    return max(keys_bytes, 2 * sum(int(layer.rows.nbytes) for layer in layers)) > blobs.LARGEST_BYTES
