@@ -241,8 +241,11 @@ class LoadedWorld(ABC):
     # --- how it ends
 
     def _send_the_rest(self) -> None:
-        """End the load, and send the event after which event time has passed all others."""
+        """End the load while the driver is attended to, and send the event after which event time has passed all others."""
         self._attended.set()
+        self._end_the_load()
+
+    def _end_the_load(self) -> None:
         self.wait(max(0.0, self._load.for_s - self._generator.sent / self._load.per_second))
         self._generator.stop()
         self.wait(2.0)
@@ -266,6 +269,7 @@ class LoadedWorld(ABC):
             passed=False,
             first_commit_s=row.first_commit_s(requests, self._healed_s) if self._hurt_s else None,
             all_commit_s=row.all_commit_s(requests, self._hurt_s, self._healed_s) if self._hurt_s else None,
+            pause_s=row.pause_s(requests, self._hurt_s) if self._hurt_s else None,
             fault_s=self._healed_s - self._hurt_s,
             replayed=row.replayed(requests, self._hurt_s) if self._hurt_s else "",
             starts=self._starts - self._act_starts,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +70,14 @@ def driver_killed_at_random(world: LoadedWorld) -> None:
         world.until_commits(2)
 
 
+def killed_once(world: LoadedWorld) -> None:
+    """The driver is killed at a moment that follows from the seed."""
+    world.wait(world.chance.uniform(3.0, 8.0))
+    world.hurt()
+    world.kill()
+    world.until_commits(2)
+
+
 def driver_killed_at(point: Point, side: Side, world: World) -> None:
     """The driver is killed before a request reaches the store, or when it has happened and was not answered."""
     hold = world.proxy.hold(point.method, point.path, side)
@@ -87,7 +95,7 @@ def driver_killed_at(point: Point, side: Side, world: World) -> None:
 def worker_killed(world: World) -> None:
     """A Python worker that has keyed state is killed, twice."""
     for _ in range(2):
-        workers = world.worker_pids
+        workers = world.until_workers()
         world.hurt()
         worlds.kill(world.chance.choice(workers))
         world.until_commits(3)
@@ -240,10 +248,16 @@ def savepoints_while(fault: Fault | None, world: World) -> None:
         with world.proxy.breaking(*([fault] if fault else [])), contextlib.suppress(ScenarioError):
             world.call("savepoint", "create", "--detach")
             if fault is None:
-                worlds.kill(world.chance.choice(world.worker_pids))
+                worlds.kill(world.chance.choice(world.until_workers()))
             world.wait(world.chance.uniform(2.0, 5.0))
     world.heal()
     world.until_commits(2)
+
+
+def input_expired(world: World) -> None:
+    """The broker drops what the job has not read while the driver is dead, as it does with records that are too old."""
+    world.hurt()
+    world.lose_input()
 
 
 def target_killed(name: str, world: World) -> None:
@@ -298,10 +312,18 @@ def scenario(
     return Scenario(name, functools.partial(act, *arguments), expects, is_long=is_long, leaves_job_running=stays)
 
 
+def many(name: str, act: Callable[[World], None], count: int) -> Iterator[Scenario[World]]:
+    """Name the same several times, for a distribution: each has its row, and they may follow each other in one world."""
+    for number in range(1, count + 1):
+        yield Scenario(f"{name}-{number:02}", act, is_long=True, leaves_job_running=True)
+
+
 def _s3(name: str, seconds: float, *faults: Fault) -> Scenario[World]:
     return scenario(name, s3_breaks, seconds, faults)
 
 
+RUNS = 20
+"""For a distribution."""
 BUSY = Fault(Harm.BUSY, share=0.25)
 _HARMS: dict[str, Callable[[Path], None]] = {
     "truncated": stored.truncate,
@@ -325,6 +347,7 @@ SCENARIOS: tuple[Scenario[World], ...] = (
         for point in (*POINTS, *REQUESTED)
         for side in Side
     ),
+    *many("killed", killed_once, RUNS),
     scenario("worker-killed", worker_killed),
     scenario("jvm-killed", jvm_killed),
     _s3("s3-gone-for-20-s", 20, Fault(Harm.REFUSE)),
@@ -348,6 +371,7 @@ SCENARIOS: tuple[Scenario[World], ...] = (
     ),
     *(scenario(f"newest-manifest-{harm}", manifest_damaged, act) for harm, act in _HARMS.items()),
     *(scenario(f"two-drivers-at-{point.name}", two_drivers_at, point) for point in MEETINGS),
+    Scenario("input-expired", input_expired, Expectation.STOPS),
     scenario("savepoints-while-s3-is-busy", savepoints_while, BUSY),
     scenario("savepoints-while-answers-are-lost", savepoints_while, Fault(Harm.LOSE_ANSWER, "PUT", share=0.3)),
     scenario("savepoints-while-workers-die", savepoints_while, None),

@@ -143,6 +143,8 @@ def is_as_expected(comparison: compare.Comparison, expects: Expectation) -> bool
         return True
     if expects is Expectation.EXACT:
         return comparison.is_exact
+    if expects is Expectation.STOPS:
+        return comparison.rows > 0 and all(finding.fault is compare.Fault.LOST for finding in comparison.findings)
     return all(
         finding.fault is compare.Fault.REPEATED and finding.output != "confirmed" for finding in comparison.findings
     )

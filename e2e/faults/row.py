@@ -40,6 +40,7 @@ class Row:
         outputs: For each output with differences, how many of each kind.
         stuck: With which error the job could not go on by itself; empty if it could.
         person: What a person did then.
+        pause_s: The longest time for which a query has committed nothing, from the fault on; None if one has not again.
     """
 
     scenario: str
@@ -61,6 +62,7 @@ class Row:
     outputs: tuple[tuple[str, int, int, int], ...] = ()
     stuck: str = ""
     person: str = ""
+    pause_s: float | None = None
 
 
 def replayed(passed: Iterable[Passed], hurt_s: float) -> str:
@@ -115,6 +117,21 @@ def all_commit_s(passed: Iterable[Passed], hurt_s: float, healed_s: float) -> fl
         elif one.at_s > healed_s:
             after.setdefault(entry[2], one.at_s)
     return max(after[query] for query in before) - healed_s if before and before <= set(after) else None
+
+
+def pause_s(passed: Iterable[Passed], hurt_s: float) -> float | None:
+    """Return the longest time between commits of one query, from its last one before a fault on."""
+    newest: dict[str, float] = {}
+    longest: dict[str, float] = {}
+    for one in passed:
+        entry = _LOG_ENTRY.search(one.path)
+        if entry is None or entry[3] != "commits" or one.method != "PUT" or not one.is_done:
+            continue
+        if one.at_s > hurt_s and entry[2] in newest:
+            longest[entry[2]] = max(longest.get(entry[2], 0.0), one.at_s - newest[entry[2]])
+        if one.at_s <= hurt_s or entry[2] in newest:
+            newest[entry[2]] = one.at_s
+    return max(longest.values()) if newest and set(newest) == set(longest) else None
 
 
 def by_output(findings: Iterable[compare.Finding]) -> tuple[tuple[str, int, int, int], ...]:

@@ -20,6 +20,8 @@ class Expectation(enum.Enum):
     REPEATS = "repeats"
     """The newest snapshot is gone, so the job goes back: sinks that cannot withdraw show what followed it once more, and
     nothing else may be wrong (docs/sinks.md)."""
+    STOPS = "stops"
+    """A person has to decide: what came out is right and out once, and the rest has not been skipped, but is not there."""
     MEASURED = "measured"
     """Anything: what comes out is what is to be known."""
 

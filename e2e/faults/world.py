@@ -16,7 +16,8 @@ import driverprocess
 import pyarrow as pa
 import s3server
 import standalone
-from load import compare, outputs, truth
+from confluent_kafka import OFFSET_END
+from load import compare, events, outputs, truth
 from pyiceberg.catalog import load_catalog
 
 from faults import s3proxy, surroundings
@@ -33,6 +34,7 @@ FENCED = 12
 UNREACHABLE = 16
 """How a driver ends whose storage does not answer."""
 _STOPPED = 11
+_INPUT_LOST = 18
 _RETRIED = (1, 10, FENCED, UNREACHABLE)
 _NUMBERS = pa.schema([("subtask", pa.int32()), ("number", pa.int64())])
 
@@ -44,6 +46,8 @@ class World(LoadedWorld):
     tables = ("CREATE TABLE windows (key text, begin_ms bigint, events bigint, total bigint)",)
     driver: driverprocess.Driver
     _last_look: Callable[[World], None] | None = None
+    _sent: tuple[list[events.Event], dict[int, int]] | None = None
+    """What was sent, where the broker does not have it any more; the job has been ended for a person then."""
 
     @property
     def root(self) -> Path:
@@ -111,6 +115,11 @@ class World(LoadedWorld):
         """Wait until the driver's start is done: every query runs, and its API answers."""
         self.until(lambda: self.driver.runs and self.driver.is_up, "the driver is up")
 
+    def until_workers(self) -> list[int]:
+        """Wait until there are Python workers, and return them."""
+        self.until(lambda: bool(self.worker_pids), "there are workers")
+        return self.worker_pids
+
     def call(self, *arguments: str, within_s: float = 180.0) -> str:
         """Run a command against the driver's API and return what it prints.
 
@@ -158,6 +167,23 @@ class World(LoadedWorld):
         """Have the outputs looked at when everything that was sent is out, and the job has not been stopped yet."""
         self._last_look = look
 
+    def lose_input(self) -> None:
+        """Send the rest, have the broker drop all of it, and start a driver, which has to end for a person.
+
+        Raises:
+            ScenarioError: It ends otherwise.
+        """
+        self._attended.clear()
+        self.kill()
+        self.until(self.is_dead, "the driver is dead")
+        self._end_the_load()
+        self._sent = outputs.read_sent(self.places)
+        self._servers.kafka.expire(self.places.events, before=OFFSET_END)
+        self.start()
+        self.note_end()
+        if self.driver.exit_code != _INPUT_LOST:
+            raise ScenarioError(f"a driver whose input is gone ended with {self.driver.exit_code}")
+
     def stop_with_savepoint(self, *flags: str) -> str:
         """Stop the driver with a savepoint and return its location."""
         self.until_up()
@@ -184,6 +210,8 @@ class World(LoadedWorld):
 
     def finish(self) -> compare.Comparison:
         """Send the rest, wait until everything is visible, stop with a canonical savepoint, and compare all of it."""
+        if self._sent is not None:
+            return self.visible()
         deadline_s = time.monotonic() + 300
         self._send_the_rest()
         while lost := self._lost():
@@ -197,6 +225,11 @@ class World(LoadedWorld):
     def visible(self) -> compare.Comparison:
         """Compare what can be seen of the outputs now with the truth."""
         return self._compared(None)
+
+    def until_settled(self) -> None:
+        """Wait until the job works again, if it ever will."""
+        if self._sent is None:
+            super().until_settled()
 
     def until_begun(self) -> None:
         """Wait until a checkpoint is completed."""
@@ -221,7 +254,7 @@ class World(LoadedWorld):
         return isinstance(told, dict) and told.get("state") == "Ready"
 
     def _compared(self, savepoint: str | None) -> compare.Comparison:
-        sent, confirmations = outputs.read_sent(self.places)
+        sent, confirmations = self._sent or outputs.read_sent(self.places)
         return compare.compare(truth.compute(sent, confirmations), outputs.read_results(self.places, savepoint))
 
     def _lost(self) -> str:

@@ -91,3 +91,19 @@ def test_differences_are_counted_for_each_output() -> None:
     counts = row.by_output([*findings, Finding(Fault.STALE, "state", "key", 2)])
 
     assert counts == (("ledger", 1, 2, 0), ("state", 0, 0, 1))
+
+
+def test_a_pause_is_the_longest_time_between_two_commits_of_a_query_from_its_last_one_before_the_fault() -> None:
+    passed = [
+        put(1, "00000001/ledger/commits/1"),
+        put(2, "00000001/windows/commits/1"),
+        put(4, "00000001/ledger/commits/2"),
+        put(6, "00000001/ledger/commits/3"),
+        put(11, "00000002/windows/commits/2"),
+        put(12, "00000002/ledger/commits/4"),
+        put(30, "00000002/late/commits/0"),
+    ]
+
+    assert row.pause_s(passed, hurt_s=5) == 9
+    assert row.pause_s(passed[:4], hurt_s=5) is None
+    assert row.pause_s([], hurt_s=5) is None
