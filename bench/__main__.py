@@ -30,7 +30,7 @@ SHARED = {
     "turns",
     "workload",
 }
-OF_A_REPORT = {"faults"}
+OF_A_REPORT = {"faults", "recoveries"}
 """They show what another run has written, and are told where that is."""
 ON_A_CLUSTER = {"downtime", "operator_scale"}
 """They need root or a cluster, and the images: each is run by its name."""

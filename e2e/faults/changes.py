@@ -28,6 +28,8 @@ SLOWER = ("--parameter", "trigger=2 seconds")
 CANNOT_START = ("--parameter", "trigger=nonsense")
 DOES_NOT_FIT = ("--parameter", "accounts=others")
 RAISES = ("--parameter", "broken=yes")
+ANOTHER = ("--conf", "spark.ui.showConsoleProgress=false")
+"""A version that does the same."""
 _GONE_FOR_S = 20.0
 _DEATHS = 3
 
@@ -131,6 +133,24 @@ def upgraded_many_times(count: int, world: World) -> None:
         world.until_commits(1)
 
 
+def upgraded_once(world: World) -> None:
+    """The job is stopped with a savepoint and another version is started."""
+    world.hurt()
+    world.stop_or_die()
+    world.start(*ANOTHER)
+    world.attend()
+    world.until_commits(2)
+
+
+def handed_over_once(world: World) -> None:
+    """A standby of another version takes over."""
+    standby = world.stand_by(*ANOTHER)
+    world.hurt()
+    world.stop_or_die()
+    world.take_over(standby)
+    world.until_commits(2)
+
+
 @contextmanager
 def harmed(fault: Fault, world: World) -> Iterator[None]:
     """The store misbehaves."""
@@ -231,6 +251,8 @@ SCENARIOS: tuple[Scenario[World], ...] = (
     local.scenario("visibility-changed-by-kills", changed_without_a_savepoint, AT_ONCE),
     Scenario("restored-elsewhere", restored_elsewhere),
     Scenario("relocated", relocated),
+    *local.many("upgraded", upgraded_once, local.RUNS),
+    *local.many("handed-over", handed_over_once, local.RUNS),
     local.scenario("20-upgrades", upgraded_many_times, 20, is_long=True),
     local.scenario("50-upgrades", upgraded_many_times, 50, is_long=True),
 )

@@ -32,7 +32,7 @@ IN_A_SOAK: dict[tuple[bool, bool], tuple[Scenario[World], ...]] = {
     (has_executors, packs_all): tuple(
         one
         for one in (*_IN_ANY_STATE, *(local.OF_PACKS if packs_all else ()), *(executors.OWN if has_executors else ()))
-        if one.leaves_job_running
+        if one.leaves_job_running and not one.is_long
     )
     for has_executors in (False, True)
     for packs_all in (False, True)

@@ -7,7 +7,7 @@ go on, a person does the least that people do, and the row says what.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from faults import local, s3proxy, stored
@@ -122,6 +122,12 @@ def upgraded(flags: tuple[str, ...], world: PlainWorld) -> None:
         world.help("go back to the version before; the new one needs a new checkpoint location", lambda: None)
 
 
+def upgraded_once(world: PlainWorld) -> None:
+    """The version ends as the kubelet ends a pod, and another one that does the same is started."""
+    world.hurt()
+    world.change_to("--conf", "spark.ui.showConsoleProgress=false")
+
+
 def with_one_more_source(world: PlainWorld) -> None:
     """A version is started that reads a second topic."""
     upgraded(("--more", world.more_events()), world)
@@ -134,6 +140,11 @@ def rolled_back(world: PlainWorld) -> None:
     world.until_ends(2)
     world.change_to()
     world.stuck()
+
+
+def _many(name: str, act: Callable[[PlainWorld], None]) -> Iterator[Scenario[PlainWorld]]:
+    for number in range(1, local.RUNS + 1):
+        yield Scenario(f"{name}-{number:02}", act, Expectation.MEASURED, is_long=True, leaves_job_running=True)
 
 
 def _measured(name: str, act: Callable[..., None], *arguments: object) -> Scenario[PlainWorld]:
@@ -157,6 +168,8 @@ ALL = (
     _measured("two-drivers-at-plan", two_drivers_at, r"/checkpoints/ledger/offsets/\d+$"),
     _measured("upgrade-new-aggregate", upgraded, ("--aggregate",)),
     _measured("upgrade-new-source", with_one_more_source),
+    *_many("killed", local.killed_once),
+    *_many("upgraded", upgraded_once),
     _measured("two-drivers-at-commit", two_drivers_at, commits_of("ledger")),
 )
 """Every scenario, in the order in which the matrix runs them."""

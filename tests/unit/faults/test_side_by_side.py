@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from faults import row
 
-from bench import faults
+from bench import faults, recoveries
 from bench.faults import Figures
 
 PAGE = """
@@ -50,3 +50,15 @@ def test_a_job_that_a_person_had_to_help_has_no_time_of_its_own() -> None:
     *_, line = faults.table({}, (stuck,))
 
     assert line == "| `calm` | not run | none | 0 / 0 / 0 | 0 / 0 / 0 | none | none | `SOME_CLASS` | wait |"
+
+
+def test_pauses_are_those_of_the_runs_of_a_kind_that_went_well() -> None:
+    rows = [
+        row.Row("killed-01", seed=1, passed=True, pause_s=4.0),
+        row.Row("killed-02", seed=1, passed=True, pause_s=5.0),
+        row.Row("killed-03", seed=1, passed=False, pause_s=99.0),
+        row.Row("upgraded-01", seed=1, passed=True, pause_s=None),
+        row.Row("worker-killed", seed=1, passed=True, pause_s=1.0),
+    ]
+
+    assert recoveries.pauses(rows) == {"killed": [4.0, 5.0], "upgraded": [], "handed-over": []}
