@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 
 from jobworld import KEY, FakeDriver, JobWorld, OperatorDiedError
 from statefulspark.contract.api import JobState, StandbyState, StandbyStatus
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark_operator.api import names
-from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeState
+from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeState, UpgradeStatus
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.lifecycle import steps
 from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
 
 BAD_IMAGE = "registry.example/flights:bad"
 IMAGES = ("registry.example/flights:1", "registry.example/flights:2", "registry.example/flights:3", BAD_IMAGE)
+POLICIES = ("Wait", "UseLatestCheckpoint", "Abort")
 SETTLES_WITHIN_S = 1800
 REFUSAL = StandbyStatus(state=StandbyState.REFUSED, reason="BadJob", message="flights.py, line 7: NameError")
 
@@ -44,6 +46,8 @@ class Walk:
         self.by_epoch: dict[int, str] = {}
         self.recorded: set[str] = set()
         self.excused: set[str] = set()
+        self.overtaken: set[int] = set()
+        """Epochs whose driver was asked for a savepoint while a stop went on that nobody waited for any more."""
         self.is_deleted = False
         self.has_killed_a_standby = False
 
@@ -109,7 +113,7 @@ class Walk:
         self.world.lost_nodes.clear()
         self.world.has_room = lambda _pod: True
         for driver in self.world.drivers.running.values():
-            driver.answers, driver.savepoints_fail = True, False
+            driver.answers, driver.savepoints_fail, driver.savepoints_take = True, False, timedelta(0)
         for _ in range(SETTLES_WITHIN_S):
             if self.is_settled():
                 break
@@ -133,14 +137,23 @@ class Walk:
         is_wanted = self._image_of(self.world.driver.pod) == self._spec("image")
         has_cause = self._spec("image") == BAD_IMAGE or self.has_killed_a_standby
         is_withheld = upgrade is not None and upgrade.state in steps.WITHHELD and has_cause
+        is_withheld |= self._is_aborted(upgrade)
         is_alone = len(self._live_drivers()) == 1 and self.world.driver.state is JobState.RUNNING
         is_alone &= self.world.driver.hangs_since is None
         return status.phase is Phase.RUNNING and is_over and is_alone and (is_wanted or is_withheld)
 
+    def _is_aborted(self, upgrade: UpgradeStatus | None) -> bool:
+        """Tell whether the spec as it is was given up by its own word."""
+        job = self.world.cluster.objects[(resources.JOB.name, KEY.namespace, KEY.name)]
+        if upgrade is None or upgrade.state is not UpgradeState.ABORTED:
+            return False
+        policy = resources.text(job, "spec", "savepoint", "onFailure")
+        return policy == "Abort" and upgrade.generation == resources.number(job, "metadata", "generation")
+
     def _check_savepoints(self) -> None:
         """Every savepoint of a stop was in the status, unless its driver was killed before anybody could know of it."""
         for found in self.world.storage.snapshots:
-            if found.kind is SnapshotKind.SAVEPOINT and self.world.exists:
+            if found.kind is SnapshotKind.SAVEPOINT and self.world.exists and found.epoch not in self.overtaken:
                 assert found.location in self.recorded | self.excused, f"{found} was never recorded"
 
     def _described(self) -> str:
@@ -209,6 +222,7 @@ def _restart(walk: Walk, number: int) -> None:
 
 
 def _savepoint(walk: Walk, number: int) -> None:
+    walk.overtaken |= {driver.epoch for driver in walk._live_drivers() if driver.stop_id is not None}
     walk.world.change({"savepointNonce": str(number)})
 
 
@@ -274,6 +288,16 @@ def _break_savepoints(walk: Walk, number: int) -> None:
         driver.savepoints_fail = number % 2 == 0
 
 
+def _slow_savepoints(walk: Walk, number: int) -> None:
+    """They are waited for a minute."""
+    for driver in walk._live_drivers()[-1:]:
+        driver.savepoints_take = timedelta(seconds=6 * number)
+
+
+def _policy(walk: Walk, number: int) -> None:
+    walk.world.change({"savepoint": {"onFailure": POLICIES[number % len(POLICIES)]}})
+
+
 def _lose_node(walk: Walk, number: int) -> None:
     if number % 3 == 0:
         walk.world.lost_nodes.clear()
@@ -329,6 +353,8 @@ STEPS: Mapping[str, Callable[[Walk, int], None]] = {
     "the driver lingers": _linger,
     "a batch hangs": _hang,
     "savepoints fail or work": _break_savepoints,
+    "savepoints take their time": _slow_savepoints,
+    "failed savepoints are waited for or not": _unless_deleted(_policy),
     "a node is lost or back": _lose_node,
     "no room or room": _fill,
     "storage is away or back": _storage,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from statefulspark_operator.api.status import UpgradeState
-from walks import STEPS, Step, Walk
+from walks import POLICIES, STEPS, Step, Walk
 
 MOMENTS = (
     *(
@@ -31,6 +31,8 @@ DISTURBANCES: tuple[Step, ...] = (
     ("the driver is silent", 25),
     ("a batch hangs", 1),
     ("savepoints fail or work", 2),
+    ("savepoints take their time", 20),
+    ("failed savepoints are waited for or not", 1),
     ("a node is lost or back", 2),
     ("a node is lost or back", 1),
     ("storage is away or back", 2),
@@ -38,6 +40,8 @@ DISTURBANCES: tuple[Step, ...] = (
     ("the operator is away", 30),
     ("delete", 30),
 )
+_OTHER_CHANGES = ("change the image", "a node is lost or back", "the standby ends")
+MEANWHILE = tuple(step for step in DISTURBANCES if step[0] not in _OTHER_CHANGES and "savepoints" not in step[0])
 SEVERAL = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(1, 30)), min_size=1, max_size=14)
 
 
@@ -51,6 +55,30 @@ def test_anything_may_happen_in_any_state_of_an_upgrade(mode: str, state: str, d
     assert walk.reach(UpgradeState(state))
 
     walk.take(disturbance)
+
+    walk.settle()
+
+
+@pytest.mark.parametrize(
+    ("mode", "change"),
+    [("Warm", 2), ("Warm", 3), ("Cold", 2)],
+    ids=["Warm, then one that works", "Warm, then one that cannot start", "Cold, then one that works"],
+)
+@pytest.mark.parametrize("policy", [0, 1, 2], ids=POLICIES)
+@pytest.mark.parametrize("disturbance", MEANWHILE, ids=[f"{name} {number}" for name, number in MEANWHILE])
+def test_anything_may_happen_while_a_savepoint_takes_too_long(
+    mode: str, policy: int, disturbance: Step, change: int
+) -> None:
+    walk = Walk()
+    walk.world.change({"upgrade": {"mode": mode}})
+    walk.take(("failed savepoints are waited for or not", policy))
+    walk.run(20)
+    walk.take(("savepoints take their time", 12))
+    walk.world.change({"image": "registry.example/flights:2"})
+    walk.run(70)
+
+    walk.take(disturbance)
+    walk.take(("change the image", change))
 
     walk.settle()
 
