@@ -4,13 +4,14 @@
 FAULTS ?=
 MINUTES ?= 60
 SEED ?=
+WORKERS_OF_SOAK ?= both
 FAULTS_NEED = $(STAMPS)/venv jars servers $(VERSITYGW)
 
 faults: $(FAULTS_NEED) ## Every fault under load against the truth, from where an earlier run ended (FAULTS="--scenario s3-")
 	PYTHONPATH=e2e:tests/support $(BIN)/python -m faults $(FAULTS)
 
-soak: $(FAULTS_NEED) ## Random faults under load for MINUTES=60, seeded (SEED=); an interrupted soak goes on
-	PYTHONPATH=e2e:tests/support $(BIN)/python -m faults.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+soak: $(FAULTS_NEED) ## Random faults under load for MINUTES=60, seeded (SEED=); an interrupted soak goes on (WORKERS_OF_SOAK=driver)
+	PYTHONPATH=e2e:tests/support $(BIN)/python -m faults.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --workers $(WORKERS_OF_SOAK)
 
 CLOUD := $(BUILD)/spark-hadoop-cloud
 # The newest release of this jar that Maven Central has; its manager of checkpoint files runs on Spark 4.2 as it is.

@@ -7,13 +7,13 @@ round ended as is written at once, so that a soak that was interrupted goes on w
 from __future__ import annotations
 
 import argparse
+import enum
 import json
 import random
 import secrets
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,20 +39,26 @@ class Progress:
     seconds: float = 0.0
 
 
-def round_of(
-    seed: int, number: int, among: Mapping[tuple[bool, bool], Sequence[Ours]] = every.IN_A_SOAK
-) -> tuple[Ours, tuple[str, ...]]:
-    """Return a round as one scenario, and the names of its faults.
+class Workers(enum.StrEnum):
+    """Where the tasks of a soak run."""
 
-    In every other round all keyed state is in packs, and of four rounds two have executors.
+    DRIVER = "driver"
+    """In the driver's own workers, in all rounds."""
+    BOTH = "both"
+    """In two of four rounds on executors."""
+
+
+def round_of(seed: int, number: int, workers: Workers = Workers.BOTH) -> tuple[Ours, tuple[str, ...]]:
+    """Return a round as one scenario, and the names of its faults; in every other round all keyed state is in packs.
 
     Args:
         seed: Of the soak.
         number: Of the round, from 0.
-        among: What may happen: without and with executors, without and with packs.
+        workers: Where tasks run.
     """
-    has_executors, packs_all = number // 2 % 2 == 1, number % 2 == 1
-    chosen = random.Random(f"{seed}/{number}").choices(among[has_executors, packs_all], k=FAULTS_IN_A_ROUND)
+    has_executors, packs_all = workers is Workers.BOTH and number // 2 % 2 == 1, number % 2 == 1
+    among = every.IN_A_SOAK[has_executors, packs_all]
+    chosen = random.Random(f"{seed}/{number}").choices(among, k=FAULTS_IN_A_ROUND)
 
     def act(place: world.World) -> None:
         for one in chosen:
@@ -74,6 +80,9 @@ def main() -> int:
     parser.add_argument(
         "--seed", type=int, help="of everything random; the interrupted soak's, or a new one, when omitted"
     )
+    parser.add_argument(
+        "--workers", type=Workers, default=Workers.BOTH, choices=tuple(Workers), help="driver, or both, with executors"
+    )
     parser.add_argument("--folder", type=Path, default=Path("build/faults"), help="gets the report and the logs")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that servers and drivers are ended
@@ -83,20 +92,21 @@ def main() -> int:
     if before is None or chosen.seed not in (None, before.seed) or before.seconds >= chosen.minutes * 60:
         before = Progress(secrets.randbelow(1 << 31) if chosen.seed is None else chosen.seed)
     print(f"seed {before.seed}: {before.rounds} rounds have ended before; again with --seed {before.seed}", flush=True)
-    return _soak(before, path, row.Report(folder / "soak.jsonl"), until_s=chosen.minutes * 60)
+    report = row.Report(folder / "soak.jsonl")
+    return _soak(before, path, report, until_s=chosen.minutes * 60, workers=chosen.workers)
 
 
 def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def _soak(progress: Progress, path: Path, report: row.Report, *, until_s: float) -> int:
+def _soak(progress: Progress, path: Path, report: row.Report, *, until_s: float, workers: Workers) -> int:
     is_good = True
     worlds = path.parent / "worlds"
     with surroundings.serving(worlds / "servers") as servers:
         while progress.seconds < until_s:
             begun_s = time.monotonic()
-            scenario, names = round_of(progress.seed, progress.rounds)
+            scenario, names = round_of(progress.seed, progress.rounds, workers)
             _say(f"{scenario.name}: {', '.join(names)}")
             seed = progress.seed + progress.rounds
             place, load = worlds / scenario.name, surroundings.Load()

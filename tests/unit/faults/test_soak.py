@@ -16,6 +16,13 @@ def test_the_faults_of_a_round_follow_from_the_seed_and_its_number() -> None:
     assert all(len(names) == soak.FAULTS_IN_A_ROUND for _, names in rounds)
 
 
+def test_a_soak_on_the_drivers_workers_has_no_executors() -> None:
+    rounds = [soak.round_of(7, number, soak.Workers.DRIVER) for number in range(8)]
+
+    assert not any(scenario.has_executors for scenario, _ in rounds)
+    assert not any("executor" in name or "node" in name for _, names in rounds for name in names)
+
+
 def test_names_of_scenarios_are_unique_and_a_soak_has_none_that_ends_the_job_or_takes_it_back() -> None:
     names = [one.name for one in every.ALL]
 
