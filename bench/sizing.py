@@ -1,7 +1,8 @@
 """The answers of `statefulspark size` against what is measured: one job with different numbers of keys.
 
 For each number of keys `sizing_runs` measures the job; that is set beside what `statefulspark.sizing` says for it on two
-cores. It takes several minutes for each; `--measured FILE` compares again what an earlier run has measured.
+cores. It takes several minutes for each, and what is measured is in the file of `--json` at once; `--measured FILE` compares
+such files again, one beside the other.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -64,22 +66,35 @@ def main(arguments: list[str] | None = None) -> int:
     parser = machine.parser("sizing", __doc__)
     parser.add_argument("--keys", type=int, nargs="+", default=[100_000, 1_000_000, 4_000_000], help="numbers of keys")
     parser.add_argument(
-        "--measured", type=Path, metavar="FILE", help="compare these runs, one in a line, and run nothing"
+        "--measured", type=Path, nargs="+", metavar="FILE", help="compare the runs of these files, and run nothing"
     )
     chosen = parser.parse_args(arguments)
-    if chosen.measured is not None:
-        runs = [json.loads(line) for line in chosen.measured.read_text().splitlines()]
-    else:
-        runs = [sizing_runs.measure(keys).to_json() for keys in chosen.keys]
-    for found in runs:
-        print(f"\n{found['keys']:,} keys of {found['value_bytes']} bytes, load {found['load']:.0f}")
-        rows = [
-            (name, f"{model:,.2f}", f"{measured:,.2f}", f"{model / measured - 1:+.0%}")
-            for name, (model, measured) in compared(found).items()
-        ]
-        machine.table(("", "model", "measured", "error"), rows)
-    machine.finish(chosen.json, {"runs": runs})
+    runs: list[machine.Json] = []
+    for found in _read(chosen.measured) if chosen.measured else _measured(chosen.keys):
+        runs.append(found)
+        _print(found)
+        machine.finish(chosen.json, {"runs": runs})
     return 0
+
+
+def _measured(numbers: Sequence[int]) -> Iterator[machine.Json]:
+    for keys in numbers:
+        yield sizing_runs.measure(keys).to_json()
+
+
+def _read(files: Sequence[Path]) -> Iterator[machine.Json]:
+    """Yield the runs of files that `--json` has written."""
+    for file in files:
+        yield from json.loads(file.read_text())["runs"]
+
+
+def _print(found: machine.Json) -> None:
+    print(f"\n{found['keys']:,} keys of {found['value_bytes']} bytes, load {found['load']:.0f}")
+    rows = [
+        (name, f"{model:,.2f}", f"{measured:,.2f}", f"{model / measured - 1:+.0%}")
+        for name, (model, measured) in compared(found).items()
+    ]
+    machine.table(("", "model", "measured", "error"), rows)
 
 
 if __name__ == "__main__":
