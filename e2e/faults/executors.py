@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from faults import changes, local, tasks
 from faults import world as worlds
@@ -104,8 +106,7 @@ def node_added(world: World) -> None:
 
 def tasks_stay(world: World) -> None:
     """Nothing happens, and the tasks of a partition go to the executor that has its state."""
-    log = world.folder / "events"
-    log.mkdir()
+    log = Path(tempfile.mkdtemp(prefix="events-", dir=world.folder))
     settings = {"enabled": "true", "dir": log.as_uri(), "compress": "false", "rolling.enabled": "false"}
     _start_with(world, {f"spark.eventLog.{name}": value for name, value in settings.items()})
     world.until_commits(_BATCHES)
