@@ -180,6 +180,7 @@ CASES: dict[str, dict[str, Situation]] = {
         "Kubernetes gives no reason": over(),
         "it finished": over(0, reason="Completed", queries=(QueryProgress(uid="q"),)),
         "it failed": over(1, reason="Error"),
+        "it had gone on from older state than the newest": over(1, fallback="checkpoint 9 does not verify."),
         "it failed for the second time": over(1, restarts=RestartStatus(count=4, consecutive=1)),
         "it failed with pauses of its own": over(
             1, restarts=RestartStatus(consecutive=4), spec=a_spec(restart={"initialBackoff": "2s", "maxBackoff": "10s"})
@@ -205,6 +206,11 @@ CASES: dict[str, dict[str, Situation]] = {
         "an exit code that nobody knows": over(99, reason="Error"),
         "it stopped as asked": over(11, report=STOPPED_REPORT, operation=an_operation(), spec=a_spec("i:2"),
                                     upgrade=an_upgrade(UpgradeState.SAVEPOINT, message="old")),
+        "it stopped after its stop was given up": over(
+            11, report=STOPPED_REPORT, operation=an_operation(OperationPhase.FAILED, message="Too slow."),
+            spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.SAVEPOINT, message="old"),
+        ),
+        "it stopped and names nothing after its stop was given up": over(11, operation=an_operation(OperationPhase.FAILED)),
         "it stopped without being asked": over(11, restore=WANTED),
         "it stopped with a savepoint on a disk": over(
             11, operation=an_operation(OperationPhase.COMPLETED, location="file:///sp"), restore=WANTED

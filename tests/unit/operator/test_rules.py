@@ -33,10 +33,11 @@ from statefulspark_operator.api.status import (
     RestartStatus,
     RestoreIntent,
     StallStatus,
+    StatefulSparkJobStatus,
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.lifecycle import decide
+from statefulspark_operator.lifecycle import decide, steps
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import (
     ContainerExit,
@@ -272,3 +273,28 @@ def test_an_upgrade_that_was_taken_back_while_its_driver_stopped_ends_with_the_f
 
     assert ran.status.upgrade is not None
     assert (ran.status.upgrade.state, ran.status.upgrade.to_revision) == (UpgradeState.FIRST_CHECKPOINT, REVISION)
+
+
+ABORTED = UpgradeStatus(
+    from_revision=REVISION, to_revision="new", generation=3, state=UpgradeState.ABORTED, requested_at=LONG_AGO
+)
+
+
+@pytest.mark.parametrize(
+    ("upgrade", "revision", "generation", "is_withheld"),
+    [
+        pytest.param(ABORTED, "new", 3, True, id="the revision and the generation that it was about"),
+        pytest.param(ABORTED, "new", 4, False, id="the same revision after another change"),
+        pytest.param(ABORTED, REVISION, 3, False, id="another revision"),
+        pytest.param(ABORTED.model_copy(update={"state": UpgradeState.STABLE}), "new", 3, False, id="one that works"),
+        pytest.param(None, "new", 3, False, id="no upgrade"),
+    ],
+)
+def test_an_aborted_upgrade_withholds(
+    upgrade: UpgradeStatus | None, revision: str, generation: int, is_withheld: bool
+) -> None:
+    status = StatefulSparkJobStatus(upgrade=upgrade)
+
+    found = steps.aborted_by(status, revision, generation=generation)
+
+    assert found == (upgrade if is_withheld else None)
