@@ -84,7 +84,7 @@ class DiskViews:
             file.write(body)
             file.flush()
             mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        _, (written,) = columnlayout.read(mapped)
+        _, (written,) = columnlayout.read(mapped, layer.source)
         if isinstance(written, bytes):
             raise ValueError("a layer is not what was written")
         return written.columns
@@ -114,7 +114,7 @@ class DiskViews:
         return used_bytes
 
     def _tell(self) -> None:
-        if self.limit_bytes is not None:
+        if self.limit_bytes is not None and self.folder.exists():
             (self.folder / f"{_USED}{os.getpid()}").write_text(str(self.used_bytes))
 
     def _suspend(self, group: int, why: str) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statefulspark.state.columnar import blobs, rowforms
+from statefulspark.state.columnar import blobs, damage, rowforms
 from statefulspark.state.memory import tables
 from statefulspark.state.types import codec
 
@@ -59,12 +59,14 @@ class Columns:
         keys: Packed keys, each of them once.
         rows: Packed rows.
         are_tuples: Whether every row is a tuple that is packed as an array.
+        source: Origin of what they were read from, for messages.
     """
 
     hashes: Hashes
     keys: pa.BinaryArray
     rows: pa.BinaryArray
     are_tuples: bool
+    source: str = "in memory"
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -73,6 +75,12 @@ class Columns:
     def size_bytes(self) -> int:
         """Memory that they take."""
         return int(self.hashes.nbytes + self.keys.nbytes + self.rows.nbytes)
+
+    @property
+    def row_bytes(self) -> float:
+        """Mean size of a row that is no deletion."""
+        lengths = blobs.sizes(self.rows)
+        return int(lengths.sum()) / max(1, int(np.count_nonzero(lengths)))
 
     @staticmethod
     def of(changes: tables.Changes, form: rowforms.RowForm) -> Columns | None:
@@ -91,12 +99,22 @@ class Columns:
         return Columns(hashes[order], keys, values, are_tuples)
 
     def changes(self, form: rowforms.RowForm) -> tables.Changes:
-        """Return all changes as objects."""
-        return dict(zip(unpack_keys(self.keys), self._objects(self.rows, form), strict=True))
+        """Return all changes as objects.
+
+        Raises:
+            SnapshotCorruptError: `ChunkUnreadable`: a row is damaged.
+        """
+        with damage.told_as_unreadable(self.source):
+            return dict(zip(unpack_keys(self.keys), self._objects(self.rows, form), strict=True))
 
     def changes_at(self, positions: blobs.Positions, form: rowforms.RowForm) -> list[object]:
-        """Return the changes at some positions as objects, in that order."""
-        return self._objects(blobs.take(self.rows, positions), form)
+        """Return the changes at some positions as objects, in that order.
+
+        Raises:
+            SnapshotCorruptError: `ChunkUnreadable`: a row is damaged.
+        """
+        with damage.told_as_unreadable(self.source):
+            return self._objects(blobs.take(self.rows, positions), form)
 
     def _objects(self, rows: pa.BinaryArray, form: rowforms.RowForm) -> list[object]:
         lengths = blobs.sizes(rows)
@@ -105,6 +123,7 @@ class Columns:
             found = map(form.of_row, found)
         if lengths.all():
             return list(found)
+        found = iter(list(found))
         return [next(found) if length else tables.DELETED for length in lengths.tolist()]
 
     def _unpack(self, rows: pa.BinaryArray, lengths: blobs.Offsets) -> Iterator[object]:

@@ -29,13 +29,15 @@ def merge(layers: Sequence[Columns], form: rowforms.RowForm, fold: Fold, *, is_f
         Columns with the same effect; None where they cannot be merged as columns: they have different forms of tuples, or
         are too large together.
     """
-    if len({layer.are_tuples for layer in layers if len(layer)}) > 1 or _is_too_large(layers):
+    forms = {layer.are_tuples for layer in layers if layer.row_bytes}
+    if len(forms) > 1 or _is_too_large(layers):
         return None
     whole = Columns(
         np.concatenate([layer.hashes for layer in layers]),
         pa.concat_arrays([layer.keys for layer in layers]),
         pa.concat_arrays([layer.rows for layer in layers]),
-        are_tuples=any(layer.are_tuples for layer in layers if len(layer)),
+        are_tuples=True in forms,
+        source=layers[0].source,
     )
     order = np.argsort(whole.hashes, kind="stable").astype(np.int64)
     chains = _chains(whole, order)

@@ -16,9 +16,8 @@ from typing import cast
 
 import msgpack
 
-from statefulspark import errors
 from statefulspark.contract import formats
-from statefulspark.state.columnar import columns, merging
+from statefulspark.state.columnar import columns, damage, merging
 from statefulspark.state.handles import kindtypes
 from statefulspark.state.handles.kindtypes import StateMeta
 from statefulspark.state.memory import numbers, tables
@@ -45,8 +44,6 @@ _FEWEST_KEYS = 256
 _SMALLEST_ROW_BYTES = 24
 _SAMPLE = 16
 """State with fewer keys or smaller rows is not stored as columns: offsets and hashes would cost more than they save."""
-_WRONG_SHAPES = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
-"""What reading raises where a damaged byte has made another type, number, decimal or nesting."""
 
 
 class ChunkKind(enum.Enum):
@@ -112,6 +109,11 @@ class Chunk:
         return sum(len(section.content) for section in self.sections)
 
     @property
+    def has_numbers(self) -> bool:
+        """Whether some content is numbers."""
+        return any(isinstance(section.content, numbers.Numbers) for section in self.sections)
+
+    @property
     def is_in_columns(self) -> bool:
         """Whether all content is columns."""
         return all(isinstance(section.content, columns.Columns) for section in self.sections)
@@ -129,7 +131,7 @@ def check_types(chunk: Chunk) -> None:
 
 
 def in_columns(chunk: Chunk) -> Chunk:
-    """Return a chunk with those sections as columns that are worth it: many keys, and rows of some size.
+    """Return a chunk with those sections as columns that are worth it: many keys, and rows of some size; others as objects.
 
     Raises:
         SpecRejectedError: A value has a type that cannot be stored.
@@ -138,15 +140,24 @@ def in_columns(chunk: Chunk) -> Chunk:
 
 
 def _in_columns(section: Section) -> Section:
-    form, changes = section.meta.kind.shape.row, section.content
-    if form is None or not isinstance(changes, dict) or len(changes) < _FEWEST_KEYS:
+    if isinstance(section.content, numbers.Numbers):
         return section
-    sample = [change for change in itertools.islice(changes.values(), _SAMPLE) if change is not tables.DELETED]
+    is_worth_it = len(section.content) >= _FEWEST_KEYS and _row_bytes(section) >= _SMALLEST_ROW_BYTES
+    whole = section.columns() if is_worth_it else None
+    return dataclasses.replace(section, content=section.changes if whole is None else whole)
+
+
+def _row_bytes(section: Section) -> float:
+    """Return the mean size of rows, of some where that is cheaper; 0 for a shape that is never stored as columns."""
+    form = section.meta.kind.shape.row
+    if form is None:
+        return 0
+    if isinstance(section.content, columns.Columns):
+        return section.content.row_bytes
+    sample = tuple(itertools.islice(section.changes.values(), _SAMPLE))
     with codec.naming(section.meta.name):
-        if sum(map(len, columns.pack_rows(sample, form)[0])) < _SMALLEST_ROW_BYTES * len(sample) or not sample:
-            return section
-    whole = section.columns()
-    return section if whole is None else dataclasses.replace(section, content=whole)
+        rows, _ = columns.pack_rows(sample, form)
+    return sum(map(len, rows)) / max(1, len(rows) - rows.count(b""))
 
 
 def encode(chunk: Chunk) -> bytes:
@@ -224,25 +235,14 @@ def decode(blob: bytes, source: str) -> Chunk:
         FormatVersionError: This release does not know their version.
     """
     if blob[: len(MAGIC)] != MAGIC or len(blob) <= len(MAGIC):
-        raise _unreadable(source, "it has no chunk header")
+        raise damage.unreadable(source, "it has no chunk header")
     version = blob[len(MAGIC)]
     formats.CHUNK.require_known(version, f"The chunk {source}")
-    try:
+    with damage.told_as_unreadable(source):
         if version == _COMPRESSED:
             return decode(compressed.decompress(blob[len(MAGIC) + 1 :]), source)
-        if version == _COLUMNS:
-            return _decode_columns(memoryview(blob)[len(MAGIC) + 1 :])
-        return _decode_body(memoryview(blob)[len(MAGIC) + 1 :])
-    except (*_WRONG_SHAPES, msgpack.UnpackException) as error:
-        raise _unreadable(source, str(error) or type(error).__name__) from error
-
-
-def _unreadable(source: str, why: str) -> errors.SnapshotCorruptError:
-    return errors.SnapshotCorruptError(
-        "ChunkUnreadable",
-        f"The chunk {source} of keyed state cannot be read: {why}. It is damaged; restore from "
-        "another checkpoint or savepoint.",
-    )
+        body = memoryview(blob)[len(MAGIC) + 1 :]
+        return _decode_columns(body, source) if version == _COLUMNS else _decode_body(body)
 
 
 def _decode_body(body: memoryview) -> Chunk:
@@ -251,8 +251,8 @@ def _decode_body(body: memoryview) -> Chunk:
     return _counted(Chunk(ChunkKind(kind), tuple(_decode_section(section) for section in packed)), count)
 
 
-def _decode_columns(body: memoryview) -> Chunk:
-    (kind, count), sections = columnlayout.read(body)
+def _decode_columns(body: memoryview, source: str) -> Chunk:
+    (kind, count), sections = columnlayout.read(body, source)
     read = (
         Section(_meta(*section.meta), section.columns)
         if isinstance(section, columnlayout.Described)

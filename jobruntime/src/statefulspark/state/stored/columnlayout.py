@@ -66,8 +66,12 @@ def write(told: tuple[str, int], sections: Sequence[Described | bytes]) -> bytes
     return b"".join(parts)
 
 
-def read(body: memoryview) -> tuple[tuple[str, int], list[Described | bytes]]:
+def read(body: memoryview, source: str) -> tuple[tuple[str, int], list[Described | bytes]]:
     """Undo `write`, without a copy of what columns hold.
+
+    Args:
+        body: What it returned.
+        source: Its origin, for messages.
 
     Raises:
         ValueError: It is damaged, or was never written by it.
@@ -81,8 +85,12 @@ def read(body: memoryview) -> tuple[tuple[str, int], list[Described | bytes]]:
     buffers = list(_cut(body, _HEAD.size + header_bytes, lengths))
     if _checksum(header, buffers) != checksum:
         raise ValueError("its checksum differs")
+    if not all(isinstance(section, bytes | list) for section in described):
+        raise ValueError("a section is neither packed nor columns")
     found = iter(buffers)
-    sections = [section if isinstance(section, bytes) else _described(section, next(found)) for section in described]
+    sections = [
+        section if isinstance(section, bytes) else _described(section, next(found), source) for section in described
+    ]
     return (kind, count), sections
 
 
@@ -117,7 +125,7 @@ def _cut(body: memoryview, position: int, lengths: Sequence[Sequence[int]]) -> I
         raise ValueError(f"its buffers end after {position} bytes, the body has {len(body)}")
 
 
-def _described(section: list[object], buffers: Sequence[memoryview]) -> Described:
+def _described(section: list[object], buffers: Sequence[memoryview], source: str) -> Described:
     *meta, count, are_tuples, _ = section
     hashes, key_offsets, keys, row_offsets, rows = buffers
     columns = Columns(
@@ -125,6 +133,7 @@ def _described(section: list[object], buffers: Sequence[memoryview]) -> Describe
         blobs.over(_offsets(key_offsets, len(keys)), keys),
         blobs.over(_offsets(row_offsets, len(rows)), rows),
         bool(are_tuples),
+        source,
     )
     if not count == len(columns) == len(columns.keys) == len(columns.rows):
         raise ValueError(f"columns of {count} keys have {len(columns)}, {len(columns.keys)} and {len(columns.rows)}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import cast
 
-from statefulspark.state.memory import tables
+from statefulspark.state.memory import numbers, tables
 from statefulspark.state.stored import chunks, evolution, expiry
 
 
@@ -76,6 +76,13 @@ class GroupTables:
                 self.tables[name] = section.meta.kind.shape.table()
             self.metas[name] = section.meta
             self.tables[name].apply(section.table_content)  # type: ignore[arg-type]  # numbers are in tables of cells only
+
+    def use_numbers_like(self, chunk: chunks.Chunk) -> None:
+        """Hold those states as numbers that a chunk has as numbers, where that is possible."""
+        for section in chunk.sections:
+            table = self.tables[section.meta.name]
+            if isinstance(section.content, numbers.Numbers) and isinstance(table, tables.CellTable):
+                table.as_numbers(section.content.kind)
 
     def take_changes(self) -> chunks.Chunk:
         """Return the changes since the last call as a delta chunk, and reset them."""

@@ -332,6 +332,7 @@ def commit(
     loaded.tables.written()
     if loaded.view is not None:
         loaded.view.note(new_head, delta if retained else chunk)
+        cache.keep(loaded.group, loaded.view)
     elif not retained and loaded.may_be_part and _are_few(delta.count, chunk.count) and chunk.is_in_columns:
         cache.keep(loaded.group, views.GroupView.of(new_head, chunk))
     else:
@@ -353,10 +354,10 @@ def _full_chunk(
     before_full: Callable[[grouptables.GroupTables], None],
 ) -> chunks.Chunk:
     """Return the whole key group after the batch: merged as columns, where nothing in it has to be looked at."""
-    if loaded.view is not None and not _has_rewritten_rows(loaded.tables):
+    if loaded.view is not None and not _has_rewritten_rows(loaded.tables) and not delta.has_numbers:
         merged = loaded.view.merged(delta)
         if merged is not None:
-            return merged
+            return chunks.in_columns(merged)
     whole = _load_whole(log, loaded, delta)
     before_full(whole)
     return chunks.in_columns(whole.full())
@@ -369,6 +370,7 @@ def _load_whole(log: ChunkLog, loaded: LoadedGroup, delta: chunks.Chunk) -> grou
     whole = _whole(log, loaded.group, loaded.head, loaded.view)
     whole.adopt_like(loaded.tables)
     whole.apply(delta)
+    whole.use_numbers_like(delta)
     return whole
 
 

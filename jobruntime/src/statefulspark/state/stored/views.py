@@ -10,6 +10,7 @@ lineage of its head. So a view never has changes of an attempt that was lost.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
@@ -48,11 +49,28 @@ class Head(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
-    """What an attempt wrote, and the version that it made."""
+    """What an attempt wrote, and the version that it made; its columns are in memory or on disk."""
 
     version: int
     unique_id: str
     chunk: chunks.Chunk
+    is_on_disk: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of its columns."""
+        contents = (section.content for section in self.chunk.sections)
+        return sum(content.size_bytes for content in contents if isinstance(content, Columns))
+
+    def spill(self, keep: Callable[[Columns], Columns]) -> _Noted:
+        """Return the same with what `keep` returns for its columns."""
+        sections = tuple(
+            dataclasses.replace(section, content=keep(section.content))
+            if isinstance(section.content, Columns)
+            else section
+            for section in self.chunk.sections
+        )
+        return dataclasses.replace(self, chunk=dataclasses.replace(self.chunk, sections=sections), is_on_disk=True)
 
 
 class StateView:
@@ -76,8 +94,10 @@ class StateView:
         """Disk space of the others."""
         return sum(layer.size_bytes for layer in self.layers[: self.on_disk])
 
-    def add(self, layer: Columns) -> None:
+    def add(self, layer: Columns, *, is_on_disk: bool = False) -> None:
         """Add the changes of a batch, or the whole state if there is no layer yet."""
+        if is_on_disk and self.on_disk == len(self.layers):
+            self.on_disk += 1
         self.layers.append(layer)
         if len(self.layers) > 1:
             self._add_to_index(len(self.layers) - 1)
@@ -182,18 +202,20 @@ class GroupView:
     @property
     def size_bytes(self) -> int:
         """Memory of what is not on disk."""
-        return sum(state.size_bytes for state in self.states.values())
+        noted_bytes = self._noted.size_bytes if self._noted is not None and not self._noted.is_on_disk else 0
+        return noted_bytes + sum(state.size_bytes for state in self.states.values())
 
     @property
     def disk_bytes(self) -> int:
         """Disk space of what is on disk."""
-        return sum(state.disk_bytes for state in self.states.values())
+        noted_bytes = self._noted.size_bytes if self._noted is not None and self._noted.is_on_disk else 0
+        return noted_bytes + sum(state.disk_bytes for state in self.states.values())
 
     def follow(self, head: Head) -> bool:
         """Take over what was noted, if it was committed; return False if the view is of another history, or too old."""
         noted, self._noted = self._noted, None
         if noted is not None and noted.version >= head.base and head.has_ancestor(noted.version, noted.unique_id):
-            self.apply(noted.chunk)
+            self.apply(noted.chunk, is_on_disk=noted.is_on_disk)
             self.at(noted.version, noted.unique_id)
         return self.version >= head.base and head.has_ancestor(self.version, self.unique_id)
 
@@ -205,8 +227,13 @@ class GroupView:
         """Note what an attempt wrote: the whole key group, or the changes since the version that the view has."""
         self._noted = _Noted(after.version, after.unique_id, chunk)
 
-    def apply(self, chunk: chunks.Chunk) -> bool:
-        """Apply a chunk; return False, and be of no more use, if that is impossible."""
+    def apply(self, chunk: chunks.Chunk, *, is_on_disk: bool = False) -> bool:
+        """Apply a chunk; return False, and be of no more use, if that is impossible.
+
+        Args:
+            chunk: The next one, or the whole key group.
+            is_on_disk: Whether its columns are on disk.
+        """
         if chunk.kind is chunks.ChunkKind.FULL:
             self.states = {}
         for section in chunk.sections:
@@ -216,7 +243,7 @@ class GroupView:
                 return False
             state = self.states.setdefault(section.meta.name, StateView(section.meta))
             state.meta = section.meta
-            state.add(layer)
+            state.add(layer, is_on_disk=is_on_disk and layer is section.content)
         return True
 
     def rows_of(self, wanted: PackedKeys) -> grouptables.GroupTables:
@@ -260,6 +287,8 @@ class GroupView:
         """Replace what is in memory by what `keep` returns for it."""
         for state in self.states.values():
             state.spill(keep)
+        if self._noted is not None and not self._noted.is_on_disk:
+            self._noted = self._noted.spill(keep)
 
 
 def _packed_keys(layer: Columns, positions: _Places) -> list[object]:
