@@ -100,6 +100,17 @@ def ended_standby(code: int, reason: str = "", **changes: object) -> Situation:
     return preparing(record=a_standby(StandbyState.WARMING), standbys=(pod,), answer=None, **changes)
 
 
+def first_output(after: timedelta) -> Situation:
+    """An upgrade with a checkpoint, whose new revision has committed its first batch so long after it."""
+    checkpoint_at = NOW - timedelta(minutes=5)
+    upgrade = an_upgrade(
+        UpgradeState.FIRST_CHECKPOINT, first_checkpoint_at=checkpoint_at, last_commit_at=checkpoint_at - 9 * SECOND
+    )
+    query = QueryStatus(uid="a", active=True, batch_id=7, last_commit_at=checkpoint_at + after)
+    running = a_situation(spec=warm(), driver=a_driver(revision=OTHER), pods=(a_pod(revision=OTHER),), upgrade=upgrade)
+    return dataclasses.replace(running, driver=a_word(JobState.RUNNING).model_copy(update={"queries": (query,)}))
+
+
 def guarded(**changes: object) -> Situation:
     """A job that runs with a standby of its own revision."""
     record = changes.pop("record", a_standby(revision=REVISION))
@@ -195,6 +206,12 @@ FIRST_RUNS = FIRST.model_copy(update={"outcome": RevisionOutcome.RUNNING})
 
 CASES: dict[str, dict[str, Situation]] = {
     "handover": {
+        "the standby is not trusted": preparing(
+            record=a_standby(StandbyState.WARMING, since=NOW),
+            answer=DriverSilent("its certificate is of X", is_untrusted=True),
+        ),
+        "the first batch comes a minute after the first checkpoint": first_output(60 * SECOND),
+        "the first batch comes more than a minute after the first checkpoint": first_output(61 * SECOND),
         "the spec has changed": a_situation(spec=warm()),
         "the spec has changed for a job with executors": a_situation(
             spec=a_spec("i:2", upgrade={"mode": "Warm"}, executor={"instances": 1})
