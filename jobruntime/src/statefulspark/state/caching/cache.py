@@ -135,6 +135,8 @@ class OperatorCache:
     def keep(self, group: int, view: views.GroupView) -> None:
         """Keep a view: in memory, if there is room, else on disk."""
         if self.admits(group, view.size_bytes + view.disk_bytes):
+            if self._disk is not None:
+                self._disk.release(view)
             self.put(group, store.CachedGroup.of(view))
         elif self._disk is not None:
             self._disk.keep(group, view)

@@ -1,15 +1,15 @@
 """Views of key groups for which there is no memory: their columns are in files on the executor's ephemeral disk.
 
-The files are mapped, so that what is read often stays in the system's cache and what is not needs no memory. They have no
-names: they belong to this process alone, end with it, and are never read by another. On any failure of the disk the view
-is dropped, and the next batch reads the key group from its chunks, which is slower.
+A file is mapped while its view is in use, so that what is read often stays in the system's cache, what is not needs no
+memory, and a limit of the worker's address space is kept. Files have no names: they belong to this process alone, end with
+it, and are never read by another. On any failure of the disk the view is dropped, and the next batch reads the key group
+from its chunks, which is slower.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import mmap
 import os
 import shutil
 import tempfile
@@ -18,12 +18,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+
 from statefulspark.state.columnar.columns import Columns
-from statefulspark.state.stored import columnlayout, views
+from statefulspark.state.stored import columnlayout, layers, views
 
 _LOG = logging.getLogger(__name__)
 _RESERVE_BYTES = 64 << 20
 """Disk space that stays free for other users."""
+_ALIGNED = 8
 _PAUSE_S = 60.0
 """Time without access to the disk after a failure."""
 _USED = "used-"
@@ -32,6 +35,41 @@ _USED = "used-"
 
 class _DiskUnusableError(Exception):
     """The disk is full, missing, not writable, or used up."""
+
+
+class _File:
+    """The layers of one view in a file without a name."""
+
+    def __init__(self, folder: Path, require_room: Callable[[int], None]) -> None:
+        self._require_room = require_room
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it lives as long as the view
+        self._mapped = memoryview(b"")
+        self.size_bytes = 0
+
+    def put(self, layer: Columns) -> layers.Place:
+        """Write a layer behind the others; return where it is."""
+        body = columnlayout.write(("", len(layer)), [columnlayout.Described([], layer)])
+        padding = -len(body) % _ALIGNED
+        self._require_room(len(body) + padding)
+        self._file.seek(self.size_bytes)
+        self._file.write(body + bytes(padding))
+        self._file.flush()
+        place = self.size_bytes, len(body)
+        self.size_bytes += len(body) + padding
+        return place
+
+    def get(self, place: layers.Place) -> Columns:
+        """Return a layer, which stays on disk."""
+        start, length = place
+        if start + length > len(self._mapped):
+            # Python's own mapping would need an open file of its own.
+            with pa.memory_map(f"/proc/self/fd/{self._file.fileno()}") as whole:
+                self._mapped = memoryview(whole.read_buffer())
+        return columnlayout.read_own(self._mapped[start : start + length], "on disk")
+
+    def rest(self) -> None:
+        """Give up the mapping; it goes when nothing refers to it any more."""
+        self._mapped = memoryview(b"")
 
 
 @dataclass(slots=True)
@@ -50,6 +88,7 @@ class DiskViews:
     clock: Callable[[], float] = time.monotonic
     failures: int = 0
     _views: dict[int, views.GroupView] = field(default_factory=dict)
+    _in_use: views.GroupView | None = None
     _off_until_s: float = float("-inf")
 
     @property
@@ -58,39 +97,46 @@ class DiskViews:
         return sum(view.disk_bytes for view in self._views.values())
 
     def take(self, group: int) -> views.GroupView | None:
-        """Remove and return the view of a key group."""
-        return self._views.pop(group, None)
+        """Remove and return the view of a key group; all others rest."""
+        view = self._views.pop(group, None)
+        self._use(view)
+        if view is not None:
+            view.wake()
+        return view
 
     def keep(self, group: int, view: views.GroupView) -> None:
         """Write what a view has in memory to disk, and keep the view; drop it if the disk cannot be used."""
         if self.clock() < self._off_until_s:
             self._drop(group)
             return
+        self._use(view)
         self._views[group] = view
         try:
-            view.spill(self._write)
+            view.spill(self._new_file)
             self._tell()
         except (_DiskUnusableError, OSError, ValueError) as error:
             self._suspend(group, str(error))
+
+    def release(self, view: views.GroupView) -> None:
+        """Leave a view to somebody else, for whom it never rests."""
+        if self._in_use is view:
+            self._in_use = None
+
+    def _use(self, view: views.GroupView | None) -> None:
+        """Let the view rest that was used before."""
+        if self._in_use is not None and self._in_use is not view:
+            self._in_use.rest()
+        self._in_use = view
 
     def _drop(self, group: int) -> None:
         self._views.pop(group, None)
         self._tell()
 
-    def _write(self, layer: Columns) -> Columns:
-        body = columnlayout.write(("", len(layer)), [columnlayout.Described([], layer)])
-        self._require_room(len(body))
-        with tempfile.TemporaryFile(dir=self.folder) as file:
-            file.write(body)
-            file.flush()
-            mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        _, (written,) = columnlayout.read(mapped, layer.source)
-        if isinstance(written, bytes):
-            raise ValueError("a layer is not what was written")
-        return written.columns
+    def _new_file(self) -> _File:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return _File(self.folder, self._require_room)
 
     def _require_room(self, size_bytes: int) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         free_bytes = shutil.disk_usage(self.folder).free
         if free_bytes < size_bytes + _RESERVE_BYTES:
             raise _DiskUnusableError(

@@ -23,7 +23,8 @@ def merge(layers: Sequence[Columns], form: rowforms.RowForm, fold: Fold, *, is_f
         layers: The oldest first, without a gap.
         form: Form of the rows.
         fold: Folds changes of the same key.
-        is_full: Whether the oldest has everything, so that deletions are left out.
+        is_full: Whether the oldest has everything: deletions are left out, and changes of other keys change nothing that is
+            older.
 
     Returns:
         Columns with the same effect; None where they cannot be merged as columns: they have different forms of tuples, or
@@ -40,44 +41,51 @@ def merge(layers: Sequence[Columns], form: rowforms.RowForm, fold: Fold, *, is_f
         source=layers[0].source,
     )
     order = np.argsort(whole.hashes, kind="stable").astype(np.int64)
-    chains = _chains(whole, order)
+    base_keys = len(layers[0]) if is_full else len(order)
+    is_new = order >= base_keys
+    chains = _chains(whole, order, is_new if not form.replaces else np.zeros(len(order), np.bool_))
     is_last = np.ones(len(order), np.bool_)
     is_last[[place for chain in chains for place in chain[:-1]]] = False
     keys = order[is_last]
-    rows, positions = (whole.rows, keys) if form.replaces else _folded(whole, order, chains, is_last, form, fold)
+    if form.replaces:
+        rows, positions = whole.rows, keys
+    else:
+        begun_with = [[tables.DELETED] if is_new[chain[0]] else [] for chain in chains]
+        folded = _fold(whole, order, chains, begun_with, form, fold)
+        rows, positions = _with_folded(whole.rows, order, chains, folded, form)
+        positions = positions[is_last]
     if is_full:
         is_there = blobs.sizes(rows)[positions] > 0
         keys, positions = keys[is_there], positions[is_there]
     return Columns(whole.hashes[keys], blobs.take(whole.keys, keys), blobs.take(rows, positions), whole.are_tuples)
 
 
-def _chains(whole: Columns, order: blobs.Positions) -> list[list[int]]:
-    """Return the places in `order` of each key that is there more than once, the oldest first."""
+def _chains(whole: Columns, order: blobs.Positions, is_new: npt.NDArray[np.bool_]) -> list[list[int]]:
+    """Return the places in `order` of each key that is there more than once or new, the oldest first."""
     hashes = whole.hashes[order]
     is_like_next = np.concatenate([hashes[1:] == hashes[:-1], [False]])
-    shared = np.flatnonzero(is_like_next | np.concatenate([[False], is_like_next[:-1]]))
+    looked_at = np.flatnonzero(is_like_next | np.concatenate([[False], is_like_next[:-1]]) | is_new)
     chains: dict[bytes, list[int]] = {}
-    for place, key in zip(shared.tolist(), blobs.take(whole.keys, order[shared]).to_pylist(), strict=True):
+    for place, key in zip(looked_at.tolist(), blobs.take(whole.keys, order[looked_at]).to_pylist(), strict=True):
         chains.setdefault(key, []).append(place)
-    return [chain for chain in chains.values() if len(chain) > 1]
+    return [chain for chain in chains.values() if len(chain) > 1 or is_new[chain[0]]]
 
 
-def _folded(
+def _fold(
     whole: Columns,
     order: blobs.Positions,
     chains: Sequence[Sequence[int]],
-    is_last: npt.NDArray[np.bool_],
+    begun_with: Sequence[Sequence[object]],
     form: rowforms.RowForm,
     fold: Fold,
-) -> tuple[pa.BinaryArray, blobs.Positions]:
-    """Return rows, and where among them those of the retained places are; folded ones are added at the end."""
+) -> list[object]:
+    """Return the one change that each chain comes to."""
     places = [place for chain in chains for place in chain]
     found = iter(whole.changes_at(order[places], form))
-    folded = [_fold_chain([next(found) for _ in chain], fold) for chain in chains]
-    rows, _ = columns.pack_rows(folded, form)
-    positions = order.copy()
-    positions[[chain[-1] for chain in chains]] = len(order) + np.arange(len(chains))
-    return pa.concat_arrays([whole.rows, blobs.of(rows)]), positions[is_last]
+    return [
+        _fold_chain([*before, *(next(found) for _ in chain)], fold)
+        for before, chain in zip(begun_with, chains, strict=True)
+    ]
 
 
 def _fold_chain(changes: Sequence[object], fold: Fold) -> object:
@@ -86,6 +94,19 @@ def _fold_chain(changes: Sequence[object], fold: Fold) -> object:
     for change in others:
         fold(older, {None: change})
     return older[None]
+
+
+def _with_folded(
+    rows: pa.BinaryArray,
+    order: blobs.Positions,
+    chains: Sequence[Sequence[int]],
+    folded: Sequence[object],
+    form: rowforms.RowForm,
+) -> tuple[pa.BinaryArray, blobs.Positions]:
+    """Return rows with folded ones behind them, and where among them that of each place in `order` is."""
+    positions = order.copy()
+    positions[[chain[-1] for chain in chains]] = len(order) + np.arange(len(chains))
+    return pa.concat_arrays([rows, blobs.of(columns.pack_rows(folded, form)[0])]), positions
 
 
 def _is_too_large(layers: Sequence[Columns]) -> bool:

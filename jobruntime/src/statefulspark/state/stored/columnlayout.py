@@ -76,22 +76,38 @@ def read(body: memoryview, source: str) -> tuple[tuple[str, int], list[Described
     Raises:
         ValueError: It is damaged, or was never written by it.
     """
+    header, checksum, told, described = _read_header(body)
+    buffers = list(_cut(body, _HEAD.size + len(header), described))
+    if _checksum(header, buffers) != checksum:
+        raise ValueError("its checksum differs")
+    return told, _sections(described, buffers, source)
+
+
+def read_own(body: memoryview, source: str) -> Columns:
+    """Return the columns of a body with one section that this process has written itself; nothing is compared."""
+    header, _, _, described = _read_header(body)
+    (section,) = _sections(described, list(_cut(body, _HEAD.size + len(header), described)), source)
+    return cast("Described", section).columns
+
+
+def _read_header(body: memoryview) -> tuple[memoryview, int, tuple[str, int], list[bytes | list[object]]]:
     if len(body) < _HEAD.size:
         raise ValueError("it ends in its header")
     header_bytes, checksum = _HEAD.unpack_from(body)
     header = body[_HEAD.size : _HEAD.size + header_bytes]
     kind, count, described = cast("tuple[str, int, list[bytes | list[object]]]", codec.unpack(header))
-    lengths = [cast("list[int]", section[-1]) for section in described if isinstance(section, list)]
-    buffers = list(_cut(body, _HEAD.size + header_bytes, lengths))
-    if _checksum(header, buffers) != checksum:
-        raise ValueError("its checksum differs")
     if not all(isinstance(section, bytes | list) for section in described):
         raise ValueError("a section is neither packed nor columns")
+    return header, checksum, (kind, count), described
+
+
+def _sections(
+    described: Sequence[bytes | list[object]], buffers: Sequence[Sequence[memoryview]], source: str
+) -> list[Described | bytes]:
     found = iter(buffers)
-    sections = [
+    return [
         section if isinstance(section, bytes) else _described(section, next(found), source) for section in described
     ]
-    return (kind, count), sections
 
 
 def _buffers(columns: Columns) -> list[bytes | memoryview]:
@@ -110,9 +126,10 @@ def _checksum(header: bytes | memoryview, buffers: Sequence[Sequence[bytes | mem
     return checksum
 
 
-def _cut(body: memoryview, position: int, lengths: Sequence[Sequence[int]]) -> Iterator[list[memoryview]]:
+def _cut(body: memoryview, position: int, described: Sequence[bytes | list[object]]) -> Iterator[list[memoryview]]:
     """Yield the buffers of each section."""
-    for section in lengths:
+    lengths = (section[-1] for section in described if isinstance(section, list))
+    for section in cast("Iterator[list[int]]", lengths):
         if len(section) != _BUFFERS:
             raise ValueError(f"a section has {len(section)} buffers")
         buffers = []

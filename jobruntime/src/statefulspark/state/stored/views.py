@@ -10,8 +10,8 @@ lineage of its head. So a view never has changes of an attempt that was lost.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from statefulspark.state.columnar import blobs, columns, merging
 from statefulspark.state.columnar.columns import Columns, PackedKeys
 from statefulspark.state.memory import tables
-from statefulspark.state.stored import chunks, grouptables
+from statefulspark.state.stored import chunks, grouptables, layers
 
 _MOST_LAYERS = 32
 """More layers of changes are merged into one, so that a batch looks into few."""
@@ -47,30 +47,39 @@ class Head(Protocol):
         """Tell whether a version is this head or one of its predecessors."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Noted:
-    """What an attempt wrote, and the version that it made; its columns are in memory or on disk."""
-
-    version: int
-    unique_id: str
-    chunk: chunks.Chunk
-    is_on_disk: bool = False
+class Drawer(layers.Drawer, Protocol):
+    """Where the layers of a view are on disk."""
 
     @property
     def size_bytes(self) -> int:
-        """Size of its columns."""
-        contents = (section.content for section in self.chunk.sections)
-        return sum(content.size_bytes for content in contents if isinstance(content, Columns))
+        """What it takes there."""
 
-    def spill(self, keep: Callable[[Columns], Columns]) -> _Noted:
-        """Return the same with what `keep` returns for its columns."""
-        sections = tuple(
-            dataclasses.replace(section, content=keep(section.content))
-            if isinstance(section.content, Columns)
-            else section
-            for section in self.chunk.sections
-        )
-        return dataclasses.replace(self, chunk=dataclasses.replace(self.chunk, sections=sections), is_on_disk=True)
+    def rest(self) -> None:
+        """Give up address space until the next `get`."""
+
+
+@dataclass(slots=True)
+class _Noted:
+    """What an attempt wrote, and the version that it made.
+
+    Attributes:
+        version: The version.
+        unique_id: Its id.
+        kind: The whole key group, or changes.
+        layers: By state.
+        drawer: Where they are on disk; a whole key group has a drawer of its own, since it replaces the other.
+    """
+
+    version: int
+    unique_id: str
+    kind: chunks.ChunkKind
+    layers: list[tuple[chunks.StateMeta, layers.Layer]]
+    drawer: Drawer | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it replaces all that was before."""
+        return self.kind is chunks.ChunkKind.FULL
 
 
 class StateView:
@@ -79,25 +88,12 @@ class StateView:
     def __init__(self, meta: chunks.StateMeta) -> None:
         """Begin without layers."""
         self.meta = meta
-        self.layers: list[Columns] = []
-        self.on_disk = 0
+        self.layers: list[layers.Layer] = []
         self._hashes: columns.Hashes = np.zeros(0, np.uint32)
         self._layers, self._positions = _none(), _none()
 
-    @property
-    def size_bytes(self) -> int:
-        """Memory of the layers that are not on disk."""
-        return sum(layer.size_bytes for layer in self.layers[self.on_disk :])
-
-    @property
-    def disk_bytes(self) -> int:
-        """Disk space of the others."""
-        return sum(layer.size_bytes for layer in self.layers[: self.on_disk])
-
-    def add(self, layer: Columns, *, is_on_disk: bool = False) -> None:
+    def add(self, layer: layers.Layer) -> None:
         """Add the changes of a batch, or the whole state if there is no layer yet."""
-        if is_on_disk and self.on_disk == len(self.layers):
-            self.on_disk += 1
         self.layers.append(layer)
         if len(self.layers) > 1:
             self._add_to_index(len(self.layers) - 1)
@@ -107,37 +103,31 @@ class StateView:
     def find(self, wanted: PackedKeys) -> Iterator[tables.Changes]:
         """Yield the changes of keys, in the order in which they are applied: one dict for all keys at a time."""
         form = self.meta.kind.shape.row_form
-        queries, layers, positions = self._candidates(wanted)
-        packed = self._gather(layers, positions, _packed_keys)
+        queries, numbers, positions = self._candidates(wanted)
+        packed = self._gather(numbers, positions, _packed_keys)
         is_same = [key == wanted.packed[query] for key, query in zip(packed, queries.tolist(), strict=True)]
-        queries, layers, positions = queries[is_same], layers[is_same], positions[is_same]
+        queries, numbers, positions = queries[is_same], numbers[is_same], positions[is_same]
         if form.replaces:
             is_last = np.append(queries[1:] != queries[:-1], np.ones(min(1, len(queries)), np.bool_))
-            queries, layers, positions = queries[is_last], layers[is_last], positions[is_last]
-        changes = self._gather(layers, positions, lambda layer, places: layer.changes_at(places, form))
+            queries, numbers, positions = queries[is_last], numbers[is_last], positions[is_last]
+        changes = self._gather(numbers, positions, lambda layer, places: layer.changes_at(places, form))
         yield from _by_rank([wanted.keys[query] for query in queries.tolist()], queries, changes)
 
     def whole(self) -> Iterator[tables.Changes]:
         """Yield the changes of all keys, layer by layer."""
         form = self.meta.kind.shape.row_form
-        return (layer.changes(form) for layer in self.layers)
+        return (layer.columns.changes(form) for layer in self.layers)
 
     def merged(self, newer: Sequence[Columns]) -> Columns | None:
         """Return the whole state with newer changes; None where it cannot be merged as columns."""
         shape = self.meta.kind.shape
-        return merging.merge([*self.layers, *newer], shape.row_form, shape.merge, is_full=True)
-
-    def spill(self, keep: Callable[[Columns], Columns]) -> None:
-        """Replace the layers in memory by what `keep` returns for them."""
-        for number in range(self.on_disk, len(self.layers)):
-            self.layers[number] = keep(self.layers[number])
-            self.on_disk = number + 1
+        return merging.merge([*_columns(self.layers), *newer], shape.row_form, shape.merge, is_full=True)
 
     def _candidates(self, wanted: PackedKeys) -> tuple[_Places, _Places, _Places]:
         """Return query, layer and position of all rows with the hash of a key, by query and then by age."""
         if not self.layers:
             return _none(), _none(), _none()
-        queries, positions = _with_hash(self.layers[0].hashes, wanted.hashes)
+        queries, positions = _with_hash(self.layers[0].columns.hashes, wanted.hashes)
         later_queries, places = _with_hash(self._hashes, wanted.hashes)
         order = np.argsort(np.concatenate([queries, later_queries]), kind="stable")
         return (
@@ -147,19 +137,19 @@ class StateView:
         )
 
     def _gather(
-        self, layers: _Places, positions: _Places, read: Callable[[Columns, _Places], Sequence[object]]
+        self, numbers: _Places, positions: _Places, read: Callable[[Columns, _Places], Sequence[object]]
     ) -> list[object]:
-        """Return what `read` returns for each layer and position."""
-        found: list[object] = [None] * len(layers)
-        for number in np.unique(layers).tolist():
-            places = np.flatnonzero(layers == number)
-            values = read(self.layers[number], positions[places])
+        """Return what `read` returns for each number of a layer and position."""
+        found: list[object] = [None] * len(numbers)
+        for number in np.unique(numbers).tolist():
+            places = np.flatnonzero(numbers == number)
+            values = read(self.layers[number].columns, positions[places])
             for place, value in zip(places.tolist(), values, strict=True):
                 found[place] = value
         return found
 
     def _add_to_index(self, number: int) -> None:
-        hashes = self.layers[number].hashes
+        hashes = self.layers[number].columns.hashes
         # Behind equal hashes, which are of older layers.
         places = np.searchsorted(self._hashes, hashes, "right")
         self._hashes = np.insert(self._hashes, places, hashes)
@@ -168,10 +158,9 @@ class StateView:
 
     def _merge_changes(self) -> None:
         shape = self.meta.kind.shape
-        merged = merging.merge(self.layers[1:], shape.row_form, shape.merge, is_full=False)
+        merged = merging.merge(_columns(self.layers[1:]), shape.row_form, shape.merge, is_full=False)
         if merged is not None:
-            self.layers[1:] = [merged]
-            self.on_disk = min(self.on_disk, 1)
+            self.layers[1:] = [layers.Layer(merged)]
             self._hashes, self._layers, self._positions = np.zeros(0, np.uint32), _none(), _none()
             self._add_to_index(1)
 
@@ -190,6 +179,7 @@ class GroupView:
         self.version, self.unique_id = 0, ""
         self.states: dict[str, StateView] = {}
         self._noted: _Noted | None = None
+        self._drawer: Drawer | None = None
 
     @staticmethod
     def of(head: Head, chunk: chunks.Chunk) -> GroupView:
@@ -202,20 +192,22 @@ class GroupView:
     @property
     def size_bytes(self) -> int:
         """Memory of what is not on disk."""
-        noted_bytes = self._noted.size_bytes if self._noted is not None and not self._noted.is_on_disk else 0
-        return noted_bytes + sum(state.size_bytes for state in self.states.values())
+        return sum(layer.size_bytes for layer in self._all_layers() if layer.place is None)
 
     @property
     def disk_bytes(self) -> int:
         """Disk space of what is on disk."""
-        noted_bytes = self._noted.size_bytes if self._noted is not None and self._noted.is_on_disk else 0
-        return noted_bytes + sum(state.disk_bytes for state in self.states.values())
+        noted = None if self._noted is None else self._noted.drawer
+        return sum(drawer.size_bytes for drawer in (self._drawer, noted) if drawer is not None)
 
     def follow(self, head: Head) -> bool:
         """Take over what was noted, if it was committed; return False if the view is of another history, or too old."""
         noted, self._noted = self._noted, None
         if noted is not None and noted.version >= head.base and head.has_ancestor(noted.version, noted.unique_id):
-            self.apply(noted.chunk, is_on_disk=noted.is_on_disk)
+            if noted.is_whole:
+                self.states, self._drawer = {}, noted.drawer
+            for meta, layer in noted.layers:
+                self._add(meta, layer)
             self.at(noted.version, noted.unique_id)
         return self.version >= head.base and head.has_ancestor(self.version, self.unique_id)
 
@@ -225,26 +217,54 @@ class GroupView:
 
     def note(self, after: Head, chunk: chunks.Chunk) -> None:
         """Note what an attempt wrote: the whole key group, or the changes since the version that the view has."""
-        self._noted = _Noted(after.version, after.unique_id, chunk)
+        found = _layers_of(chunk)
+        self._noted = None if found is None else _Noted(after.version, after.unique_id, chunk.kind, found)
 
-    def apply(self, chunk: chunks.Chunk, *, is_on_disk: bool = False) -> bool:
-        """Apply a chunk; return False, and be of no more use, if that is impossible.
+    def apply(self, chunk: chunks.Chunk) -> bool:
+        """Apply the next chunk; return False, and change nothing, if that is impossible."""
+        found = _layers_of(chunk)
+        for meta, layer in found or ():
+            self._add(meta, layer)
+        return found is not None
 
-        Args:
-            chunk: The next one, or the whole key group.
-            is_on_disk: Whether its columns are on disk.
-        """
-        if chunk.kind is chunks.ChunkKind.FULL:
-            self.states = {}
-        for section in chunk.sections:
-            layer = None if section.meta.kind.shape.needs_whole_group else section.columns()
-            if layer is None:
-                self.at(0, "")
-                return False
-            state = self.states.setdefault(section.meta.name, StateView(section.meta))
-            state.meta = section.meta
-            state.add(layer, is_on_disk=is_on_disk and layer is section.content)
-        return True
+    def _add(self, meta: chunks.StateMeta, layer: layers.Layer) -> None:
+        state = self.states.setdefault(meta.name, StateView(meta))
+        state.meta = meta
+        state.add(layer)
+
+    def spill(self, new_drawer: Callable[[], Drawer]) -> None:
+        """Write to disk what is in memory only; it stays in memory, too, until `rest`."""
+        self._drawer = self._drawer or new_drawer()
+        for state in self.states.values():
+            _put(state.layers, self._drawer)
+        if self._noted is not None:
+            if self._noted.is_whole:
+                self._noted.drawer = self._noted.drawer or new_drawer()
+            _put([layer for _, layer in self._noted.layers], self._noted.drawer or self._drawer)
+
+    def rest(self) -> None:
+        """Hold nothing in memory that is on disk, and no address space for it."""
+        for layer in self._all_layers():
+            layer.rest()
+        if self._drawer is not None:
+            self._drawer.rest()
+        if self._noted is not None and self._noted.drawer is not None:
+            self._noted.drawer.rest()
+
+    def wake(self) -> None:
+        """Be ready again after `rest`."""
+        if self._drawer is None:
+            return
+        for state in self.states.values():
+            for layer in state.layers:
+                layer.wake(self._drawer)
+        if self._noted is not None:
+            for _, layer in self._noted.layers:
+                layer.wake(self._noted.drawer or self._drawer)
+
+    def _all_layers(self) -> Iterator[layers.Layer]:
+        yield from itertools.chain.from_iterable(state.layers for state in self.states.values())
+        yield from (layer for _, layer in self._noted.layers) if self._noted is not None else ()
 
     def rows_of(self, wanted: PackedKeys) -> grouptables.GroupTables:
         """Return tables with the rows of some keys."""
@@ -283,12 +303,25 @@ class GroupView:
         whole = state.merged(layers)
         return None if whole is None else chunks.Section(newer.meta if newer else state.meta, whole)
 
-    def spill(self, keep: Callable[[Columns], Columns]) -> None:
-        """Replace what is in memory by what `keep` returns for it."""
-        for state in self.states.values():
-            state.spill(keep)
-        if self._noted is not None and not self._noted.is_on_disk:
-            self._noted = self._noted.spill(keep)
+
+def _layers_of(chunk: chunks.Chunk) -> list[tuple[chunks.StateMeta, layers.Layer]] | None:
+    """Return the layers of a chunk; None where a state has to be seen as a whole, or is too large for columns."""
+    found = []
+    for section in chunk.sections:
+        content = None if section.meta.kind.shape.needs_whole_group else section.columns()
+        if content is None:
+            return None
+        found.append((section.meta, layers.Layer(content)))
+    return found
+
+
+def _put(unwritten: Iterable[layers.Layer], drawer: Drawer) -> None:
+    for layer in unwritten:
+        layer.put(drawer)
+
+
+def _columns(of_layers: Iterable[layers.Layer]) -> list[Columns]:
+    return [layer.columns for layer in of_layers]
 
 
 def _packed_keys(layer: Columns, positions: _Places) -> list[object]:

@@ -1,0 +1,82 @@
+"""Views of several key groups in turn: only the one in use is mapped, and none that rests is used."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from keyedstate import MemoryLog, Worker, new_ids
+from statefulspark.state import functions
+from statefulspark.state.caching import spill
+from statefulspark.state.handles import descriptors
+from statefulspark.state.stored import compaction
+
+GROUPS, KEYS = 4, 400
+POLICY = compaction.Policy(fan_in=4, max_size_amplification=0.5, small_run_bytes=64)
+ENOUGH = 1 << 30
+
+
+class Texts:
+    """A function with one text of some length for each key."""
+
+    def declare(self, context: functions.KeyedContext) -> None:
+        self.text = context.state(descriptors.ValueState[str]("text", str))
+
+
+class Partition:
+    """Key groups that one worker has in turn, and what their state should be."""
+
+    def __init__(self, folder: Path, memory_bytes: int) -> None:
+        self.texts, self.logs = Texts(), [MemoryLog() for _ in range(GROUPS)]
+        self.truth: list[dict[int, str]] = [{} for _ in range(GROUPS)]
+        self.disk = spill.DiskViews(folder)
+        ids = new_ids()
+        filler = Worker(self.texts.declare, ids)
+        self.worker = Worker(self.texts.declare, ids, disk=self.disk, memory_bytes=memory_bytes)
+        for group in range(GROUPS):
+            self.batch(group, {key: f"{key:030}" for key in range(KEYS)}, by=filler)
+
+    def batch(self, group: int, changes: dict[int, str], *, by: Worker | None = None) -> None:
+        """Run a batch that first reads the keys that it changes."""
+        before, log = self.truth[group], self.logs[group]
+
+        def work(context: functions.KeyedContext) -> None:
+            for key, text in changes.items():
+                context.enter(key)
+                assert self.texts.text.value() == before.get(key)
+                self.texts.text.update(text)
+
+        attempt = log.attempt()
+        (by or self.worker).run(attempt, work, group=group, keys=list(changes), policy=POLICY)
+        log.adopt(attempt)
+        self.truth[group] = before | changes
+
+
+@pytest.mark.parametrize("memory_bytes", [0, ENOUGH], ids=["on disk", "in memory"])
+def test_key_groups_in_turn_are_each_read_as_they_were_left(tmp_path: Path, memory_bytes: int) -> None:
+    partition, chance = Partition(tmp_path / "views", memory_bytes), random.Random(7)
+    for number in range(60):
+        for group in chance.sample(range(GROUPS), GROUPS):
+            keys = chance.sample(range(KEYS + 5), 5)
+            partition.batch(group, {key: f"{key:030} in {number}" for key in keys})
+
+
+def test_views_that_come_back_into_memory_never_rest_again(tmp_path: Path) -> None:
+    partition, chance = Partition(tmp_path / "views", memory_bytes=0), random.Random(8)
+    for limit_bytes in (0, ENOUGH, 0, ENOUGH):
+        partition.worker.cache.limit(limit_bytes)
+        for number in range(3):
+            for group in range(GROUPS):
+                keys = chance.sample(range(KEYS), 5)
+                partition.batch(group, {key: f"{key:030} in {number}" for key in keys})
+
+
+def test_address_space_is_taken_by_the_view_in_use_alone(tmp_path: Path) -> None:
+    partition = Partition(tmp_path / "views", memory_bytes=0)
+    for number in range(3):
+        for group in range(GROUPS):
+            partition.batch(group, {1: f"{number:030}"})
+    mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if str(tmp_path) in line]
+    assert len(mapped) <= 1
+    assert partition.disk.used_bytes > GROUPS * KEYS * 30
