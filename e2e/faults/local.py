@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from load import outputs
+
 from faults import stored
 from faults import world as worlds
 from faults.loaded import LoadedWorld, ScenarioError
@@ -256,6 +258,7 @@ def savepoints_while(fault: Fault | None, world: World) -> None:
 
 def input_expired(world: World) -> None:
     """The broker drops what the job has not read while the driver is dead, as it does with records that are too old."""
+    world.until(lambda: len(outputs.read_ledger(world.places)) > _ROWS_BEFORE, f"{_ROWS_BEFORE} rows are out")
     world.hurt()
     world.lose_input()
 
@@ -322,6 +325,8 @@ def _s3(name: str, seconds: float, *faults: Fault) -> Scenario[World]:
     return scenario(name, s3_breaks, seconds, faults)
 
 
+_ROWS_BEFORE = 300
+"""How many the ledger has to show before its input is dropped."""
 RUNS = 20
 """For a distribution."""
 BUSY = Fault(Harm.BUSY, share=0.25)
