@@ -115,7 +115,7 @@ def is_beyond_end(error: BaseException) -> bool:
 def is_transient(error: BaseException, target: RequestTarget) -> bool:
     """Tell whether the same request may succeed if it is repeated."""
     code = code_of(error)
-    is_busy = status_of(error) >= 500 or code in _THROTTLED or code in _CONFLICT
+    is_busy = status_of(error) >= 500 or is_throttled(error) or code in _CONFLICT
     return is_busy or _without_answer(error) or (code in _WORDLESS_404 and not target.is_head)
 
 
