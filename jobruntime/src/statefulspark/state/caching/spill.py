@@ -54,9 +54,9 @@ class _File:
         self._file.seek(self.size_bytes)
         self._file.write(body + bytes(padding))
         self._file.flush()
-        place = self.size_bytes, len(body)
+        start = self.size_bytes
         self.size_bytes += len(body) + padding
-        return place
+        return start, len(body)
 
     def get(self, place: layers.Place) -> Columns:
         """Return a layer, which stays on disk."""
@@ -151,12 +151,12 @@ class DiskViews:
     def _used_by_all(self) -> int:
         """Return the disk space that all workers use, by what each tells; those that have ended use none."""
         used_bytes = self.used_bytes
-        for told in self.folder.glob(f"{_USED}*"):
-            process = int(told.name.removeprefix(_USED))
+        for note in self.folder.glob(f"{_USED}*"):
+            process = int(note.name.removeprefix(_USED))
             if not _is_alive(process):
-                told.unlink(missing_ok=True)
+                note.unlink(missing_ok=True)
             elif process != os.getpid():
-                used_bytes += int(told.read_text() or 0)
+                used_bytes += int(note.read_text() or 0)
         return used_bytes
 
     def _tell(self) -> None:

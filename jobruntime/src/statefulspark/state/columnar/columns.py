@@ -83,7 +83,7 @@ class Columns:
         return int(lengths.sum()) / max(1, int(np.count_nonzero(lengths)))
 
     @staticmethod
-    def of(changes: tables.Changes, form: rowforms.RowForm) -> Columns | None:
+    def of(changes: tables.Changes, form: rowforms.ChangeForm) -> Columns | None:
         """Make columns of changes; None if they are too large for it.
 
         Raises:
@@ -98,7 +98,7 @@ class Columns:
         keys, values = blobs.of(_in_order(packed, order)), blobs.of(_in_order(rows, order))
         return Columns(hashes[order], keys, values, are_tuples)
 
-    def changes(self, form: rowforms.RowForm) -> tables.Changes:
+    def changes(self, form: rowforms.ChangeForm) -> tables.Changes:
         """Return all changes as objects.
 
         Raises:
@@ -107,7 +107,7 @@ class Columns:
         with damage.told_as_unreadable(self.source):
             return dict(zip(unpack_keys(self.keys), self._objects(self.rows, form), strict=True))
 
-    def changes_at(self, positions: blobs.Positions, form: rowforms.RowForm) -> list[object]:
+    def changes_at(self, positions: blobs.Positions, form: rowforms.ChangeForm) -> list[object]:
         """Return the changes at some positions as objects, in that order.
 
         Raises:
@@ -116,21 +116,21 @@ class Columns:
         with damage.told_as_unreadable(self.source):
             return self._objects(blobs.take(self.rows, positions), form)
 
-    def _objects(self, rows: pa.BinaryArray, form: rowforms.RowForm) -> list[object]:
+    def _objects(self, rows: pa.BinaryArray, form: rowforms.ChangeForm) -> list[object]:
         lengths = blobs.sizes(rows)
-        found = self._unpack(rows, lengths)
+        changes = self._unpack(rows, lengths)
         if form.of_row is not rowforms.CELLS.of_row:
-            found = map(form.of_row, found)
+            changes = map(form.of_row, changes)
         if lengths.all():
-            return list(found)
-        found = iter(list(found))
-        return [next(found) if length else tables.DELETED for length in lengths.tolist()]
+            return list(changes)
+        unpacked = iter(list(changes))
+        return [next(unpacked) if length else tables.DELETED for length in lengths.tolist()]
 
     def _unpack(self, rows: pa.BinaryArray, lengths: blobs.Offsets) -> Iterator[object]:
         """Return the objects of all rows that are not empty."""
         body = _ARRAY + int(np.count_nonzero(lengths)).to_bytes(4, "big") + blobs.parts(rows)[1]
-        found = cast("list[object]", codec.unpack(body))
-        return map(tuple, cast("list[list[object]]", found)) if self.are_tuples else iter(found)
+        unpacked = cast("list[object]", codec.unpack(body))
+        return map(tuple, cast("list[list[object]]", unpacked)) if self.are_tuples else iter(unpacked)
 
 
 def pack_keys(keys: Collection[object]) -> list[bytes]:
@@ -144,8 +144,8 @@ def pack_keys(keys: Collection[object]) -> list[bytes]:
 def unpack_keys(keys: pa.BinaryArray) -> list[object]:
     """Undo `pack_keys`."""
     body = _ARRAY + len(keys).to_bytes(4, "big") + blobs.parts(keys)[1]
-    found = cast("list[object]", codec.unpack(body))
-    return [tuple(key) if type(key) is list else key for key in found]
+    unpacked = cast("list[object]", codec.unpack(body))
+    return [tuple(key) if type(key) is list else key for key in unpacked]
 
 
 def hash_keys(packed: Sequence[bytes]) -> Hashes:
@@ -153,7 +153,7 @@ def hash_keys(packed: Sequence[bytes]) -> Hashes:
     return np.fromiter(map(zlib.crc32, packed), np.uint32, len(packed))
 
 
-def pack_rows(changes: Collection[object], form: rowforms.RowForm) -> tuple[list[bytes], bool]:
+def pack_rows(changes: Collection[object], form: rowforms.ChangeForm) -> tuple[list[bytes], bool]:
     """Return the row of each change, and whether all are tuples that were packed as arrays."""
     pack, kinds = codec.packer(), set(map(type, changes))
     is_cell = form.to_row is rowforms.CELLS.to_row

@@ -16,7 +16,7 @@ Fold = Callable[[tables.Changes, tables.Changes], None]
 """Folds newer changes into older ones, in place."""
 
 
-def merge(layers: Sequence[Columns], form: rowforms.RowForm, fold: Fold, *, is_full: bool) -> Columns | None:
+def merge(layers: Sequence[Columns], form: rowforms.ChangeForm, fold: Fold, *, is_full: bool) -> Columns | None:
     """Merge the changes of a state.
 
     Args:
@@ -45,7 +45,7 @@ def merge(layers: Sequence[Columns], form: rowforms.RowForm, fold: Fold, *, is_f
     is_new = order >= base_keys
     chains = _chains(whole, order, is_new if not form.replaces else np.zeros(len(order), np.bool_))
     is_last = np.ones(len(order), np.bool_)
-    is_last[[place for chain in chains for place in chain[:-1]]] = False
+    is_last[[index for chain in chains for index in chain[:-1]]] = False
     keys = order[is_last]
     if form.replaces:
         rows, positions = whole.rows, keys
@@ -61,13 +61,13 @@ def merge(layers: Sequence[Columns], form: rowforms.RowForm, fold: Fold, *, is_f
 
 
 def _chains(whole: Columns, order: blobs.Positions, is_new: npt.NDArray[np.bool_]) -> list[list[int]]:
-    """Return the places in `order` of each key that is there more than once or new, the oldest first."""
+    """Return the indices into `order` of each key that is there more than once or new, the oldest first."""
     hashes = whole.hashes[order]
     is_like_next = np.concatenate([hashes[1:] == hashes[:-1], [False]])
     looked_at = np.flatnonzero(is_like_next | np.concatenate([[False], is_like_next[:-1]]) | is_new)
     chains: dict[bytes, list[int]] = {}
-    for place, key in zip(looked_at.tolist(), blobs.take(whole.keys, order[looked_at]).to_pylist(), strict=True):
-        chains.setdefault(key, []).append(place)
+    for index, key in zip(looked_at.tolist(), blobs.take(whole.keys, order[looked_at]).to_pylist(), strict=True):
+        chains.setdefault(key, []).append(index)
     return [chain for chain in chains.values() if len(chain) > 1 or is_new[chain[0]]]
 
 
@@ -76,14 +76,14 @@ def _fold(
     order: blobs.Positions,
     chains: Sequence[Sequence[int]],
     begun_with: Sequence[Sequence[object]],
-    form: rowforms.RowForm,
+    form: rowforms.ChangeForm,
     fold: Fold,
 ) -> list[object]:
     """Return the one change that each chain comes to."""
-    places = [place for chain in chains for place in chain]
-    found = iter(whole.changes_at(order[places], form))
+    indices = [index for chain in chains for index in chain]
+    changes = iter(whole.changes_at(order[indices], form))
     return [
-        _fold_chain([*before, *(next(found) for _ in chain)], fold)
+        _fold_chain([*before, *(next(changes) for _ in chain)], fold)
         for before, chain in zip(begun_with, chains, strict=True)
     ]
 
@@ -101,9 +101,9 @@ def _with_folded(
     order: blobs.Positions,
     chains: Sequence[Sequence[int]],
     folded: Sequence[object],
-    form: rowforms.RowForm,
+    form: rowforms.ChangeForm,
 ) -> tuple[pa.BinaryArray, blobs.Positions]:
-    """Return rows with folded ones behind them, and where among them that of each place in `order` is."""
+    """Return rows with folded ones behind them, and where among them that of each index into `order` is."""
     positions = order.copy()
     positions[[chain[-1] for chain in chains]] = len(order) + np.arange(len(chains))
     return pa.concat_arrays([rows, blobs.of(columns.pack_rows(folded, form)[0])]), positions

@@ -15,7 +15,7 @@ from statefulspark.state.types import codec
 
 
 @dataclass(frozen=True, slots=True)
-class RowForm:
+class ChangeForm:
     """The form of a shape. Deletions have no form: their row is empty.
 
     Attributes:
@@ -55,6 +55,6 @@ def _same(cell: object) -> object:
     return cell
 
 
-CELLS = RowForm(_same, _same, replaces=True)
-LISTS = RowForm(_list_to_row, _list_of_row)
-MAPS = RowForm(_map_to_row, _map_of_row)
+CELLS = ChangeForm(_same, _same, replaces=True)
+LISTS = ChangeForm(_list_to_row, _list_of_row)
+MAPS = ChangeForm(_map_to_row, _map_of_row)

@@ -107,12 +107,12 @@ class Shape:
     column: str = ""
     has_entry_keys: bool = False
     needs_whole_group: bool = False
-    row: rowforms.RowForm | None = None
+    row: rowforms.ChangeForm | None = None
 
     @property
-    def row_form(self) -> rowforms.RowForm:
+    def row_form(self) -> rowforms.ChangeForm:
         """How a change becomes a row of columns in memory: its own form, or one made of its chunk columns."""
-        return self.row or rowforms.RowForm(self._to_row, self._of_row)
+        return self.row or rowforms.ChangeForm(self._to_row, self._of_row)
 
     def _to_row(self, change: object) -> object:
         return self.encode({None: change})

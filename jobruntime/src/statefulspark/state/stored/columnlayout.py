@@ -76,11 +76,11 @@ def read(body: memoryview, source: str) -> tuple[tuple[str, int], list[Described
     Raises:
         ValueError: It is damaged, or was never written by it.
     """
-    header, checksum, told, described = _read_header(body)
+    header, checksum, kind_and_count, described = _read_header(body)
     buffers = list(_cut(body, _HEAD.size + len(header), described))
     if _checksum(header, buffers) != checksum:
         raise ValueError("its checksum differs")
-    return told, _sections(described, buffers, source)
+    return kind_and_count, _sections(described, buffers, source)
 
 
 def read_own(body: memoryview, source: str) -> Columns:
@@ -104,9 +104,10 @@ def _read_header(body: memoryview) -> tuple[memoryview, int, tuple[str, int], li
 def _sections(
     described: Sequence[bytes | list[object]], buffers: Sequence[Sequence[memoryview]], source: str
 ) -> list[Described | bytes]:
-    found = iter(buffers)
+    of_sections = iter(buffers)
     return [
-        section if isinstance(section, bytes) else _described(section, next(found), source) for section in described
+        section if isinstance(section, bytes) else _described(section, next(of_sections), source)
+        for section in described
     ]
 
 

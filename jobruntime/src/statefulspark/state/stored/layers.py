@@ -11,13 +11,20 @@ Place = tuple[int, int]
 
 
 class Drawer(Protocol):
-    """Where layers are on disk."""
+    """Where the layers of a view are on disk."""
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes there."""
 
     def put(self, layer: Columns) -> Place:
         """Write a layer; return where it is."""
 
     def get(self, place: Place) -> Columns:
         """Return a layer, which stays on disk."""
+
+    def rest(self) -> None:
+        """Give up address space until the next `get`."""
 
 
 class Layer:

@@ -210,24 +210,24 @@ def load(
     if head is None:
         return LoadedGroup(group, None, grouptables.GroupTables())
     may_be_part = keys is not None and not in_arrays
-    found = None if cached is None else cached.tables
-    if isinstance(found, grouptables.GroupTables):
+    kept = None if cached is None else cached.tables
+    if isinstance(kept, grouptables.GroupTables):
         # A full chunk has no deletions, so only a copy of its version or a later one can be updated from the chunks.
         if cached is not None and cached.version >= head.base and head.has_ancestor(cached.version, cached.unique_id):
-            whole = _build(log, group, head, found, cached.version)
+            whole = _build(log, group, head, kept, cached.version)
             return LoadedGroup(group, head, whole, may_be_part=may_be_part)
-        found = None
-    wanted = None if keys is None else keys()
+        kept = None
+    batch_keys = None if keys is None else keys()
     size_bytes = head.count * numbers.KEY_BYTES if in_arrays else _size_bytes(head, head.count)
-    if wanted is not None and (
-        (may_be_part and _are_few(len(wanted), head.count)) or not cache.admits(group, size_bytes)
+    if batch_keys is not None and (
+        (may_be_part and _are_few(len(batch_keys), head.count)) or not cache.admits(group, size_bytes)
     ):
-        view = _view_at(log, group, head, found)
+        view = _view_at(log, group, head, kept)
         if view is not None:
             cache.keep(group, view)
-            return LoadedGroup(group, head, view.rows_of(PackedKeys.of(wanted)), view)
-        found = None
-    return LoadedGroup(group, head, _whole(log, group, head, found), may_be_part=may_be_part)
+            return LoadedGroup(group, head, view.rows_of(PackedKeys.of(batch_keys)), view)
+        kept = None
+    return LoadedGroup(group, head, _whole(log, group, head, kept), may_be_part=may_be_part)
 
 
 def _are_few(keys: int, count: int) -> bool:

@@ -25,10 +25,12 @@ from statefulspark.state.stored import chunks, grouptables, layers
 
 _MOST_LAYERS = 32
 """More layers of changes are merged into one, so that a batch looks into few."""
+_SLACK_BYTES = 64 << 10
+"""So much more than twice of what it needs may be in a view's file."""
 _Places = npt.NDArray[np.int64]
 
 
-class Head(Protocol):
+class LineageHead(Protocol):
     """What a view asks of the head of its key group."""
 
     @property
@@ -47,17 +49,6 @@ class Head(Protocol):
         """Tell whether a version is this head or one of its predecessors."""
 
 
-class Drawer(layers.Drawer, Protocol):
-    """Where the layers of a view are on disk."""
-
-    @property
-    def size_bytes(self) -> int:
-        """What it takes there."""
-
-    def rest(self) -> None:
-        """Give up address space until the next `get`."""
-
-
 @dataclass(slots=True)
 class _Noted:
     """What an attempt wrote, and the version that it made.
@@ -66,15 +57,15 @@ class _Noted:
         version: The version.
         unique_id: Its id.
         kind: The whole key group, or changes.
-        layers: By state.
+        by_state: Layers and the states that they are of.
         drawer: Where they are on disk; a whole key group has a drawer of its own, since it replaces the other.
     """
 
     version: int
     unique_id: str
     kind: chunks.ChunkKind
-    layers: list[tuple[chunks.StateMeta, layers.Layer]]
-    drawer: Drawer | None = None
+    by_state: list[tuple[chunks.StateMeta, layers.Layer]]
+    drawer: layers.Drawer | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -140,13 +131,13 @@ class StateView:
         self, numbers: _Places, positions: _Places, read: Callable[[Columns, _Places], Sequence[object]]
     ) -> list[object]:
         """Return what `read` returns for each number of a layer and position."""
-        found: list[object] = [None] * len(numbers)
+        gathered: list[object] = [None] * len(numbers)
         for number in np.unique(numbers).tolist():
             places = np.flatnonzero(numbers == number)
             values = read(self.layers[number].columns, positions[places])
-            for place, value in zip(places.tolist(), values, strict=True):
-                found[place] = value
-        return found
+            for index, value in zip(places.tolist(), values, strict=True):
+                gathered[index] = value
+        return gathered
 
     def _add_to_index(self, number: int) -> None:
         hashes = self.layers[number].columns.hashes
@@ -179,10 +170,10 @@ class GroupView:
         self.version, self.unique_id = 0, ""
         self.states: dict[str, StateView] = {}
         self._noted: _Noted | None = None
-        self._drawer: Drawer | None = None
+        self._drawer: layers.Drawer | None = None
 
     @staticmethod
-    def of(head: Head, chunk: chunks.Chunk) -> GroupView:
+    def of(head: LineageHead, chunk: chunks.Chunk) -> GroupView:
         """Return the view of a key group that was written in full as columns."""
         view = GroupView()
         view.apply(chunk)
@@ -200,13 +191,13 @@ class GroupView:
         noted = None if self._noted is None else self._noted.drawer
         return sum(drawer.size_bytes for drawer in (self._drawer, noted) if drawer is not None)
 
-    def follow(self, head: Head) -> bool:
+    def follow(self, head: LineageHead) -> bool:
         """Take over what was noted, if it was committed; return False if the view is of another history, or too old."""
         noted, self._noted = self._noted, None
         if noted is not None and noted.version >= head.base and head.has_ancestor(noted.version, noted.unique_id):
             if noted.is_whole:
                 self.states, self._drawer = {}, noted.drawer
-            for meta, layer in noted.layers:
+            for meta, layer in noted.by_state:
                 self._add(meta, layer)
             self.at(noted.version, noted.unique_id)
         return self.version >= head.base and head.has_ancestor(self.version, self.unique_id)
@@ -215,32 +206,37 @@ class GroupView:
         """Say which version the view has now."""
         self.version, self.unique_id = version, unique_id
 
-    def note(self, after: Head, chunk: chunks.Chunk) -> None:
+    def note(self, after: LineageHead, chunk: chunks.Chunk) -> None:
         """Note what an attempt wrote: the whole key group, or the changes since the version that the view has."""
-        found = _layers_of(chunk)
-        self._noted = None if found is None else _Noted(after.version, after.unique_id, chunk.kind, found)
+        written = _layers_of(chunk)
+        self._noted = None if written is None else _Noted(after.version, after.unique_id, chunk.kind, written)
 
     def apply(self, chunk: chunks.Chunk) -> bool:
         """Apply the next chunk; return False, and change nothing, if that is impossible."""
-        found = _layers_of(chunk)
-        for meta, layer in found or ():
+        added = _layers_of(chunk)
+        for meta, layer in added or ():
             self._add(meta, layer)
-        return found is not None
+        return added is not None
 
     def _add(self, meta: chunks.StateMeta, layer: layers.Layer) -> None:
         state = self.states.setdefault(meta.name, StateView(meta))
         state.meta = meta
         state.add(layer)
 
-    def spill(self, new_drawer: Callable[[], Drawer]) -> None:
+    def spill(self, new_drawer: Callable[[], layers.Drawer]) -> None:
         """Write to disk what is in memory only; it stays in memory, too, until `rest`."""
+        if self._drawer is not None and self._drawer.size_bytes > 2 * self._drawn_bytes() + _SLACK_BYTES:
+            # What was merged or lost is still in the file.
+            self._drawer = None
+            for layer in self._drawn_layers():
+                layer.place = None
         self._drawer = self._drawer or new_drawer()
         for state in self.states.values():
             _put(state.layers, self._drawer)
         if self._noted is not None:
             if self._noted.is_whole:
                 self._noted.drawer = self._noted.drawer or new_drawer()
-            _put([layer for _, layer in self._noted.layers], self._noted.drawer or self._drawer)
+            _put([layer for _, layer in self._noted.by_state], self._noted.drawer or self._drawer)
 
     def rest(self) -> None:
         """Hold nothing in memory that is on disk, and no address space for it."""
@@ -259,12 +255,21 @@ class GroupView:
             for layer in state.layers:
                 layer.wake(self._drawer)
         if self._noted is not None:
-            for _, layer in self._noted.layers:
+            for _, layer in self._noted.by_state:
                 layer.wake(self._noted.drawer or self._drawer)
+
+    def _drawn_layers(self) -> Iterator[layers.Layer]:
+        """Return the layers that are, or will be, in the drawer of the view."""
+        yield from itertools.chain.from_iterable(state.layers for state in self.states.values())
+        if self._noted is not None and not self._noted.is_whole:
+            yield from (layer for _, layer in self._noted.by_state)
+
+    def _drawn_bytes(self) -> int:
+        return sum(layer.size_bytes for layer in self._drawn_layers())
 
     def _all_layers(self) -> Iterator[layers.Layer]:
         yield from itertools.chain.from_iterable(state.layers for state in self.states.values())
-        yield from (layer for _, layer in self._noted.layers) if self._noted is not None else ()
+        yield from (layer for _, layer in self._noted.by_state) if self._noted is not None else ()
 
     def rows_of(self, wanted: PackedKeys) -> grouptables.GroupTables:
         """Return tables with the rows of some keys."""
@@ -306,16 +311,16 @@ class GroupView:
 
 def _layers_of(chunk: chunks.Chunk) -> list[tuple[chunks.StateMeta, layers.Layer]] | None:
     """Return the layers of a chunk; None where a state has to be seen as a whole, or is too large for columns."""
-    found = []
+    of_states = []
     for section in chunk.sections:
         content = None if section.meta.kind.shape.needs_whole_group else section.columns()
         if content is None:
             return None
-        found.append((section.meta, layers.Layer(content)))
-    return found
+        of_states.append((section.meta, layers.Layer(content)))
+    return of_states
 
 
-def _put(unwritten: Iterable[layers.Layer], drawer: Drawer) -> None:
+def _put(unwritten: Iterable[layers.Layer], drawer: layers.Drawer) -> None:
     for layer in unwritten:
         layer.put(drawer)
 
@@ -343,7 +348,7 @@ def _by_rank(keys: Sequence[object], queries: _Places, changes: Sequence[object]
     starts = np.flatnonzero(is_first)
     ranks = np.arange(len(queries)) - np.repeat(starts, np.diff(np.append(starts, len(queries))))
     for rank in range(int(ranks.max(initial=-1)) + 1):
-        yield {keys[place]: changes[place] for place in np.flatnonzero(ranks == rank).tolist()}
+        yield {keys[index]: changes[index] for index in np.flatnonzero(ranks == rank).tolist()}
 
 
 def _none() -> _Places:
