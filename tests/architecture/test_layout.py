@@ -252,7 +252,6 @@ def test_every_builder_exists_once() -> None:
 _TALKED_TO_OVER_PIPES = {
     "tests/spark/checkpoint_manager/test_two_drivers.py",
     "tests/support/workerdaemonrig.py",
-    "tests/unit/state/test_tiers.py",  # a process that has ended, for its number
     "bench/flink/process.py",
     "bench/restart.py",
     "bench/turns.py",

@@ -199,6 +199,14 @@ def test_a_group_on_disk_gives_and_takes_arrays(tmp_path: Path) -> None:
     assert bench.stored() == truth
 
 
+def test_a_group_on_disk_that_is_written_in_full_stays_arrays(tmp_path: Path) -> None:
+    bench = Bench(operator.add, int, memory_bytes=0, disk=spill.DiskViews(tmp_path / "views"))
+    keys = pa.array(range(100))
+    for number in range(12):
+        assert bench.add(keys, keys) == [key * (number + 1) for key in range(100)]
+        assert set(bench.versions()) == {2}
+
+
 def test_memory_is_counted_as_it_is() -> None:
     count = 10_000
     arrays, objects = Bench(operator.add, int), Bench(operator.add, int, arrays=False)
