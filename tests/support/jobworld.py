@@ -231,6 +231,8 @@ class FakeDriver:
     """Whether its process goes on after a completed stop."""
     hangs_since: datetime | None = None
     """Since when its batch has been running that never ends."""
+    hangs_in: str | None = None
+    """What Spark does of that batch."""
     has_committed: bool = False
     committed_at: datetime | None = None
     standby: StandbyStatus | None = None
@@ -360,6 +362,7 @@ class FakeDriver:
             batch_id=self.rows,
             input_rows=self.rows,
             batch_since=self.hangs_since,
+            stage=self.hangs_in,
             last_commit_at=self.committed_at if self.has_committed else None,
         )
         return JobStatus(

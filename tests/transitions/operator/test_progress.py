@@ -46,6 +46,18 @@ def test_a_job_whose_batch_does_not_end_says_which_and_since_when_and_is_not_rea
     assert (world.status.phase, world.status.epoch) == (Phase.RUNNING, 1)
 
 
+def test_a_batch_that_does_not_end_is_told_with_what_spark_does() -> None:
+    world = running()
+    hang(world).hangs_in = "stage 12 (collect at job.py:7), 3 of 8 tasks have ended"
+    since = world.time
+
+    world.run(310)
+
+    assert condition(world, ConditionType.PROGRESSING).message.endswith(
+        f"since {since:%H:%M:%S} UTC; Spark says: stage 12 (collect at job.py:7), 3 of 8 tasks have ended."
+    )
+
+
 def test_a_job_whose_batch_hangs_is_restarted_after_the_stall_timeout() -> None:
     world = running(health={"stallTimeout": "15m"})
     hang(world)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -245,3 +246,16 @@ def test_a_query_tells_how_far_each_source_is_behind_and_of_which_it_cannot_tell
         api.SourceStatus(name="RateStreamV2[1]", input_rows=1),
     )
     assert [batch.lag_rows for batch in engine.query.newest_batches.batches] == [5, 5]
+
+
+@pytest.mark.parametrize(
+    ("since", "takes_long"),
+    [
+        pytest.param(None, False, id="no batch runs"),
+        pytest.param(NOON, False, id="it has just begun"),
+        pytest.param(NOON - timedelta(seconds=10), False, id="ten seconds are usual"),
+        pytest.param(NOON - timedelta(seconds=10.1), True, id="it takes longer than that"),
+    ],
+)
+def test_a_batch_of_some_seconds_is_looked_into(since: datetime | None, takes_long: bool) -> None:
+    assert queries.takes_long(since, NOON) is takes_long

@@ -92,6 +92,8 @@ class QueryStatus(WireModel):
     batch_duration_ms: int = 0
     batch_since: UtcDatetime | None = None
     """Since when the batch after `batch_id` is running; absent between two batches."""
+    stage: str | None = None
+    """What Spark does of that batch, once it has been running for some seconds: stage and tasks, or Spark's own word."""
     error: str | None = None
     restarts: int = 0
     """How often this driver has started the query again after a failure that passes."""

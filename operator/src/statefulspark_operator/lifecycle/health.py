@@ -46,13 +46,13 @@ def _oldest_batch(situation: Situation) -> Obstacle | None:
     answer = situation.driver_status
     if answer is None or answer.state not in (JobState.RUNNING, JobState.STOPPING):
         return None
-    running = [(query.batch_since, query.uid, query.batch_id + 1) for query in answer.queries if query.batch_since]
+    running = [(query.batch_since, query.uid, query) for query in answer.queries if query.batch_since]
     if not running:
         return None
-    since, query, batch = min(running)
-    return Obstacle(
-        "BatchRunning", f"Batch {batch} of query {query} has been running since {since:%H:%M:%S} UTC.", since
-    )
+    since, uid, query = min(running, key=lambda one: one[:2])
+    stage = f"; Spark says: {query.stage}" if query.stage is not None else ""
+    message = f"Batch {query.batch_id + 1} of query {uid} has been running since {since:%H:%M:%S} UTC{stage}."
+    return Obstacle("BatchRunning", message, since)
 
 
 def is_untrusted(situation: Situation) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from statefulspark import clock, failures, usercode
 from statefulspark.contract import api, observations
-from statefulspark.driver.running import source_lag
+from statefulspark.driver.running import source_lag, stages
 from statefulspark.engine import session
 from statefulspark.engine.jvm import Gate, GateFact
 
@@ -25,6 +25,9 @@ busy this often without a batch in between has another problem."""
 
 MAX_LOST_RACES = 2
 """An older driver can win one race for a batch before it is fenced; more losses have another cause."""
+
+LONG_BATCH_S = 10.0
+"""A batch that has been running for longer is looked into."""
 
 LOST_INPUT_PAUSE_S = 5.0
 """Pause before the one restart of a query whose rows Kafka does not have; a broker that has just started may not know."""
@@ -111,6 +114,7 @@ class RunningQuery:
     """When it is restarted, on the monotonic clock; None while it runs or has ended."""
     _progress: _Progress = field(default_factory=_Progress)
     _batch_since: datetime | None = None
+    _stage: str | None = None
 
     def __post_init__(self) -> None:
         self.begin = self.alternatives.held if self.is_held and self.alternatives else self.start
@@ -213,7 +217,7 @@ class RunningQuery:
         return all(source.startOffset() == source.endOffset() for source in recent[len(recent) - 1].sources())
 
     def refresh_progress(self) -> None:
-        """Add the batches that ended since the last refresh; Spark keeps the last 200."""
+        """Add the batches that ended since the last refresh, and look into one that takes long; Spark keeps the last 200."""
         recent = self.handle._jsq.recentProgress()
         batches = []
         for index in range(len(recent) - 1, -1, -1):
@@ -223,6 +227,8 @@ class RunningQuery:
         for batch in reversed(batches):
             sources = tuple(map(source_lag.told, batch.sources()))
             self._progress.add(_report(batch, sources), sources)
+        is_looked_into = self.handle.isActive and takes_long(self._batch_since, clock.utc_now())
+        self._stage = stages.running_stage(self.handle) if is_looked_into else None
 
     @property
     def newest_batches(self) -> observations.QueryBatches:
@@ -240,10 +246,16 @@ class RunningQuery:
             rows_per_second=self._progress.newest.rows_per_second,
             batch_duration_ms=self._progress.newest.duration_ms,
             batch_since=self._batch_since,
+            stage=self._stage if self._batch_since is not None else None,
             error=self.error,
             restarts=self.restarts,
             sources=self._progress.sources,
         )
+
+
+def takes_long(since: datetime | None, now: datetime) -> bool:
+    """Tell whether a batch has been running for so long that it is worth a look."""
+    return since is not None and (now - since).total_seconds() > LONG_BATCH_S
 
 
 def refresh_all(queries: tuple[RunningQuery, ...], gate: Gate) -> bool:

@@ -82,7 +82,7 @@ export function queries({ status, batches, now }) {
 }
 
 function queryCard(query, batches, now) {
-  const running = query.batchSince === undefined ? "between batches" : `batch ${count(query.batchId + 1)} for ${age(query.batchSince, now)}`;
+  const running = query.batchSince === undefined ? "between batches" : `batch ${count(query.batchId + 1)} for ${age(query.batchSince, now)}${query.stage === undefined ? "" : `: ${query.stage}`}`;
   const lags = batches.map((one) => one.lagRows).filter((rows) => rows !== undefined);
   return element(
     "article",
