@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from statefulspark.state.stored import compaction
 
 GROUPS, KEYS = 4, 400
 POLICY = compaction.Policy(fan_in=4, max_size_amplification=0.5, small_run_bytes=64)
+NEVER_MERGED = compaction.Policy(fan_in=1000, max_size_amplification=1000.0)
+IN_FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
 ENOUGH = 1 << 30
 
 
@@ -37,7 +40,14 @@ class Partition:
         for group in range(GROUPS):
             self.batch(group, {key: f"{key:030}" for key in range(KEYS)}, by=filler)
 
-    def batch(self, group: int, changes: dict[int, str], *, by: Worker | None = None) -> None:
+    def batch(
+        self,
+        group: int,
+        changes: dict[int, str],
+        *,
+        by: Worker | None = None,
+        policy: compaction.Policy = POLICY,
+    ) -> None:
         """Run a batch that first reads the keys that it changes."""
         before, log = self.truth[group], self.logs[group]
 
@@ -48,7 +58,7 @@ class Partition:
                 self.texts.text.update(text)
 
         attempt = log.attempt()
-        (by or self.worker).run(attempt, work, group=group, keys=list(changes), policy=POLICY)
+        (by or self.worker).run(attempt, work, group=group, keys=list(changes), policy=policy)
         log.adopt(attempt)
         self.truth[group] = before | changes
 
@@ -70,6 +80,29 @@ def test_views_that_come_back_into_memory_never_rest_again(tmp_path: Path) -> No
             for group in range(GROUPS):
                 keys = chance.sample(range(KEYS), 5)
                 partition.batch(group, {key: f"{key:030} in {number}" for key in keys})
+
+
+def test_views_are_read_as_they_were_left_when_their_files_have_been_replaced(tmp_path: Path) -> None:
+    partition, chance = Partition(tmp_path / "views", memory_bytes=0), random.Random(9)
+    sizes = []
+    for number in range(80):
+        for group in range(2):
+            keys = chance.sample(range(KEYS), 200)
+            partition.batch(group, {key: f"{key:030} in {number}" for key in keys}, policy=NEVER_MERGED)
+        sizes.append(partition.disk.used_bytes)
+    assert any(after < before / 2 for before, after in itertools.pairwise(sizes)), "a file has been replaced"
+
+
+def test_what_a_batch_wrote_in_full_is_beside_what_was_there_until_the_next_one(tmp_path: Path) -> None:
+    partition = Partition(tmp_path / "views", memory_bytes=0)
+    partition.batch(0, {1: "one"})
+    before = partition.disk.used_bytes
+    partition.batch(0, {2: "two"}, policy=IN_FULL)
+    in_full = partition.disk.used_bytes
+    partition.batch(0, {1: "three"})
+
+    assert in_full > 1.7 * before
+    assert partition.disk.used_bytes < 1.5 * before
 
 
 def test_address_space_is_taken_by_the_view_in_use_alone(tmp_path: Path) -> None:
