@@ -69,7 +69,7 @@ class Worker:
         context.bind(loaded.tables)
         work(context)
         context.leave()
-        return store.commit(log, tables, loaded, new_id=self._ids, before_full=context.drop_expired, policy=policy)
+        return store.commit(log, tables, loaded, new_id=self._ids, cutoffs_ms=context.cutoffs_ms, policy=policy)
 
 
 class Mean:

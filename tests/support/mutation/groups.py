@@ -71,7 +71,11 @@ GROUPS = (
         _room("state", "memory/cleanup", "stored/expiry", "memory/ttl", "timers"),
         _unit("state", "expiry_rules", "timers", "ttl"),
     ),
-    Group("columns", _room("state", "columnar/merging", "stored/views"), _unit("state", "columns", "resting_views", "views")),
+    Group(
+        "columns",
+        _room("state", "columnar/merging", "stored/views"),
+        _unit("state", "columns", "resting_views", "views"),
+    ),
     Group(
         "redistribution",
         _room("operatorstate", "redistribution"),

@@ -363,7 +363,7 @@ def test_changes_of_many_batches_are_found_like_those_of_few(count: int) -> None
     assert len(view.states["s"].layers) <= 33
     assert view.rows_of(columns.PackedKeys.of(keys)).tables["s"].rows == expected
     assert view.whole().tables["s"].rows == expected
-    merged = view.merged(_chunk(chunks.ChunkKind.DELTA, {}, "maps"))
+    merged = view.merged(_chunk(chunks.ChunkKind.DELTA, {}, "maps"), {})
     assert merged is not None
     assert functools.reduce(lambda found, section: found | section.changes, merged.sections, {}) == {
         key: tables.MapChange(replaced=True, puts=row)  # type: ignore[arg-type]  # rows of a table of maps
@@ -375,7 +375,7 @@ def test_a_state_that_is_merged_has_the_type_that_was_declared_last() -> None:
     view = _view([{"a": 1}], "values")
     newer = chunks.StateMeta("s", kinds.VALUE, "bigint", has_ttl=False)
 
-    merged = view.merged(chunks.Chunk(chunks.ChunkKind.DELTA, (chunks.Section(newer, {"b": 2}),)))
+    merged = view.merged(chunks.Chunk(chunks.ChunkKind.DELTA, (chunks.Section(newer, {"b": 2}),)), {})
 
     assert merged is not None
     assert [(section.meta, section.changes) for section in merged.sections] == [(newer, {"a": 1, "b": 2})]
@@ -385,7 +385,7 @@ def test_states_that_a_batch_does_not_change_and_new_ones_are_merged_too() -> No
     view = _view([{"a": 1}], "values")
     other = chunks.StateMeta("t", kinds.VALUE, "any", has_ttl=False)
 
-    merged = view.merged(chunks.Chunk(chunks.ChunkKind.DELTA, (chunks.Section(other, {"b": 2}),)))
+    merged = view.merged(chunks.Chunk(chunks.ChunkKind.DELTA, (chunks.Section(other, {"b": 2}),)), {})
 
     assert merged is not None
     assert [(section.meta, section.changes) for section in merged.sections] == [
@@ -395,13 +395,13 @@ def test_states_that_a_batch_does_not_change_and_new_ones_are_merged_too() -> No
 
 
 def test_a_state_of_which_nothing_is_left_is_not_in_the_merged_chunk() -> None:
-    merged = _view([{"a": 1}], "values").merged(_chunk(chunks.ChunkKind.DELTA, {"a": tables.DELETED}, "values"))
+    merged = _view([{"a": 1}], "values").merged(_chunk(chunks.ChunkKind.DELTA, {"a": tables.DELETED}, "values"), {})
 
     assert merged == chunks.Chunk(chunks.ChunkKind.FULL, ())
 
 
 def test_a_view_whose_values_have_several_forms_is_not_merged_as_columns() -> None:
-    assert _view([{"a": 1}], "values").merged(_chunk(chunks.ChunkKind.DELTA, {"b": (1, 2)}, "values")) is None
+    assert _view([{"a": 1}], "values").merged(_chunk(chunks.ChunkKind.DELTA, {"b": (1, 2)}, "values"), {}) is None
 
 
 def _head(version: int, *lineage: str, base: int = 1) -> store.GroupHead:

@@ -17,7 +17,7 @@ from statefulspark.state.handles import cellhandles, cells, descriptors, entries
 from statefulspark.state.handles.kindtypes import Converting, Descriptor, StateKind, View
 from statefulspark.state.memory import cleanup, ttl
 from statefulspark.state.memory import scope as scopes
-from statefulspark.state.stored import chunks, evolution, expiry, grouptables
+from statefulspark.state.stored import chunks, evolution, grouptables
 from statefulspark.state.types import conversions
 
 if TYPE_CHECKING:
@@ -324,11 +324,11 @@ class KeyedContext:
                 moments.append(next_ms if domain.domain is clock else self._timers.now_ms(clock) + 1)
         return min(moments, default=None)
 
-    def drop_expired(self, group: grouptables.GroupTables) -> None:
-        """Drop expired entries from tables that are written in full next, unless that is disabled."""
-        for name, state in self._states.items():
-            if state.life is not None and state.life.in_background:
-                expiry.drop_expired(group.tables[name], self._scope.now_ms - state.life.duration_ms)
+    @property
+    def cutoffs_ms(self) -> dict[str, int]:
+        """Until when entries were renewed that may be dropped, by name of the state; without states that keep them."""
+        lives = self.lifetimes
+        return {name: self._scope.now_ms - life.duration_ms for name, life in lives.items() if life.in_background}
 
     @property
     def declarations(self) -> tuple[evolution.Declaration, ...]:

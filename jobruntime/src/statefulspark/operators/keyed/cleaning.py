@@ -153,7 +153,7 @@ def _clean_group(
         partition.cache,
         loaded,
         new_id=new_id,
-        before_full=context.drop_expired,
+        cutoffs_ms=context.cutoffs_ms,
         key_type=partition.key_type,
     )
     return True

@@ -186,7 +186,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
                 self._tables,
                 loaded,
                 new_id=new_id,
-                before_full=context.drop_expired,
+                cutoffs_ms=context.cutoffs_ms,
                 key_type=self._settings.key_type,
             )
             frame = self._output.to_pandas(output) if len(output) else None

@@ -7,6 +7,7 @@ alike; keys of one operator have the types of its key columns, so that this is t
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -97,6 +98,15 @@ class Columns:
         order = np.argsort(hashes, kind="stable")
         keys, values = blobs.of(_in_order(packed, order)), blobs.of(_in_order(rows, order))
         return Columns(hashes[order], keys, values, are_tuples)
+
+    def take(self, positions: blobs.Positions) -> Columns:
+        """Return the columns at some positions, which are ascending."""
+        return dataclasses.replace(
+            self,
+            hashes=self.hashes[positions],
+            keys=blobs.take(self.keys, positions),
+            rows=blobs.take(self.rows, positions),
+        )
 
     def changes(self, form: rowforms.ChangeForm) -> tables.Changes:
         """Return all changes as objects.

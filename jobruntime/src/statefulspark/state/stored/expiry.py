@@ -26,6 +26,12 @@ def drop_expired(table: tables.Table, cutoff_ms: int) -> None:
         table.rows.update(retained)
 
 
+def drop_all_expired(group: Mapping[str, tables.Table], cutoffs_ms: Mapping[str, int]) -> None:
+    """Drop expired entries of all states that have a cutoff and a table in the key group; see `drop_expired`."""
+    for name in group.keys() & cutoffs_ms.keys():
+        drop_expired(group[name], cutoffs_ms[name])
+
+
 def without_expired(chunk: chunks.Chunk, durations_ms: Mapping[str, int], now_ms: int) -> chunks.Chunk:
     """Return a full chunk without its expired entries, for a canonical export (A.29).
 

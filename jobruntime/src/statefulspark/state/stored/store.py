@@ -15,7 +15,8 @@ loaded, from a view with the same rule (`views`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import types
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,7 +24,7 @@ from statefulspark import errors
 from statefulspark.packs import ranges
 from statefulspark.state.columnar.columns import PackedKeys
 from statefulspark.state.memory import numbers
-from statefulspark.state.stored import chunks, compaction, grouptables, layouts, views
+from statefulspark.state.stored import chunks, compaction, expiry, grouptables, layouts, views
 
 LINEAGE_LENGTH = 32
 """Number of latest version ids in a head: an older copy is rebuilt."""
@@ -286,7 +287,7 @@ def commit(
     loaded: LoadedGroup,
     *,
     new_id: Callable[[], str],
-    before_full: Callable[[grouptables.GroupTables], None] = lambda _: None,
+    cutoffs_ms: Mapping[str, int] = types.MappingProxyType({}),
     policy: compaction.Policy | None = None,
     key_type: str = "",
 ) -> Written:
@@ -297,7 +298,7 @@ def commit(
         cache: Gets the tables under the new version and id.
         loaded: What `load` returned, with the batch's changes in its tables.
         new_id: Returns a new id, unique over all attempts.
-        before_full: Called before all tables are written, to drop expired entries.
+        cutoffs_ms: Until when entries were renewed that are left out when all is written, by name of the state.
         policy: Compaction policy; the default of the group when omitted.
         key_type: Types of the key columns, stored with the state.
 
@@ -316,7 +317,7 @@ def commit(
     merged = _count_merged(loaded, head, len(delta_blob), policy)
     retained = head.runs[: len(head.runs) - merged] if head else ()
     if head is None or not retained:
-        chunk = _full_chunk(log, loaded, delta, before_full)
+        chunk = _full_chunk(log, loaded, delta, cutoffs_ms)
         blob = chunks.encode(chunk)
     else:
         chunk, blob = _merge_runs(log, loaded.group, head.runs[len(retained) :], delta, delta_blob)
@@ -351,15 +352,15 @@ def _full_chunk(
     log: ChunkLog,
     loaded: LoadedGroup,
     delta: chunks.Chunk,
-    before_full: Callable[[grouptables.GroupTables], None],
+    cutoffs_ms: Mapping[str, int],
 ) -> chunks.Chunk:
     """Return the whole key group after the batch: merged as columns, where nothing in it has to be looked at."""
-    if loaded.view is not None and not _has_rewritten_rows(loaded.tables) and not delta.has_numbers:
-        merged = loaded.view.merged(delta)
+    if loaded.view is not None and not loaded.tables.must_rewrite and not delta.has_numbers:
+        merged = loaded.view.merged(delta, cutoffs_ms)
         if merged is not None:
             return chunks.in_columns(merged)
     whole = _load_whole(log, loaded, delta)
-    before_full(whole)
+    expiry.drop_all_expired(whole.tables, cutoffs_ms)
     return chunks.in_columns(whole.full())
 
 
@@ -372,11 +373,6 @@ def _load_whole(log: ChunkLog, loaded: LoadedGroup, delta: chunks.Chunk) -> grou
     whole.apply(delta)
     whole.use_numbers_like(delta)
     return whole
-
-
-def _has_rewritten_rows(part: grouptables.GroupTables) -> bool:
-    """Tell whether writing a key group in full changes rows that are not in the delta."""
-    return part.must_rewrite or any(meta.has_ttl for meta in part.metas.values())
 
 
 def _size_bytes(head: GroupHead, keys: int) -> int:

@@ -11,14 +11,14 @@ lineage of its head. So a view never has changes of an attempt that was lost.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from statefulspark.state.columnar import blobs, columns, merging
+from statefulspark.state.columnar import blobs, columns, merging, renewals
 from statefulspark.state.columnar.columns import Columns, PackedKeys
 from statefulspark.state.memory import tables
 from statefulspark.state.stored import chunks, grouptables, layers
@@ -287,17 +287,22 @@ class GroupView:
                 table.apply(changes)
         return group
 
-    def merged(self, delta: chunks.Chunk) -> chunks.Chunk | None:
-        """Return the whole key group with the changes of a batch; None where it cannot be merged as columns."""
+    def merged(self, delta: chunks.Chunk, cutoffs_ms: Mapping[str, int]) -> chunks.Chunk | None:
+        """Return the whole key group with the changes of a batch; None where it cannot be merged as columns.
+
+        Args:
+            delta: The changes.
+            cutoffs_ms: Until when entries were renewed that are left out, by name of the state.
+        """
         newer = {section.meta.name: section for section in delta.sections}
         names = [*self.states, *(name for name in newer if name not in self.states)]
-        sections = [self._merged(name, newer.get(name)) for name in names]
+        sections = [self._merged(name, newer.get(name), cutoffs_ms.get(name)) for name in names]
         if None in sections:
             return None
         whole = (section for section in cast("list[chunks.Section]", sections) if len(section.content))
         return chunks.Chunk(chunks.ChunkKind.FULL, tuple(whole))
 
-    def _merged(self, name: str, newer: chunks.Section | None) -> chunks.Section | None:
+    def _merged(self, name: str, newer: chunks.Section | None, cutoff_ms: int | None) -> chunks.Section | None:
         layers = []
         if newer is not None:
             layer = newer.columns()
@@ -305,8 +310,13 @@ class GroupView:
                 return None
             layers.append(layer)
         state = self.states.get(name) or StateView(cast("chunks.Section", newer).meta)
+        meta = newer.meta if newer else state.meta
         whole = state.merged(layers)
-        return None if whole is None else chunks.Section(newer.meta if newer else state.meta, whole)
+        if whole is not None and meta.has_ttl and cutoff_ms is not None:
+            # Elements of lists and maps expire one by one.
+            is_cell = meta.kind.shape.row_form.replaces
+            whole = renewals.without_expired(whole, cutoff_ms) if is_cell else None
+        return None if whole is None else chunks.Section(meta, whole)
 
 
 def _layers_of(chunk: chunks.Chunk) -> list[tuple[chunks.StateMeta, layers.Layer]] | None:

@@ -1,0 +1,87 @@
+"""Expired cells are left out of columns as they are out of tables, whatever the bytes of values look like."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from keyedstate import MemoryLog, Worker, new_ids
+from statefulspark.state import functions
+from statefulspark.state.columnar import columns, renewals, rowforms
+from statefulspark.state.handles import descriptors
+from statefulspark.state.memory import tables, ttl
+from statefulspark.state.stored import compaction, store
+
+NOW_MS = 1_795_000_000_000
+"""A day in November 2026."""
+LIKE_A_TIME = b"\xcf" + (NOW_MS + 5).to_bytes(8, "big")
+TIMES = st.sampled_from([NOW_MS - 1, NOW_MS, NOW_MS + 1, 2**32 - 1, 2**32, 5, 0])
+VALUES = st.sampled_from(
+    ["text", b"x" * 40, LIKE_A_TIME, LIKE_A_TIME[:8], [LIKE_A_TIME], (1, NOW_MS + 5), None, 7, 2**63]
+)
+IN_FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
+
+
+def _columns(cells: tables.Changes) -> columns.Columns:
+    made = columns.Columns.of(cells, rowforms.CELLS)
+    assert made is not None
+    return made
+
+
+@given(cells=st.dictionaries(st.integers(0, 30), st.tuples(VALUES, TIMES), max_size=20), cutoff_ms=TIMES)
+def test_columns_lose_what_is_expired(cells: tables.Changes, cutoff_ms: int) -> None:
+    left = renewals.without_expired(_columns(cells), cutoff_ms).changes(rowforms.CELLS)
+
+    alive = {key: cell for key, cell in cells.items() if tables.CellTable.alive(cell, cutoff_ms)}  # type: ignore[arg-type]
+    assert left.items() >= alive.items()
+    # A time before 1970-02-20 is shorter, so that the value before it may look like a part of it.
+    kept_for_now = {key: cell for key, cell in left.items() if key not in alive}
+    assert all(renewed_ms < 2**32 for _, renewed_ms in kept_for_now.values())  # type: ignore[misc]
+
+
+def test_a_value_that_ends_like_a_time_does_not_hide_that_its_cell_is_expired() -> None:
+    cells: tables.Changes = {1: (LIKE_A_TIME, NOW_MS - 1), 2: (LIKE_A_TIME, NOW_MS + 1)}
+
+    assert renewals.without_expired(_columns(cells), NOW_MS).changes(rowforms.CELLS) == {2: (LIKE_A_TIME, NOW_MS + 1)}
+
+
+class Texts:
+    """Two states with a time to live, of which one is never used, one without, and a list."""
+
+    def declare(self, context: functions.KeyedContext) -> None:
+        life = ttl.Ttl(seconds=1)
+        self.text = context.state(descriptors.ValueState[str]("text", str, life))
+        self.unused = context.state(descriptors.ValueState[str]("unused", str, life))
+        self.kept = context.state(descriptors.ValueState[str]("kept", str))
+        self.list = context.state(descriptors.ListState[str]("list", str, life))
+
+    def set(self, context: functions.KeyedContext, keys: range, *, with_lists: bool) -> None:
+        for key in keys:
+            context.enter(key)
+            self.text.update(f"{key:040}")
+            self.kept.update(f"{key:040}")
+            if with_lists:
+                self.list.add(f"{key:040}")
+
+
+@pytest.mark.parametrize(
+    "with_lists", [False, True], ids=["cells alone", "and lists, whose elements expire one by one"]
+)
+def test_a_view_that_is_written_in_full_leaves_out_what_is_expired(with_lists: bool) -> None:
+    texts, log, ids = Texts(), MemoryLog(), new_ids()
+    batches = ((range(400), NOW_MS), (range(400, 420), NOW_MS + 900), (range(420, 425), NOW_MS + 1000))
+    for keys, now_ms in batches:
+        worker = Worker(texts.declare, ids)
+        policy = IN_FULL if keys.stop == 425 else compaction.Policy(fan_in=1000, max_size_amplification=1000.0)
+        worker.run(
+            log,
+            lambda context, keys=keys: texts.set(context, keys, with_lists=with_lists),
+            now_ms=now_ms,
+            keys=list(keys),
+            policy=policy,
+        )
+
+    (run,) = log.head().runs
+    stored = {section.meta.name: set(section.changes) for section in store.read_chunk(log, 0, run).sections}
+    alive = set(range(400, 425))
+    assert stored == {"text": alive, "kept": set(range(425))} | ({"list": alive} if with_lists else {})
