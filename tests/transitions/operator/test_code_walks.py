@@ -7,6 +7,7 @@ import base64
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from statefulspark_operator.api.status import UpgradeState
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.lifecycle import steps as upgrade_steps
 from walks import STEPS, Step, Walk
@@ -63,7 +64,8 @@ class CodeWalk(Walk):
         if self.is_deleted or not self.world.exists:
             return False
         status = self.world.status
-        is_withheld = status.upgrade is not None and status.upgrade.state in upgrade_steps.WITHHELD
+        not_carried_out = {*upgrade_steps.WITHHELD, UpgradeState.ABORTED}
+        is_withheld = status.upgrade is not None and status.upgrade.state in not_carried_out
         return status.stalled is None and not is_withheld and self.world.driver.exit_code is None
 
     def _mounted(self) -> str:
