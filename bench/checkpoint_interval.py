@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import statistics
 import sys
-import time
 
 from bench import machine
 
@@ -28,13 +27,10 @@ def rows_per_second(interval: str, seconds: float, rows: int, keys: int) -> tupl
         )
         driver.start()
         try:
-            driver.wait_committed(UID, WARM_BATCHES)
-            first, began_s = driver.committed(UID), time.monotonic()
-            time.sleep(seconds)
-            last, ended_s = driver.committed(UID), time.monotonic()
+            rate = driver.batches_per_second(UID, after=WARM_BATCHES, seconds=seconds)
             counts = (driver.get("/v1/status") or {}).get("checkpoints")
             completed = counts["completed"] if isinstance(counts, dict) else 0
-            return (last - first) * rows / (ended_s - began_s), completed
+            return rate * rows, completed
         finally:
             driver.end()
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import statistics
 import sys
-import time
 from pathlib import Path
 
 import s3server
@@ -43,11 +42,7 @@ def rows_per_second(executors: int, seconds: float, rows: int, keys: int) -> flo
         )
         driver.start()
         try:
-            driver.wait_committed(UID, WARM_BATCHES)
-            first, began_s = driver.committed(UID), time.monotonic()
-            time.sleep(seconds)
-            last, ended_s = driver.committed(UID), time.monotonic()
-            return (last - first) * rows / (ended_s - began_s)
+            return driver.batches_per_second(UID, after=WARM_BATCHES, seconds=seconds) * rows
         finally:
             driver.end()
 

@@ -191,6 +191,14 @@ class Driver:
         queries = found if isinstance(found, list) else []
         return next((int(query["batchId"]) for query in queries if query["uid"] == uid), -1)
 
+    def batches_per_second(self, uid: str, *, after: int, seconds: float) -> float:
+        """Return how many batches of a query are committed in a second, over some seconds after its first batches."""
+        self.wait_committed(uid, after)
+        first, began_s = self.committed(uid), time.monotonic()
+        time.sleep(seconds)
+        last, ended_s = self.committed(uid), time.monotonic()
+        return (last - first) / (ended_s - began_s)
+
     def wait_committed(self, uid: str, batch: int, limit_s: float = 900.0) -> None:
         """Wait until a query has committed a batch."""
         wait_for(lambda: True if self.committed(uid) >= batch else None, f"{uid} has committed batch {batch}", limit_s)
