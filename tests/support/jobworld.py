@@ -353,17 +353,7 @@ class FakeDriver:
             if request_id == self.stop_id and self.lingers:
                 self.state = JobState.STOPPED
             elif request_id == self.stop_id:
-                self._end_stopped()
-
-    def stop_lingering(self) -> None:
-        """End the process as soon as its stop is complete, as every process does sooner or later."""
-        self.lingers = False
-        if self.state is JobState.STOPPED and self.exit_code is None:
-            self._end_stopped()
-
-    def _end_stopped(self) -> None:
-        location = self.last_savepoint.location if self.last_savepoint is not None else None
-        self.end(11, "Stopped", "Stopped with a savepoint.", location)
+                self.end(11, "Stopped", "Stopped with a savepoint.", self.last_savepoint.location)
 
     def status(self) -> JobStatus:
         query = QueryStatus(

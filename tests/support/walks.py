@@ -114,8 +114,6 @@ class Walk:
         self.world.has_room = lambda _pod: True
         for driver in self.world.drivers.running.values():
             driver.answers, driver.savepoints_fail, driver.savepoints_take = True, False, timedelta(0)
-        for driver in tuple(self.world.drivers.running.values()):
-            driver.stop_lingering()
         for _ in range(SETTLES_WITHIN_S):
             if self.is_settled():
                 break

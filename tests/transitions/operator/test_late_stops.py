@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from jobworld import JobWorld, Snapshot
+from jobworld import KEY, JobWorld, Snapshot
 from statefulspark.contract.api import JobState
 from statefulspark.contract.manifest import SnapshotKind
-from statefulspark_operator.api.status import Phase
+from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeState
 from statefulspark_operator.cluster import resources
 
 NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}
@@ -33,7 +33,21 @@ def wait_next(world: JobWorld) -> None:
     world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING, within_s=200)
 
 
-@pytest.mark.parametrize("stops_in", [timedelta(0)], ids=["in time"])
+@pytest.mark.parametrize("mode", ["Warm", "Cold"])
+def test_a_driver_that_has_stopped_after_all_is_not_asked_again_and_its_savepoint_is_used(mode: str) -> None:
+    world = lingering(upgrade={"mode": mode})
+    old = world.driver
+    world.change(NEW_IMAGE)
+
+    wait_next(world)
+
+    assert world.driver.restored_from == f"savepoint {savepoint_of(world).id}"
+    assert (len(old.operations), world.status.restarts.count) == (2, 0), "once in vain, and once while it was stopping"
+    world.run_until(lambda: world.status.upgrade is not None and world.status.upgrade.state is UpgradeState.STABLE)
+    assert old.exit_code is not None
+
+
+@pytest.mark.parametrize("stops_in", [timedelta(0), LATE], ids=["in time", "late"])
 def test_a_driver_that_has_stopped_is_deleted_and_the_next_one_starts_from_its_savepoint(stops_in: timedelta) -> None:
     world = lingering(upgrade={"mode": "Cold"}, stops_in=stops_in)
     old = world.driver
@@ -46,3 +60,77 @@ def test_a_driver_that_has_stopped_is_deleted_and_the_next_one_starts_from_its_s
 
     assert "DriverDeleted" in world.reasons
     assert world.driver.restored_from == f"savepoint {savepoint_of(world).id}"
+
+
+def test_a_driver_that_has_stopped_for_a_change_that_was_taken_back_is_started_again() -> None:
+    world = lingering(upgrade={"mode": "Cold"})
+    world.change(NEW_IMAGE)
+    world.run(65)
+    world.change({"image": "registry.example/flights:1"})
+
+    wait_next(world)
+
+    assert world.driver.restored_from == f"savepoint {savepoint_of(world).id}"
+
+
+def test_a_driver_that_stops_while_it_is_asked_for_a_savepoint_is_started_again() -> None:
+    world = lingering(upgrade={"mode": "Cold"})
+    world.change(NEW_IMAGE)
+    world.run(65)
+    world.change({"image": "registry.example/flights:1"})
+    world.change({"savepointNonce": "1"})
+    world.run(1)
+    world.run_until(lambda: world.driver.state is JobState.STOPPED)
+
+    wait_next(world)
+
+
+def test_a_job_whose_driver_stops_too_late_is_suspended_and_names_its_savepoint() -> None:
+    world = lingering()
+    world.lost_nodes.add("node-1")
+    world.change({"suspend": True})
+    world.run_until(
+        lambda: world.status.operation is not None and world.status.operation.state is OperationPhase.FAILED
+    )
+
+    world.run_until(lambda: world.driver.state is JobState.STOPPED)
+    world.run(2)
+    world.lost_nodes.clear()
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED)
+
+    assert world.status.operation is not None
+    assert world.status.operation.location == savepoint_of(world).location
+
+
+@pytest.mark.parametrize("newest", [SnapshotKind.CHECKPOINT, None], ids=["with a checkpoint", "without a word"])
+def test_a_driver_that_has_stopped_without_a_savepoint_is_not_said_to_have_one(newest: SnapshotKind | None) -> None:
+    world = lingering(upgrade={"mode": "Cold"})
+    world.change(NEW_IMAGE)
+    world.run(65)
+    if newest is not None:
+        world.driver.last_checkpoint = world.storage.add(
+            newest, rows=1, epoch=1, at=world.time, trigger=world.storage.snapshots[-1].trigger
+        )
+    world.driver.state = JobState.STOPPED
+
+    world.run(3)
+
+    operation = world.status.operation
+    assert operation is not None
+    assert (operation.state is OperationPhase.COMPLETED, operation.location) == (False, None)
+
+
+def test_what_the_driver_of_another_epoch_says_ends_no_stop() -> None:
+    world = lingering(upgrade={"mode": "Cold"})
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: world.driver.state is JobState.STOPPED)
+    status = world.driver.status
+
+    world.driver.status = lambda: status().model_copy(update={"epoch": 7})  # type: ignore[method-assign]
+    world.run(20)
+
+    assert world.status.operation is not None
+    assert world.status.operation.state is not OperationPhase.COMPLETED
+    assert "deletionTimestamp" not in resources.section(
+        world.cluster.objects[("Pod", KEY.namespace, world.driver.pod)], "metadata"
+    )

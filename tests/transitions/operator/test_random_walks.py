@@ -29,6 +29,7 @@ DISTURBANCES: tuple[Step, ...] = (
     ("the standby ends", 1),
     ("the standby ends", 2),
     ("the driver is silent", 25),
+    ("the driver lingers", 1),
     ("a batch hangs", 1),
     ("savepoints fail or work", 2),
     ("savepoints take their time", 20),

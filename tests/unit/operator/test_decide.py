@@ -211,6 +211,7 @@ words = (
         epoch=epochs,
         started_at=moments,
         last_checkpoint=some.none() | summaries,
+        last_savepoint=some.none() | summaries,
     )
 )
 answers = (

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from statefulspark.contract.api import JobState, SnapshotSummary
 from statefulspark.contract.exit_codes import ExitCode
 
 from statefulspark_operator.lifecycle.reason import Reason
-from statefulspark_operator.lifecycle.situation import DriverPod
+from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 
 
 class EndKind(Enum):
@@ -81,3 +82,16 @@ def of_pod(pod: DriverPod) -> DriverEnd:
         reason = "".join(part.capitalize() for part in exit_code.name.split("_"))
     detail = f": {pod.exit.message}" if pod.exit.message else ""
     return DriverEnd(kind, reason, f"The driver ended with {ExitCode.describe(code)}{detail}.", code)
+
+
+def stopped_with(situation: Situation) -> SnapshotSummary | None:
+    """Return the savepoint that the live driver says it has stopped with; None if it has not, or with a checkpoint.
+
+    Such a driver commits nothing more, however long its process goes on. All snapshots of a job are numbered in one row, and
+    the last one is that of the stop.
+    """
+    answer = situation.driver_status
+    if answer is None or situation.live_pod is None or answer.state is not JobState.STOPPED:
+        return None
+    savepoint, checkpoint = answer.last_savepoint, answer.last_checkpoint
+    return savepoint if savepoint is not None and (checkpoint is None or checkpoint.id < savepoint.id) else None

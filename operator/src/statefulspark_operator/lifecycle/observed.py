@@ -31,9 +31,18 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RollbackPolicy
-from statefulspark_operator.lifecycle import executors, health, history, standby_facts, steps, trial, upgrade_facts
+from statefulspark_operator.lifecycle import (
+    ends,
+    executors,
+    health,
+    history,
+    standby_facts,
+    steps,
+    trial,
+    upgrade_facts,
+)
 from statefulspark_operator.lifecycle.savepoints import objects, timetable
-from statefulspark_operator.lifecycle.situation import DriverSilent, OperationAbsent, Situation
+from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts
 
 PROGRESS_INTERVAL = timedelta(seconds=30)
@@ -238,16 +247,14 @@ def credit_progress(situation: Situation) -> Situation:
 
 
 def note_operation(situation: Situation) -> Situation:
-    """Record the result of the operation, from the driver's answer or from its exit."""
-    operation = situation.status.operation
+    """Record the result of the operation, from the driver's answer, or from its stop."""
+    operation, answer = situation.status.operation, situation.operation
     if operation is None or operation.state is OperationPhase.COMPLETED:
         return situation
-    if operation.state is OperationPhase.FAILED:
-        return _note_late_stop(situation, operation)
-    answer = situation.operation
-    if answer is not None and not isinstance(answer, OperationAbsent) and answer.request_id == operation.id:
-        return _note_answer(situation, operation, answer)
-    return _note_exit(situation, operation)
+    is_awaited = operation.state is OperationPhase.REQUESTED
+    if is_awaited and isinstance(answer, Operation) and answer.request_id == operation.id:
+        situation = _note_answer(situation, operation, answer)
+    return _note_stop(situation)
 
 
 def _note_answer(situation: Situation, operation: OperationStatus, answer: Operation) -> Situation:
@@ -269,31 +276,23 @@ def _note_answer(situation: Situation, operation: OperationStatus, answer: Opera
     return with_status(updated, last_savepoint=savepoint)
 
 
-def _note_exit(situation: Situation, operation: OperationStatus) -> Situation:
-    if not _has_stopped(situation, operation):
+def _note_stop(situation: Situation) -> Situation:
+    """Complete a stop that took longer than it was waited for, too: a driver goes on with it, and refuses another one."""
+    operation, driver = situation.status.operation, situation.status.driver
+    if operation is None or operation.kind is not OperationKind.STOP or operation.state is OperationPhase.COMPLETED:
         return situation
-    return _with_stop(situation, operation, _snapshot_of_exit(situation))
-
-
-def _note_late_stop(situation: Situation, operation: OperationStatus) -> Situation:
-    """Complete a stop that took longer than it was waited for: a driver goes on with it, and refuses another one."""
-    snapshot = _snapshot_of_exit(situation)
-    if snapshot is None or not _has_stopped(situation, operation):
+    if driver is None or operation.epoch != driver.epoch:
         return situation
-    return _with_stop(situation, operation, snapshot)
-
-
-def _has_stopped(situation: Situation, operation: OperationStatus) -> bool:
+    stopped_with = ends.stopped_with(situation)
+    if stopped_with is not None:
+        return _with_stop(situation, operation, stopped_with.location)
     pod = situation.pod
-    if operation.kind is not OperationKind.STOP or pod is None or pod.epoch != operation.epoch or pod.exit is None:
-        return False
-    return pod.exit.code == ExitCode.STOPPED
-
-
-def _snapshot_of_exit(situation: Situation) -> str | None:
-    """Return the savepoint that an ended driver names as its last."""
-    pod = situation.pod
-    return pod.exit.report.snapshot if pod is not None and pod.exit is not None and pod.exit.report else None
+    if pod is None or pod.exit is None or pod.exit.code != ExitCode.STOPPED:
+        return situation
+    location = pod.exit.report.snapshot if pod.exit.report is not None else None
+    if location is None and operation.state is OperationPhase.FAILED:
+        return situation
+    return _with_stop(situation, operation, location)
 
 
 def _with_stop(situation: Situation, operation: OperationStatus, location: str | None) -> Situation:

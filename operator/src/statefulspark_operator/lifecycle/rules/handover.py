@@ -11,7 +11,7 @@ from statefulspark.contract.exit_codes import ExitCode
 
 from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.standby import StandbyState, StandbyStatus
-from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeState, UpgradeStatus
+from statefulspark_operator.api.status import Phase, UpgradeState, UpgradeStatus
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.lifecycle import history, standby_facts, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, Decision
@@ -38,8 +38,8 @@ def _prepared(situation: Situation) -> tuple[UpgradeStatus, StandbyStatus] | Non
 
 def release_driver(situation: Situation) -> Decision | None:
     """Has the driver completed its stop, and can the standby take over before its pod is gone?"""
-    operation, pod = operations.stop_operation(situation), situation.live_pod
-    if operation is None or pod is None or operation.state is not OperationPhase.COMPLETED:
+    operation, pod = operations.completed_stop(situation), situation.live_pod
+    if operation is None or pod is None:
         return None
     if situation.usable_standby is None or situation.spec is None or situation.spec.suspend:
         return None

@@ -14,7 +14,7 @@ from statefulspark.contract.manifest import SnapshotFormat, Trigger
 
 from statefulspark_operator.api.spec import Savepoint
 from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase
-from statefulspark_operator.lifecycle import actions, steps
+from statefulspark_operator.lifecycle import actions, ends, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, QUICK, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import OperationAbsent, Situation
@@ -80,6 +80,12 @@ def stop_operation(situation: Situation) -> OperationStatus | None:
     return operation if operation.epoch == driver.epoch else None
 
 
+def completed_stop(situation: Situation) -> OperationStatus | None:
+    """Return the stop that the current driver has completed, if any: it commits nothing more."""
+    operation = stop_operation(situation)
+    return operation if operation is not None and operation.state is OperationPhase.COMPLETED else None
+
+
 def _phase(operation: OperationStatus, situation: Situation) -> Phase:
     if operation.kind is OperationKind.SAVEPOINT:
         return Phase.RUNNING
@@ -87,14 +93,19 @@ def _phase(operation: OperationStatus, situation: Situation) -> Phase:
 
 
 def end_stopped_driver(situation: Situation) -> Decision | None:
-    """Has the driver completed its stop, and does it still run?"""
-    operation, pod = stop_operation(situation), situation.live_pod
-    if operation is None or pod is None or operation.state is not OperationPhase.COMPLETED:
+    """Has the driver stopped, and does its process still run?"""
+    operation, pod, unasked = completed_stop(situation), situation.live_pod, ends.stopped_with(situation)
+    if pod is None:
         return None
-    phase = _phase(operation, situation)
-    ended_at: datetime = operation.finished_at or operation.requested_at
+    if operation is not None:
+        phase, location = _phase(operation, situation), operation.location
+        ended_at: datetime = operation.finished_at or operation.requested_at
+    elif unasked is not None:  # Another request has taken the place of its stop, or a person has stopped it.
+        phase, location, ended_at = Phase.RESTARTING, unasked.location, unasked.completed_at
+    else:
+        return None
     if situation.now - ended_at <= EXIT_GRACE or pod.deletion_deadline is not None:
-        savepoint = f"Savepoint {operation.location}" if operation.location else "The savepoint"
+        savepoint = f"Savepoint {location}" if location else "The savepoint"
         message = f"{savepoint} is complete; waiting for {pod.name} to end."
         return Decision(Reason.STOPPING, message, phase, situation.status, (), SOON)
     message = f"{pod.name} did not end after its savepoint; deleting it."
