@@ -102,6 +102,18 @@ def test_a_job_whose_driver_stops_too_late_is_suspended_and_names_its_savepoint(
     assert world.status.operation.location == savepoint_of(world).location
 
 
+def test_a_deleted_job_waits_half_a_minute_for_a_driver_that_has_its_last_savepoint() -> None:
+    world = lingering(deletionPolicy="Savepoint", stops_in=timedelta(0), savepoint={"timeout": "10m"})
+
+    world.delete()
+    world.run_until(lambda: world.driver.state is JobState.STOPPED)
+    world.run(25)
+    assert world.driver.exit_code is None, "it may end by itself"
+
+    world.run_until(lambda: not world.exists, within_s=20)
+    assert savepoint_of(world).location
+
+
 @pytest.mark.parametrize("newest", [SnapshotKind.CHECKPOINT, None], ids=["with a checkpoint", "without a word"])
 def test_a_driver_that_has_stopped_without_a_savepoint_is_not_said_to_have_one(newest: SnapshotKind | None) -> None:
     world = lingering(upgrade={"mode": "Cold"})
