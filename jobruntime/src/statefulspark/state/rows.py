@@ -15,6 +15,7 @@ from typing import cast
 import pyarrow as pa
 
 from statefulspark.state import functions
+from statefulspark.state.types import floatkeys
 
 
 def _column_getter(positions: dict[str, int]) -> Callable[[tuple[object, ...], str | int | slice], object]:
@@ -56,10 +57,10 @@ def to_rows(table: pa.Table) -> list[functions.InputRow]:
 
 
 def to_keys(table: pa.Table, key: Sequence[str]) -> list[object]:
-    """Return the key of each row: a value, or a tuple for a key of several columns."""
+    """Return the key of each row: a value, or a tuple for a key of several columns. NaN is one key, and -0.0 is 0.0."""
     if len(key) == 1:
-        return to_values(table.column(key[0]))
-    return list(zip(*(to_values(table.column(name)) for name in key), strict=True))
+        return list(floatkeys.one_form(to_values(table.column(key[0]))))
+    return list(floatkeys.one_form(list(zip(*(to_values(table.column(name)) for name in key), strict=True))))
 
 
 def to_values(column: pa.ChunkedArray) -> list[object]:

@@ -22,6 +22,7 @@ from statefulspark.state import timers as state_timers
 from statefulspark.state.caching import cache
 from statefulspark.state.memory import ttl
 from statefulspark.state.stored import store
+from statefulspark.state.types import floatkeys
 
 DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
 """Processing time of the first batch, unless a test names another."""
@@ -170,7 +171,8 @@ class KeyedHarness:
         grouped: dict[object, list[functions.InputRow]] = {}
         for row in batch:
             values = tuple(row[column] for column in self._key)
-            grouped.setdefault(values[0] if len(values) == 1 else values, []).append(make(row.values()))
+            (key,) = floatkeys.one_form([values[0] if len(values) == 1 else values])
+            grouped.setdefault(key, []).append(make(row.values()))
         return grouped
 
     def _new_id(self) -> str:

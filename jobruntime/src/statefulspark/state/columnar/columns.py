@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from statefulspark.state.columnar import blobs, damage, rowforms
 from statefulspark.state.memory import tables
-from statefulspark.state.types import codec
+from statefulspark.state.types import codec, floatkeys
 
 Hashes = npt.NDArray[np.uint32]
 _Item = TypeVar("_Item")
@@ -45,10 +45,24 @@ class PackedKeys:
     @staticmethod
     def of(keys: Collection[object]) -> PackedKeys:
         """Pack keys."""
-        packed = pack_keys(keys)
+        return PackedKeys._sorted(list(keys), pack_keys(keys))
+
+    def joined(self, others: Iterable[tuple[object, bytes]]) -> PackedKeys:
+        """Return these keys and others, each once.
+
+        Args:
+            others: Keys and their bytes.
+        """
+        by_bytes = dict(zip(self.packed, self.keys, strict=True))
+        for key, packed in others:
+            by_bytes.setdefault(packed, key)
+        return self if len(by_bytes) == len(self.packed) else PackedKeys._sorted([*by_bytes.values()], [*by_bytes])
+
+    @staticmethod
+    def _sorted(keys: list[object], packed: list[bytes]) -> PackedKeys:
         hashes = hash_keys(packed)
         order = np.argsort(hashes, kind="stable")
-        return PackedKeys(_in_order(list(keys), order), _in_order(packed, order), hashes[order])
+        return PackedKeys(_in_order(keys, order), _in_order(packed, order), hashes[order])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +159,7 @@ class Columns:
 
 def pack_keys(keys: Collection[object]) -> list[bytes]:
     """Return the bytes of keys. A key of several columns is an array; a key itself is never a list."""
-    pack = codec.packer()
+    pack, keys = codec.packer(), floatkeys.one_form(keys)
     if tuple not in set(map(type, keys)):
         return list(map(pack, keys))
     return [pack(list(key)) if type(key) is tuple else pack(key) for key in keys]
@@ -155,7 +169,7 @@ def unpack_keys(keys: pa.BinaryArray) -> list[object]:
     """Undo `pack_keys`."""
     body = _ARRAY + len(keys).to_bytes(4, "big") + blobs.parts(keys)[1]
     unpacked = cast("list[object]", codec.unpack(body))
-    return [tuple(key) if type(key) is list else key for key in unpacked]
+    return list(floatkeys.one_form([tuple(key) if type(key) is list else key for key in unpacked]))
 
 
 def hash_keys(packed: Sequence[bytes]) -> Hashes:
