@@ -1,4 +1,4 @@
-"""A small chunk of version 5 with everything that one can have, for `tests/golden/state/chunk-v5-columns.bin`."""
+"""Small chunks of columns with everything that one can have, for `tests/golden/state/`: of version 5, and 6 with timers."""
 
 from __future__ import annotations
 
@@ -59,12 +59,47 @@ def chunk() -> chunks.Chunk:
 
 
 def as_columns() -> chunks.Chunk:
-    """Return it with all sections as columns that can be stored so."""
-    return dataclasses.replace(chunk(), sections=tuple(map(_as_columns, chunk().sections)))
+    """Return it with all sections as columns that can be stored so in version 5."""
+    return dataclasses.replace(
+        chunk(),
+        sections=tuple(
+            section if section.meta.kind.shape.has_moments else _as_columns(section) for section in chunk().sections
+        ),
+    )
+
+
+def timers_chunk() -> chunks.Chunk:
+    """Return a chunk with timers as objects."""
+    few = {7: None, 1700000000000: None, -(2**63) + 1: None}
+    return chunks.Chunk(
+        chunks.ChunkKind.DELTA,
+        (
+            *chunk().sections[:1],
+            chunks.Section(
+                timers.meta_of(timers.TimeDomain.EVENT_TIME),
+                {
+                    "AA": tables.MapChange(replaced=True, puts=few),
+                    ("UA", 7): tables.MapChange(replaced=True, puts=dict.fromkeys(range(100, 140))),
+                    "B6": tables.MapChange(replaced=False, puts={2**63 - 1: None}, removed={1700000000001, 5}),
+                    None: tables.MapChange(replaced=False, puts={}, removed={6}),
+                    "gone": tables.DELETED,
+                },
+            ),
+            chunks.Section(
+                timers.meta_of(timers.TimeDomain.PROCESSING_TIME),
+                {"AA": tables.MapChange(replaced=True, puts={8: None})},
+            ),
+        ),
+    )
+
+
+def timers_as_columns() -> chunks.Chunk:
+    """Return it with all sections as columns."""
+    return dataclasses.replace(timers_chunk(), sections=tuple(map(_as_columns, timers_chunk().sections)))
 
 
 def _as_columns(section: chunks.Section) -> chunks.Section:
-    if section.meta.kind.shape.row is None or isinstance(section.content, numbers.Numbers):
+    if isinstance(section.content, numbers.Numbers):
         return section
     whole = section.columns()
     assert whole is not None

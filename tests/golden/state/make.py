@@ -17,9 +17,13 @@ def main() -> None:
     import columnchunk
     from statefulspark.state.stored import chunks
 
-    path = HERE / "chunk-v5-columns.bin"
-    if not path.exists():
-        path.write_bytes(chunks.encode(columnchunk.as_columns()))
+    contents = {
+        "chunk-v5-columns.bin": columnchunk.as_columns,
+        "chunk-v6-timers.bin": columnchunk.timers_as_columns,
+    }
+    for name, make in contents.items():
+        if not (HERE / name).exists():
+            (HERE / name).write_bytes(chunks.encode(make()))
 
 
 if __name__ == "__main__":

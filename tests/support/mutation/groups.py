@@ -74,7 +74,7 @@ GROUPS = (
     Group(
         "columns",
         _room("state", "columnar/merging", "stored/views"),
-        _unit("state", "columns", "resting_views", "views"),
+        _unit("state", "columns", "resting_views", "timers_in_views", "views"),
     ),
     Group(
         "redistribution",

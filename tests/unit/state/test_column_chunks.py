@@ -20,7 +20,8 @@ from statefulspark.state.memory import numbers, tables
 from statefulspark.state.stored import chunks, grouptables, views
 from statefulspark.state.types import codec
 
-GOLDEN = (Path(__file__).resolve().parents[2] / "golden" / "state" / "chunk-v5-columns.bin").read_bytes()
+FOLDER = Path(__file__).parents[2] / "golden" / "state"
+GOLDEN = (FOLDER / "chunk-v5-columns.bin").read_bytes()
 WHERE = "7 of key group 3"
 FULL, DELTA = chunks.ChunkKind.FULL, chunks.ChunkKind.DELTA
 
@@ -44,19 +45,23 @@ def _stored_as(chunk: chunks.Chunk) -> list[str]:
     return [names[type(section.content)] for section in read.sections]
 
 
-def test_a_golden_chunk_of_version_5_reads_as_it_was_written() -> None:
-    read = chunks.decode(GOLDEN, "chunk-v5-columns.bin")
-
-    assert (read.kind, read.count) == (DELTA, columnchunk.chunk().count)
-    assert _objects(read) == _objects(columnchunk.chunk())
-
-
-def test_columns_are_written_as_version_5_byte_for_byte() -> None:
-    assert chunks.encode(columnchunk.as_columns()) == GOLDEN
+GOLDEN_CHUNKS = {
+    "chunk-v5-columns.bin": (columnchunk.chunk, columnchunk.as_columns, 5),
+    "chunk-v6-timers.bin": (columnchunk.timers_chunk, columnchunk.timers_as_columns, 6),
+}
 
 
-def test_a_chunk_that_was_read_is_written_again_byte_for_byte() -> None:
-    assert chunks.encode(chunks.decode(GOLDEN, "chunk-v5-columns.bin")) == GOLDEN
+@pytest.mark.parametrize("name", GOLDEN_CHUNKS)
+def test_a_golden_chunk_reads_as_it_was_written_and_is_written_byte_for_byte(name: str) -> None:
+    blob = (FOLDER / name).read_bytes()
+    as_objects, as_columns, version = GOLDEN_CHUNKS[name]
+
+    read = chunks.decode(blob, name)
+
+    assert blob[3] == version
+    assert (read.kind, read.count) == (DELTA, as_objects().count)
+    assert _objects(read) == _objects(as_objects())
+    assert chunks.encode(read) == chunks.encode(as_columns()) == blob
 
 
 LARGE_ROWS: dict[str, tuple[kindtypes.StateKind, Callable[[int], object]]] = {
@@ -271,7 +276,7 @@ def test_a_flipped_bit_in_a_row_is_told_by_a_view_too() -> None:
             damaged[position] ^= flip
             view = views.GroupView()
             assert view.apply(chunks.decode(bytes(damaged), WHERE))
-            tables_or_reason = _or_reason(lambda view=view: view.rows_of(keys))
+            tables_or_reason = _or_reason(lambda view=view: view.part(keys))
             found.add(tables_or_reason if isinstance(tables_or_reason, str) else "tables")
     assert found == {"tables", "ChunkUnreadable"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 from collections.abc import Sequence
 
@@ -11,8 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statefulspark.state import timers
-from statefulspark.state.columnar import columns, merging, rowforms
+from statefulspark.state.columnar import blobs, columns, merging, rowforms
 from statefulspark.state.handles import kinds, kindtypes
 from statefulspark.state.memory import tables
 from statefulspark.state.stored import chunks, compaction, store, views
@@ -47,12 +47,19 @@ MAPS = st.builds(
     st.one_of(st.dictionaries(KEYS, CELLS, max_size=3), st.dictionaries(KEYS, TUPLES, max_size=3)),
     st.frozensets(KEYS, max_size=2),
 )
+MOMENTS = st.dictionaries(st.sampled_from([0, 1, -1, 2**40, -(2**63) + 1, 2**63 - 1]), st.none(), max_size=4)
+TIMERS = st.one_of(
+    st.builds(tables.MapChange, st.just(value=True), MOMENTS.filter(bool)),
+    st.builds(tables.MapChange, st.just(value=False), MOMENTS, st.frozensets(st.integers(-1, 2), max_size=2)),
+)
+WITHOUT_ROW = dataclasses.replace(kinds.MAP, shape=dataclasses.replace(kinds.MAP.shape, row=None))
 KINDS: dict[str, tuple[kindtypes.StateKind, st.SearchStrategy[object]]] = {
     "values": (kinds.VALUE, CELLS),
     "tuples": (kinds.VALUE, TUPLES),
     "lists": (kinds.LIST, LISTS),
     "maps": (kinds.MAP, MAPS),
-    "timers, which are stored in another form": (timers.meta_of(timers.TimeDomain.EVENT_TIME).kind, MAPS),
+    "timers": (kinds.TIMERS, TIMERS),
+    "a shape that says nothing of rows": (WITHOUT_ROW, MAPS),
 }
 each_kind = pytest.mark.parametrize("name", KINDS)
 
@@ -307,10 +314,7 @@ def _rows(layers: Sequence[tables.Changes], name: str) -> dict[object, object]:
     return table.rows
 
 
-VIEWED = [name for name in KINDS if not name.startswith("timers")]
-
-
-@pytest.mark.parametrize("name", VIEWED)
+@each_kind
 @settings(max_examples=30)
 @given(draw=st.data())
 def test_a_view_finds_what_a_table_has_of_some_keys(name: str, draw: st.DataObject) -> None:
@@ -318,7 +322,7 @@ def test_a_view_finds_what_a_table_has_of_some_keys(name: str, draw: st.DataObje
     layers = [base, *draw.draw(st.lists(_changes(name, FEW_KEYS), max_size=4))]
     wanted = draw.draw(st.lists(FEW_KEYS, unique=True, max_size=6))
 
-    found = _view(layers, name).rows_of(columns.PackedKeys.of(wanted)).tables["s"].rows
+    found = _view(layers, name).part(columns.PackedKeys.of(wanted)).tables.tables["s"].rows
 
     expected = {key: row for key, row in _rows(layers, name).items() if key in wanted}
     assert found == expected
@@ -329,7 +333,7 @@ def test_a_view_finds_what_a_table_has_of_some_keys(name: str, draw: st.DataObje
 def test_a_view_finds_one_of_several_keys_with_the_same_hash(layers: list[tables.Changes]) -> None:
     expected = _rows(layers, "maps")
     for key in (A, B, C, collidingkeys.with_hash(7, b"stranger")):
-        found = _view(layers, "maps").rows_of(columns.PackedKeys.of([key])).tables["s"].rows
+        found = _view(layers, "maps").part(columns.PackedKeys.of([key])).tables.tables["s"].rows
         assert found == {one: row for one, row in expected.items() if one == key}
 
 
@@ -337,12 +341,12 @@ def test_a_key_is_found_by_its_bytes_and_no_other_type() -> None:
     view = _view([{1: "int", "1": "str", (1,): "tuple", None: "none"}], "values")
 
     for key, row in ((1, "int"), ("1", "str"), ((1,), "tuple"), (None, "none")):
-        assert view.rows_of(columns.PackedKeys.of([key])).tables["s"].rows == {key: row}
-    assert view.rows_of(columns.PackedKeys.of([b"1", 2, (1, 1)])).tables["s"].rows == {}
+        assert view.part(columns.PackedKeys.of([key])).tables.tables["s"].rows == {key: row}
+    assert view.part(columns.PackedKeys.of([b"1", 2, (1, 1)])).tables.tables["s"].rows == {}
 
 
 def test_no_keys_are_found_where_none_are_asked_for() -> None:
-    assert _view([{1: "int"}, {2: "more"}], "values").rows_of(columns.PackedKeys.of([])).tables["s"].rows == {}
+    assert _view([{1: "int"}, {2: "more"}], "values").part(columns.PackedKeys.of([])).tables.tables["s"].rows == {}
 
 
 @pytest.mark.parametrize("count", [31, 32, 33, 34, 66, 100])
@@ -361,7 +365,7 @@ def test_changes_of_many_batches_are_found_like_those_of_few(count: int) -> None
 
     expected = _rows(layers, "maps")
     assert len(view.states["s"].layers) <= 33
-    assert view.rows_of(columns.PackedKeys.of(keys)).tables["s"].rows == expected
+    assert view.part(columns.PackedKeys.of(keys)).tables.tables["s"].rows == expected
     assert view.whole().tables["s"].rows == expected
     merged = view.merged(_chunk(chunks.ChunkKind.DELTA, {}, "maps"), {})
     assert merged is not None
@@ -449,13 +453,11 @@ def test_what_was_noted_is_forgotten_once_a_head_without_it_was_seen() -> None:
     assert (view.version, view.unique_id, _found(view)) == (1, "one", {"a": 1})
 
 
-def test_a_view_that_cannot_take_what_was_noted_stays_at_its_version() -> None:
+def test_a_view_that_cannot_take_what_was_noted_stays_at_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
     view = _view([{"a": 1}], "values")
     view.at(1, "one")
-    reminder = chunks.Section(
-        timers.meta_of(timers.TimeDomain.EVENT_TIME), {"a": tables.MapChange(replaced=True, puts={7: None})}
-    )
-    view.note(_head(2, "one", "two"), chunks.Chunk(chunks.ChunkKind.DELTA, (reminder,)))
+    monkeypatch.setattr(blobs, "LARGEST_BYTES", 1)
+    view.note(_head(2, "one", "two"), NOTED)
 
     assert view.follow(_head(2, "one", "two"))
     assert view.version == 1

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import functions, timers
+from statefulspark.state import functions
 from statefulspark.state.caching import cache, spill
 from statefulspark.state.columnar import columns
 from statefulspark.state.handles import descriptors
@@ -460,32 +460,6 @@ def test_a_state_that_the_function_does_not_declare_stays(world: World) -> None:
     for policy in (NEVER_MERGE, ALWAYS_FULL):
         without.run(world.log, lambda context: context.enter(1), policy=policy, keys=[1])
     assert world.read([1, 2]) == {1: 1, 2: 2}
-
-
-def _remind(key: object, moment_ms: int) -> Work:
-    def work(context: functions.KeyedContext) -> None:
-        context.enter(key)
-        context.timer_service.register_event_time_timer(moment_ms)
-
-    return work
-
-
-def test_a_key_group_with_timers_is_loaded_as_a_whole(world: World) -> None:
-    worker = world.worker(domains=frozenset({timers.TimeDomain.EVENT_TIME}))
-    worker.run(world.log, _remind("a", 100), policy=NEVER_MERGE)
-    loaded = store.load(world.log, worker.cache.of("test", world.disk), 0, keys=lambda: ["b"])
-    assert loaded.view is None
-    assert loaded.tables.tables["_timer_state/event_user-timers"].rows == {"a": {100: None}}
-    assert len(loaded.tables.tables["value"].rows) == KEYS
-
-
-def test_a_view_ends_where_a_batch_brings_the_first_timer(world: World) -> None:
-    world.read([1])
-    worker = Worker(world.values.declare, world.ids, domains=frozenset({timers.TimeDomain.EVENT_TIME}))
-    worker.run(world.log, _remind("a", 100), policy=NEVER_MERGE)
-    for _ in range(2):
-        loaded = world.load(1)
-        assert (loaded.view, len(loaded.tables.tables["value"].rows)) == (None, KEYS)
 
 
 @contextlib.contextmanager

@@ -103,7 +103,7 @@ FOLDER_OWNER = DocumentFormat("records of a files sink's owner", writes=1, reads
 MARKER = DocumentFormat("markers of sinks", writes=1, reads=(1,))
 """A sink's record in its own system; a marker without a version has version 1."""
 
-CHUNK = DocumentFormat("chunks of keyed state", writes=5, reads=(1, 2, 3, 4, 5))
+CHUNK = DocumentFormat("chunks of keyed state", writes=6, reads=(1, 2, 3, 4, 5, 6))
 """A blob of `even_log_U`; it is written in the oldest version that can hold its content."""
 HEAD = DocumentFormat("heads of key groups", writes=3, reads=(1, 2, 3), counted_as="layout version")
 """The `layout` in `even_head_U`; it is written in the oldest version that can hold its content."""

@@ -7,7 +7,8 @@ key to key (`enter`). Users call `state`, `key`, `timer_service`, `processing_ti
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator
+import types
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard, TypeVar, overload
 
@@ -202,12 +203,15 @@ class KeyedContext:
         """Fix the set of states: `open` has returned."""
         self._is_open = True
 
-    def bind(self, group: grouptables.GroupTables, number: int = 0) -> None:
+    def bind(
+        self, group: grouptables.GroupTables, number: int = 0, next_ms: Mapping[str, int] = types.MappingProxyType({})
+    ) -> None:
         """Switch all handles to the tables of a key group.
 
         Args:
             group: Its tables.
             number: Its number.
+            next_ms: When the earliest timer may be of keys that the tables do not have, by name of the state.
 
         Raises:
             SpecRejectedError: A stored state does not fit what is declared, or there are timers of another domain.
@@ -223,8 +227,15 @@ class KeyedContext:
             if state.cleaner is not None:
                 state.cleaner.bind(table, number)
         for domain in self._timers.domains:
-            domain.bind(group.table(domain.meta))  # type: ignore[arg-type]  # the shape follows from the name
-        timers.check_declared(group.tables, self._timers, self.uid)
+            table = group.table(domain.meta)
+            domain.bind(table, next_ms.get(domain.meta.name))  # type: ignore[arg-type]  # the shape follows from the name
+        with_rows = [name for name, table in group.tables.items() if name in next_ms or table.count]
+        timers.check_declared(with_rows, self._timers, self.uid)
+
+    @property
+    def due_ms(self) -> dict[str, int]:
+        """Until when timers are due, by name of the state that has them."""
+        return {domain.meta.name: self._timers.now_ms(domain.domain) for domain in self._timers.domains}
 
     def _adopt(self, group: grouptables.GroupTables, state: _State, stored: chunks.StateMeta) -> None:
         resolution = self._resolutions.get((state.meta.name, stored))

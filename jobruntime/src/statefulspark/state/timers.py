@@ -3,7 +3,8 @@
 A timer is a unique pair of key and time in one of two time domains. Timers are two map states of the operator
 (`_timer_state/event_user-timers` and `_timer_state/processing_user-timers`, from key to times), so they are stored,
 compacted, restored and exported like all state. In memory each key group has a heap beside the map, so that firing
-reads only due timers, never all keys.
+reads only due timers, never all keys. Of a key group of which a batch has few keys, only these and those with due timers are
+in memory; when the others are due is known from an index (`timerindex`).
 
 A timer fires in the first batch that has reached its time, after the rows of that batch: event time is the watermark,
 processing time is when Spark planned the batch. Its removal is committed together with the effects of the callback.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import datetime
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Final, cast
 
 from statefulspark import errors
@@ -80,17 +81,23 @@ def to_ms(moment: int | datetime.datetime) -> int:
 class Timers:
     """The timers of one domain in the bound key group."""
 
-    __slots__ = ("_scope", "_table", "domain", "meta")
+    __slots__ = ("_other_ms", "_scope", "_table", "domain", "meta")
 
     def __init__(self, domain: TimeDomain, keyed: scope.Scope) -> None:
         self.domain = domain
         self.meta = meta_of(domain)
         self._scope = keyed
         self._table = tables.TimerTable()
+        self._other_ms: int | None = None
 
-    def bind(self, table: tables.TimerTable) -> None:
-        """Switch to another key group."""
-        self._table = table
+    def bind(self, table: tables.TimerTable, other_ms: int | None = None) -> None:
+        """Switch to another key group.
+
+        Args:
+            table: Its timers, or those of some keys, with all that are due.
+            other_ms: When the earliest timer may be of other keys; None without.
+        """
+        self._table, self._other_ms = table, other_ms
 
     def register(self, at_ms: int) -> None:
         """Set a timer for the current key; no effect if it is already set."""
@@ -123,9 +130,10 @@ class Timers:
         return sorted(cast("dict[int, object]", self._table.rows.get(self._scope.require_key(self.meta), {})))
 
     def next_ms(self) -> int | None:
-        """Return the time of the earliest timer in the key group, None when there is none."""
+        """Return the time of the earliest timer in the key group, or an earlier one; None when there is none."""
         first = self._table.peek()
-        return None if first is None else first[0]
+        moments = [moment for moment in (first and first[0], self._other_ms) if moment is not None]
+        return min(moments, default=None)
 
     def take_due(self, now_ms: int) -> tuple[int, object] | None:
         """Remove and return the earliest due timer as time and key; None when none is due."""
@@ -216,15 +224,20 @@ class TimerService:
         return self._scope.watermark_ms if domain is TimeDomain.EVENT_TIME else self._scope.now_ms
 
 
-def check_declared(stored: Mapping[str, tables.Table], service: TimerService, uid: str) -> None:
+def check_declared(stored: Collection[str], service: TimerService, uid: str) -> None:
     """Reject state with timers of an undeclared domain: they would never fire.
+
+    Args:
+        stored: Names of states that have timers, and of others.
+        service: Has the declared domains.
+        uid: The operator.
 
     Raises:
         SpecRejectedError: There are such timers.
     """
     declared = {timers.meta.name for timers in service.domains}
-    for name, table in stored.items():
-        if name.startswith(tables.TIMER_PREFIX) and name not in declared and table.rows:
+    for name in stored:
+        if name.startswith(tables.TIMER_PREFIX) and name not in declared:
             kind = name.removeprefix(tables.TIMER_PREFIX).partition("_")[0]
             raise errors.SpecRejectedError(
                 "TimersNotDeclared",

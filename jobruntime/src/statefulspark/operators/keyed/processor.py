@@ -165,10 +165,17 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         self._at(group)
         with pausing.collection_paused():
             keys = self._batch_keys(context, table)
-            loaded = store.load(self._chunk_log, self._tables, group, keys=keys, in_arrays=context.has_arrays_only)
+            loaded = store.load(
+                self._chunk_log,
+                self._tables,
+                group,
+                keys=keys,
+                in_arrays=context.has_arrays_only,
+                due_ms=context.due_ms,
+            )
         if loaded.head is not None:
             evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
-        context.bind(loaded.tables, group)
+        context.bind(loaded.tables, group, loaded.next_ms)
         output: list[object] | pa.Table = []
         if table is not None and isinstance(self._function, functions.VectorizedProcessFunction):
             output = self._process_table(context, self._function, table)
@@ -209,10 +216,13 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def _batch_keys(
         self, context: functions.KeyedContext, table: pa.Table | None
     ) -> Callable[[], Collection[object]] | None:
-        """Return a function for the keys of the rows, or None if rows of other keys may be needed."""
-        if table is None or self._settings.domains or context.cleans_on_the_way:
+        """Return a function for the keys of the rows, or None if others but those with due timers may be needed."""
+        if context.cleans_on_the_way:
             return None
-        return lambda: set(rows.to_keys(table, self._settings.key))
+        return lambda: self._keys_of(table) if table is not None else ()
+
+    def _keys_of(self, table: pa.Table) -> Collection[object]:
+        return set(rows.to_keys(table, self._settings.key))
 
     def _open_for(self, group: int) -> functions.KeyedContext:
         context, settings = self._open(), self._settings

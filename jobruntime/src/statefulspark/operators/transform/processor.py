@@ -126,9 +126,10 @@ class TransformProcessor(processor.KeyedProcessor):
         self, context: keyed_state.KeyedContext, table: pa.Table | None
     ) -> Callable[[], Collection[object]] | None:
         # Initial state has other key columns.
-        if self._initializes or super()._batch_keys(context, table) is None:
-            return None
-        return lambda: set(self._handling.rows.keys(table))
+        return None if self._initializes else super()._batch_keys(context, table)
+
+    def _keys_of(self, table: pa.Table) -> Collection[object]:
+        return set(self._handling.rows.keys(table))
 
     def _open(self) -> keyed_state.KeyedContext:
         context = super()._open()

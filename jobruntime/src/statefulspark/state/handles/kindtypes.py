@@ -87,7 +87,7 @@ class Shape:
         column: Name of the column between key and value in exports; empty for none.
         has_entry_keys: Whether that column holds user keys: their type is the first argument of the container and can
             never change.
-        needs_whole_group: Whether all rows of a key group are needed at once, as for an order over all keys.
+        has_moments: Whether a row is moments, of which those that are due are asked for over all keys.
         row: How a change becomes a row of columns. A shape without is never stored as columns.
     """
 
@@ -106,7 +106,7 @@ class Shape:
     container: str = ""
     column: str = ""
     has_entry_keys: bool = False
-    needs_whole_group: bool = False
+    has_moments: bool = False
     row: rowforms.ChangeForm | None = None
 
     @property

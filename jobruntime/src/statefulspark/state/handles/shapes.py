@@ -174,5 +174,5 @@ MAPS = kindtypes.Shape(
     has_entry_keys=True,
     row=rowforms.MAPS,
 )
-MOMENTS = dataclasses.replace(MAPS, name="moments", table=tables.TimerTable, needs_whole_group=True, row=None)
-"""Stored as maps, and ordered in memory."""
+MOMENTS = dataclasses.replace(MAPS, name="moments", table=tables.TimerTable, has_moments=True, row=rowforms.MOMENTS)
+"""Stored as maps, or as columns of moments, and ordered in memory."""

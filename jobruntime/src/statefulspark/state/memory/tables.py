@@ -336,6 +336,8 @@ class MapTable:
 TIMER_PREFIX = "_timer_state/"
 """Name prefix of the states that hold timers."""
 _REBUILD_AT = 1024
+_FEW_MOMENTS = 8
+"""The change of a key with at most so many timers has all of them, and so says what its earliest one is."""
 
 
 class TimerTable(MapTable):
@@ -348,6 +350,11 @@ class TimerTable(MapTable):
         self._heap: list[tuple[int, int, Key]] = []
         self._number = 0
         self._rebuild_at = _REBUILD_AT
+
+    def _change(self, key: Key, entries: set[object] | None) -> object:
+        row = self.rows.get(key)
+        are_few = isinstance(row, dict) and len(row) <= _FEW_MOMENTS
+        return super()._change(key, None if are_few else entries)
 
     def push(self, at_ms: int, key: Key) -> None:
         """Add a timer that was put into the map of a key to the heap."""

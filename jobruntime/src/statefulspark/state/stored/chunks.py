@@ -22,7 +22,7 @@ from statefulspark.state.handles import kindtypes
 from statefulspark.state.handles.kindtypes import StateMeta
 from statefulspark.state.memory import numbers, tables
 from statefulspark.state.stored import columnlayout, compressed, valuetypes
-from statefulspark.state.types import codec
+from statefulspark.state.types import codec, floatkeys
 
 __all__ = [
     "Chunk",
@@ -40,6 +40,7 @@ __all__ = [
 MAGIC = b"SSC"
 _COMPRESSED = 4
 _COLUMNS = 5
+_TIMERS_IN_COLUMNS = 6
 _FEWEST_KEYS = 256
 _SMALLEST_ROW_BYTES = 24
 _SAMPLE = 16
@@ -133,18 +134,38 @@ def check_types(chunk: Chunk) -> None:
 def in_columns(chunk: Chunk) -> Chunk:
     """Return a chunk with those sections as columns that are worth it: many keys, and rows of some size; others as objects.
 
+    Many timers are columns where other states are: a key group is read by keys only if that is cheap for all its states.
+
     Raises:
         SpecRejectedError: A value has a type that cannot be stored.
     """
-    return dataclasses.replace(chunk, sections=tuple(map(_in_columns, chunk.sections)))
+    are_worth_it = list(map(_is_worth_it, chunk.sections))
+    sections = (
+        _as_columns(section)
+        if is_worth_it or (any(are_worth_it) and _are_many_timers(section))
+        else _as_objects(section)
+        for section, is_worth_it in zip(chunk.sections, are_worth_it, strict=True)
+    )
+    return dataclasses.replace(chunk, sections=tuple(sections))
 
 
-def _in_columns(section: Section) -> Section:
-    if isinstance(section.content, numbers.Numbers):
-        return section
-    is_worth_it = len(section.content) >= _FEWEST_KEYS and _row_bytes(section) >= _SMALLEST_ROW_BYTES
-    whole = section.columns() if is_worth_it else None
-    return dataclasses.replace(section, content=section.changes if whole is None else whole)
+def _is_worth_it(section: Section) -> bool:
+    if section.meta.kind.shape.has_moments or isinstance(section.content, numbers.Numbers):
+        return False
+    return len(section.content) >= _FEWEST_KEYS and _row_bytes(section) >= _SMALLEST_ROW_BYTES
+
+
+def _are_many_timers(section: Section) -> bool:
+    return section.meta.kind.shape.has_moments and len(section.content) >= _FEWEST_KEYS
+
+
+def _as_columns(section: Section) -> Section:
+    whole = section.columns()
+    return section if whole is None else dataclasses.replace(section, content=whole)
+
+
+def _as_objects(section: Section) -> Section:
+    return dataclasses.replace(section, content=section.table_content)
 
 
 def _row_bytes(section: Section) -> float:
@@ -166,8 +187,10 @@ def encode(chunk: Chunk) -> bytes:
     Raises:
         SpecRejectedError: A value has a type that cannot be stored; the message names the state and the type.
     """
-    if any(isinstance(section.content, columns.Columns) for section in chunk.sections):
-        return MAGIC + bytes([_COLUMNS]) + _encode_columns(chunk)
+    in_columns = [section for section in chunk.sections if isinstance(section.content, columns.Columns)]
+    if in_columns:
+        has_timers = any(section.meta.kind.shape.has_moments for section in in_columns)
+        return MAGIC + bytes([_TIMERS_IN_COLUMNS if has_timers else _COLUMNS]) + _encode_columns(chunk)
     packer = msgpack.Packer()
     parts = [
         MAGIC,
@@ -181,7 +204,7 @@ def encode(chunk: Chunk) -> bytes:
 
 
 def _encode_columns(chunk: Chunk) -> bytes:
-    """Return the body of a chunk of version 5: sections as columns, and others as they are in older versions."""
+    """Return the body of a chunk of version 5 or 6: sections as columns, and others as they are in older versions."""
     sections = [
         columnlayout.Described(_meta_fields(section.meta), section.content)
         if isinstance(section.content, columns.Columns)
@@ -242,7 +265,7 @@ def decode(blob: bytes, source: str) -> Chunk:
         if version == _COMPRESSED:
             return decode(compressed.decompress(blob[len(MAGIC) + 1 :]), source)
         body = memoryview(blob)[len(MAGIC) + 1 :]
-        return _decode_columns(body, source) if version == _COLUMNS else _decode_body(body)
+        return _decode_columns(body, source) if version >= _COLUMNS else _decode_body(body)
 
 
 def _decode_body(body: memoryview) -> Chunk:
@@ -279,8 +302,8 @@ def _decode_section(section: list[list[object]]) -> Section:
         if codec.unpack_column(deleted):
             raise ValueError("a column of numbers comes with deleted keys")
         return Section(meta, numbers.Numbers.unpack(keys, *parts))
-    changes = meta.kind.shape.decode[len(parts)](codec.unpack_column(keys), *parts)
-    for key in codec.unpack_column(deleted):
+    changes = meta.kind.shape.decode[len(parts)](floatkeys.one_form(codec.unpack_column(keys)), *parts)
+    for key in floatkeys.one_form(codec.unpack_column(deleted)):
         changes[key] = tables.DELETED
     return Section(meta, changes)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from statefulspark import errors
@@ -162,6 +162,7 @@ class LoadedGroup:
         tables: Its rows.
         view: Has the other rows; None when the tables have all rows.
         may_be_part: Whether a batch may do with the rows of its keys.
+        next_ms: When the earliest timer may be of keys that the tables do not have, by name of the state.
     """
 
     group: int
@@ -169,6 +170,7 @@ class LoadedGroup:
     tables: grouptables.GroupTables
     view: views.GroupView | None = None
     may_be_part: bool = False
+    next_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,7 @@ def load(
     *,
     keys: Callable[[], Collection[object]] | None = None,
     in_arrays: bool = False,
+    due_ms: Mapping[str, int] = types.MappingProxyType({}),
 ) -> LoadedGroup:
     """Load the tables of a key group at its head: from the cache if valid, else from the chunks.
 
@@ -200,9 +203,10 @@ def load(
         log: The key group's log.
         cache: May have tables or a view of earlier batches.
         group: Number of the key group.
-        keys: Returns the keys of the batch. With it, only the rows of these keys are loaded if they are few, or if tables of
-            all would not fit into memory.
+        keys: Returns the keys of the batch. With it, only the rows of these keys, and of those with due timers, are loaded
+            if they are few, or if tables of all would not fit into memory.
         in_arrays: Whether the tables will be arrays, which take little memory.
+        due_ms: Until when timers are due, by name of the state.
 
     Raises:
         SnapshotCorruptError: A chunk that the head names is missing or unreadable.
@@ -220,14 +224,19 @@ def load(
         kept = None
     batch_keys = None if keys is None else keys()
     size_bytes = head.count * numbers.KEY_BYTES if in_arrays else _size_bytes(head, head.count)
-    if batch_keys is not None and (
-        (may_be_part and _are_few(len(batch_keys), head.count)) or not cache.admits(group, size_bytes)
-    ):
+
+    def is_part(keys_of_batch: Collection[object]) -> bool:
+        return (may_be_part and _are_few(len(keys_of_batch), head.count)) or not cache.admits(group, size_bytes)
+
+    if batch_keys is not None and is_part(batch_keys):
         view = _view_at(log, group, head, kept)
+        kept = view
         if view is not None:
-            cache.keep(group, view)
-            return LoadedGroup(group, head, view.rows_of(PackedKeys.of(batch_keys)), view)
-        kept = None
+            with_due = view.with_due(PackedKeys.of(batch_keys), due_ms)
+            if is_part(with_due.keys):
+                cache.keep(group, view)
+                part = view.part(with_due)
+                return LoadedGroup(group, head, part.tables, view, next_ms=part.next_ms)
     return LoadedGroup(group, head, _whole(log, group, head, kept), may_be_part=may_be_part)
 
 

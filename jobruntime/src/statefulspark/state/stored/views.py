@@ -1,8 +1,6 @@
 """A view of one key group: its state as columns, of which a batch reads the rows of its keys and nothing else.
 
-Nothing is built when a view is opened: chunks that are stored as columns are used where they lie. The first layer of a
-state is what its full chunk has, later ones are the changes of batches; an index over all later layers, ordered by hash
-and then by age, tells in one search where a key was changed.
+Nothing is built when a view is opened: chunks that are stored as columns are used where they lie (`stateviews`).
 
 What a batch wrote is noted with the version that it made, and taken over when a later batch finds that version in the
 lineage of its head. So a view never has changes of an attempt that was lost.
@@ -11,23 +9,17 @@ lineage of its head. So a view never has changes of an attempt that was lost.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-import numpy as np
-import numpy.typing as npt
-
-from statefulspark.state.columnar import blobs, columns, merging, renewals
-from statefulspark.state.columnar.columns import Columns, PackedKeys
+from statefulspark.state.columnar import renewals
+from statefulspark.state.columnar.columns import PackedKeys
 from statefulspark.state.memory import tables
-from statefulspark.state.stored import chunks, grouptables, layers
+from statefulspark.state.stored import chunks, grouptables, layers, stateviews
 
-_MOST_LAYERS = 32
-"""More layers of changes are merged into one, so that a batch looks into few."""
 _SLACK_BYTES = 64 << 10
 """So much more than twice of what it needs may be in a view's file."""
-_Places = npt.NDArray[np.int64]
 
 
 class LineageHead(Protocol):
@@ -73,87 +65,17 @@ class _Noted:
         return self.kind is chunks.ChunkKind.FULL
 
 
-class StateView:
-    """One state in all layers."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows of some keys of a key group.
 
-    def __init__(self, meta: chunks.StateMeta) -> None:
-        """Begin without layers."""
-        self.meta = meta
-        self.layers: list[layers.Layer] = []
-        self._hashes: columns.Hashes = np.zeros(0, np.uint32)
-        self._layers, self._positions = _none(), _none()
+    Attributes:
+        tables: The rows.
+        next_ms: When the earliest timer may be of all other keys, by name of the state; without states that have none.
+    """
 
-    def add(self, layer: layers.Layer) -> None:
-        """Add the changes of a batch, or the whole state if there is no layer yet."""
-        self.layers.append(layer)
-        if len(self.layers) > 1:
-            self._add_to_index(len(self.layers) - 1)
-        if len(self.layers) > _MOST_LAYERS:
-            self._merge_changes()
-
-    def find(self, wanted: PackedKeys) -> Iterator[tables.Changes]:
-        """Yield the changes of keys, in the order in which they are applied: one dict for all keys at a time."""
-        form = self.meta.kind.shape.row_form
-        queries, numbers, positions = self._candidates(wanted)
-        packed = self._gather(numbers, positions, _packed_keys)
-        is_same = [key == wanted.packed[query] for key, query in zip(packed, queries.tolist(), strict=True)]
-        queries, numbers, positions = queries[is_same], numbers[is_same], positions[is_same]
-        if form.replaces:
-            is_last = np.append(queries[1:] != queries[:-1], np.ones(min(1, len(queries)), np.bool_))
-            queries, numbers, positions = queries[is_last], numbers[is_last], positions[is_last]
-        changes = self._gather(numbers, positions, lambda layer, places: layer.changes_at(places, form))
-        yield from _by_rank([wanted.keys[query] for query in queries.tolist()], queries, changes)
-
-    def whole(self) -> Iterator[tables.Changes]:
-        """Yield the changes of all keys, layer by layer."""
-        form = self.meta.kind.shape.row_form
-        return (layer.columns.changes(form) for layer in self.layers)
-
-    def merged(self, newer: Sequence[Columns]) -> Columns | None:
-        """Return the whole state with newer changes; None where it cannot be merged as columns."""
-        shape = self.meta.kind.shape
-        return merging.merge([*_columns(self.layers), *newer], shape.row_form, shape.merge, is_full=True)
-
-    def _candidates(self, wanted: PackedKeys) -> tuple[_Places, _Places, _Places]:
-        """Return query, layer and position of all rows with the hash of a key, by query and then by age."""
-        if not self.layers:
-            return _none(), _none(), _none()
-        queries, positions = _with_hash(self.layers[0].columns.hashes, wanted.hashes)
-        later_queries, places = _with_hash(self._hashes, wanted.hashes)
-        order = np.argsort(np.concatenate([queries, later_queries]), kind="stable")
-        return (
-            np.concatenate([queries, later_queries])[order],
-            np.concatenate([np.zeros_like(positions), self._layers[places]])[order],
-            np.concatenate([positions, self._positions[places]])[order],
-        )
-
-    def _gather(
-        self, numbers: _Places, positions: _Places, read: Callable[[Columns, _Places], Sequence[object]]
-    ) -> list[object]:
-        """Return what `read` returns for each number of a layer and position."""
-        gathered: list[object] = [None] * len(numbers)
-        for number in np.unique(numbers).tolist():
-            places = np.flatnonzero(numbers == number)
-            values = read(self.layers[number].columns, positions[places])
-            for index, value in zip(places.tolist(), values, strict=True):
-                gathered[index] = value
-        return gathered
-
-    def _add_to_index(self, number: int) -> None:
-        hashes = self.layers[number].columns.hashes
-        # Behind equal hashes, which are of older layers.
-        places = np.searchsorted(self._hashes, hashes, "right")
-        self._hashes = np.insert(self._hashes, places, hashes)
-        self._layers = np.insert(self._layers, places, number)
-        self._positions = np.insert(self._positions, places, np.arange(len(hashes)))
-
-    def _merge_changes(self) -> None:
-        shape = self.meta.kind.shape
-        merged = merging.merge(_columns(self.layers[1:]), shape.row_form, shape.merge, is_full=False)
-        if merged is not None:
-            self.layers[1:] = [layers.Layer(merged)]
-            self._hashes, self._layers, self._positions = np.zeros(0, np.uint32), _none(), _none()
-            self._add_to_index(1)
+    tables: grouptables.GroupTables
+    next_ms: Mapping[str, int]
 
 
 class GroupView:
@@ -168,7 +90,7 @@ class GroupView:
     def __init__(self) -> None:
         """Begin before the first version."""
         self.version, self.unique_id = 0, ""
-        self.states: dict[str, StateView] = {}
+        self.states: dict[str, stateviews.StateView] = {}
         self._noted: _Noted | None = None
         self._drawer: layers.Drawer | None = None
 
@@ -183,7 +105,8 @@ class GroupView:
     @property
     def size_bytes(self) -> int:
         """Memory of what is not on disk."""
-        return sum(layer.size_bytes for layer in self._all_layers() if layer.place is None)
+        of_timers = sum(state.timers.size_bytes for state in self.states.values() if state.timers is not None)
+        return of_timers + sum(layer.size_bytes for layer in self._all_layers() if layer.place is None)
 
     @property
     def disk_bytes(self) -> int:
@@ -219,7 +142,7 @@ class GroupView:
         return added is not None
 
     def _add(self, meta: chunks.StateMeta, layer: layers.Layer) -> None:
-        state = self.states.setdefault(meta.name, StateView(meta))
+        state = self.states.setdefault(meta.name, stateviews.StateView(meta))
         state.meta = meta
         state.add(layer)
 
@@ -271,20 +194,32 @@ class GroupView:
         yield from itertools.chain.from_iterable(state.layers for state in self.states.values())
         yield from (layer for _, layer in self._noted.by_state) if self._noted is not None else ()
 
-    def rows_of(self, wanted: PackedKeys) -> grouptables.GroupTables:
-        """Return tables with the rows of some keys."""
-        return self._tables(lambda state: state.find(wanted))
+    def with_due(self, keys: PackedKeys, due_ms: Mapping[str, int]) -> PackedKeys:
+        """Return keys and those that may have due timers.
+
+        Args:
+            keys: The keys of a batch.
+            due_ms: Until when timers are due, by name of the state.
+        """
+        due = [self.states[name].due(until_ms) for name, until_ms in due_ms.items() if name in self.states]
+        return keys.joined(itertools.chain.from_iterable(due))
+
+    def part(self, keys: PackedKeys) -> Part:
+        """Return the rows of some keys."""
+        group, next_ms = grouptables.GroupTables(), {}
+        for name, state in self.states.items():
+            rows = state.rows_of(keys)
+            _apply(group.table(state.meta), state.changes_at(rows, keys.keys))
+            other_ms = None if state.timers is None else state.timers.next_ms(rows.numbers, rows.positions)
+            if other_ms is not None:
+                next_ms[name] = other_ms
+        return Part(group, next_ms)
 
     def whole(self) -> grouptables.GroupTables:
         """Return tables with all rows."""
-        return self._tables(lambda state: state.whole())
-
-    def _tables(self, read: Callable[[StateView], Iterator[tables.Changes]]) -> grouptables.GroupTables:
         group = grouptables.GroupTables()
         for state in self.states.values():
-            table = group.table(state.meta)
-            for changes in read(state):
-                table.apply(changes)
+            _apply(group.table(state.meta), state.whole())
         return group
 
     def merged(self, delta: chunks.Chunk, cutoffs_ms: Mapping[str, int]) -> chunks.Chunk | None:
@@ -309,7 +244,7 @@ class GroupView:
             if layer is None:
                 return None
             layers.append(layer)
-        state = self.states.get(name) or StateView(cast("chunks.Section", newer).meta)
+        state = self.states.get(name) or stateviews.StateView(cast("chunks.Section", newer).meta)
         meta = newer.meta if newer else state.meta
         whole = state.merged(layers)
         if whole is not None and meta.has_ttl and cutoff_ms is not None:
@@ -320,46 +255,21 @@ class GroupView:
 
 
 def _layers_of(chunk: chunks.Chunk) -> list[tuple[chunks.StateMeta, layers.Layer]] | None:
-    """Return the layers of a chunk; None where a state has to be seen as a whole, or is too large for columns."""
+    """Return the layers of a chunk; None where a state is too large for columns."""
     of_states = []
     for section in chunk.sections:
-        content = None if section.meta.kind.shape.needs_whole_group else section.columns()
+        content = section.columns()
         if content is None:
             return None
         of_states.append((section.meta, layers.Layer(content)))
     return of_states
 
 
+def _apply(table: tables.Table, in_order: Iterator[tables.Changes]) -> None:
+    for changes in in_order:
+        table.apply(changes)
+
+
 def _put(unwritten: Iterable[layers.Layer], drawer: layers.Drawer) -> None:
     for layer in unwritten:
         layer.put(drawer)
-
-
-def _columns(of_layers: Iterable[layers.Layer]) -> list[Columns]:
-    return [layer.columns for layer in of_layers]
-
-
-def _packed_keys(layer: Columns, positions: _Places) -> list[object]:
-    return cast("list[object]", blobs.take(layer.keys, positions).to_pylist())
-
-
-def _with_hash(hashes: columns.Hashes, wanted: columns.Hashes) -> tuple[_Places, _Places]:
-    """Return, for each hash that is found, which of the wanted ones it is and its position; several may be equal."""
-    first = np.searchsorted(hashes, wanted, "left")
-    counts = np.searchsorted(hashes, wanted, "right") - first
-    queries = np.repeat(np.arange(len(wanted)), counts)
-    before = np.cumsum(counts) - counts
-    return queries, np.repeat(first - before, counts) + np.arange(len(queries))
-
-
-def _by_rank(keys: Sequence[object], queries: _Places, changes: Sequence[object]) -> Iterator[tables.Changes]:
-    """Yield the first change of each key, then the second of those that have one, and so on."""
-    is_first = np.append(np.ones(min(1, len(queries)), np.bool_), queries[1:] != queries[:-1])
-    starts = np.flatnonzero(is_first)
-    ranks = np.arange(len(queries)) - np.repeat(starts, np.diff(np.append(starts, len(queries))))
-    for rank in range(int(ranks.max(initial=-1)) + 1):
-        yield {keys[index]: changes[index] for index in np.flatnonzero(ranks == rank).tolist()}
-
-
-def _none() -> _Places:
-    return np.zeros(0, np.int64)
