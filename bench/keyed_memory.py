@@ -1,13 +1,13 @@
 """Keyed state beyond the memory of a worker: the same keyed count with all of it in memory, and with little memory.
 
-    python -m bench.keyed_memory [--keys 10000000 --rows 200000 --value-bytes 200 --memory-mb 512] [--json FILE]
+    python -m bench.keyed_memory [--keys 10000000 --rows 200000 --value-bytes 200 --memory-mb 512 --timers] [--json FILE]
 
 Each contender first sees every key once, then batches of random keys, which are counted; then it is ended and started
 again, and the first batch after that builds what it needs from Spark's state store. `memory` has no limit, `disk` may
 keep tables of half of `--memory-mb`, and `chunks` the same without a disk: it builds key groups from Spark's state store
-in every batch (`--with-chunks`). Peaks are the anonymous memory of the largest Python worker; pages of the files on
-disk are the system's cache, which takes them back when memory is short. Written is what went into Spark's state store,
-against what the batches changed.
+in every batch (`--with-chunks`). With `--timers` each key has a timer besides, which is never due. Peaks are the anonymous
+memory of the largest Python worker, before and after the restart; pages of the files on disk are the system's cache, which
+takes them back when memory is short. Written is what went into Spark's state store, against what the batches changed.
 """
 
 from __future__ import annotations
@@ -50,10 +50,12 @@ class Memory(workload.Workload):
 def _query(rows: DataFrame, name: str, chosen: argparse.Namespace) -> DataFrame:
     cache_bytes = 1 << 40 if name == "memory" else chosen.memory_mb << 19
     disk_bytes = 0 if name == "chunks" else None
+    count = contenders.TimedCount if chosen.timers else contenders.Count
     return ss.keyed_process(
         rows,
         key="key",
-        function=contenders.Count(contenders.Counter(chosen.value_bytes)),
+        function=count(contenders.Counter(chosen.value_bytes)),
+        timers="event-time" if chosen.timers else None,
         uid="count",
         schema="key bigint, count bigint",
         cache_bytes=cache_bytes,
@@ -141,6 +143,7 @@ def _in_process(name: str, chosen: argparse.Namespace, folder: Path, batches: in
     command = [sys.executable, "-m", "bench.keyed_memory", "--one", name, "--input", str(folder / "input")]
     command += ["--checkpoint", str(folder / name), "--batches", str(batches), "--json", str(figures)]
     command += ["--value-bytes", str(chosen.value_bytes), "--memory-mb", str(chosen.memory_mb)]
+    command += ["--timers"] if chosen.timers else []
     subprocess.run(command, check=True, cwd=machine.ROOT)
     found: machine.Json = json.loads(figures.read_text())
     return found
@@ -162,7 +165,8 @@ def _measured(name: str, chosen: argparse.Namespace, folder: Path, work: Memory)
         "first_after_restart_s": restart_s[0],
         "rebuilt_keys_per_s": work.keys / max(0.001, restart_s[0] - warm_s),
         "write_amplification": sum(one["rocksdbTotalBytesWritten"] for one in states) / changed_bytes,
-        "peak_bytes": max(cast("int", first["peak_bytes"]), cast("int", again["peak_bytes"])),
+        "peak_bytes": first["peak_bytes"],
+        "peak_after_restart_bytes": again["peak_bytes"],
         "batches_s": batches_s,
         "after_restart_s": restart_s,
     }
@@ -179,11 +183,11 @@ def _compare(chosen: argparse.Namespace) -> int:
             found[name] = _measured(name, chosen, Path(folder), work)
     print(f"{machine.described()}; local[2]")
     print(
-        f"{work.keys:,} keys with {work.value_bytes} bytes, {work.rows:,} rows a batch, tables limited to "
-        f"{chosen.memory_mb // 2} MiB a worker but for 'memory'"
+        f"{work.keys:,} keys with {work.value_bytes} bytes{' and a timer' * chosen.timers}, {work.rows:,} rows a batch, "
+        f"tables limited to {chosen.memory_mb // 2} MiB a worker but for 'memory'"
     )
     machine.table(
-        ["", "s/batch", "/ memory", "first after restart", "rebuilt keys/s", "worker's peak", "written / changed"],
+        ["", "s/batch", "/ memory", "first after restart", "keys/s", "peak", "peak after restart", "written / changed"],
         [[name, *_row(one, found["memory"])] for name, one in found.items()],
     )
     machine.finish(chosen.json, {"workload": asdict(work), "memory_mb": chosen.memory_mb, "contenders": found})
@@ -201,6 +205,7 @@ def _row(one: machine.Json, base: machine.Json) -> list[str]:
         f"{numbers['first_after_restart_s']:.1f} s",
         f"{numbers['rebuilt_keys_per_s']:,.0f}",
         f"{numbers['peak_bytes'] / 2**20:,.0f} MiB",
+        f"{numbers['peak_after_restart_bytes'] / 2**20:,.0f} MiB",
         f"{numbers['write_amplification']:.1f}",
     ]
 
@@ -213,6 +218,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--batches", type=int, default=8, help="batches of random keys; the first one warms up")
     parser.add_argument("--value-bytes", type=int, default=200, help="size of a key's state")
     parser.add_argument("--memory-mb", type=int, default=512, help="memory of a Python worker")
+    parser.add_argument("--timers", action="store_true", help="set a timer for each key")
     parser.add_argument("--with-chunks", action="store_true", help="measure without a disk, too")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--input", type=Path, help=argparse.SUPPRESS)
