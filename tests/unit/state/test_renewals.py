@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark.state import functions
 from statefulspark.state.columnar import columns, renewals, rowforms
-from statefulspark.state.handles import descriptors
+from statefulspark.state.handles import descriptors, kindtypes, shapes
 from statefulspark.state.memory import tables, ttl
 from statefulspark.state.stored import compaction, store
 
@@ -43,6 +45,51 @@ def test_a_value_that_ends_like_a_time_does_not_hide_that_its_cell_is_expired() 
     cells: tables.Changes = {1: (LIKE_A_TIME, NOW_MS - 1), 2: (LIKE_A_TIME, NOW_MS + 1)}
 
     assert renewals.without_expired(_columns(cells), NOW_MS).changes(rowforms.CELLS) == {2: (LIKE_A_TIME, NOW_MS + 1)}
+
+
+PARTS: dict[str, tuple[kindtypes.Shape, st.SearchStrategy[object]]] = {
+    "lists": (shapes.LISTS, st.builds(tables.ListChange, st.just(0), st.lists(st.tuples(VALUES, TIMES), max_size=4))),
+    "maps": (
+        shapes.MAPS,
+        st.builds(
+            tables.MapChange,
+            st.just(value=True),
+            st.dictionaries(st.integers(0, 9), st.tuples(VALUES, TIMES), max_size=4),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@given(draw=st.data(), cutoff_ms=TIMES, at_once=st.sampled_from([1, 2, 4096]))
+def test_lists_and_maps_lose_the_parts_that_are_expired(
+    name: str, draw: st.DataObject, cutoff_ms: int, at_once: int
+) -> None:
+    shape, rows = PARTS[name]
+    whole = draw.draw(st.dictionaries(st.integers(0, 30), rows, max_size=8))
+    made = columns.Columns.of(whole, shape.row_form)
+    assert made is not None
+
+    with mock.patch.object(renewals, "_SLICE", at_once):
+        left = renewals.without_expired_parts(made, cutoff_ms, shape.row_form, shape.alive)
+
+    assert left is not None
+    alive = {key: shape.alive(row, cutoff_ms) for key, row in whole.items()}
+    assert left.changes(shape.row_form) == {key: row for key, row in alive.items() if row is not None}
+
+
+def test_lists_of_which_nothing_is_expired_stay_the_same_bytes() -> None:
+    made = columns.Columns.of({1: tables.ListChange(0, [("a", NOW_MS)])}, shapes.LISTS.row_form)
+    assert made is not None
+    assert renewals.without_expired_parts(made, NOW_MS - 1, shapes.LISTS.row_form, shapes.LISTS.alive) is made
+
+
+def test_lists_that_are_too_large_while_two_forms_of_them_are_there_are_told() -> None:
+    items = [("a", NOW_MS), ("b", NOW_MS + 2)]
+    made = columns.Columns.of({1: tables.ListChange(0, items)}, shapes.LISTS.row_form)
+    assert made is not None
+    with mock.patch.object(renewals.blobs, "LARGEST_BYTES", made.rows.nbytes):
+        assert renewals.without_expired_parts(made, NOW_MS, shapes.LISTS.row_form, shapes.LISTS.alive) is None
 
 
 class Texts:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from statefulspark.state.columnar import renewals
-from statefulspark.state.columnar.columns import PackedKeys
+from statefulspark.state.columnar.columns import Columns, PackedKeys
+from statefulspark.state.handles import kindtypes
 from statefulspark.state.memory import tables
 from statefulspark.state.stored import chunks, grouptables, layers, stateviews
 
@@ -248,10 +249,14 @@ class GroupView:
         meta = newer.meta if newer else state.meta
         whole = state.merged(layers)
         if whole is not None and meta.has_ttl and cutoff_ms is not None:
-            # Elements of lists and maps expire one by one.
-            is_cell = meta.kind.shape.row_form.replaces
-            whole = renewals.without_expired(whole, cutoff_ms) if is_cell else None
+            whole = _without_expired(whole, meta.kind.shape, cutoff_ms)
         return None if whole is None else chunks.Section(meta, whole)
+
+
+def _without_expired(whole: Columns, shape: kindtypes.Shape, cutoff_ms: int) -> Columns | None:
+    if shape.row_form.replaces:
+        return renewals.without_expired(whole, cutoff_ms)
+    return renewals.without_expired_parts(whole, cutoff_ms, shape.row_form, shape.alive)
 
 
 def _layers_of(chunk: chunks.Chunk) -> list[tuple[chunks.StateMeta, layers.Layer]] | None:
