@@ -12,6 +12,7 @@ from manifests import a_manifest
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
 from statefulspark.checkpoint import catalog, closure, epochs, savepoint
+from statefulspark.contract import api
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest, Trigger
 from statefulspark.driver.output import commit, job_sinks
@@ -84,7 +85,12 @@ class Driver:
         self.sink = job_sinks.JobSink(who, QUERY, sink_uid, sink or files_sink)
         self.committer = commit.Committer(who, [self.sink] if sinks else [])
         self.announcer = notify.Announcer(self.committer)
-        self.committer.start(self.plan.queries, allow_non_restored=bool(restore and restore.allow_non_restored_state))
+        self.told: list[api.Progress] = []
+        self.committer.start(
+            self.plan.queries,
+            allow_non_restored=bool(restore and restore.allow_non_restored_state),
+            on_progress=self.told.append,
+        )
         self.query = FakeQuery(
             self.job.store,
             self.plan.generation,

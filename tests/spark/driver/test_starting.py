@@ -47,7 +47,7 @@ def test_a_driver_answers_while_it_starts_and_then_for_its_queries(tmp_path: Pat
 
         def runs() -> bool:
             status = status_of(driver)
-            steps.append(f"{status.state}: {(status.message or '').partition(',')[0]}")
+            steps.append(f"{status.state}: {(status.message or '').partition(', since')[0]}")
             return status.state is api.JobState.RUNNING
 
         driver.until(runs, "its queries run")

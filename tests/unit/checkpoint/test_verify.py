@@ -11,6 +11,7 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import closure, transfer, verify
 from statefulspark.checkpoint.verify import ProblemKind
+from statefulspark.contract import api
 from statefulspark.storage import local_store
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
@@ -46,6 +47,19 @@ def test_a_sound_checkpoint_verifies(store: ObjectStore) -> None:
     assert report.ok
     assert report.files == len(entry.files)
     assert report.sentence == f"{len(entry.files)} files verified."
+
+
+def test_it_tells_how_many_files_are_verified_one_by_one_where_they_are_read(store: ObjectStore) -> None:
+    entry, told = a_cut(store), list[api.Progress]()
+    is_read = [file for file in entry.files if file.crc32 is None]
+
+    verify.verify_queries(store, [entry], deep=True, on_progress=told.append)
+
+    total, done = len(entry.files), [one.done for one in told]
+    assert (done[0], done[-1], done) == (0, total, sorted(done))
+    assert len(done) == 2 + len([file for file in is_read if file.checksum])
+    assert {(one.total, one.total_bytes) for one in told} == {(total, sum(file.size_bytes for file in entry.files))}
+    assert told[-1].done_bytes == told[-1].total_bytes
 
 
 @pytest.mark.parametrize("suffix", [".zip", ".changelog", ".sst", "commits/1", "offsets/0", "metadata"])

@@ -64,6 +64,19 @@ def test_an_activation_is_accepted_once_and_repeated_as_often_as_it_is_lost(cont
     )
 
 
+def test_an_activated_standby_says_which_step_of_its_start_it_is_at_and_before_that_none(
+    control: StandbyControl,
+) -> None:
+    before = control.status()
+    control.request_activation(TAKE_8)
+    control.steps.at("Restoring checkpoint 41")(api.Progress(unit="files", done=3, total=4))
+    told = control.status()
+
+    assert (before.message, before.progress) == (None, None)
+    assert (told.message or "").startswith("Restoring checkpoint 41: 3 of 4 files, since ")
+    assert told.progress == api.Progress(unit="files", done=3, total=4)
+
+
 @pytest.mark.parametrize(
     "other",
     [

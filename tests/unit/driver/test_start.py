@@ -12,8 +12,8 @@ from plannedqueries import a_planned_operator, a_planned_query
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import declaration, errors, storage
-from statefulspark.checkpoint import plans
-from statefulspark.contract import config
+from statefulspark.checkpoint import plans, progress
+from statefulspark.contract import api, config
 from statefulspark.contract.manifest import MasterStateEntry
 from statefulspark.driver.running import hooks
 from statefulspark.driver.starting import assemble, check, start
@@ -162,6 +162,35 @@ def _unnamed(report: check.Report) -> check.Report:
     message = report.message.replace("checkpoint 2", "checkpoint 1") if report.message else None
     newest = report.restored_from and report.restored_from.replace("checkpoint 2", "checkpoint 1")
     return report.model_copy(update={"message": message, "restored_from": newest})
+
+
+FOUND = "Finding the job's state"
+NEWER = "Reading the state that query 'delays' has committed since the latest checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("world_of", "steps"),
+    [
+        pytest.param(empty, [FOUND], id="nothing to go on from"),
+        pytest.param(a_root_with_a_checkpoint, [FOUND, "Verifying checkpoint 1"], id="a checkpoint"),
+        pytest.param(past_its_checkpoint, [FOUND, NEWER], id="batches since the checkpoint"),
+        pytest.param(with_a_damaged_head, [FOUND, "Verifying checkpoint 1"], id="batches that cannot be used"),
+        pytest.param(asked_for_a_checkpoint, [FOUND, "Verifying checkpoint 1"], id="a restore"),
+    ],
+)
+def test_what_may_take_long_is_told_with_a_count_that_gets_to_its_end(
+    world_of: Callable[[], World], steps: list[str]
+) -> None:
+    world, told = world_of(), dict[str, list[api.Progress]]()
+
+    def at(step: str) -> progress.Report:
+        return told.setdefault(step, []).append
+
+    start.find(("delays",), world.job_config, world.claimed, at=at)
+
+    assert list(told) == steps
+    assert all(counts[-1].done == counts[-1].total for counts in told.values() if counts)
+    assert [step for step in steps if told[step] and told[step][-1].total] == steps[1:]
 
 
 def test_a_job_without_the_hook_whose_state_it_has_is_refused_by_both() -> None:

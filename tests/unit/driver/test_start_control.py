@@ -15,7 +15,7 @@ from statefulspark.driver.starting.start_control import StartControl
 @pytest.fixture
 def control() -> StartControl:
     job_config = config.JobConfig(name="words", storage=config.StorageConfig(uri="s3://bucket"), revision="r2")
-    return StartControl(job_config, NOON, epoch=0)
+    return StartControl(job_config, NOON, epoch=8)
 
 
 def probed(url: str, path: str) -> int:
@@ -35,12 +35,21 @@ def refused(ask: Callable[[], object]) -> str:
 
 def test_a_driver_that_restores_says_how_far_it_is(control: StartControl) -> None:
     begun = control.status()
-    control.at("Preparing to go on from checkpoint 41", epoch=8)
+    report = control.steps.at("Restoring checkpoint 41")
+    report(api.Progress(unit="files", done=120, total=512))
     told = control.status()
 
-    assert (begun.state, begun.epoch, begun.message) == (api.JobState.STARTING, 0, "Starting, since 12:00:00 UTC.")
-    assert (told.state, told.epoch, told.revision) == (api.JobState.STARTING, 8, "r2")
-    assert (told.message or "").startswith("Preparing to go on from checkpoint 41, since ")
+    assert (begun.state, begun.epoch, begun.message) == (api.JobState.STARTING, 8, "Starting, since 12:00:00 UTC.")
+    assert (begun.revision, begun.progress) == ("r2", None)
+    assert (told.message or "").startswith("Restoring checkpoint 41: 120 of 512 files, since ")
+    assert told.progress == api.Progress(unit="files", done=120, total=512)
+
+
+def test_the_refusal_of_a_request_says_how_far_the_start_is(control: StartControl) -> None:
+    control.steps.at("Planning the queries")(api.Progress(unit="queries", done=1, total=3))
+
+    with pytest.raises(errors.PreconditionFailedError, match="Planning the queries: 1 of 3 queries, since "):
+        control.request_checkpoint(api.CheckpointRequest(request_id="cp-1"))
 
 
 def test_a_restore_of_any_length_is_alive_and_not_ready(control: StartControl) -> None:

@@ -11,6 +11,7 @@ from sinkdrivers import QUERY, Driver
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.checkpoint import batch_records, closure, epochs, savepoint
+from statefulspark.contract import api
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
@@ -175,8 +176,9 @@ def test_a_restart_commits_what_the_restored_cut_had_prepared(bucket: stores.Mem
     driver.complete()
     news(sink)
 
-    start(bucket, sink)
+    successor = start(bucket, sink)
     assert news(sink) == ["open 1/1 by 2", "commit 1/0 of 1 by 2", "commit 1/1 of 1 by 2"]
+    assert successor.told == [api.Progress(unit="transactions", done=done, total=2) for done in range(3)]
 
 
 def test_a_savepoint_whose_job_failed_to_commit_is_committed_by_whoever_restores_it(

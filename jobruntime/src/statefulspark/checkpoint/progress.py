@@ -1,14 +1,30 @@
-"""Progress of a copy of files, in files and bytes, reported while the object store works."""
+"""Progress of long work on files, in files and bytes, and the steps that it has: told to somebody who waits.
+
+Who works is given a function and calls it; it knows nothing of who listens. A call costs next to nothing, so it may be made
+for each file: whoever shows progress decides how often.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from statefulspark.contract.api import Progress
 
 Report = Callable[[Progress], None]
-"""Receives the progress of an operation."""
+"""Receives the progress of an operation; never from two threads at once."""
+Steps = Callable[[str], Report]
+"""Is told that a step begins, as the beginning of a sentence: `Verifying checkpoint 41`. What it returns receives how far
+that step is, and is ignored once another step has begun."""
+
+
+def unheard(_: str) -> Report:
+    """Begin a step that nobody waits for: the `Steps` of tools and tests."""
+    return _nothing
+
+
+def _nothing(_: Progress) -> None:
+    return
 
 
 def of_files(sizes_bytes: Sequence[int], report: Report) -> Callable[[int], None]:
@@ -28,3 +44,51 @@ def of_files(sizes_bytes: Sequence[int], report: Report) -> Callable[[int], None
 
     on_files(0)
     return on_files
+
+
+class FileCount:
+    """Counts files that are done, in any order, and reports each time; zero files at once."""
+
+    def __init__(self, sizes_bytes: Sequence[int], report: Report) -> None:
+        """Count none yet.
+
+        Args:
+            sizes_bytes: Sizes of all files.
+            report: Called for zero files now, and after every `add`.
+        """
+        self._total, self._total_bytes = len(sizes_bytes), sum(sizes_bytes)
+        self._report = report
+        self._done = self._done_bytes = 0
+        self.add(())
+
+    def add(self, sizes_bytes: Iterable[int]) -> None:
+        """Count files that are done, by their sizes."""
+        done = tuple(sizes_bytes)
+        self._done += len(done)
+        self._done_bytes += sum(done)
+        self._report(
+            Progress(
+                unit="files",
+                done=self._done,
+                total=self._total,
+                done_bytes=self._done_bytes,
+                total_bytes=self._total_bytes,
+            )
+        )
+
+
+def of_units(unit: str, total: int, report: Report) -> Callable[[], None]:
+    """Return a callback for each unit that is done; reports zero of them at once.
+
+    Args:
+        unit: What is counted, in the plural.
+        total: How many there are.
+        report: Called after every unit.
+    """
+    numbers = itertools.count()
+
+    def on_unit() -> None:
+        report(Progress(unit=unit, done=next(numbers), total=total))
+
+    on_unit()
+    return on_unit

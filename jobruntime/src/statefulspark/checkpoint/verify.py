@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from statefulspark import errors
-from statefulspark.checkpoint import batch_records, catalog, checksums, listing, sparklog
+from statefulspark.checkpoint import batch_records, catalog, checksums, listing, progress, sparklog
 from statefulspark.contract import base
 from statefulspark.contract.manifest import FileEntry, Manifest, QueryEntry
 from statefulspark.packs import names as packs
@@ -102,16 +102,29 @@ def verify(store: ObjectStore, manifest: Manifest, *, root: str = "", deep: bool
 
 
 def verify_queries(
-    store: ObjectStore, queries: Iterable[QueryEntry], *, root: str = "", deep: bool = False
+    store: ObjectStore,
+    queries: Iterable[QueryEntry],
+    *,
+    root: str = "",
+    deep: bool = False,
+    on_progress: progress.Report | None = None,
 ) -> VerifyReport:
-    """Verify the files of queries; see `verify`. Cost: a LIST per query and 1,000 files below its path."""
+    """Verify the files of queries; see `verify`. Cost: a LIST per query and 1,000 files below its path.
+
+    `on_progress` is called for each query, and for each file that is read as a whole.
+    """
     entries = tuple(queries)
-    problems = [problem for query in entries for problem in _query_problems(store, query, root=root, deep=deep)]
     files = [file for query in entries for file in query.files]
+    count = progress.FileCount([file.size_bytes for file in files], on_progress or progress.unheard(""))
+    problems = [
+        problem for query in entries for problem in _query_problems(store, query, count=count, root=root, deep=deep)
+    ]
     return VerifyReport(len(files), sum(file.size_bytes for file in files), tuple(problems))
 
 
-def _query_problems(store: ObjectStore, query: QueryEntry, *, root: str, deep: bool) -> Sequence[Problem]:
+def _query_problems(
+    store: ObjectStore, query: QueryEntry, *, count: progress.FileCount, root: str, deep: bool
+) -> Sequence[Problem]:
     if not query.files:
         return ()
     folder = f"{root}/{query.path}" if root else query.path
@@ -129,7 +142,11 @@ def _query_problems(store: ObjectStore, query: QueryEntry, *, root: str, deep: b
         and file.path not in settled
         and (deep or file.checksum not in (None, f"etag:{listed[file.path].etag}"))
     ]
-    problems |= {file.path: _content_problem(store, folder, file, listed) for file in suspects}
+    suspected = {file.path for file in suspects}
+    count.add(file.size_bytes for file in query.files if file.path not in suspected)
+    for file in suspects:
+        problems[file.path] = _content_problem(store, folder, file, listed)
+        count.add((file.size_bytes,))
     return [problem for problem in problems.values() if problem is not None]
 
 

@@ -216,6 +216,20 @@ class StandbyStatus(WireModel):
     """Uids of the queries that have run on samples."""
 
 
+class Progress(WireModel):
+    """Progress of a start's step, or of a savepoint's copy. A stop copies twice: while the job runs, and then the rest."""
+
+    unit: str
+    """The counted unit: `files`, `operators` for a canonical savepoint, or `queries` that a stop has drained. Of a start:
+    `files`, `queries`, `transactions` of sinks, or `tasks` of Spark."""
+    done: int = Field(ge=0)
+    total: int = Field(ge=0)
+    done_bytes: int | None = None
+    """Approximate, because several files are copied at the same time; absent if the sizes are not known in advance."""
+    total_bytes: int | None = None
+    """Size of the files, without those that a copy finds at its target already."""
+
+
 class JobStatus(WireModel):
     """Answer of `GET /v1/status`."""
 
@@ -245,7 +259,10 @@ class JobStatus(WireModel):
     last_error: JobError | None = None
     """The newest failure of a query, also of one that runs again; absent if none has failed in this driver."""
     message: str | None = None
-    """While it starts: the step that it is at, since when. While it runs: what people should know."""
+    """While it starts: the step that it is at, how far it is, and since when; the count is renewed every 5 s. While it runs:
+    what people should know."""
+    progress: Progress | None = None
+    """While it starts: how far it is within the step, as of now; absent if that is not counted."""
     standby: StandbyStatus | None = None
     """How far a standby is prepared; absent for a driver."""
 
@@ -311,19 +328,6 @@ class ActivateRequest(WireModel):
     restore: RestoreConfig | None = None
     """Where it starts instead of the newest state, for example the savepoint of the stop before it. Absent: what the
     standby's configuration says."""
-
-
-class Progress(WireModel):
-    """Progress of a savepoint's copy. A stop copies twice: while the job runs, and then the changes since."""
-
-    unit: str
-    """The counted unit: `files`, `operators` for a canonical savepoint, or `queries` that a stop has drained."""
-    done: int = Field(ge=0)
-    total: int = Field(ge=0)
-    done_bytes: int | None = None
-    """Approximate, because several files are copied at the same time; absent if the sizes are not known in advance."""
-    total_bytes: int | None = None
-    """Size of the files to copy, without those that already exist at the target."""
 
 
 class Operation(WireModel):

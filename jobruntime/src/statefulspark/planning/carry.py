@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from statefulspark import errors
-from statefulspark.checkpoint import checksums, closure, plans, required_records, sparklog, transfer
+from statefulspark.checkpoint import checksums, closure, plans, progress, required_records, sparklog, transfer
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.declaration import Output
+from statefulspark.engine import taskcounts
 from statefulspark.evolution import comparison, rewrite
 from statefulspark.planning import empty_state, repartition
 from statefulspark.storage.port import ObjectStore
@@ -75,6 +76,7 @@ class Carrier:
         planned: Every query of the job.
         streams: Their streams, by uid.
         evolutions: Changes of restored queries, by uid.
+        at: Told of each step.
     """
 
     session: SparkSession
@@ -84,6 +86,7 @@ class Carrier:
     planned: tuple[plans.PlannedQuery, ...]
     streams: Mapping[str, Stream]
     evolutions: Mapping[str, comparison.Evolution]
+    at: progress.Steps = progress.unheard
 
     def finish(self, generation: int, queries: tuple[QueryEntry, ...]) -> tuple[QueryEntry, ...]:
         """Add empty state, repartition state, and return the resulting entry of every query of the job.
@@ -138,6 +141,7 @@ class Carrier:
         self.store.delete_folder(layout.scratch(self.epoch))
         self.store.write(f"{scratch}/offsets/0", _OFFSET_LOG)
         stream = self.streams[entry.uid]
+        self.at(f"Adding the empty state of new operators to query {entry.uid!r}")
         try:
             empty = empty_state.run(
                 stream.frame,
@@ -151,7 +155,9 @@ class Carrier:
             self.store.delete_folder(layout.scratch(self.epoch))
 
     def _repartition(self, entry: QueryEntry, partitions: int) -> None:
-        repartition.repartition(self.session, f"{self.hadoop_root}/{entry.path}", partitions)
+        step = self.at(f"Spreading the state of query {entry.uid!r} over {partitions} partitions")
+        with taskcounts.told(self.session, step):
+            repartition.repartition(self.session, f"{self.hadoop_root}/{entry.path}", partitions)
         required_records.note_unchanged(self.store, entry, epoch=self.epoch)
         for info in self.store.list(f"{entry.path}/state"):
             if rewrite.is_first_metadata(info.key[len(entry.path) + 1 :]):

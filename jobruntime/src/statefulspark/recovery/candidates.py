@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statefulspark import errors
-from statefulspark.checkpoint import catalog, lineage_records, read_cache, transfer, verify
+from statefulspark.checkpoint import catalog, lineage_records, progress, read_cache, transfer, verify
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import (
@@ -37,6 +37,7 @@ class StorageView:
         next_snapshot_id: The number of the next snapshot.
         damage: Notes of drivers about state that Spark could not load.
         lineages: The lineages of the root.
+        at: Told of what may take long.
     """
 
     store: ObjectStore
@@ -49,6 +50,7 @@ class StorageView:
     open_store: transfer.StoreOpener | None
     damage: damage.Damage = field(default_factory=damage.Damage)
     lineages: lineage_records.Lineages = field(default_factory=lineage_records.Lineages)
+    at: progress.Steps = progress.unheard
     _verdicts: dict[str, str | None] = field(default_factory=dict)
 
     @property
@@ -153,11 +155,10 @@ class StorageView:
         problem = self.damage.problem(candidate.queries)
         if problem is not None:
             return problem
-        report = _verified(candidate, deep=self.damage.is_suspected)
+        report = self._verified(candidate, deep=self.damage.is_suspected)
         if report.ok:
-            return new_packs.problem(
-                location.reader, candidate.queries, root=location.root, proven=self.proven_packs(candidate)
-            )
+            proven = self.proven_packs(candidate)
+            return new_packs.problem(location.reader, candidate.queries, root=location.root, proven=proven, at=self.at)
         newer = [problem.detail for problem in report.problems if problem.kind is verify.ProblemKind.NEWER]
         if newer:
             raise errors.FormatVersionError("FormatVersionUnknown", newer[0])
@@ -183,12 +184,21 @@ class StorageView:
             candidate = self._checkpoint_by_name(reference)
         else:
             candidate = find(self.store, _as_s3(reference), self.open_store, cache=self.cache, lineages=self.lineages)
-        report = _verified(candidate)
+        report = self._verified(candidate)
         if not report.ok:
             raise errors.SnapshotCorruptError(
                 "SnapshotBroken", f"{reference} cannot be restored: {report.sentence} Restore another snapshot."
             )
         return candidate
+
+    def _verified(self, candidate: plan.Candidate, *, deep: bool = False) -> verify.VerifyReport:
+        return verify.verify_queries(
+            candidate.location.reader,
+            candidate.queries,
+            root=candidate.location.root,
+            deep=deep,
+            on_progress=self.at(f"Verifying {candidate.label or 'the state'}"),
+        )
 
     def _checkpoint_by_name(self, reference: str) -> plan.Candidate:
         number = reference.removeprefix(layout.CHECKPOINT_REFERENCE)
@@ -233,6 +243,7 @@ def read_storage(
     *,
     lineages: lineage_records.Lineages | None = None,
     cache: read_cache.ReadCache | None = None,
+    at: progress.Steps = progress.unheard,
 ) -> StorageView:
     """Read a job's root. Cost: 5 listings, 10 HEADs, a HEAD per savepoint, a GET per other document.
 
@@ -243,6 +254,7 @@ def read_storage(
         open_store: Opens other locations.
         lineages: The lineages of the root, if they were read already.
         cache: Earlier reads of the root.
+        at: Told of what may take long, also later, when the view is asked.
     """
     cache = cache or read_cache.ReadCache(store)
     listed = catalog.list_snapshots(cache)
@@ -264,6 +276,7 @@ def read_storage(
         open_store=open_store,
         damage=damage.read_all(cache).with_outdated(cache, _cuts(manifests.values(), history)),
         lineages=lineages if lineages and lineages.taken else lineage_records.read_all(cache),
+        at=at,
     )
 
 
@@ -342,10 +355,6 @@ def locate(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None
     if open_store is None:
         raise _not_found(uri, f"it is outside {store.uri}, and no other location can be opened here")
     return open_store(uri), ""
-
-
-def _verified(candidate: plan.Candidate, *, deep: bool = False) -> verify.VerifyReport:
-    return verify.verify_queries(candidate.location.reader, candidate.queries, root=candidate.location.root, deep=deep)
 
 
 def _as_s3(uri: str) -> str:

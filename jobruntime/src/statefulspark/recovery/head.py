@@ -16,6 +16,7 @@ from statefulspark.checkpoint import (
     checksums,
     closure,
     listing,
+    progress,
     read_cache,
     segments,
     small_files,
@@ -56,6 +57,7 @@ def inspect(
     notes: damage.Damage | None = None,
     *,
     proven_packs: Collection[str] = (),
+    at: progress.Steps = progress.unheard,
 ) -> Head:
     """Check the newest committed batch of every query in a generation.
 
@@ -68,6 +70,7 @@ def inspect(
         base: Its queries in the latest checkpoint, or at its beginning.
         notes: Notes about state that drivers could not load.
         proven_packs: Keys of packs that need not be read; see `new_packs`.
+        at: Told of what may take long.
 
     Returns:
         The head. A damaged log is a problem of the head, and never means that nothing was committed.
@@ -78,7 +81,7 @@ def inspect(
     base_by_uid = {query.uid: query for query in base}
     folders = _folders(store, generation)
     try:
-        newest = [_query(store, generation, uid, base_by_uid) for uid in sorted({*folders, *base_by_uid})]
+        newest = [_query(store, generation, uid, base_by_uid, at=at) for uid in sorted({*folders, *base_by_uid})]
     except errors.FormatVersionError:
         raise  # The file is undamaged; falling back to older state would lose the work of a later release.
     except errors.SnapshotCorruptError as error:
@@ -86,34 +89,51 @@ def inspect(
     newer = any(
         query.batch_id > (base_by_uid[query.uid].batch_id if query.uid in base_by_uid else -1) for query in newest
     )
-    problem = _noted_problem(store, newest, notes or damage.Damage())
+    problem = _noted_problem(store, newest, notes or damage.Damage(), at=at)
     if newer and problem is None:
-        problem = _problem_of_others(store, newest, base_by_uid) or new_packs.problem(
-            store, newest, proven=proven_packs
+        problem = _problem_of_others(store, newest, base_by_uid, at=at) or new_packs.problem(
+            store, newest, proven=proven_packs, at=at
         )
     return Head((), is_newer=newer, problem=problem) if problem else Head(tuple(newest), is_newer=newer)
 
 
 def _problem_of_others(
-    store: read_cache.ReadCache, newest: Sequence[QueryEntry], base_by_uid: Mapping[str, QueryEntry]
+    store: read_cache.ReadCache,
+    newest: Sequence[QueryEntry],
+    base_by_uid: Mapping[str, QueryEntry],
+    *,
+    at: progress.Steps,
 ) -> str | None:
     """Verify the queries that are where the base has them: nobody does it later, since the head becomes the newest state."""
-    report = verify.verify_queries(store, [query for query in newest if base_by_uid.get(query.uid) == query])
+    others = [query for query in newest if base_by_uid.get(query.uid) == query]
+    if not others:
+        return None
+    report = verify.verify_queries(store, others, on_progress=at("Verifying the queries without newer batches"))
     return None if report.ok else report.sentence
 
 
-def _noted_problem(store: read_cache.ReadCache, queries: Sequence[QueryEntry], notes: damage.Damage) -> str | None:
+def _noted_problem(
+    store: read_cache.ReadCache, queries: Sequence[QueryEntry], notes: damage.Damage, *, at: progress.Steps
+) -> str | None:
     if not notes.is_suspected:
         return None
     checked_notes = notes.with_outdated(store, queries)
     problem = checked_notes.problem(queries)
     if problem is not None:
         return problem
-    report = verify.verify_queries(store, queries, deep=True)
+    report = verify.verify_queries(
+        store, queries, deep=True, on_progress=at("Reading all state, since Spark could not load it")
+    )
     return None if report.ok else report.sentence
 
 
-def why_left_savepoint(store: read_cache.ReadCache, generation: int, queries: Sequence[QueryEntry]) -> str | None:
+def why_left_savepoint(
+    store: read_cache.ReadCache,
+    generation: int,
+    queries: Sequence[QueryEntry],
+    *,
+    at: progress.Steps = progress.unheard,
+) -> str | None:
     """Return why a generation is not exactly at one of its savepoints, with no batch planned after it; None if it is.
 
     Then the savepoint need not be copied back. Cost: a listing of the generation; per query a read, and reads of the log
@@ -123,6 +143,7 @@ def why_left_savepoint(store: read_cache.ReadCache, generation: int, queries: Se
         store: The job's root.
         generation: The one in use.
         queries: Queries of the savepoint.
+        at: Told of what may take long.
     """
     expected = tuple(_as_in_generation(query, generation) for query in queries)
     uids = {query.uid for query in expected} | _folders(store, generation)
@@ -133,7 +154,7 @@ def why_left_savepoint(store: read_cache.ReadCache, generation: int, queries: Se
     why = in_place.why_other_cut(expected, ends)
     if why is not None:
         return why
-    report = verify.verify_queries(store, expected)
+    report = verify.verify_queries(store, expected, on_progress=at("Verifying the generation in use"))
     return None if report.ok else report.sentence
 
 
@@ -159,7 +180,9 @@ def _log_end(store: read_cache.ReadCache, path: str) -> in_place.LogEnd:
     return in_place.LogEnd(planned, closure.newest_committed_batch(store, path))
 
 
-def _query(store: read_cache.ReadCache, generation: int, uid: str, base_by_uid: Mapping[str, QueryEntry]) -> QueryEntry:
+def _query(
+    store: read_cache.ReadCache, generation: int, uid: str, base_by_uid: Mapping[str, QueryEntry], *, at: progress.Steps
+) -> QueryEntry:
     path = layout.query_root(generation, uid)
     base = base_by_uid.get(uid) or QueryEntry(uid=uid, batch_id=-1, path=path)
     newest = _newest_commit(store, path, base.batch_id)
@@ -175,7 +198,7 @@ def _query(store: read_cache.ReadCache, generation: int, uid: str, base_by_uid: 
     builder = closure.ClosureBuilder(store, path, base=base)
     entry = _with_transactions_of(base, builder.close_over(newest, _committed(store, path, base)))
     _require_unchanged(store, entry, base, builder.corrupt_files)
-    _require_sound(store, entry, base)
+    _require_sound(store, entry, base, at=at)
     _require_readable_states(store, entry, base)
     return entry
 
@@ -237,7 +260,7 @@ def _not_what_was_written(store: read_cache.ReadCache, entry: QueryEntry, path: 
     )
 
 
-def _require_sound(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry) -> None:
+def _require_sound(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry, *, at: progress.Steps) -> None:
     """Compare the files that are in no checkpoint yet with Spark's checksum files."""
     verified = set(base.files)
     fresh = {file.path: file for file in entry.files if file not in verified and not checksums.is_sidecar(file.path)}
@@ -245,6 +268,8 @@ def _require_sound(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEn
     guarded = [file for file in fresh.values() if checksums.spark_sidecar(file.path) in present]
     if not guarded:
         return
+    step = at(f"Reading the state that query {entry.uid!r} has committed since the latest checkpoint")
+    count = progress.FileCount([file.size_bytes for file in guarded], step)
     sidecars = store.read_many([f"{entry.path}/{checksums.spark_sidecar(file.path)}" for file in guarded])
     for part in _parts(guarded):
         bodies = store.read_many([f"{entry.path}/{file.path}" for file in part.read])
@@ -254,6 +279,7 @@ def _require_sound(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEn
                     "ChecksumDiffers",
                     f"{store.uri}/{posixpath.join(entry.path, file.path)} is not the file that Spark wrote.",
                 )
+        count.add(file.size_bytes for file in (*part.read, *part.sized))
 
 
 def _require_readable_states(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry) -> None:

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Collection, Iterable
 
 from statefulspark import errors
+from statefulspark.checkpoint import progress
 from statefulspark.contract.manifest import FileEntry, QueryEntry
 from statefulspark.packs import names, packfile
 from statefulspark.storage.port import ObjectStore
@@ -25,7 +26,12 @@ def keys(queries: Iterable[QueryEntry]) -> frozenset[str]:
 
 
 def problem(
-    store: ObjectStore, queries: Iterable[QueryEntry], *, root: str = "", proven: Collection[str] = ()
+    store: ObjectStore,
+    queries: Iterable[QueryEntry],
+    *,
+    root: str = "",
+    proven: Collection[str] = (),
+    at: progress.Steps = progress.unheard,
 ) -> str | None:
     """Return what is wrong with a pack that is named by these queries and by none before; None if nothing is.
 
@@ -36,12 +42,16 @@ def problem(
         queries: The queries of a cut.
         root: The folder to which their paths are relative.
         proven: Keys of packs that need not be read.
+        at: Told of the packs that are read.
 
     Raises:
         FormatVersionError: A later release wrote one.
         TransientError: Storage cannot be reached.
     """
     new = {key: file for key, file in _packs(queries).items() if key not in proven}
+    if not new:
+        return None
+    count = progress.FileCount([file.size_bytes for file in new.values()], at("Reading the newest packs of state"))
     read_bytes = 0
     for key, file in sorted(new.items(), key=lambda entry: entry[1].size_bytes):
         path = f"{root}/{key}" if root else key
@@ -54,6 +64,7 @@ def problem(
             raise
         except errors.SnapshotCorruptError as error:
             return error.message
+        count.add((file.size_bytes,))
     return None
 
 

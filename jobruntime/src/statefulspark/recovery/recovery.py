@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from statefulspark import errors
 from statefulspark.canonical import skeleton
-from statefulspark.checkpoint import epochs, lineage_records, plans, read_cache, transfer
+from statefulspark.checkpoint import epochs, lineage_records, plans, progress, read_cache, transfer
 from statefulspark.contract import layout
 from statefulspark.contract.config import ClaimMode, RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, MasterStateEntry, QueryEntry, SnapshotKind
@@ -40,6 +40,7 @@ def plan_recovery(
     open_store: transfer.StoreOpener | None = None,
     lineages: lineage_records.Lineages | None = None,
     cache: read_cache.ReadCache | None = None,
+    at: progress.Steps = progress.unheard,
 ) -> StartPlan:
     """Find out where a driver would start now; nothing is written.
 
@@ -53,6 +54,7 @@ def plan_recovery(
         open_store: Opens the location of a savepoint outside the job's root.
         lineages: The lineages of the root, if they were read already.
         cache: Earlier reads of the root.
+        at: Told of what may take long.
 
     Returns:
         The plan, for `restore.carry_out`.
@@ -65,7 +67,7 @@ def plan_recovery(
         FormatVersionError: A later release has written documents that this release cannot read.
         TransientError: Storage cannot be reached now.
     """
-    view = candidates.read_storage(store, open_store, lineages=lineages, cache=cache)
+    view = candidates.read_storage(store, open_store, lineages=lineages, cache=cache, at=at)
     _require_readable_generation(view)
     intent = decide(view.situation(restore))
     plan = _without_lost_state(_with_leftovers(_proposal(intent, view, restore), view), view, restore, query_uids)
@@ -89,6 +91,7 @@ def find_start(
     query_uids: Collection[str] | None = None,
     open_store: transfer.StoreOpener | None = None,
     cache: read_cache.ReadCache | None = None,
+    at: progress.Steps = progress.unheard,
 ) -> StartPlan:
     """Plan, and settle what a dead driver left; repeat if an old driver that still runs interferes.
 
@@ -102,6 +105,7 @@ def find_start(
         query_uids: See `plan_recovery`.
         open_store: See `plan_recovery`.
         cache: Reads of the root since the epoch was claimed.
+        at: See `plan_recovery`.
     """
     for _ in range(_MAX_ATTEMPTS):
         plan = plan_recovery(
@@ -111,6 +115,7 @@ def find_start(
             open_store=open_store,
             lineages=author.lineages,
             cache=cache,
+            at=at,
         )
         try:
             return settle(store, plan, author)
@@ -188,7 +193,7 @@ def _why_copied(view: candidates.StorageView, snapshot: Candidate) -> str | None
     ]
     if view.damage.failures(own):
         return "Spark could not load this state in the generation in use"
-    return head.why_left_savepoint(view.cache, current.generation, manifest.queries)
+    return head.why_left_savepoint(view.cache, current.generation, manifest.queries, at=view.at)
 
 
 def _continued_at_savepoint(
@@ -225,7 +230,12 @@ def _recover(view: candidates.StorageView, fresh_generation: int) -> StartPlan:
     current = view.current
     latest = view.latest()
     newest = head.inspect(
-        view.cache, current.generation, latest.queries, view.damage, proven_packs=view.proven_packs(latest)
+        view.cache,
+        current.generation,
+        latest.queries,
+        view.damage,
+        proven_packs=view.proven_packs(latest),
+        at=view.at,
     )
     problems = [*view.unreadable, *view.generations.unreadable.values()]
     if newest.problem is None and (newest.is_newer or view.problem_of(latest) is None):

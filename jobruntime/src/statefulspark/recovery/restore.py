@@ -61,7 +61,7 @@ def carry_out(
     rewrites: Mapping[str, rewrite.Rewrite] | None = None,
     finish: Finisher | None = None,
     hadoop_root: str | None = None,
-    on_progress: progress.Report | None = None,
+    at: progress.Steps = progress.unheard,
 ) -> StartPlan:
     """Settle what dead drivers left and make the new generation, so that Spark can be started.
 
@@ -75,7 +75,7 @@ def carry_out(
         rewrites: How the files of queries change in a new generation, by uid.
         finish: Called with a new generation's number and queries before its record is written.
         hadoop_root: See `materialise`.
-        on_progress: See `materialise`.
+        at: Told that files are copied, if they are, and how many are there.
 
     Returns:
         The completed plan: with the generation's actual number, paths inside it, and the salvaged checkpoint as restored.
@@ -91,7 +91,7 @@ def carry_out(
         claims.claim(folder.store, folder.root, root=store.uri, owner_id=author.owner_id, now=author.now)
     if plan.mode is StartMode.CONTINUE:
         return _continued(store, plan, author)
-    filling = _Filling(store, plan, author, rewrites or {}, finish, hadoop_root, on_progress)
+    filling = _Filling(store, plan, author, rewrites or {}, finish, hadoop_root, at)
     carried = author.carried if plan_rules.takes_what_was_carried(plan, author) else None
     if carried is None:
         return filling.in_new_number()
@@ -114,7 +114,7 @@ class _Filling:
     rewrites: Mapping[str, rewrite.Rewrite]
     finish: Finisher | None
     hadoop_root: str | None
-    on_progress: progress.Report | None
+    at: progress.Steps
 
     def in_new_number(self) -> StartPlan:
         """Fill a generation of which nothing is there."""
@@ -133,7 +133,7 @@ class _Filling:
                 rewrites=self.rewrites,
                 carried=carried,
                 hadoop_root=self.hadoop_root,
-                on_progress=self.on_progress,
+                on_progress=self.at(f"Restoring {self.plan.restored_from or 'the state'}"),
             )
         if self.finish is not None:
             queries = self.finish(number, queries)

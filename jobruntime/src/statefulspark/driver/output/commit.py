@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from statefulspark import clock, errors
-from statefulspark.checkpoint import batch_records, epochs
+from statefulspark.checkpoint import batch_records, epochs, progress
 from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
@@ -90,6 +90,7 @@ class Committer:
         *,
         allow_non_restored: bool = False,
         functions: Mapping[str, str] | None = None,
+        on_progress: progress.Report | None = None,
     ) -> None:
         """Open every sink, commit the restored transactions, and list the prepared ones that the snapshot does not cover.
 
@@ -100,6 +101,7 @@ class Committer:
             restored: The queries as restored, with paths inside the generation that runs.
             allow_non_restored: Whether transactions of sinks that left the job may be dropped.
             functions: The sink function by query uid, where each batch has a record of the function's state.
+            on_progress: Called for every transaction that is committed.
 
         Raises:
             SpecRejectedError: `NonRestoredState`, or a sink refuses.
@@ -117,9 +119,9 @@ class Committer:
             self._retry(functools.partial(_open, sink, context))
         self._lingering = lingering.find(self._driver, self.sinks, batches)
         self._record_outputs(restored, functions or {})
-        self._commit_covered(restored)
-        for key, progress in self._progress.items():
-            progress.committed = max(batches.get(key[0], -1), -1 if progress.committed is None else progress.committed)
+        self._commit_covered(restored, on_progress)
+        for key, of_sink in self._progress.items():
+            of_sink.committed = max(batches.get(key[0], -1), -1 if of_sink.committed is None else of_sink.committed)
         self._deadline_s = NO_DEADLINE_S
 
     def _record_outputs(self, restored: Sequence[QueryEntry], functions: Mapping[str, str]) -> None:
@@ -225,13 +227,16 @@ class Committer:
         self._commit_covered(queries)
         self._abort_lingering(queries)
 
-    def _commit_covered(self, queries: Sequence[QueryEntry]) -> None:
+    def _commit_covered(self, queries: Sequence[QueryEntry], on_progress: progress.Report | None = None) -> None:
         due = [(query, sink) for query in queries for sink in self.sinks if sink.query_uid == query.uid]
-        if any(self._uncommitted(query, sink) for query, sink in due) or self._lingering:
+        total = sum(len(self._uncommitted(query, sink)) for query, sink in due)
+        is_committed = progress.of_units("transactions", total, on_progress or progress.unheard(""))
+        if total or self._lingering:
             self._retry(self._require_current)
         for query, sink in due:
             for path in self._uncommitted(query, sink):
                 self._commit_one(sink, self._record(query, path))
+                is_committed()
             self._advance(sink, query.batch_id)
 
     def has_batches_to_commit(self, batches: Mapping[str, int]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ import pyspark
 
 from statefulspark import clock, errors, storage
 from statefulspark._version import __version__
-from statefulspark.checkpoint import plans, read_cache, watermarks
+from statefulspark.checkpoint import plans, progress, read_cache, watermarks
 from statefulspark.contract import config, layout, statistics
 from statefulspark.coordinator import machine, model
 from statefulspark.declaration import Output
@@ -164,14 +164,14 @@ def versions() -> dict[str, str]:
     }
 
 
-def assemble(parts: Parts) -> JobLoop:
+def assemble(parts: Parts, *, at: progress.Steps = progress.unheard) -> JobLoop:
     """Commit the prepared transactions, start the queries, and build the loop that runs them."""
     gate = jvm.Gate(parts.spark)
-    committer = _open_sinks(parts)
+    committer = _open_sinks(parts, at)
     announcer = _announcer(parts, committer)
     identity = _identity(parts)
     planner = drain.Planner(parts.root.store, parts.root.epoch, _now_ms)
-    running = tuple(_start_query(query, parts, gate, committer, planner) for query in parts.built)
+    running = tuple(_started(parts, gate, committer, planner, at=at))
     _log.info("queries started", extra={"queries": len(running)})
     return JobLoop(
         status_tracker=JobStatusTracker(
@@ -195,7 +195,18 @@ def assemble(parts: Parts) -> JobLoop:
     )
 
 
-def _open_sinks(parts: Parts) -> commit.Committer:
+def _started(
+    parts: Parts, gate: jvm.Gate, committer: commit.Committer, planner: drain.Planner, *, at: progress.Steps
+) -> Iterator[queries.RunningQuery]:
+    """Start every query, one after the other."""
+    origin = parts.plan.restored_from or "empty state"
+    is_started = progress.of_units("queries", len(parts.built), at(f"Starting the queries from {origin}"))
+    for query in parts.built:
+        yield _start_query(query, parts, gate, committer, planner)
+        is_started()
+
+
+def _open_sinks(parts: Parts, at: progress.Steps) -> commit.Committer:
     """Open every sink of the job, and commit the prepared transactions of the restored snapshot."""
     attempt = job_sinks.DriverAttempt(
         store=parts.root.store,
@@ -212,10 +223,12 @@ def _open_sinks(parts: Parts) -> commit.Committer:
     committer = commit.Committer(
         attempt, [job_sinks.JobSink(attempt, uid, output.uid, writing.two_phase(output)) for uid, output in outputs]
     )
+    named = parts.plan.restored_from or "the state"
     committer.start(
         parts.plan.queries,
         allow_non_restored=parts.job_config.restore.allow_non_restored_state,
         functions=parts.declared.recorded,
+        on_progress=at(f"Opening the sinks, and committing what {named} had prepared for them"),
     )
     return committer
 

@@ -23,7 +23,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from statefulspark import clock, errors, failures, launch, usercode
-from statefulspark.checkpoint import catalog, plans
+from statefulspark.checkpoint import catalog, plans, progress
 from statefulspark.contract import api, config, layout
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, SnapshotKind
@@ -105,8 +105,8 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         standby = Standby(job.query_uids, job_config, root, control, workshop)
         request = standby.until_activated()
         ahead.offer()
-        parts = activate(standby, request)
-        ending = start.start(parts, functools.partial(_drive, control, request))
+        parts = activate(standby, request, at=control.steps.at)
+        ending = start.start(parts, functools.partial(_drive, control, request), at=control.steps.at)
     location = ending.snapshot.location if ending.snapshot else None
     return launch.finish(ending.code, ending.reason, ending.message, location)
 
@@ -282,23 +282,33 @@ class Standby:
         return self.workshop.compare(self.job_config, self._root, after, self._compared.built) if is_same else None
 
 
-def activate(standby: Standby, request: api.ActivateRequest) -> assemble.Parts:
+def activate(
+    standby: Standby, request: api.ActivateRequest, *, at: progress.Steps = progress.unheard
+) -> assemble.Parts:
     """Do the rest of a start: claim, find, compare and prepare.
 
     Args:
         standby: What is prepared.
         request: The epoch, and where to start.
+        at: Told of each step.
 
     Raises:
         StatefulSparkError: The job could not be started; its state is unchanged.
     """
     started_at = clock.utc_now()
     job_config = with_restore(standby.job_config, request)
-    return take_over(standby, job_config, claim.claim(job_config, started_at, epoch=request.epoch), started_at)
+    at("Claiming the job")
+    root = claim.claim(job_config, started_at, epoch=request.epoch)
+    return take_over(standby, job_config, root, started_at, at=at)
 
 
 def take_over(
-    standby: Standby, job_config: config.JobConfig, root: assemble.JobRoot, started_at: datetime
+    standby: Standby,
+    job_config: config.JobConfig,
+    root: assemble.JobRoot,
+    started_at: datetime,
+    *,
+    at: progress.Steps = progress.unheard,
 ) -> assemble.Parts:
     """Do what a start does behind its claim, with what is prepared.
 
@@ -307,12 +317,14 @@ def take_over(
         job_config: How to run the job, and where to start.
         root: Its root, claimed.
         started_at: UTC.
+        at: Told of each step.
     """
     root = replace(root, author=replace(root.claimed_by, carried=standby.workshop.carried()))
-    start_plan = start.find(standby.query_uids, job_config, root)
+    start_plan = start.find(standby.query_uids, job_config, root, at=at)
+    at("Comparing the job with its state")
     compared = standby.workshop.compare(job_config, root, start_plan, standby.built_for(start_plan))
     start.raise_fence(root, compared.spark)
-    return start.prepare(job_config, replace(compared, root=replace(root, seen=None)), started_at)
+    return start.prepare(job_config, replace(compared, root=replace(root, seen=None)), started_at, at=at)
 
 
 def with_restore(job_config: config.JobConfig, request: api.ActivateRequest) -> config.JobConfig:

@@ -16,6 +16,7 @@ from statefulspark import errors
 from statefulspark.contract import api, config
 from statefulspark.driver.api import forwarding
 from statefulspark.driver.api.operations import Operations
+from statefulspark.driver.starting import steps
 from statefulspark.server.control import Control
 
 _ACTIVATE = "activate"
@@ -37,11 +38,13 @@ class StandbyControl(forwarding.ForwardingControl):
         self._operations = Operations()
         self._standby = api.StandbyStatus(state=api.StandbyState.WARMING)
         self._request: api.ActivateRequest | None = None
+        self.steps = steps.Steps(started_at)
+        """The step that the start is at, once it was activated; told by what works."""
 
     # What is asked
 
     def _own_status(self) -> api.JobStatus:
-        """Return the status of the standby: `Starting` once it was activated."""
+        """Return the status of the standby: `Starting` with the step, once it was activated."""
         with self._lock:
             request, standby = self._request, self._standby
         return api.JobStatus(
@@ -52,6 +55,8 @@ class StandbyControl(forwarding.ForwardingControl):
             generation=0,
             revision=self._config.revision,
             started_at=self._started_at,
+            message=self.steps.message if request else None,
+            progress=self.steps.progress if request else None,
             standby=None if request else standby,
         )
 

@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from statefulspark import clock, errors, launch, storage, usercode
-from statefulspark.checkpoint import plans
+from statefulspark.checkpoint import plans, progress
 from statefulspark.contract import config, layout
 from statefulspark.declaration import JobDefinition, Output, QueryContext, QueryDefinition
 from statefulspark.driver import serve
@@ -67,13 +67,11 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
     # Without an operator, the driver before it may have the same address until it is fenced.
     is_alone = claim.assigned_epoch() is not None
     with serve.serving(control, job_config) if is_alone else contextlib.nullcontext():
-        control.at("Claiming the job, finding its state and planning its queries")
-        compared = up_to_comparison(job, job_config, functools.partial(claim.claim, job_config, started_at))
-        origin = compared.start_plan.restored_from or "empty state"
-        control.at(f"Preparing to go on from {origin}", epoch=compared.root.epoch)
-        parts = prepare(job_config, compared, started_at)
-        control.at(f"Starting the queries from {origin}")
-        ending = start(parts, functools.partial(_drive, control) if is_alone else serve.serve)
+        at = control.steps.at
+        at("Claiming the job")
+        compared = up_to_comparison(job, job_config, functools.partial(claim.claim, job_config, started_at), at=at)
+        parts = prepare(job_config, compared, started_at, at=at)
+        ending = start(parts, functools.partial(_drive, control) if is_alone else serve.serve, at=at)
     location = ending.snapshot.location if ending.snapshot else None
     return launch.finish(ending.code, ending.reason, ending.message, location)
 
@@ -98,6 +96,7 @@ def up_to_comparison(
     root_of: Callable[[], JobRoot],
     *,
     session_of: SessionBuilder = session.build,
+    at: progress.Steps = progress.unheard,
 ) -> Comparison:
     """Claim, find, build and compare: the steps that a start and a check share.
 
@@ -106,6 +105,7 @@ def up_to_comparison(
         job_config: How to run it.
         root_of: Opens the job's root, and claims it unless this is a check.
         session_of: Starts Spark.
+        at: Told of each step.
 
     Raises:
         StatefulSparkError: The job could not start.
@@ -116,9 +116,10 @@ def up_to_comparison(
     starting = session.beside(functools.partial(session_of, job_config, options))
     # What is raised here does not wait for Spark, which nobody needs then.
     root = root_of()
-    start_plan = find(job.query_uids, job_config, root)
+    start_plan = find(job.query_uids, job_config, root, at=at)
     is_useful = settings.is_local(job_config.engine.master or "local") and _goes_on(root, start_plan)
     early = early_state.EarlyState(root.store, start_plan.queries) if is_useful else None
+    at("Waiting for Spark")
     spark = starting.result()
     if early is not None:
         early.offer(spark)
@@ -127,7 +128,7 @@ def up_to_comparison(
         warming.read_storage(spark, f"{session.hadoop_uri(root.store.uri)}/{layout.epoch(root.epoch)}")
         raise_fence(root, spark)
         root = replace(root, seen=None)
-    built = build_queries(job, job_config, spark, start_plan)
+    built = build_queries(job, job_config, spark, start_plan, at=at)
     _log.info("queries planned", extra={"queries": len(built.queries)})
     return compare(job_config, root, spark, start_plan, built)
 
@@ -159,17 +160,28 @@ def raise_fence(root: JobRoot, spark: SparkSession) -> None:
 # Find
 
 
-def find(query_uids: Sequence[str], job_config: config.JobConfig, root: JobRoot) -> StartPlan:
+def find(
+    query_uids: Sequence[str], job_config: config.JobConfig, root: JobRoot, *, at: progress.Steps = progress.unheard
+) -> StartPlan:
     """Find the snapshot to start from; with a claim, complete the batches that a dead driver had committed."""
+    at("Finding the job's state")
 
     def open_store(uri: str) -> storage.ObjectStore:
         return storage.open_store(uri, root.options)
 
     restore_config = job_config.restore
     if root.author is None:
-        return recovery.plan_recovery(root.store, restore=restore_config, query_uids=query_uids, open_store=open_store)
+        return recovery.plan_recovery(
+            root.store, restore=restore_config, query_uids=query_uids, open_store=open_store, at=at
+        )
     start_plan = recovery.find_start(
-        root.store, root.author, restore=restore_config, query_uids=query_uids, open_store=open_store, cache=root.seen
+        root.store,
+        root.author,
+        restore=restore_config,
+        query_uids=query_uids,
+        open_store=open_store,
+        cache=root.seen,
+        at=at,
     )
     _log.info("state found", extra={"restored_from": start_plan.restored_from or "nothing: first start"})
     if start_plan.restore_skipped is not None:
@@ -191,6 +203,7 @@ def build_queries(
     start_plan: StartPlan,
     *,
     declared: functions.JobFunctions | None = None,
+    at: progress.Steps = progress.unheard,
 ) -> Built:
     """Call every query function, and plan its result without running it.
 
@@ -200,6 +213,7 @@ def build_queries(
         spark: The session.
         start_plan: Where the job continues.
         declared: Collects the functions on the driver.
+        at: Told how many are planned.
     """
     declared = declared or functions.JobFunctions()
     context = QueryContext(job_config.name, job_config.namespace, job_config.parameters)
@@ -208,6 +222,7 @@ def build_queries(
     placements = plans.placements(start_plan.queries)
     options = settings.storage_options(job_config.storage)
     built = []
+    is_planned = progress.of_units("queries", len(job.queries), at("Planning the queries"))
     for query in job.queries:
         collecting = keyed.collecting(
             registry,
@@ -227,6 +242,7 @@ def build_queries(
             operators = registry.of_query(query.uid)
             planned = describe.describe(query.uid, stream, operators, partitions=partitions)
         built.append(BuiltQuery(query.uid, output, stream, planned, operators))
+        is_planned()
     return Built(tuple(built), declared, hooks.JobHooks(job.hooks))
 
 
@@ -282,10 +298,19 @@ def compare(
 # Prepare
 
 
-def prepare(job_config: config.JobConfig, compared: Comparison, started_at: datetime) -> assemble.Parts:
+def prepare(
+    job_config: config.JobConfig,
+    compared: Comparison,
+    started_at: datetime,
+    *,
+    at: progress.Steps = progress.unheard,
+) -> assemble.Parts:
     """Prepare the generation that the job runs in, and restore functions and hooks."""
     root, built = compared.root, compared.built
-    ready = _generation_ready(compared)
+    origin = compared.start_plan.restored_from or "empty state"
+    at(f"Preparing to go on from {origin}")
+    ready = _generation_ready(compared, at)
+    at(f"Preparing the functions of the job to go on from {origin}")
     bound = built.functions.bind(root, ready)
     queries = tuple(replace(query, output=bound.get(query.uid, query.output)) for query in built.queries)
     built.master_hooks.restore(ready)
@@ -302,7 +327,7 @@ def prepare(job_config: config.JobConfig, compared: Comparison, started_at: date
     )
 
 
-def _generation_ready(compared: Comparison) -> StartPlan:
+def _generation_ready(compared: Comparison, at: progress.Steps) -> StartPlan:
     root, start_plan, changes = compared.root, compared.start_plan, compared.changes
     changed = {uid: change for uid, change in changes.items() if not change.is_empty}
     sentences = tuple(sentence for change in changes.values() for sentence in change.sentences)
@@ -316,15 +341,20 @@ def _generation_ready(compared: Comparison) -> StartPlan:
         plan.in_new_generation(start_plan, sentences) if changed else plan.with_declared_queries(start_plan, planned),
         root.claimed_by,
         rewrites={uid: change.rewrite for uid, change in changed.items()},
-        finish=_finisher(compared, planned, changed),
+        finish=_finisher(compared, planned, changed, at=at),
         hadoop_root=session.hadoop_uri(root.store.uri),
+        at=at,
     )
     _log.info("generation ready", extra={"generation": ready.generation})
     return ready
 
 
 def _finisher(
-    compared: Comparison, planned: tuple[plans.PlannedQuery, ...], changed: Mapping[str, Evolution]
+    compared: Comparison,
+    planned: tuple[plans.PlannedQuery, ...],
+    changed: Mapping[str, Evolution],
+    *,
+    at: progress.Steps,
 ) -> restore.Finisher:
     """Return the Spark part of a new generation: load a canonical savepoint, then rewrite the changed state."""
     root, start_plan = compared.root, compared.start_plan
@@ -336,27 +366,33 @@ def _finisher(
         planned=planned,
         streams={query.uid: query.stream for query in compared.built.queries},
         evolutions=load.without_partitions(changed, start_plan),
+        at=at,
     )
-    return load.StateImporter(compared.spark, root.store, root.options, start_plan, planned, compared.changes).then(
-        carrier.finish
+    importer = load.StateImporter(
+        compared.spark, root.store, root.options, start_plan, planned, compared.changes, at=at
     )
+    return importer.then(carrier.finish)
 
 
 # Start
 
 
 def start(
-    parts: assemble.Parts, serving: Callable[[JobLoop, config.JobConfig], snapshot_writer.Ending] = serve.serve
+    parts: assemble.Parts,
+    serving: Callable[[JobLoop, config.JobConfig], snapshot_writer.Ending] = serve.serve,
+    *,
+    at: progress.Steps = progress.unheard,
 ) -> snapshot_writer.Ending:
     """Start the queries, and run until the job ends.
 
     Args:
         parts: The prepared job.
         serving: Runs the loop until it ends.
+        at: Told of each step until then.
     """
     try:
         with jvm.explaining_its_end():
-            ending = serving(assemble.assemble(parts), parts.job_config)
+            ending = serving(assemble.assemble(parts, at=at), parts.job_config)
     finally:
         parts.master_hooks.close()
     parts.declared.close()

@@ -20,9 +20,10 @@ from pyspark.sql import types as spark_types
 
 from statefulspark import errors
 from statefulspark.canonical import documents, engine_files, skeleton
-from statefulspark.checkpoint import closure, sparklog, transfer
+from statefulspark.checkpoint import closure, progress, sparklog, transfer
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry
 from statefulspark.contract.placement import Placement
+from statefulspark.engine import taskcounts
 from statefulspark.engine.canonical import export, state_tables, tasks
 from statefulspark.state import keygroups
 from statefulspark.storage.port import ObjectStore
@@ -56,6 +57,7 @@ class StateImport:
         partitions: Number of state partitions by query uid; a query without an entry keeps its number.
         key_groups: Number of key groups by operator uid by query uid; operators without an entry keep their number.
         renamed: New uid of a query by its old uid.
+        at: Told of each query.
     """
 
     store: ObjectStore
@@ -67,6 +69,7 @@ class StateImport:
     partitions: Mapping[str, int] = field(default_factory=dict)
     key_groups: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
+    at: progress.Steps = progress.unheard
 
 
 def import_state(
@@ -139,7 +142,8 @@ def _import_query(
                 _OperatorTarget(state_import, query, new_id, partitions, groups.get(operator.uid)),
             )
         }
-        written = state_tables.write_stores(session, root, query.batch_id, stores, partitions)
+        with taskcounts.told(session, state_import.at(f"Importing the state of query {query.uid!r}")):
+            written = state_tables.write_stores(session, root, query.batch_id, stores, partitions)
     except PySparkException as error:
         raise export.failed(
             f"The state of query {query.uid!r} cannot be restored from {folder.uri}/{folder.path}", error
@@ -297,6 +301,7 @@ class StateImporter:
         plan: The plan of the start.
         planned: Every query of the job.
         changes: Changes of restored queries, by uid.
+        at: Told of each query whose state is imported.
     """
 
     session: SparkSession
@@ -305,6 +310,7 @@ class StateImporter:
     plan: StartPlan
     planned: tuple[PlannedQuery, ...]
     changes: Mapping[str, Evolution]
+    at: progress.Steps = progress.unheard
 
     def then(self, finish: Finisher) -> Finisher:
         """Return a finisher that imports the state and then calls `finish`."""
@@ -327,6 +333,7 @@ class StateImporter:
                 }
                 for query in self.planned
             },
+            at=self.at,
         )
 
         def import_then_finish(generation: int, queries: tuple[QueryEntry, ...]) -> tuple[QueryEntry, ...]:
