@@ -19,6 +19,8 @@ from statefulspark_operator.lifecycle.steps import CARRIED_OUT
 MAP = ("ConfigMap", "demo", "code")
 MODES = pytest.mark.parametrize("mode", ["Warm", "Cold"])
 OBJECT = "s3://code/flights.zip"
+COMPARED_WITHIN_S = 360
+"""Within this time copies are compared with the API server, and then objects that nothing needs are removed."""
 
 
 def write(world: JobWorld, text: str, key: str = "flights.py") -> None:
@@ -96,7 +98,7 @@ def test_an_idle_job_costs_two_reads_a_minute_for_its_config_map() -> None:
     world = from_config_map()
     told = world.driver.status()
     world.driver.status = lambda: told  # type: ignore[method-assign]
-    world.run(120)
+    world.run(COMPARED_WITHIN_S)
     before = len(world.cluster.reads)
 
     world.run(60)
@@ -131,6 +133,7 @@ def test_an_edited_config_map_is_seen_at_once_where_it_is_watched() -> None:
 
 def test_a_watched_config_map_is_not_read_again_until_it_changes() -> None:
     world = watched_and_idle()
+    world.run(COMPARED_WITHIN_S)
     before = len(world.cluster.reads)
 
     world.run(60)
@@ -368,6 +371,7 @@ def test_specs_and_code_that_cannot_run_again_are_removed() -> None:
         write(world, f"version {number}")
         world.run_until(lambda: upgraded(world, number))  # noqa: B023 - it is asked within this step
         world.run(20)
+    world.run(COMPARED_WITHIN_S)
 
     kept = stored(world, "ControllerRevision")
     assert kept == history.LENGTH
@@ -435,6 +439,7 @@ def test_kept_objects_go_with_the_revisions_that_named_them() -> None:
         ask_for(world, checksum)
         world.run_until(lambda: upgraded(world, epoch))  # noqa: B023 - it is asked within this step
         world.run(20)
+    world.run(COMPARED_WITHIN_S)
 
     assert len(world.storage.kept_code) == stored(world, "ControllerRevision")
     assert checksums[-1] in world.storage.kept_code

@@ -1,7 +1,8 @@
 """How much a decision weighs: may it be carried out from the watches' copies, and does it leave nothing to do? Pure.
 
 A copy may be old. What is only noted in the status may be noted from it: the patch names the version that it was made from,
-and the next pass corrects it. Whatever else a decision does, it does from what the API server says at that moment.
+and the next pass corrects it. So may what a driver that is there has come to: an old copy shows less of that, never more.
+Whatever else a decision does, it does from what the API server says at that moment.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 from datetime import datetime, timedelta
 
-from statefulspark_operator.lifecycle import decide, health, observed
+from statefulspark_operator.api.status import DriverState
+from statefulspark_operator.lifecycle import decide, health, observed, steps
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.savepoints import attendance, naming
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
@@ -33,16 +35,44 @@ NOTED = frozenset(
 )
 """Fields of the status that no later decision goes by: facts that are observed again, and words for people."""
 
+PROGRESS = frozenset({"driver", "history", "restarts", "restore", "silent_since"})
+"""Fields in which is recorded what a driver has come to: its pod was seen, it answers again, a checkpoint is complete."""
+_WITHOUT_STANDBY = steps.STOP_REQUESTED | steps.ON_TRIAL | steps.CARRIED_OUT
+"""Steps of an upgrade that are reached by what a driver answers; the others go by a standby, or by its absence."""
+
 
 def is_weighty(situation: Situation, decision: Decision) -> bool:
-    """Tell whether a decision acts, or records what later decisions go by, so that it must not be made from a copy."""
-    return bool(decision.actions) or records_a_step(situation, decision)
+    """Tell whether a decision acts, or records what must not be recorded from a copy because later decisions go by it."""
+    return bool(decision.actions) or not _changed(situation, decision) <= _noted(situation, decision)
+
+
+def _noted(situation: Situation, decision: Decision) -> frozenset[str]:
+    """Return the fields that may be recorded from a copy."""
+    if not _driver_goes_on(situation, decision):
+        return NOTED
+    upgrade = decision.status.upgrade
+    is_of_driver = upgrade is not None and upgrade.state in _WITHOUT_STANDBY
+    return NOTED | PROGRESS | {"upgrade"} if is_of_driver else NOTED | PROGRESS
+
+
+def _driver_goes_on(situation: Situation, decision: Decision) -> bool:
+    """Tell whether the driver is the same as before, its pod is there, and neither an end nor silence speaks against it."""
+    before, after = situation.status.driver, decision.status.driver
+    if before is None or after is None or before.epoch != after.epoch or after.state is DriverState.ENDED:
+        return False
+    if isinstance(situation.driver, DriverSilent):
+        return False  # Its pod may be gone, and the copies do not tell.
+    return any(pod.epoch == after.epoch for pod in situation.live_pods)
+
+
+def _changed(situation: Situation, decision: Decision) -> frozenset[str]:
+    before, after = situation.status, decision.status
+    return frozenset(name for name in type(after).model_fields if getattr(before, name) != getattr(after, name))
 
 
 def records_a_step(situation: Situation, decision: Decision) -> bool:
     """Tell whether a decision records what later decisions go by, so that the next one follows at once."""
-    before, after = situation.status, decision.status
-    return any(getattr(before, name) != getattr(after, name) for name in type(after).model_fields if name not in NOTED)
+    return not _changed(situation, decision) <= NOTED
 
 
 def is_settled(situation: Situation, decision: Decision, *, until: datetime) -> bool:
