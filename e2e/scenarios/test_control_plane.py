@@ -9,6 +9,7 @@ from demo import kubectl
 from testbed import bed, claims, job, outages, waiting
 
 AWAY_S = 20.0
+FORCED_S = 10.0
 KILLS = 6
 SEED = 20
 ANOTHER = {"spark.ui.showConsoleProgress": "false"}
@@ -86,6 +87,8 @@ def test_driver_that_dies_without_an_operator_is_replaced_once_by_the_next_one(
         else:
             subject.kube.delete_pod_now(pod)
         waiting.until(lambda: _runs(subject, pod), lambda runs: not runs, "the driver is dead")
+        # Of a pod whose deletion is forced the process ends some seconds after the object.
+        waiting.while_(subject.committed, seconds=FORCED_S)
         batch = subject.committed()
         assert waiting.while_(subject.committed, seconds=claims.CALM_S) == [batch], "nobody goes on"
 
