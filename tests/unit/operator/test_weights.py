@@ -36,7 +36,7 @@ from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
 DELETED = actions.DeleteDriver("flights-driver-1", "uid-1")
 
 
-def an_upgrade(state: UpgradeState, **changes: object) -> UpgradeStatus:
+def an_upgrade_here(state: UpgradeState, **changes: object) -> UpgradeStatus:
     upgrade = UpgradeStatus(from_revision=OTHER, to_revision=REVISION, generation=1, state=state, requested_at=LONG_AGO)
     return upgrade.model_copy(update=changes)
 
@@ -61,13 +61,13 @@ def is_weighty(situation: Situation, *acts: actions.Action, **changes: object) -
             id="the driver has completed a checkpoint",
         ),
         pytest.param(
-            {"upgrade": an_upgrade(UpgradeState.STARTING)},
-            {"upgrade": an_upgrade(UpgradeState.FIRST_CHECKPOINT)},
+            {"upgrade": an_upgrade_here(UpgradeState.STARTING)},
+            {"upgrade": an_upgrade_here(UpgradeState.FIRST_CHECKPOINT)},
             id="the new revision has completed a checkpoint",
         ),
         pytest.param(
-            {"upgrade": an_upgrade(UpgradeState.SAVEPOINT)},
-            {"upgrade": an_upgrade(UpgradeState.SAVEPOINT, last_commit_at=NOW)},
+            {"upgrade": an_upgrade_here(UpgradeState.SAVEPOINT)},
+            {"upgrade": an_upgrade_here(UpgradeState.SAVEPOINT, last_commit_at=NOW)},
             id="the old revision has committed",
         ),
     ],
@@ -91,13 +91,13 @@ def test_may_be_recorded_from_a_copy(before: dict[str, object], changes: dict[st
         pytest.param({}, {"driver": a_driver(epoch=2)}, id="another driver"),
         pytest.param({}, {"operation": an_operation(OperationPhase.COMPLETED)}, id="a savepoint is complete"),
         pytest.param(
-            {"upgrade": an_upgrade(UpgradeState.PREPARE)},
-            {"upgrade": an_upgrade(UpgradeState.PREPARE, mode=UpgradeMode.COLD)},
+            {"upgrade": an_upgrade_here(UpgradeState.PREPARE)},
+            {"upgrade": an_upgrade_here(UpgradeState.PREPARE, mode=UpgradeMode.COLD)},
             id="there is no standby to be had",
         ),
         pytest.param(
-            {"upgrade": an_upgrade(UpgradeState.STARTING)},
-            {"upgrade": an_upgrade(UpgradeState.ROLLED_BACK)},
+            {"upgrade": an_upgrade_here(UpgradeState.STARTING)},
+            {"upgrade": an_upgrade_here(UpgradeState.ROLLED_BACK)},
             id="the new revision is rolled back",
         ),
         pytest.param({}, {"epoch": 2, "progress_at": LATER}, id="an epoch, and a note"),
