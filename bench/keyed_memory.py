@@ -3,7 +3,8 @@
     python -m bench.keyed_memory [--keys 10000000 --rows 200000 --value-bytes 200 --memory-mb 512 --timers] [--json FILE]
 
 Each contender first sees every key once, then batches of random keys, which are counted; then it is ended and started
-again, and the first batch after that builds what it needs from Spark's state store. `memory` has no limit, `disk` may
+again as a driver starts, with archived classes and Python workers that are warm while the query is planned, and the first
+batch after that builds what it needs from Spark's state store. `memory` has no limit, `disk` may
 keep tables of half of `--memory-mb`, and `chunks` the same without a disk: it builds key groups from Spark's state store
 in every batch (`--with-chunks`). With `--timers` each key has a timer besides, which is never due. Peaks are the anonymous
 memory of the largest Python worker, before and after the restart; pages of the files on disk are the system's cache, which
@@ -22,12 +23,13 @@ import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import statefulspark as ss
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from statefulspark.engine import warming
 
 from bench import contenders, keyed_state, machine, workload
 
@@ -107,6 +109,21 @@ def _children(pid: str) -> list[str]:
         return []
 
 
+def _java_options(archive: Path) -> dict[str, str]:
+    """Use the classes that an earlier process of the contender has archived, or archive them: an image brings as much."""
+    use = "SharedArchiveFile" if archive.exists() else "ArchiveClassesAtExit"
+    return {"spark.driver.extraJavaOptions": f"-XX:{use}={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"}
+
+
+def _stop(spark: SparkSession) -> None:
+    """End Spark and its JVM, which archives classes as its last act."""
+    gateway = cast("Any", spark.sparkContext._gateway)
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(timeout=300)
+
+
 def _run(name: str, chosen: argparse.Namespace) -> machine.Json:
     """Run a contender over the batches up to one; return seconds, state metrics and checks of each, and the peak."""
     ended, peak, checks = threading.Event(), list[int](), list[machine.Json]()
@@ -119,7 +136,8 @@ def _run(name: str, chosen: argparse.Namespace) -> machine.Json:
         if found is not None:
             checks.append(asdict(workload.Check(*found)))
 
-    spark = keyed_state.session()
+    spark = keyed_state.session(_java_options(chosen.checkpoint.with_suffix(".jsa")))
+    warming.start_workers(spark)
     checkpoint = f"file://{chosen.checkpoint}"
     with keyed_state.as_in_a_job(spark, checkpoint):
         query = _query(_input(spark, chosen.input, chosen.batches), name, chosen)
@@ -127,7 +145,7 @@ def _run(name: str, chosen: argparse.Namespace) -> machine.Json:
     running = stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     running.awaitTermination()
     progress = [json.loads(one.json) for one in running.recentProgress if one.numInputRows]
-    spark.stop()
+    _stop(spark)
     ended.set()
     sampler.join()
     return {
