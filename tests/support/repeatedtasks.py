@@ -151,12 +151,12 @@ class Sums(state.KeyedProcessFunction):
         self._error = _ERROR if self._accidents.doom() else 0
         self._accidents.reach("open")
         from statefulspark.operators.keyed import log
-        from statefulspark.state.stored import store
+        from statefulspark.state.stored import heads
 
         accidents = self._accidents
         for name in ("put_chunk", "set_head"):
             _after(log.SparkChunkLog, name, lambda _, name=name: accidents.reach(name))  # type: ignore[misc]
-        _after(store.GroupHead, "has_ancestor", lambda is_valid: None if is_valid else accidents.refuse())
+        _after(heads.GroupHead, "has_ancestor", lambda is_valid: None if is_valid else accidents.refuse())
 
     def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         """Add the values of a key."""

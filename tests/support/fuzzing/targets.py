@@ -18,7 +18,7 @@ from statefulspark.driver.snapshots import kafka_offsets
 from statefulspark.operatorstate import record
 from statefulspark.packs import names, packfile
 from statefulspark.sources import segmentfile
-from statefulspark.state.stored import chunks, store
+from statefulspark.state.stored import chunks, heads
 from statefulspark.state.types import typetext
 
 _GOLDEN = Path(__file__).resolve().parents[2] / "golden"
@@ -84,7 +84,7 @@ TARGETS = (
     Target("chunk of keyed state", _whole_chunk, _golden("state/chunk-*.bin")),
     Target(
         "head of a key group",
-        lambda body: store.GroupHead.from_layout(3, "4f", body),
+        lambda body: heads.GroupHead.from_layout(3, "4f", body),
         _golden("state/head-layout-*.bin"),
     ),
     Target("pack", lambda body: packfile.require_sound(body, _WHERE), _golden("state/pack-*.bin")),

@@ -13,7 +13,7 @@ from statefulspark.packs import reading as packs
 from statefulspark.state import keygroups
 from statefulspark.state.handles import kinds
 from statefulspark.state.memory import numbers, tables
-from statefulspark.state.stored import chunks, compaction, store
+from statefulspark.state.stored import chunks, compaction, heads
 from statefulspark.testing import stores
 
 _VALUE = chunks.StateMeta("total", kinds.VALUE, "bigint", has_ttl=False)
@@ -27,7 +27,7 @@ def a_chunk(kind: chunks.ChunkKind, **changes: tables.Changes) -> bytes:
 
 
 def a_layout(*versions: int) -> bytes:
-    return store.GroupHead(
+    return heads.GroupHead(
         versions[-1], "id", tuple(compaction.ChunkRun(one, 1, 1) for one in versions), ("id",)
     ).pack_layout()
 
@@ -136,7 +136,7 @@ def a_packed_layout(*versions: int, stored: Mapping[int, bytes]) -> tuple[bytes,
     memory = stores.MemoryStore()
     memory.write(names.key("all", _PACK.reference), pack.body)
     runs = tuple(compaction.ChunkRun(version, 1, 1, where.get(version)) for version in versions)
-    return store.GroupHead(versions[-1], "id", runs, ("id",)).pack_layout(), packs.PackReader(memory, "all")
+    return heads.GroupHead(versions[-1], "id", runs, ("id",)).pack_layout(), packs.PackReader(memory, "all")
 
 
 @pytest.mark.parametrize(

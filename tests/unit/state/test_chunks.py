@@ -15,8 +15,8 @@ from statefulspark import errors
 from statefulspark.packs import ranges
 from statefulspark.state import timers
 from statefulspark.state.handles import kinds, kindtypes
-from statefulspark.state.memory import numbers, tables
-from statefulspark.state.stored import chunks, compaction, grouptables, store
+from statefulspark.state.memory import numbers, tables, timertable
+from statefulspark.state.stored import chunks, compaction, grouptables, heads
 from statefulspark.state.types import codec
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "state"
@@ -176,7 +176,7 @@ def test_a_golden_chunk_of_version_2_has_columns_of_numbers() -> None:
 
 
 def test_a_golden_head_layout_reads_as_it_was_written() -> None:
-    head = store.GroupHead.from_layout(9, "00000000000000bb", (GOLDEN / "head-layout-v1.bin").read_bytes())
+    head = heads.GroupHead.from_layout(9, "00000000000000bb", (GOLDEN / "head-layout-v1.bin").read_bytes())
     assert (head.base, [run.version for run in head.runs], head.lineage) == (
         7,
         [7, 9],
@@ -187,13 +187,13 @@ def test_a_golden_head_layout_reads_as_it_was_written() -> None:
 
 def test_a_golden_head_layout_of_version_2_has_the_type_of_the_key() -> None:
     body = (GOLDEN / "head-layout-v2.bin").read_bytes()
-    head = store.GroupHead.from_layout(9, "00000000000000bb", body)
+    head = heads.GroupHead.from_layout(9, "00000000000000bb", body)
     assert (head.key_type, head.base, head.pack_layout()) == ("string, bigint", 7, body)
 
 
 def test_a_golden_head_layout_of_version_3_has_chunks_in_packs() -> None:
     body = (GOLDEN / "head-layout-v3.bin").read_bytes()
-    head = store.GroupHead.from_layout(9, "c", body)
+    head = heads.GroupHead.from_layout(9, "c", body)
     pack = "2-1/00000007-00000001-fedcba9876543210-00000003-00000003.pack"
     assert head.runs == (
         compaction.ChunkRun(2, 900, 40, ranges.PackRange(pack, 84, 3, 0x52D8B3A3)),
@@ -221,7 +221,7 @@ _PACK = "2-1/00000007-00000001-fedcba9876543210-00000003-00000003.pack"
 )
 def test_a_damaged_head_that_names_packs_is_refused(layout: list[object]) -> None:
     with pytest.raises(errors.SnapshotCorruptError) as caught:
-        store.GroupHead.from_layout(1, "a", msgpack.packb(layout))
+        heads.GroupHead.from_layout(1, "a", msgpack.packb(layout))
 
     assert caught.value.reason == "ChunkUnreadable"
 
@@ -230,7 +230,7 @@ def test_golden_timers_are_ordered_when_they_are_read() -> None:
     group = grouptables.GroupTables()
     group.apply(chunks.decode((GOLDEN / "chunk-v1-types.bin").read_bytes(), "types"))
     table = group.table(timers.meta_of(timers.TimeDomain.EVENT_TIME))
-    assert isinstance(table, tables.TimerTable)
+    assert isinstance(table, timertable.TimerTable)
     assert table.peek() == (1700000000000, "AA")
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from statefulspark.state.columnar import blobs, columns, merging, rowforms
 from statefulspark.state.handles import kinds, kindtypes
 from statefulspark.state.memory import tables
-from statefulspark.state.stored import chunks, compaction, store, views
+from statefulspark.state.stored import chunks, compaction, heads, views
 
 # Of each type other numbers, since 1, 1.0 and True are one key of a dict.
 SIMPLE = st.one_of(
@@ -408,12 +408,12 @@ def test_a_view_whose_values_have_several_forms_is_not_merged_as_columns() -> No
     assert _view([{"a": 1}], "values").merged(_chunk(chunks.ChunkKind.DELTA, {"b": (1, 2)}, "values"), {}) is None
 
 
-def _head(version: int, *lineage: str, base: int = 1) -> store.GroupHead:
+def _head(version: int, *lineage: str, base: int = 1) -> heads.GroupHead:
     runs = (
         compaction.ChunkRun(base, 1, 1),
         *(compaction.ChunkRun(later, 1, 1) for later in range(base + 1, version + 1)),
     )
-    return store.GroupHead(version, lineage[-1], runs, lineage)
+    return heads.GroupHead(version, lineage[-1], runs, lineage)
 
 
 def _found(view: views.GroupView) -> dict[object, object]:
@@ -434,7 +434,7 @@ FOLLOWED = {
 
 
 @pytest.mark.parametrize(("head", "follows", "value"), FOLLOWED.values(), ids=FOLLOWED.keys())
-def test_a_view_follows_what_is_in_the_lineage_of_a_head(head: store.GroupHead, follows: bool, value: int) -> None:
+def test_a_view_follows_what_is_in_the_lineage_of_a_head(head: heads.GroupHead, follows: bool, value: int) -> None:
     view = _view([{"a": 1}], "values")
     view.at(1, "one")
     view.note(_head(2, "one", "two"), NOTED)

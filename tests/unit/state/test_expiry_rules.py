@@ -10,7 +10,7 @@ from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.state import functions, timers
 from statefulspark.state.handles import kinds
-from statefulspark.state.memory import cleanup, scope, tables, ttl
+from statefulspark.state.memory import cleanup, scope, tables, timertable, ttl
 from statefulspark.state.stored import chunks, expiry
 
 
@@ -360,7 +360,7 @@ def test_timers_that_were_not_declared_are_refused_by_reason() -> None:
 
 
 def test_stored_timers_that_would_never_fire_are_refused_by_reason() -> None:
-    table = tables.TimerTable()
+    table = timertable.TimerTable()
     table.rows["a"] = {1: None}
     service = timers.TimerService(scope.Scope(), frozenset())
 

@@ -17,7 +17,7 @@ from statefulspark.state import functions
 from statefulspark.state.caching import spill
 from statefulspark.state.columnar import columns
 from statefulspark.state.handles import descriptors
-from statefulspark.state.stored import chunks, compaction, store
+from statefulspark.state.stored import chunks, compaction, heads, store
 
 Model = dict[str, dict[object, object]]
 BASE: list[object] = [f"base {number}" for number in range(300)]
@@ -330,7 +330,7 @@ def test_a13_a_stored_state_of_another_type_is_refused_with_both_types(descripto
 
 def test_a_head_of_an_unknown_layout_is_refused() -> None:
     with pytest.raises(errors.SnapshotCorruptError, match="layout version 9"):
-        store.GroupHead.from_layout(1, "id", b"\x93\x09\x90\x90")
+        heads.GroupHead.from_layout(1, "id", b"\x93\x09\x90\x90")
 
 
 def test_a_state_grows_with_logarithmic_write_amplification() -> None:

@@ -11,7 +11,7 @@ from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.state import functions, timers
 from statefulspark.state.handles import descriptors, kinds
-from statefulspark.state.memory import tables
+from statefulspark.state.memory import tables, timertable
 from statefulspark.state.stored import chunks
 
 EVENT, PROCESSING = timers.TimeDomain.EVENT_TIME, timers.TimeDomain.PROCESSING_TIME
@@ -198,7 +198,7 @@ def test_any_history_of_timers_equals_a_set(steps: list[tuple[list[tuple[str, in
 
 
 def test_the_heap_does_not_grow_with_timers_that_are_moved_for_ever() -> None:
-    table = tables.TimerTable()
+    table = timertable.TimerTable()
     table.rows["a"] = {}
     for at_ms in range(20_000):
         table.rows["a"] = {at_ms: None}
@@ -208,7 +208,7 @@ def test_the_heap_does_not_grow_with_timers_that_are_moved_for_ever() -> None:
 
 
 def test_timers_that_are_read_all_at_once_are_in_order_with_those_after_them() -> None:
-    table = tables.TimerTable()
+    table = timertable.TimerTable()
     table.apply({key: tables.MapChange(replaced=True, puts={100 - key: None, 200 + key: None}) for key in range(50)})
     table.apply({49: tables.MapChange(replaced=False, puts={7: None}, removed={51}), 48: tables.DELETED})
 

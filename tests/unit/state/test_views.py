@@ -19,7 +19,7 @@ from statefulspark.state.caching import cache, spill
 from statefulspark.state.columnar import columns
 from statefulspark.state.handles import descriptors
 from statefulspark.state.memory import ttl
-from statefulspark.state.stored import compaction, store
+from statefulspark.state.stored import compaction, heads, store
 
 KEYS = 2000
 ALL: list[object] = list(range(KEYS))
@@ -304,10 +304,10 @@ def test_a_restart_from_an_older_checkpoint_does_not_see_what_came_after_it(worl
 
 def test_a_version_that_is_too_old_for_the_head_is_built_anew(world: World) -> None:
     world.read([1])
-    for number in range(store.LINEAGE_LENGTH):
+    for number in range(heads.LINEAGE_LENGTH):
         world.write_elsewhere({1: number})
-    assert world.read([1, 2]) == {1: store.LINEAGE_LENGTH - 1, 2: 2}
-    assert world.chunks_read == store.LINEAGE_LENGTH + 1
+    assert world.read([1, 2]) == {1: heads.LINEAGE_LENGTH - 1, 2: 2}
+    assert world.chunks_read == heads.LINEAGE_LENGTH + 1
 
 
 def test_a_batch_that_fails_leaves_the_view_as_it_was(world: World) -> None:

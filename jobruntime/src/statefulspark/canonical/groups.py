@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statefulspark import errors
 from statefulspark.canonical import rows
 from statefulspark.packs import reading
-from statefulspark.state.stored import chunks, compaction, grouptables, store
+from statefulspark.state.stored import chunks, compaction, grouptables, heads
 
 Group = tuple[int, chunks.Chunk]
 """A key group's number, and its whole state."""
@@ -24,7 +24,7 @@ class StoredGroup:
         blob: The chunk of version `head.version`.
     """
 
-    head: store.GroupHead
+    head: heads.GroupHead
     blob: bytes
 
 
@@ -42,14 +42,14 @@ class GroupReader:
 
     operator: str
     packs: reading.PackReader | None = None
-    _heads: dict[int, store.GroupHead] = field(default_factory=dict)
+    _heads: dict[int, heads.GroupHead] = field(default_factory=dict)
     _done: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _waiting: dict[int, dict[int, bytes]] = field(default_factory=dict)
     _group: int | None = None
 
     def head(self, group: int, version: int, layout: bytes) -> Group | None:
         """Take in a head; return its group if all its chunks are there."""
-        head = store.GroupHead.from_layout(version, "", layout)
+        head = heads.GroupHead.from_layout(version, "", layout)
         self._heads[group] = head
         is_packed = all(run.packed is not None for run in head.runs)
         is_waiting = group in self._waiting and group != self._group
@@ -117,7 +117,7 @@ class GroupReader:
         )
 
 
-def _versions(head: store.GroupHead) -> tuple[int, ...]:
+def _versions(head: heads.GroupHead) -> tuple[int, ...]:
     return tuple(run.version for run in head.runs)
 
 
@@ -133,7 +133,7 @@ def build(rows_by_state: Mapping[chunks.StateMeta, Iterable[rows.Row]], key_type
     blob = chunks.encode(chunk)
     unique_id = hashlib.sha256(blob).hexdigest()[:16]
     run = compaction.ChunkRun(1, len(blob), chunk.count)
-    return StoredGroup(store.GroupHead(1, unique_id, (run,), (unique_id,), key_type), chunks.seal(blob))
+    return StoredGroup(heads.GroupHead(1, unique_id, (run,), (unique_id,), key_type), chunks.seal(blob))
 
 
 def to_rows(chunk: chunks.Chunk) -> Iterator[tuple[chunks.StateMeta, rows.Row]]:

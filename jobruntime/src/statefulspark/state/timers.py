@@ -20,7 +20,7 @@ from typing import Final, cast
 from statefulspark import errors
 from statefulspark.contract import watermark
 from statefulspark.state.handles import kinds
-from statefulspark.state.memory import scope, tables
+from statefulspark.state.memory import scope, tables, timertable
 from statefulspark.state.stored import chunks
 
 NO_WATERMARK: Final = -(2**63)
@@ -87,10 +87,10 @@ class Timers:
         self.domain = domain
         self.meta = meta_of(domain)
         self._scope = keyed
-        self._table = tables.TimerTable()
+        self._table = timertable.TimerTable()
         self._other_ms: int | None = None
 
-    def bind(self, table: tables.TimerTable, other_ms: int | None = None) -> None:
+    def bind(self, table: timertable.TimerTable, other_ms: int | None = None) -> None:
         """Switch to another key group.
 
         Args:

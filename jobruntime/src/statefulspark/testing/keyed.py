@@ -21,7 +21,7 @@ from statefulspark.state import functions, rows
 from statefulspark.state import timers as state_timers
 from statefulspark.state.caching import cache
 from statefulspark.state.memory import ttl
-from statefulspark.state.stored import store
+from statefulspark.state.stored import heads, store
 from statefulspark.state.types import floatkeys
 
 DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -205,7 +205,7 @@ class MemoryLog:
 
     def __init__(self) -> None:
         """Begin without state."""
-        self.stored_head: store.GroupHead | None = None
+        self.stored_head: heads.GroupHead | None = None
         self.chunks: dict[int, tuple[str, bytes]] = {}
         self.packs: dict[str, bytes] = {}
         self.reads = 0
@@ -225,12 +225,12 @@ class MemoryLog:
         """Commit an attempt."""
         self.stored_head, self.chunks = attempt.stored_head, attempt.chunks
 
-    def head(self) -> store.GroupHead | None:
+    def head(self) -> heads.GroupHead | None:
         """Return the head, as it comes back from storage."""
         head = self.stored_head
-        return head and store.GroupHead.from_layout(head.version, head.unique_id, head.pack_layout())
+        return head and heads.GroupHead.from_layout(head.version, head.unique_id, head.pack_layout())
 
-    def set_head(self, head: store.GroupHead) -> None:
+    def set_head(self, head: heads.GroupHead) -> None:
         """Replace the head."""
         self.stored_head = head
 

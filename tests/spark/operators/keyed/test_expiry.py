@@ -12,7 +12,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from statefulspark import state
 from statefulspark.operators import keyed
-from statefulspark.state.stored import store
+from statefulspark.state.stored import heads
 
 pytestmark = pytest.mark.spark
 # Functions of a job file are copied to the workers by value; those of this module have to be, too.
@@ -43,6 +43,6 @@ def test_a30_keys_that_expired_and_do_not_come_again_leave_the_state(spark: Spar
 
     reader = spark.read.format("statestore").option("path", str(stream.checkpoint))
     (stored,) = reader.option("stateVarName", "even_head_short").load().select("value.*").collect()
-    head = store.GroupHead.from_layout(stored.version, stored.id, bytes(stored.layout))
+    head = heads.GroupHead.from_layout(stored.version, stored.id, bytes(stored.layout))
     assert head.version == 6
     assert head.count <= 3 * 30

@@ -17,7 +17,7 @@ from statefulspark.operators.keyed import packing
 from statefulspark.packs import names, packfile
 from statefulspark.state import keygroups
 from statefulspark.state.handles import kinds
-from statefulspark.state.stored import chunks, store
+from statefulspark.state.stored import chunks, heads
 from statefulspark.storage import StorageOptions
 
 _META = chunks.StateMeta("seen", kinds.VALUE, "any", has_ttl=True)
@@ -36,9 +36,9 @@ def a_store_of(number_of_groups: int) -> pa.RecordBatch:
             (key, None, number, number)
         )
     built = {group: groups.build({_META: found}) for group, found in spread.items()}
-    heads = [(group, 1, one.head.pack_layout(), None) for group, one in built.items()]
+    head_rows = [(group, 1, one.head.pack_layout(), None) for group, one in built.items()]
     logs = [(group, 1, None, one.blob) for group, one in built.items()]
-    columns = list(zip(*(heads + logs), strict=True))
+    columns = list(zip(*(head_rows + logs), strict=True))
     kinds = (pa.int32(), pa.int64(), pa.binary(), pa.binary())
     return pa.RecordBatch.from_arrays(
         [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)],
@@ -75,7 +75,7 @@ def test_keys_move_to_their_groups_of_another_number_through_several_parts(
 
     held = {}
     for row in built.to_pylist():
-        head = store.GroupHead.from_layout(row["version"], row["id"], row["layout"])
+        head = heads.GroupHead.from_layout(row["version"], row["id"], row["layout"])
         (section,) = chunks.decode(row["blob"], "built").sections
         held.update(
             {key: (packing.group_of(row["key_group"], placement), cell) for key, cell in section.changes.items()}
@@ -96,13 +96,13 @@ def test_chunks_in_packs_are_exported_like_those_in_the_store(tmp_path: Path) ->
     source = tasks.QueryFolder(f"file://{tmp_path}", "generations/00000001/q", place.options)
     source.store().write(f"{source.path}/{names.key('all', reference)}", pack.body)
     where = dict(zip(packed, pack.ranges, strict=True))
-    heads = [row for row in rows if row["layout"] is not None]
-    for row in heads:
-        head = store.GroupHead.from_layout(1, "", row["layout"])
+    head_rows = [row for row in rows if row["layout"] is not None]
+    for row in head_rows:
+        head = heads.GroupHead.from_layout(1, "", row["layout"])
         runs = (dataclasses.replace(head.runs[0], packed=where.get(row["key_group"])),)
         row["layout"] = dataclasses.replace(head, runs=runs).pack_layout()
     left = [row for row in rows if row["blob"] is not None and row["key_group"] not in where]
-    batch = pa.RecordBatch.from_pylist([*heads, *left], schema=a_store_of(16).schema)
+    batch = pa.RecordBatch.from_pylist([*head_rows, *left], schema=a_store_of(16).schema)
 
     state = states_of(list(tasks.KeyedExport(place, "all", ("string",), 16, packs=source)([batch])))
 

@@ -13,7 +13,7 @@ from statefulspark.state import functions, keygroups
 from statefulspark.state.caching import cache
 from statefulspark.state.handles import descriptors
 from statefulspark.state.memory import cleanup, ttl
-from statefulspark.state.stored import store
+from statefulspark.state.stored import heads, store
 
 HOUR = 3_600_000
 GROUPS = 8
@@ -38,10 +38,10 @@ class PartitionInMemory:
     def leave(self) -> None:
         self.entered.append(None)
 
-    def head(self) -> store.GroupHead | None:
+    def head(self) -> heads.GroupHead | None:
         return self.current.head()
 
-    def set_head(self, head: store.GroupHead) -> None:
+    def set_head(self, head: heads.GroupHead) -> None:
         self.current.set_head(head)
 
     def chunk(self, version: int) -> tuple[str, bytes] | None:

@@ -14,7 +14,7 @@ from statefulspark.operators.keyed import packedlog, packing
 from statefulspark.packs import names, ranges, reading, window
 from statefulspark.state import functions
 from statefulspark.state.handles import descriptors
-from statefulspark.state.stored import store
+from statefulspark.state.stored import heads, store
 from statefulspark.storage import ObjectInfo
 from statefulspark.testing import stores
 
@@ -49,10 +49,10 @@ class PartitionState:
     def leave(self) -> None:
         self.group = -1
 
-    def head(self) -> store.GroupHead | None:
+    def head(self) -> heads.GroupHead | None:
         return self.logs[self.group].head()
 
-    def set_head(self, head: store.GroupHead) -> None:
+    def set_head(self, head: heads.GroupHead) -> None:
         self.logs[self.group].set_head(head)
 
     def chunk(self, version: int) -> tuple[str, bytes] | None:

@@ -13,7 +13,7 @@ from statefulspark.contract import watermark
 from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import packplaces
 from statefulspark.packs import ranges
-from statefulspark.state.stored import store
+from statefulspark.state.stored import heads
 from statefulspark.storage import StorageOptions
 
 _HEAD = spark_types.StructType(
@@ -48,15 +48,15 @@ class SparkChunkLog:
         self._head = handle.getValueState(placement.head(uid), _HEAD)
         self._log = handle.getMapState(placement.log(uid), _VERSION, _CHUNK)
 
-    def head(self) -> store.GroupHead | None:
+    def head(self) -> heads.GroupHead | None:
         """Return the head, or None if the group was never written."""
         stored = self._head.get()
         if stored is None:
             return None
         version, unique_id, _, layout = stored
-        return store.GroupHead.from_layout(version, unique_id, bytes(layout))
+        return heads.GroupHead.from_layout(version, unique_id, bytes(layout))
 
-    def set_head(self, head: store.GroupHead) -> None:
+    def set_head(self, head: heads.GroupHead) -> None:
         """Replace the head."""
         self._head.update((head.version, head.unique_id, head.base, head.pack_layout()))
 

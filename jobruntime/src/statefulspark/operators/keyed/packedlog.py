@@ -19,7 +19,7 @@ from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import cleaning, packing
 from statefulspark.packs import garbage, names, packfile
 from statefulspark.packs.ranges import PackRange
-from statefulspark.state.stored import compaction, store
+from statefulspark.state.stored import compaction, heads
 from statefulspark.storage import ObjectStore
 
 _LOG = logging.getLogger(__name__)
@@ -95,9 +95,9 @@ class PackedLog:
         self._place = place
         self._thresholds = thresholds or Thresholds()
         self._group = -1
-        self._committed: dict[int, store.GroupHead | None] = {}
+        self._committed: dict[int, heads.GroupHead | None] = {}
         self._chunks: dict[int, dict[int, tuple[str, bytes]]] = {}
-        self._heads: dict[int, store.GroupHead] = {}
+        self._heads: dict[int, heads.GroupHead] = {}
         self._waiting_bytes = 0
 
     def at(self, group: int) -> None:
@@ -113,7 +113,7 @@ class PackedLog:
         """Clear the current key group."""
         self._log.leave()
 
-    def head(self) -> store.GroupHead | None:
+    def head(self) -> heads.GroupHead | None:
         """Return the head, or None if the group was never written."""
         if self._group in self._heads:
             return self._heads[self._group]
@@ -121,7 +121,7 @@ class PackedLog:
         self._committed.setdefault(self._group, head)
         return head
 
-    def set_head(self, head: store.GroupHead) -> None:
+    def set_head(self, head: heads.GroupHead) -> None:
         """Replace the head; it waits with the chunks that it names."""
         if self._group not in self._heads and not self._chunks.get(self._group):
             self._log.set_head(head)
@@ -216,7 +216,7 @@ class PackedLog:
 
     def _write(self, place: PackPlace, *, takes_over: bool) -> names.PackName | None:
         """Write a pack and let heads name it; None if a listing does not show it."""
-        heads = self._all_heads(place.groups)
+        by_group = self._all_heads(place.groups)
         before = [run.packed.pack for run in _runs(self._committed.values()) if run.packed is not None]
         said = names.Before.of(before, place.batch)
         name = names.PackName(place.partitions, place.partition, place.batch, place.epoch, os.urandom(8).hex(), said)
@@ -227,7 +227,7 @@ class PackedLog:
             for version, (_, blob) in own.items()
         ]
         if takes_over:
-            chunks += self._garbage(heads, sizes, sum(len(chunk.body) for chunk in chunks), name)
+            chunks += self._garbage(by_group, sizes, sum(len(chunk.body) for chunk in chunks), name)
         earlier = sorted(set(before), key=lambda reference: names.parse(reference).batch)
         pack = packfile.build(
             name.reference,
@@ -238,12 +238,12 @@ class PackedLog:
         if name.reference not in _sizes(place):
             return None
         placed = {(chunk.group, chunk.version): where for chunk, where in zip(chunks, pack.ranges, strict=True)}
-        self._name(heads, placed)
+        self._name(by_group, placed)
         return name
 
-    def _all_heads(self, groups: Iterable[int]) -> dict[int, store.GroupHead]:
+    def _all_heads(self, groups: Iterable[int]) -> dict[int, heads.GroupHead]:
         """Return the heads of all key groups of the partition after the batch."""
-        heads: dict[int, store.GroupHead] = {}
+        by_group: dict[int, heads.GroupHead] = {}
         for group in groups:
             head = self._heads.get(group)
             if head is None:
@@ -251,15 +251,15 @@ class PackedLog:
                 head = self._log.head()
                 self._committed.setdefault(group, head)
             if head is not None:
-                heads[group] = head
-        return heads
+                by_group[group] = head
+        return by_group
 
     def _garbage(
-        self, heads: Mapping[int, store.GroupHead], sizes: Mapping[str, int], new_bytes: int, name: names.PackName
+        self, by_group: Mapping[int, heads.GroupHead], sizes: Mapping[str, int], new_bytes: int, name: names.PackName
     ) -> list[packfile.PackedChunk]:
         """Return the chunks of older packs that the new one takes over."""
         named: dict[str, int] = {}
-        for run in _runs(heads.values()):
+        for run in _runs(by_group.values()):
             if run.packed is not None:
                 named[run.packed.pack] = named.get(run.packed.pack, 0) + run.packed.length
         window = {
@@ -270,14 +270,14 @@ class PackedLog:
         chosen = frozenset(garbage.to_rewrite(window, named, new_bytes))
         return [
             packfile.PackedChunk(group, run.version, self._log.packed_chunk(run.packed))
-            for group, head in heads.items()
+            for group, head in by_group.items()
             for run in head.runs
             if run.packed is not None and run.packed.pack in chosen
         ]
 
-    def _name(self, heads: Mapping[int, store.GroupHead], placed: Mapping[tuple[int, int], PackRange]) -> None:
+    def _name(self, by_group: Mapping[int, heads.GroupHead], placed: Mapping[tuple[int, int], PackRange]) -> None:
         for group in sorted({group for group, _ in placed} | self._heads.keys()):
-            head = heads[group]
+            head = by_group[group]
             runs = tuple(_placed(run, placed.get((group, run.version))) for run in head.runs)
             self._enter(group)
             self._log.set_head(dataclasses.replace(head, runs=runs))
@@ -295,8 +295,8 @@ def _warn(error: errors.StateUnknownError) -> None:
     )
 
 
-def _runs(heads: Iterable[store.GroupHead | None]) -> Sequence[compaction.ChunkRun]:
-    return [run for head in heads if head is not None for run in head.runs]
+def _runs(of_groups: Iterable[heads.GroupHead | None]) -> Sequence[compaction.ChunkRun]:
+    return [run for head in of_groups if head is not None for run in head.runs]
 
 
 def _placed(run: compaction.ChunkRun, where: PackRange | None) -> compaction.ChunkRun:

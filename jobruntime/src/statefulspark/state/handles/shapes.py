@@ -8,7 +8,7 @@ from typing import cast
 
 from statefulspark.state.columnar import rowforms
 from statefulspark.state.handles import cells, converting, entries, kindtypes, sections
-from statefulspark.state.memory import cleanup, tables, ttl
+from statefulspark.state.memory import cleanup, tables, timertable, ttl
 from statefulspark.state.memory import scope as scopes
 
 
@@ -174,5 +174,5 @@ MAPS = kindtypes.Shape(
     has_entry_keys=True,
     row=rowforms.MAPS,
 )
-MOMENTS = dataclasses.replace(MAPS, name="moments", table=tables.TimerTable, has_moments=True, row=rowforms.MOMENTS)
+MOMENTS = dataclasses.replace(MAPS, name="moments", table=timertable.TimerTable, has_moments=True, row=rowforms.MOMENTS)
 """Stored as maps, or as columns of moments, and ordered in memory."""

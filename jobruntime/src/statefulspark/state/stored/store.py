@@ -24,77 +24,21 @@ from statefulspark import errors
 from statefulspark.packs import ranges
 from statefulspark.state.columnar.columns import PackedKeys
 from statefulspark.state.memory import numbers
-from statefulspark.state.stored import chunks, compaction, expiry, grouptables, layouts, views
+from statefulspark.state.stored import chunks, compaction, expiry, grouptables, heads, views
 
-LINEAGE_LENGTH = 32
-"""Number of latest version ids in a head: an older copy is rebuilt."""
 _KEY_BYTES = 200
 """Rough memory of one key with a small value in a dict."""
 _FEW = 8
 """Tables of a whole key group are built for a batch that has at least one of so many of its keys."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupHead:
-    """The current version of a key group.
-
-    Attributes:
-        version: Number of batches that changed the group.
-        unique_id: Id of the attempt that wrote it.
-        runs: The chunks of the version, oldest first; the first one is full.
-        lineage: Ids of the latest versions, oldest first, ending with `unique_id`.
-        key_type: Types of the key columns, for example `string, bigint`; empty if it was never stored.
-    """
-
-    version: int
-    unique_id: str
-    runs: tuple[compaction.ChunkRun, ...]
-    lineage: tuple[str, ...]
-    key_type: str = ""
-
-    @property
-    def base(self) -> int:
-        """Version of the full chunk."""
-        return self.runs[0].version
-
-    @property
-    def size_bytes(self) -> int:
-        """Length of all chunks."""
-        return sum(run.size_bytes for run in self.runs)
-
-    @property
-    def count(self) -> int:
-        """Number of entries in all chunks; a key counts once per chunk that contains it."""
-        return sum(run.count for run in self.runs)
-
-    def has_ancestor(self, version: int, unique_id: str) -> bool:
-        """Tell whether a version is this head or one of its predecessors."""
-        position = len(self.lineage) - 1 - (self.version - version)
-        return 0 <= position < len(self.lineage) and self.lineage[position] == unique_id
-
-    def pack_layout(self) -> bytes:
-        """Encode runs, lineage and key type, which are stored beside version, id and base."""
-        return layouts.Layout(self.runs, self.lineage, self.key_type).pack()
-
-    @staticmethod
-    def from_layout(version: int, unique_id: str, layout: bytes) -> GroupHead:
-        """Decode a layout that any release wrote.
-
-        Raises:
-            FormatVersionError: The layout has a version that this release does not know.
-            SnapshotCorruptError: `ChunkUnreadable`: it is no layout.
-        """
-        stored = layouts.Layout.unpack(layout, version)
-        return GroupHead(version, unique_id, stored.runs, stored.lineage, stored.key_type)
-
-
 class ChunkLog(Protocol):
     """The chunks of one key group: a view of Spark's state for the running batch."""
 
-    def head(self) -> GroupHead | None:
+    def head(self) -> heads.GroupHead | None:
         """Return the head, or None if the group was never written."""
 
-    def set_head(self, head: GroupHead) -> None:
+    def set_head(self, head: heads.GroupHead) -> None:
         """Replace the head."""
 
     def chunk(self, version: int) -> tuple[str, bytes] | None:
@@ -166,7 +110,7 @@ class LoadedGroup:
     """
 
     group: int
-    head: GroupHead | None
+    head: heads.GroupHead | None
     tables: grouptables.GroupTables
     view: views.GroupView | None = None
     may_be_part: bool = False
@@ -244,7 +188,9 @@ def _are_few(keys: int, count: int) -> bool:
     return keys * _FEW <= count
 
 
-def _view_at(log: ChunkLog, group: int, head: GroupHead, cached: views.GroupView | None) -> views.GroupView | None:
+def _view_at(
+    log: ChunkLog, group: int, head: heads.GroupHead, cached: views.GroupView | None
+) -> views.GroupView | None:
     """Return a view at the head, the cached one if it can be brought there; None where there can be none."""
     view = cached if cached is not None and cached.follow(head) else views.GroupView()
     for run in head.runs:
@@ -254,7 +200,9 @@ def _view_at(log: ChunkLog, group: int, head: GroupHead, cached: views.GroupView
     return view
 
 
-def _whole(log: ChunkLog, group: int, head: GroupHead, view: views.GroupView | None = None) -> grouptables.GroupTables:
+def _whole(
+    log: ChunkLog, group: int, head: heads.GroupHead, view: views.GroupView | None = None
+) -> grouptables.GroupTables:
     """Return tables with all rows, of a view if that is possible."""
     if view is not None and view.follow(head):
         return _build(log, group, head, view.whole(), view.version)
@@ -262,7 +210,7 @@ def _whole(log: ChunkLog, group: int, head: GroupHead, view: views.GroupView | N
 
 
 def _build(
-    log: ChunkLog, group: int, head: GroupHead, group_tables: grouptables.GroupTables, version: int
+    log: ChunkLog, group: int, head: heads.GroupHead, group_tables: grouptables.GroupTables, version: int
 ) -> grouptables.GroupTables:
     """Apply the chunks after a version."""
     for run in head.runs:
@@ -335,9 +283,9 @@ def commit(
     for run in head.runs[len(retained) :] if head else ():
         if run.packed is None:
             log.remove_chunk(run.version)
-    lineage = ((head.lineage if head else ()) + (unique_id,))[-LINEAGE_LENGTH:]
+    lineage = ((head.lineage if head else ()) + (unique_id,))[-heads.LINEAGE_LENGTH :]
     runs = (*retained, compaction.ChunkRun(version, len(blob), chunk.count))
-    new_head = GroupHead(version, unique_id, runs, lineage, key_type or (head.key_type if head else ""))
+    new_head = heads.GroupHead(version, unique_id, runs, lineage, key_type or (head.key_type if head else ""))
     log.set_head(new_head)
     loaded.tables.written()
     if loaded.view is not None:
@@ -350,7 +298,9 @@ def commit(
     return Written(len(delta_blob), len(blob))
 
 
-def _count_merged(loaded: LoadedGroup, head: GroupHead | None, new_bytes: int, policy: compaction.Policy | None) -> int:
+def _count_merged(
+    loaded: LoadedGroup, head: heads.GroupHead | None, new_bytes: int, policy: compaction.Policy | None
+) -> int:
     runs = head.runs if head else ()
     if loaded.tables.must_rewrite:
         return len(runs)
@@ -384,11 +334,11 @@ def _load_whole(log: ChunkLog, loaded: LoadedGroup, delta: chunks.Chunk) -> grou
     return whole
 
 
-def _size_bytes(head: GroupHead, keys: int) -> int:
+def _size_bytes(head: heads.GroupHead, keys: int) -> int:
     return int(keys * (_KEY_BYTES + 2 * head.size_bytes / max(1, head.count)))
 
 
-def _put_in_cache(cache: GroupCache, loaded: LoadedGroup, head: GroupHead) -> None:
+def _put_in_cache(cache: GroupCache, loaded: LoadedGroup, head: heads.GroupHead) -> None:
     keys, array_bytes = loaded.tables.arrays
     size_bytes = array_bytes + _size_bytes(head, loaded.tables.keys - keys)
     cache.put(loaded.group, CachedGroup(head.version, head.unique_id, loaded.tables, size_bytes))
