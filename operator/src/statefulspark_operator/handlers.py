@@ -32,7 +32,7 @@ from statefulspark_operator.cluster.config_map_watches import OpenWatches
 from statefulspark_operator.cluster.gateway import Gateway, JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.watched import Watched
-from statefulspark_operator.engine import leadership, ownloop, queue, reconcile
+from statefulspark_operator.engine import freedmemory, leadership, ownloop, queue, reconcile
 from statefulspark_operator.engine.arrivals import LONGEST_S, Arrivals
 from statefulspark_operator.engine.leadership import Leadership, LeaseName
 from statefulspark_operator.engine.ownloop import OwnLoop
@@ -321,6 +321,7 @@ async def _main(
     api_peers: tuple[Resource, ...] | None,
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(freedmemory.given_back())
         lead = await stack.enter_async_context(_lease_holder(lease)) if lease is not None else None
         ports = await stack.enter_async_context(_connect(lead.leader if lead is not None else None, api_peers))
         await operate(ports, namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, lead=lead)
