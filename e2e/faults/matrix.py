@@ -96,7 +96,10 @@ def play(
                     break
             judged = _judge(rows, group, place)
         except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - the matrix goes on with the next group
-            judged = tuple(replace(found, findings=(_told(error),)) for found in rows or [place.figures(first.name)])
+            judged = tuple(
+                replace(found, findings=(*found.findings, _told(error)))
+                for found in rows or [place.figures(first.name)]
+            )
         finally:
             place.close()
     at = datetime.now(UTC).isoformat(timespec="seconds")

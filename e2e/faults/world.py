@@ -156,7 +156,7 @@ class World(LoadedWorld):
 
     def take_over(self, standby: driverprocess.Driver) -> None:
         """Make a standby the driver, with the next epoch, and attend to it from now on; if it is dead, it starts as one."""
-        epoch = 1 + max(int(path.stem) for path in self.root.glob("epochs/*.json"))
+        epoch = 1 + max(int(path.stem) for path in self.root.glob("epochs/[0-9]*.json"))
         if standby.runs:
             _ask(standby, "/v1/activate", {"requestId": f"take-{epoch}", "epoch": epoch})
         self.replace_driver(standby)
