@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from statefulspark.cli import tables
+from statefulspark.contract import sizes
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:
@@ -31,7 +32,7 @@ def test_pairs_without_a_value_are_left_out() -> None:
     ],
 )
 def test_a_size_has_three_digits(size_bytes: int, text: str) -> None:
-    assert tables.size(size_bytes) == text
+    assert sizes.format_short(size_bytes) == text
 
 
 @pytest.mark.parametrize(

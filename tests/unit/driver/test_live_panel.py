@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from fakecontrol import NOON, a_status, a_summary, some_state
-from statefulspark.contract import api, observations
+from statefulspark.contract import api, observations, sizes
 from statefulspark.driver.terminal import live_panel
 
 _NOW = NOON + timedelta(minutes=2, seconds=14)
@@ -127,7 +127,7 @@ def test_colours_are_around_the_text_and_are_left_out_on_request() -> None:
     ],
 )
 def test_sizes_are_written_as_the_command_writes_them(size_bytes: int, text: str) -> None:
-    assert live_panel.size(size_bytes) == text
+    assert sizes.format_short(size_bytes) == text
 
 
 def test_what_stays_when_the_display_is_gone() -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from statefulspark import clock, doctor, errors
 from statefulspark.cli import options, output, tables
-from statefulspark.contract import diagnosis, durations, layout
+from statefulspark.contract import diagnosis, durations, layout, sizes
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.retention import rules
 
@@ -114,14 +114,20 @@ def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterato
             str(health.generation),
             health.role,
             str(health.files),
-            tables.size(health.size_bytes),
+            sizes.format_short(health.size_bytes),
             health.made_from or "empty state",
         )
         for health in job.generations
     ]
     yield from _table(("GENERATION", "ROLE", "FILES", "SIZE", "MADE FROM"), rows, wide=wide)
     folders = [
-        (folder.path, folder.whose, str(folder.files), tables.size(folder.size_bytes), f"{folder.unneeded_files} files")
+        (
+            folder.path,
+            folder.whose,
+            str(folder.files),
+            sizes.format_short(folder.size_bytes),
+            f"{folder.unneeded_files} files",
+        )
         for folder in job.beside
     ]
     yield from _table(("FOLDER", "WHOSE", "FILES", "SIZE", "UNNEEDED"), folders, wide=wide)
@@ -159,7 +165,7 @@ def _snapshot_row(snapshot: diagnosis.SnapshotHealth, now: datetime) -> tuple[st
         durations.format_short(now - snapshot.completed_at) if snapshot.completed_at else "",
         snapshot.trigger or "",
         str(snapshot.files) if snapshot.files is not None else "",
-        tables.size(snapshot.size_bytes) if snapshot.size_bytes is not None else "",
+        sizes.format_short(snapshot.size_bytes) if snapshot.size_bytes is not None else "",
     )
 
 
@@ -173,7 +179,7 @@ def _snapshot_text(snapshot: diagnosis.SnapshotHealth, now: datetime) -> Iterato
             ("Age", durations.format_short(now - snapshot.completed_at) if snapshot.completed_at else None),
             (
                 "Size",
-                f"{tables.size(snapshot.size_bytes or 0)} in {snapshot.files} files"
+                f"{sizes.format_short(snapshot.size_bytes or 0)} in {snapshot.files} files"
                 if snapshot.files is not None
                 else None,
             ),
@@ -192,9 +198,9 @@ def _epoch(owner: diagnosis.OwnerFacts, now: datetime) -> str:
 
 
 def _freeable(freeable: diagnosis.Freeable) -> str | None:
-    now_text = f"{tables.size(freeable.size_bytes)} in {freeable.files} files now" if freeable.files else None
+    now_text = f"{sizes.format_short(freeable.size_bytes)} in {freeable.files} files now" if freeable.files else None
     later = (
-        f"{tables.size(freeable.waiting_size_bytes)} in {freeable.waiting_files} files after the grace time"
+        f"{sizes.format_short(freeable.waiting_size_bytes)} in {freeable.waiting_files} files after the grace time"
         if freeable.waiting_files
         else None
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from statefulspark.cli import output, tables
-from statefulspark.contract import durations, statistics
+from statefulspark.contract import durations, sizes, statistics
 
 
 def listed(checkpoints: statistics.Checkpoints, *, now: datetime) -> output.Result:
@@ -45,8 +45,8 @@ def _row(details: statistics.SnapshotDetails, now: datetime) -> list[str]:
         _milliseconds(details.end_to_end_ms),
         _milliseconds(details.sync_ms),
         _milliseconds(details.async_ms),
-        tables.size(details.incremental_size_bytes) if details.incremental_size_bytes is not None else "",
-        tables.size(details.size_bytes) if details.size_bytes is not None else "",
+        sizes.format_short(details.incremental_size_bytes) if details.incremental_size_bytes is not None else "",
+        sizes.format_short(details.size_bytes) if details.size_bytes is not None else "",
         str(details.files) if details.files is not None else "",
         f"{len(details.acknowledgements)}/{len(details.participants)}",
         _milliseconds(details.start_delay_ms),
@@ -69,10 +69,12 @@ def _describe(details: statistics.SnapshotDetails, now: datetime) -> str:
             ("Asynchronous", _milliseconds(details.async_ms) or None),
             ("Of which", phases or None),
             ("End to end", _milliseconds(details.end_to_end_ms) or None),
-            ("Size", tables.size(details.size_bytes) if details.size_bytes is not None else None),
+            ("Size", sizes.format_short(details.size_bytes) if details.size_bytes is not None else None),
             (
                 "New",
-                tables.size(details.incremental_size_bytes) if details.incremental_size_bytes is not None else None,
+                sizes.format_short(details.incremental_size_bytes)
+                if details.incremental_size_bytes is not None
+                else None,
             ),
             ("Files", str(details.files) if details.files is not None else None),
             ("Location", details.location),

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TextIO
 
-from statefulspark.cli import tables
-from statefulspark.contract import api, durations
+from statefulspark.contract import api, durations, sizes
 
 REDRAW_S = 0.1
 LINE_S = 10.0
@@ -30,12 +29,12 @@ def bar_text(what: str, done_bytes: int, total_bytes: int, rate: float, counted:
         counted: Counted units, for example `3 of 12 files`.
     """
     share = min(1.0, done_bytes / total_bytes) if total_bytes else 1.0
-    size = f"{tables.size(done_bytes)} of {tables.size(total_bytes)}"
+    size = f"{sizes.format_short(done_bytes)} of {sizes.format_short(total_bytes)}"
     text = f"{what} {_bar(share)}  {', '.join(part for part in (size, counted) if part)}"
     if rate <= 0:
         return text
     remaining = durations.format_short(timedelta(seconds=max(0.0, total_bytes - done_bytes) / rate))
-    return f"{text}  {tables.size(int(rate))}/s  {remaining} left"
+    return f"{text}  {sizes.format_short(int(rate))}/s  {remaining} left"
 
 
 def _bar(share: float) -> str:

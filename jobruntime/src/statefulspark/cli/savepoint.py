@@ -6,8 +6,8 @@ import argparse
 
 from statefulspark import errors
 from statefulspark.checkpoint import relocate, savepoint
-from statefulspark.cli import convert, options, output, progress, reading, tables, terminal, verbs, waiting
-from statefulspark.contract import api
+from statefulspark.cli import convert, options, output, progress, reading, terminal, verbs, waiting
+from statefulspark.contract import api, sizes
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MANIFEST_NAME, SnapshotFormat, SnapshotKind
 from statefulspark.recovery import external_savepoints
@@ -179,9 +179,8 @@ def _copy(args: argparse.Namespace) -> int:
         "sizeBytes": copied.size_bytes,
         "copiedFiles": copied.copied_files,
     }
-    sentence = (
-        f"{copied.manifest.label} copied to {location} ({copied.files} files, {tables.size(copied.size_bytes)})\n"
-    )
+    size = sizes.format_short(copied.size_bytes)
+    sentence = f"{copied.manifest.label} copied to {location} ({copied.files} files, {size})\n"
     output.write(output.Result(data, [f"savepoint/{copied.manifest.id}"], lambda _: sentence), args.output)
     return ExitCode.FINISHED
 

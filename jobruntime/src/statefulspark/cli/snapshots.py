@@ -10,7 +10,7 @@ from datetime import datetime
 from statefulspark import errors
 from statefulspark.checkpoint.verify import VerifyReport
 from statefulspark.cli import output, tables
-from statefulspark.contract import api, durations
+from statefulspark.contract import api, durations, sizes
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
 
 
@@ -53,7 +53,7 @@ def converted(manifest: Manifest, location: str) -> output.Result:
     """Return the result of a conversion."""
     summary = api.SnapshotSummary.of(manifest, location)
     sentence = (
-        f"savepoint {location} written ({len(manifest.queries)} queries, {tables.size(manifest.size_bytes)} in "
+        f"savepoint {location} written ({len(manifest.queries)} queries, {sizes.format_short(manifest.size_bytes)} in "
         f"{_file_count(manifest)} files)\n"
     )
     return output.Result(summary, [_name(manifest)], lambda _: sentence)
@@ -78,7 +78,7 @@ def verified(manifest: Manifest, location: str, report: VerifyReport) -> output.
 
     def draw(_: bool) -> str:
         label = manifest.label.capitalize()
-        amount = f"{report.files} files, {tables.size(report.size_bytes)}"
+        amount = f"{report.files} files, {sizes.format_short(report.size_bytes)}"
         if report.ok:
             return f"{label} is complete: {amount} verified.\n"
         lines = "".join(f"  {problem.kind.value}: {problem.detail}\n" for problem in report.problems)
@@ -105,7 +105,7 @@ def _describe(manifest: Manifest, location: str, *, wide: bool) -> str:
             ("Triggered at", manifest.triggered_at.isoformat(timespec="seconds")),
             ("Completed at", manifest.completed_at.isoformat(timespec="seconds")),
             ("Took", _took(manifest)),
-            ("Size", f"{tables.size(manifest.size_bytes)} in {_file_count(manifest)} files"),
+            ("Size", f"{sizes.format_short(manifest.size_bytes)} in {_file_count(manifest)} files"),
             ("Epoch", str(manifest.epoch)),
             ("Generation", str(manifest.generation)),
             ("Restored from", manifest.restored_from),
@@ -141,7 +141,7 @@ def _row(listed: ListedSnapshot, now: datetime) -> list[str]:
         manifest.trigger.value,
         manifest.format.value,
         durations.format_short(now - manifest.completed_at),
-        tables.size(manifest.size_bytes),
+        sizes.format_short(manifest.size_bytes),
         str(_file_count(manifest)),
         batches,
         _took(manifest),
@@ -174,13 +174,13 @@ def _describe_query(query: QueryEntry, *, wide: bool) -> str:
     entries = [
         ("Batch", str(query.batch_id)),
         ("Path", query.path),
-        ("Files", f"{len(query.files)}, {tables.size(sum(file.size_bytes for file in query.files))}"),
+        ("Files", f"{len(query.files)}, {sizes.format_short(sum(file.size_bytes for file in query.files))}"),
         *(("Operator", text) for text in operators),
         *(("Offset", text) for text in query.offsets),
     ]
     text = f"Query {query.uid}\n" + tables.indent(tables.pairs(entries))
     if wide and query.files:
-        files = [(tables.size(file.size_bytes), file.path, file.checksum or "") for file in query.files]
+        files = [(sizes.format_short(file.size_bytes), file.path, file.checksum or "") for file in query.files]
         text += tables.indent(tables.columns(("SIZE", "FILE", "CHECKSUM"), files))
     return text
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from statefulspark import clock
 from statefulspark.cli import options, output, tables
-from statefulspark.contract import api, durations
+from statefulspark.contract import api, durations, sizes
 from statefulspark.contract.exit_codes import ExitCode
 
 
@@ -71,7 +71,7 @@ def _snapshot(summary: api.SnapshotSummary | None, now: datetime) -> str | None:
         return None
     age = durations.format_short(now - summary.completed_at)
     took = durations.format_short(summary.completed_at - summary.triggered_at)
-    return f"{summary.id}, {age} ago, {tables.size(summary.size_bytes)}, took {took}, {summary.location}"
+    return f"{summary.id}, {age} ago, {sizes.format_short(summary.size_bytes)}, took {took}, {summary.location}"
 
 
 def _failure(failure: api.FailedCheckpoint | None, now: datetime) -> str | None:

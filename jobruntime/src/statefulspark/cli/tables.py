@@ -1,4 +1,4 @@
-"""Text for people: aligned columns, name and value pairs, sizes. Pure: values in, text out."""
+"""Text for people: aligned columns, name and value pairs. Pure: values in, text out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from datetime import timedelta
 from statefulspark.contract import durations
 
 GAP = "   "
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -46,13 +45,3 @@ def indent(text: str) -> str:
 def milliseconds(value: float) -> str:
     """Write a duration: `340ms` below one second, else `2.4s`, `2m26s` as ages are written."""
     return f"{value:.0f}ms" if value < 999.5 else durations.format_short(timedelta(milliseconds=value))
-
-
-def size(size_bytes: int) -> str:
-    """Write a number of bytes with three digits: `512 B`, `1.46 KiB`, `12.3 MiB`, `105 GiB`."""
-    value = float(size_bytes)
-    for unit in _UNITS:
-        if value < 999.5 or unit == _UNITS[-1]:
-            break
-        value /= 1024
-    return f"{size_bytes} B" if unit == "B" else f"{value:#.3g}".rstrip(".") + f" {unit}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from statefulspark.contract import durations
+from statefulspark.contract import durations, sizes
 from statefulspark.sizing import coefficients, layout, limits, objects, spec, times
 from statefulspark.sizing.answer import Certainty, Figure, SizeAnswer
 from statefulspark.sizing.coefficients import Coefficient, Point
@@ -103,7 +103,7 @@ def _partitions(plan: _Plan) -> tuple[Figure, ...]:
         Figure(
             name="stateInMemoryBytes",
             value=round(in_memory),
-            shown=_size(in_memory),
+            shown=sizes.format_short(in_memory),
             why=_in_memory_why(plan.asked),
             certainty=plan.certainty(*_memory(plan.asked)),
         ),
@@ -190,7 +190,7 @@ def _count(name: str, value: int, why: str, certainty: Certainty) -> Figure:
 
 
 def _mib(name: str, value: int, why: str, certainty: Certainty) -> Figure:
-    return Figure(name=name, value=value, shown=_size(value * layout.MIB), why=why, certainty=certainty)
+    return Figure(name=name, value=value, shown=sizes.format_short(value * layout.MIB), why=why, certainty=certainty)
 
 
 def _objects(plan: _Plan) -> tuple[Figure, ...]:
@@ -224,7 +224,7 @@ def _request_prices(prices: Prices) -> str:
 
 
 def _bytes(name: str, value: float, why: str, certainty: Certainty) -> Figure:
-    return Figure(name=name, value=round(value), shown=_size(value), why=why, certainty=certainty)
+    return Figure(name=name, value=round(value), shown=sizes.format_short(value), why=why, certainty=certainty)
 
 
 def _hourly(name: str, value: float, why: str, certainty: Certainty) -> Figure:
@@ -283,11 +283,3 @@ def _notes(plan: _Plan) -> tuple[str, ...]:
 
 def _seconds(value_s: float) -> str:
     return durations.format_short(timedelta(seconds=value_s)) if value_s < 10**9 else f"{value_s:,.0f}s"
-
-
-def _size(value: float) -> str:
-    size, units = value, iter(("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
-    unit = next(units)
-    while size >= 999.5 and unit != "PiB":
-        size, unit = size / 1024, next(units)
-    return f"{size:.0f} B" if unit == "B" else f"{size:#.3g}".rstrip(".") + f" {unit}"

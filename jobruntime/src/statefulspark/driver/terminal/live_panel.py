@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from statefulspark.contract import api, durations, observations
+from statefulspark.contract import api, durations, observations, sizes
 from statefulspark.driver.running import source_lag
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _RULE = "─"
 _CUT = "…"
 _GAP = "  "
@@ -111,15 +110,6 @@ def summary(status: api.JobStatus) -> tuple[str, ...]:
     )
 
 
-def size(size_bytes: int) -> str:
-    """Write a number of bytes with three digits, as the command does: `512 B`, `12.3 MiB`."""
-    value, units = float(size_bytes), iter(_UNITS)
-    unit = next(units)
-    while value >= 999.5 and unit != _UNITS[-1]:
-        value, unit = value / 1024, next(units)
-    return f"{size_bytes} B" if unit == "B" else f"{value:#.3g}".rstrip(".") + f" {unit}"
-
-
 def _head(view: LiveView) -> Line:
     status = view.status
     since = durations.format_short(view.now - status.started_at)
@@ -186,7 +176,7 @@ def _state(state: observations.StateSizes) -> str:
     if not state.operators:
         return "none in a checkpoint yet"
     total = sum(operator.size_bytes for operator in state.operators)
-    return f"{size(total)} in {_counted(len(state.operators), 'operator')}, {state.snapshot or 'as restored'}"
+    return f"{sizes.format_short(total)} in {_counted(len(state.operators), 'operator')}, {state.snapshot or 'as restored'}"
 
 
 def _checkpoints(view: LiveView) -> str:
@@ -198,7 +188,7 @@ def _checkpoints(view: LiveView) -> str:
         return f"{text}; none is on storage yet"
     ago = durations.format_short(view.now - newest.completed_at)
     took = durations.format_short(newest.completed_at - newest.triggered_at)
-    return f"{text}; the newest is {newest.id}, {ago} ago, took {took}, {size(newest.size_bytes)}"
+    return f"{text}; the newest is {newest.id}, {ago} ago, took {took}, {sizes.format_short(newest.size_bytes)}"
 
 
 def _counted(number: int, noun: str) -> str:
