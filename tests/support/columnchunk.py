@@ -7,6 +7,7 @@ import dataclasses
 import collidingkeys
 import numpy as np
 from statefulspark.state import timers
+from statefulspark.state.columnar import columns, rowforms
 from statefulspark.state.handles import kinds
 from statefulspark.state.memory import numbers, tables
 from statefulspark.state.stored import chunks
@@ -96,6 +97,13 @@ def timers_chunk() -> chunks.Chunk:
 def timers_as_columns() -> chunks.Chunk:
     """Return it with all sections as columns."""
     return dataclasses.replace(timers_chunk(), sections=tuple(map(_as_columns, timers_chunk().sections)))
+
+
+def columns_of(changes: tables.Changes, form: rowforms.ChangeForm) -> columns.Columns:
+    """Return changes as columns, which are not too large for it."""
+    made = columns.Columns.of(changes, form)
+    assert made is not None
+    return made
 
 
 def _as_columns(section: chunks.Section) -> chunks.Section:

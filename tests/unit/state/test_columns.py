@@ -8,6 +8,7 @@ import functools
 from collections.abc import Sequence
 
 import collidingkeys
+import columnchunk
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -78,9 +79,7 @@ def _copy(changes: tables.Changes) -> tables.Changes:
 
 
 def _columns(changes: tables.Changes, name: str = "values") -> columns.Columns:
-    made = columns.Columns.of(changes, _form(name))
-    assert made is not None
-    return made
+    return columnchunk.columns_of(changes, _form(name))
 
 
 def _merge(layers: Sequence[tables.Changes], name: str, *, is_full: bool) -> tables.Changes | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unittest import mock
 
+import columnchunk
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,9 +26,7 @@ IN_FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
 
 
 def _columns(cells: tables.Changes) -> columns.Columns:
-    made = columns.Columns.of(cells, rowforms.CELLS)
-    assert made is not None
-    return made
+    return columnchunk.columns_of(cells, rowforms.CELLS)
 
 
 @given(cells=st.dictionaries(st.integers(0, 30), st.tuples(VALUES, TIMES), max_size=20), cutoff_ms=TIMES)
@@ -67,8 +66,7 @@ def test_lists_and_maps_lose_the_parts_that_are_expired(
 ) -> None:
     shape, rows = PARTS[name]
     whole = draw.draw(st.dictionaries(st.integers(0, 30), rows, max_size=8))
-    made = columns.Columns.of(whole, shape.row_form)
-    assert made is not None
+    made = columnchunk.columns_of(whole, shape.row_form)
 
     with mock.patch.object(renewals, "_SLICE", at_once):
         left = renewals.without_expired_parts(made, cutoff_ms, shape.row_form, shape.alive)
@@ -79,15 +77,13 @@ def test_lists_and_maps_lose_the_parts_that_are_expired(
 
 
 def test_lists_of_which_nothing_is_expired_stay_the_same_bytes() -> None:
-    made = columns.Columns.of({1: tables.ListChange(0, [("a", NOW_MS)])}, shapes.LISTS.row_form)
-    assert made is not None
+    made = columnchunk.columns_of({1: tables.ListChange(0, [("a", NOW_MS)])}, shapes.LISTS.row_form)
     assert renewals.without_expired_parts(made, NOW_MS - 1, shapes.LISTS.row_form, shapes.LISTS.alive) is made
 
 
 def test_lists_that_are_too_large_while_two_forms_of_them_are_there_are_told() -> None:
     items = [("a", NOW_MS), ("b", NOW_MS + 2)]
-    made = columns.Columns.of({1: tables.ListChange(0, items)}, shapes.LISTS.row_form)
-    assert made is not None
+    made = columnchunk.columns_of({1: tables.ListChange(0, items)}, shapes.LISTS.row_form)
     with mock.patch.object(renewals.blobs, "LARGEST_BYTES", made.rows.nbytes):
         assert renewals.without_expired_parts(made, NOW_MS, shapes.LISTS.row_form, shapes.LISTS.alive) is None
 

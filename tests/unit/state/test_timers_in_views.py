@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 import collidingkeys
+import columnchunk
 import numpy as np
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
@@ -268,9 +269,7 @@ def test_random_batches_fire_what_is_due_and_nothing_else(job: Job, seed: int) -
 
 
 def _columns(changes: tables.Changes) -> columns.Columns:
-    made = columns.Columns.of(changes, kinds.TIMERS.shape.row_form)
-    assert made is not None
-    return made
+    return columnchunk.columns_of(changes, kinds.TIMERS.shape.row_form)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,18 @@ def sizes(array: pa.BinaryArray) -> Offsets:
     return cast("Offsets", np.diff(parts(array)[0]))
 
 
+def integers(body: npt.NDArray[np.uint8], starts: Positions, kind: str) -> npt.NDArray[np.int64]:
+    """Return the integers that begin at some places in bytes, wherever these are aligned.
+
+    Args:
+        body: The bytes.
+        starts: Where each integer begins.
+        kind: Their type, as numpy writes it: `<i8`.
+    """
+    size = np.dtype(kind).itemsize
+    return cast("npt.NDArray[np.int64]", body[starts[:, None] + np.arange(size)].view(kind)[:, 0])
+
+
 def take(array: pa.BinaryArray, positions: Positions) -> pa.BinaryArray:
     """Return the strings at some positions, in that order."""
     return cast("pa.BinaryArray", array.take(pa.array(positions)))

@@ -191,6 +191,22 @@ def pack_rows(changes: Collection[object], form: rowforms.ChangeForm) -> tuple[l
     return [b"" if change is tables.DELETED else pack(convert(change)) for change in changes], are_tuples
 
 
+def with_others(
+    rows: pa.BinaryArray, positions: blobs.Positions, places: Sequence[int], others: pa.BinaryArray
+) -> tuple[pa.BinaryArray, blobs.Positions]:
+    """Return rows with others behind them, and positions among them that have the others at some places.
+
+    Args:
+        rows: The rows; together with the others they fit one array.
+        positions: Of rows.
+        places: Where among these positions the others are to be.
+        others: One for each of these places.
+    """
+    moved = positions.copy()
+    moved[places] = len(rows) + np.arange(len(places))
+    return pa.concat_arrays([rows, others]), moved
+
+
 def _in_order(items: Sequence[_Item], order: npt.NDArray[np.intp]) -> list[_Item]:
     if len(items) <= 1:  # an itemgetter of one item returns no tuple
         return list(items)

@@ -104,9 +104,8 @@ def _with_folded(
     form: rowforms.ChangeForm,
 ) -> tuple[pa.BinaryArray, blobs.Positions]:
     """Return rows with folded ones behind them, and where among them that of each index into `order` is."""
-    positions = order.copy()
-    positions[[chain[-1] for chain in chains]] = len(order) + np.arange(len(chains))
-    return pa.concat_arrays([rows, blobs.of(columns.pack_rows(folded, form)[0])]), positions
+    packed = blobs.of(columns.pack_rows(folded, form)[0])
+    return columns.with_others(rows, order, [chain[-1] for chain in chains], packed)
 
 
 def _is_too_large(layers: Sequence[Columns]) -> bool:

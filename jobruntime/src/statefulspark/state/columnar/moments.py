@@ -48,6 +48,5 @@ def _read(columns: Columns) -> tuple[Moments, npt.NDArray[np.bool_]]:
     having = there[flags & rowforms.HAS_PUTS > 0]
     if (puts_at + rowforms.MOMENT_BYTES > offsets[having + 1]).any():
         raise ValueError("a row of timers ends within one")
-    puts = body[puts_at[:, None] + np.arange(rowforms.MOMENT_BYTES)]
-    earliest[having] = np.minimum(puts.view("<i8")[:, 0], NEVER - 1)
+    earliest[having] = np.minimum(blobs.integers(body, puts_at, "<i8"), NEVER - 1)
     return earliest, is_whole

@@ -14,7 +14,6 @@ from typing import cast
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from statefulspark.state.columnar import blobs, columns, rowforms
 from statefulspark.state.columnar.columns import Columns
@@ -72,10 +71,8 @@ def without_expired_parts(
     packed = blobs.of(columns.pack_rows(shorter.values(), form)[0])
     if packed.nbytes + whole.rows.nbytes > blobs.LARGEST_BYTES:
         return None
-    positions = np.arange(len(whole))
-    positions[list(shorter)] = len(whole) + np.arange(len(shorter))
-    rows = blobs.take(pa.concat_arrays([whole.rows, packed]), positions)
-    return dataclasses.replace(whole, rows=rows).take(np.flatnonzero(is_left))
+    rows, positions = columns.with_others(whole.rows, np.arange(len(whole)), list(shorter), packed)
+    return dataclasses.replace(whole, rows=blobs.take(rows, positions)).take(np.flatnonzero(is_left))
 
 
 def _are_surely_alive(cells: Columns, cutoff_ms: int) -> npt.NDArray[np.bool_]:
@@ -85,6 +82,6 @@ def _are_surely_alive(cells: Columns, cutoff_ms: int) -> npt.NDArray[np.bool_]:
     long_enough = np.flatnonzero(np.diff(offsets) > _TIME_BYTES)
     starts = offsets[1:][long_enough].astype(np.int64) - _TIME_BYTES
     each_byte = np.frombuffer(body, np.uint8)
-    times = each_byte[starts[:, None] + np.arange(_TIME_BYTES)].view(">u8").ravel()
+    times = blobs.integers(each_byte, starts, ">u8")
     are_alive[long_enough] = (each_byte[starts - 1] == _UINT64) & (times > max(cutoff_ms, 0))
     return are_alive

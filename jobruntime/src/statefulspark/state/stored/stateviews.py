@@ -12,7 +12,6 @@ from typing import cast
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 
 from statefulspark.state.columnar import blobs, columns, merging, moments
 from statefulspark.state.columnar.columns import Columns, PackedKeys
@@ -68,10 +67,7 @@ class StateView:
 
     def rows_of(self, looked_for: PackedKeys) -> RowsFound:
         """Return where the rows of keys are."""
-        queries, numbers, positions = self._candidates(looked_for.hashes)
-        packed = self._gather(numbers, positions, _packed_keys)
-        is_same = [key == looked_for.packed[query] for key, query in zip(packed, queries.tolist(), strict=True)]
-        return RowsFound(queries[is_same], numbers[is_same], positions[is_same])
+        return self._rows_with(looked_for.hashes, looked_for.packed)
 
     def changes_at(self, rows: RowsFound, keys: Sequence[object]) -> Iterator[tables.Changes]:
         """Yield the changes in rows, in the order in which they are applied: one dict for all keys at a time.
@@ -99,12 +95,8 @@ class StateView:
         earliest, is_whole = moments.read(newer)
         if self.layers:
             replacing = newer.take(np.flatnonzero(is_whole))
-            queries, numbers, positions = self._candidates(replacing.hashes)
-            for number in np.unique(numbers).tolist():
-                is_here = numbers == number
-                theirs = blobs.take(self.layers[number].columns.keys, positions[is_here])
-                is_same = pc.equal(theirs, blobs.take(replacing.keys, queries[is_here]))
-                index.forget(number, positions[is_here][is_same.to_numpy(zero_copy_only=False)])
+            replaced = self._rows_with(replacing.hashes, replacing.keys.to_pylist())
+            index.forget(replaced.numbers, replaced.positions)
         index.add(earliest)
 
     def whole(self) -> Iterator[tables.Changes]:
@@ -116,6 +108,13 @@ class StateView:
         """Return the whole state with newer changes; None where it cannot be merged as columns."""
         shape = self.meta.kind.shape
         return merging.merge([*_columns(self.layers), *newer], shape.row_form, shape.merge, is_full=True)
+
+    def _rows_with(self, hashes: columns.Hashes, packed: Sequence[bytes]) -> RowsFound:
+        """Return where the rows of packed keys are: those with their hashes that have their bytes, too."""
+        queries, numbers, positions = self._candidates(hashes)
+        theirs = self._gather(numbers, positions, _packed_keys)
+        is_same = [key == packed[query] for key, query in zip(theirs, queries.tolist(), strict=True)]
+        return RowsFound(queries[is_same], numbers[is_same], positions[is_same])
 
     def _candidates(self, hashes: columns.Hashes) -> tuple[_Places, _Places, _Places]:
         """Return query, layer and position of all rows with one of these hashes, by query and then by age."""

@@ -173,14 +173,13 @@ def load(
         return (may_be_part and _are_few(len(keys_of_batch), head.count)) or not cache.admits(group, size_bytes)
 
     if batch_keys is not None and is_part(batch_keys):
-        view = _view_at(log, group, head, kept)
-        kept = view
-        if view is not None:
-            with_due = view.with_due(PackedKeys.of(batch_keys), due_ms)
+        kept = _view_at(log, group, head, kept)
+        if kept is not None:
+            with_due = kept.with_due(PackedKeys.of(batch_keys), due_ms)
             if is_part(with_due.keys):
-                cache.keep(group, view)
-                part = view.part(with_due)
-                return LoadedGroup(group, head, part.tables, view, next_ms=part.next_ms)
+                cache.keep(group, kept)
+                part = kept.part(with_due)
+                return LoadedGroup(group, head, part.tables, kept, next_ms=part.next_ms)
     return LoadedGroup(group, head, _whole(log, group, head, kept), may_be_part=may_be_part)
 
 

@@ -37,9 +37,10 @@ class TimerIndex:
         """Replace all layers but the first by one."""
         self._earliest[1:] = [earliest]
 
-    def forget(self, number: int, positions: blobs.Positions) -> None:
-        """Forget rows of a layer, which a later one replaces."""
-        self._earliest[number][positions] = moments.NEVER
+    def forget(self, numbers: blobs.Positions, positions: blobs.Positions) -> None:
+        """Forget rows, which a later layer replaces, by layer and position."""
+        for number in np.unique(numbers).tolist():
+            self._earliest[number][positions[numbers == number]] = moments.NEVER
 
     def due(self, now_ms: int) -> Iterator[Found]:
         """Yield the rows that may have timers at or before a moment."""
