@@ -18,13 +18,13 @@ Steps = Callable[[str], Report]
 that step is, and is ignored once another step has begun."""
 
 
+def ignored(_: Progress) -> None:
+    """Receive progress that nobody waits for: the `Report` of tools and tests."""
+
+
 def unheard(_: str) -> Report:
     """Begin a step that nobody waits for: the `Steps` of tools and tests."""
-    return _nothing
-
-
-def _nothing(_: Progress) -> None:
-    return
+    return ignored
 
 
 def of_files(sizes_bytes: Sequence[int], report: Report) -> Callable[[int], None]:

@@ -107,7 +107,7 @@ def verify_queries(
     *,
     root: str = "",
     deep: bool = False,
-    on_progress: progress.Report | None = None,
+    on_progress: progress.Report = progress.ignored,
 ) -> VerifyReport:
     """Verify the files of queries; see `verify`. Cost: a LIST per query and 1,000 files below its path.
 
@@ -115,7 +115,7 @@ def verify_queries(
     """
     entries = tuple(queries)
     files = [file for query in entries for file in query.files]
-    count = progress.FileCount([file.size_bytes for file in files], on_progress or progress.unheard(""))
+    count = progress.FileCount([file.size_bytes for file in files], on_progress)
     problems = [
         problem for query in entries for problem in _query_problems(store, query, count=count, root=root, deep=deep)
     ]

@@ -90,7 +90,7 @@ class Committer:
         *,
         allow_non_restored: bool = False,
         functions: Mapping[str, str] | None = None,
-        on_progress: progress.Report | None = None,
+        on_progress: progress.Report = progress.ignored,
     ) -> None:
         """Open every sink, commit the restored transactions, and list the prepared ones that the snapshot does not cover.
 
@@ -227,14 +227,15 @@ class Committer:
         self._commit_covered(queries)
         self._abort_lingering(queries)
 
-    def _commit_covered(self, queries: Sequence[QueryEntry], on_progress: progress.Report | None = None) -> None:
-        due = [(query, sink) for query in queries for sink in self.sinks if sink.query_uid == query.uid]
-        total = sum(len(self._uncommitted(query, sink)) for query, sink in due)
-        is_committed = progress.of_units("transactions", total, on_progress or progress.unheard(""))
+    def _commit_covered(self, queries: Sequence[QueryEntry], on_progress: progress.Report = progress.ignored) -> None:
+        pairs = ((query, sink) for query in queries for sink in self.sinks if sink.query_uid == query.uid)
+        due = [(query, sink, self._uncommitted(query, sink)) for query, sink in pairs]
+        total = sum(len(paths) for _, _, paths in due)
+        is_committed = progress.of_units("transactions", total, on_progress)
         if total or self._lingering:
             self._retry(self._require_current)
-        for query, sink in due:
-            for path in self._uncommitted(query, sink):
+        for query, sink, paths in due:
+            for path in paths:
                 self._commit_one(sink, self._record(query, path))
                 is_committed()
             self._advance(sink, query.batch_id)
@@ -336,9 +337,9 @@ class Committer:
         is_retained = lingering.retained_by_others(self._driver, self._lingering)
         for record in self._lingering:
             query = covered.get(record.sink.query_uid)
-            progress = self._progress[record.sink.key].committed
+            committed = self._progress[record.sink.key].committed
             is_over = record.is_past or (query is not None and record.name.batch <= query.batch_id)
-            if query is None or progress is None or not is_over or (record.is_past and is_retained(record)):
+            if query is None or committed is None or not is_over or (record.is_past and is_retained(record)):
                 remaining.append(record)
             elif record.is_past or record.name.key not in {entry.path for entry in query.prepared}:
                 remaining += [] if self._abort_and_remove(record) else [record]
