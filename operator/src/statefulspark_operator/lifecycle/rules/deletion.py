@@ -16,7 +16,7 @@ from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.decision import SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import executors
-from statefulspark_operator.lifecycle.rules.operation import EXIT_GRACE
+from statefulspark_operator.lifecycle.rules.operation import is_exit_overdue
 from statefulspark_operator.lifecycle.situation import DriverPod, OperationAbsent, Situation
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 
@@ -68,18 +68,11 @@ def _take_savepoint(situation: Situation, deleted_at: datetime) -> Decision | No
     operation = situation.status.operation
     if operation is None or operation.id != request_id:
         return _request(situation, request_id, driver.epoch) if pod.is_ready else None
-    if operation.state is OperationPhase.FAILED or _is_enforced(situation, operation):
+    if operation.state is OperationPhase.FAILED or is_exit_overdue(operation, situation.now):
         return None
     repeat = isinstance(situation.operation, OperationAbsent) and operation.state is OperationPhase.REQUESTED
     again = (_stop_request(situation, request_id, driver.epoch),) if repeat else ()
     return _decide(situation, Reason.DELETION_SAVEPOINT, "Waiting for the last savepoint.", *again)
-
-
-def _is_enforced(situation: Situation, operation: OperationStatus) -> bool:
-    """Tell whether a driver that has its last savepoint was waited for long enough."""
-    if operation.state is not OperationPhase.COMPLETED or operation.finished_at is None:
-        return False
-    return situation.now - operation.finished_at > EXIT_GRACE
 
 
 def _request(situation: Situation, request_id: str, epoch: int) -> Decision:

@@ -86,6 +86,16 @@ def completed_stop(situation: Situation) -> OperationStatus | None:
     return operation if operation is not None and operation.state is OperationPhase.COMPLETED else None
 
 
+def stopped_at(operation: OperationStatus) -> datetime:
+    """Return when a completed stop was complete."""
+    return operation.finished_at or operation.requested_at
+
+
+def is_exit_overdue(operation: OperationStatus, now: datetime) -> bool:
+    """Tell whether the process of a driver that has completed its stop was waited for long enough."""
+    return operation.state is OperationPhase.COMPLETED and now - stopped_at(operation) > EXIT_GRACE
+
+
 def _phase(operation: OperationStatus, situation: Situation) -> Phase:
     if operation.kind is OperationKind.SAVEPOINT:
         return Phase.RUNNING
@@ -99,7 +109,7 @@ def end_stopped_driver(situation: Situation) -> Decision | None:
         return None
     if operation is not None:
         phase, location = _phase(operation, situation), operation.location
-        ended_at: datetime = operation.finished_at or operation.requested_at
+        ended_at: datetime = stopped_at(operation)
     elif unasked is not None:  # Another request has taken the place of its stop, or a person has stopped it.
         phase, location, ended_at = Phase.RESTARTING, unasked.location, unasked.completed_at
     else:

@@ -47,8 +47,7 @@ def _is_leaving(situation: Situation, pod: DriverPod) -> bool:
     operation = situation.status.operation
     if operation is None or operation.kind is not OperationKind.STOP or operation.epoch != pod.epoch:
         return False
-    ended_at = operation.finished_at or operation.requested_at
-    return operation.state is OperationPhase.COMPLETED and situation.now - ended_at <= operations.EXIT_GRACE
+    return operation.state is OperationPhase.COMPLETED and not operations.is_exit_overdue(operation, situation.now)
 
 
 def reject(situation: Situation) -> Decision | None:
