@@ -84,6 +84,7 @@ class Snapshot:
     at: datetime
     trigger: Trigger
     restore_id: str | None = None
+    request_id: str | None = None
 
 
 @dataclass
@@ -109,10 +110,19 @@ class FakeStorage:
     def newest_epoch(self) -> int:
         return max(self.claims, default=0)
 
-    def add(self, kind: SnapshotKind, *, rows: int, epoch: int, at: datetime, trigger: Trigger) -> Snapshot:
+    def add(
+        self,
+        kind: SnapshotKind,
+        *,
+        rows: int,
+        epoch: int,
+        at: datetime,
+        trigger: Trigger,
+        request_id: str | None = None,
+    ) -> Snapshot:
         number = max((found.id for found in self.snapshots), default=0) + 1
         location = f"s3://state/jobs/demo/flights/{kind.value}s/{number:08d}"
-        snapshot = Snapshot(number, kind, location, rows, epoch, at, trigger)
+        snapshot = Snapshot(number, kind, location, rows, epoch, at, trigger, request_id=request_id)
         self.snapshots.append(snapshot)
         return snapshot
 
@@ -122,7 +132,7 @@ class FakeStorage:
     async def read(
         self, target: StorageTarget, *, savepoint: str | None, request: str | None = None
     ) -> StorageFacts | StorageUnreadable:
-        del target, request
+        del target
         if self.unreadable is not None:
             return self.unreadable
         latest = self.latest(SnapshotKind.CHECKPOINT)
@@ -135,13 +145,17 @@ class FakeStorage:
         if savepoint is not None and savepoint.startswith("s3://"):
             asked = SavepointFact.FOUND if savepoint in known else SavepointFact.MISSING
         found = next((found for found in self.snapshots if found.location == savepoint), None)
-        shown_savepoint = (
-            SnapshotStatus(id=found.id, completed_at=found.at, location=found.location, batches={"delays": found.rows})
-            if found is not None
-            else None
+        requested = next(
+            (found for found in self.snapshots if request is not None and found.request_id == request), None
         )
-        is_empty = not self.claims and not self.snapshots
-        return StorageFacts(self.newest_epoch, fact, asked, is_empty=is_empty, found_savepoint=shown_savepoint)
+        return StorageFacts(
+            self.newest_epoch,
+            fact,
+            asked,
+            is_empty=not self.claims and not self.snapshots,
+            found_savepoint=_shown(found),
+            requested=_shown(requested),
+        )
 
     async def find_savepoint(
         self, target: StorageTarget, location: str
@@ -196,6 +210,13 @@ class FakeStorage:
         self.claims.clear()
         self.snapshots.clear()
         return freed
+
+
+def _shown(snapshot: Snapshot | None) -> SnapshotStatus | None:
+    if snapshot is None:
+        return None
+    batches = {"delays": snapshot.rows}
+    return SnapshotStatus(id=snapshot.id, completed_at=snapshot.at, location=snapshot.location, batches=batches)
 
 
 @dataclass
@@ -346,7 +367,12 @@ class FakeDriver:
                 self.state = JobState.RUNNING
                 continue
             self.last_savepoint = self.storage.add(
-                SnapshotKind.SAVEPOINT, rows=self.rows, epoch=self.epoch, at=now, trigger=Trigger.UPGRADE
+                SnapshotKind.SAVEPOINT,
+                rows=self.rows,
+                epoch=self.epoch,
+                at=now,
+                trigger=Trigger.UPGRADE,
+                request_id=request_id,
             )
             done = {"state": OperationState.COMPLETED, "snapshot": summary(self.last_savepoint)}
             self.operations[request_id] = operation.model_copy(update=done)

@@ -222,6 +222,11 @@ CASES: dict[str, dict[str, Situation]] = {
             operation=an_operation(kind=OperationKind.SAVEPOINT, trigger="manual"),
             storage=StorageFacts(requested=SnapshotStatus(id=42, completed_at=NOW, location=SP)),
         ),
+        "it failed at the moment its stop, which was given up, was complete": over(
+            137,
+            operation=an_operation(OperationPhase.FAILED, message="Too slow."),
+            storage=StorageFacts(requested=SnapshotStatus(id=42, completed_at=NOW, location=SP)),
+        ),
         "it failed after it was told to go for an upgrade": over(
             1, spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.STOPPING)
         ),

@@ -58,6 +58,12 @@ def code_of(world: JobWorld) -> str:
     return base64.b64decode(resources.text(copy, "binaryData", "flights.py")).decode()
 
 
+def image_of(world: JobWorld) -> object:
+    """Return the image of the newest driver."""
+    pod = world.cluster.objects["Pod", "demo", world.driver.pod]
+    return resources.items(pod, "spec", "containers")[0]["image"]
+
+
 def ready(world: JobWorld) -> Condition:
     return next(found for found in world.status.conditions if found.type is ConditionType.READY)
 
@@ -235,6 +241,22 @@ def test_a_running_job_is_not_harmed_when_its_code_goes_missing(mode: str, is_de
     write(world, "first")
     world.run(60)
     assert (ready(world).status.value, world.status.epoch) == ("True", 2)
+
+
+@MODES
+def test_an_upgrade_that_loses_its_code_for_a_moment_is_carried_out_once_it_is_back(mode: str) -> None:
+    world = from_config_map(mode)
+    world.change({"image": "registry.example/flights:2"})
+    world.run(1)
+    lost = world.cluster.objects.pop(MAP)
+    world.run(40)
+    assert image_of(world) == "registry.example/flights:1", "the job goes on as it is stored"
+    world.cluster.objects[MAP] = lost
+
+    world.run_until(lambda: image_of(world) == "registry.example/flights:2")
+
+    assert world.status.upgrade is not None
+    assert world.status.upgrade.to_revision == world.status.revision
 
 
 def test_a_job_whose_code_is_missing_can_be_suspended() -> None:

@@ -10,6 +10,8 @@ from statefulspark.contract.api import JobState
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeState
 from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.storage_reader import StorageTarget
+from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 
 NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}
 LATE = timedelta(seconds=75)
@@ -100,6 +102,53 @@ def test_a_job_whose_driver_stops_too_late_is_suspended_and_names_its_savepoint(
 
     assert world.status.operation is not None
     assert world.status.operation.location == savepoint_of(world).location
+
+
+@pytest.mark.parametrize(
+    "stops_in", [timedelta(0), timedelta(minutes=4)], ids=["at once", "after its end was recorded"]
+)
+def test_a_suspended_job_names_the_savepoint_that_its_driver_made_where_nobody_could_reach_it(
+    stops_in: timedelta,
+) -> None:
+    world = lingering(stops_in=stops_in)
+    world.driver.lingers = False
+    world.run_until(lambda: world.driver.stop_id is None)
+    world.change({"suspend": True})
+    world.run_until(lambda: world.driver.stop_id is not None)
+    world.lost_nodes.add("node-1")
+
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED, within_s=300)
+    world.run(300)
+
+    operation, savepoint = world.status.operation, savepoint_of(world)
+    assert operation is not None
+    assert (operation.state, operation.location) == (OperationPhase.COMPLETED, savepoint.location)
+    assert world.status.last_savepoint is not None
+    assert world.status.last_savepoint.id == savepoint.id
+    world.lost_nodes.clear()
+    world.change({"suspend": False})
+    wait_next(world)
+
+
+def test_a_suspended_job_looks_for_a_savepoint_that_was_given_up_for_minutes_and_not_for_ever() -> None:
+    world = lingering(stops_in=timedelta(hours=1))
+    world.change({"suspend": True})
+    world.run_until(lambda: world.driver.stop_id is not None)
+    world.lost_nodes.add("node-1")
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED, within_s=300)
+    read, reads = world.storage.read, 0
+
+    async def counted(target: StorageTarget, **asked: str | None) -> StorageFacts | StorageUnreadable:
+        nonlocal reads
+        reads += 1
+        return await read(target, **asked)
+
+    world.storage.read = counted  # type: ignore[assignment]
+    world.run(400)
+    in_minutes, reads = reads, 0
+    world.run(3600)
+
+    assert (in_minutes > 0, reads) == (True, 0)
 
 
 def test_a_deleted_job_waits_half_a_minute_for_a_driver_that_has_its_last_savepoint() -> None:

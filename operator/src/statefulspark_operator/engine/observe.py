@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pydantic import ValidationError
 from statefulspark.contract.api import JobStatus, Operation
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.spec import DeletionPolicy, Storage
-from statefulspark_operator.api.status import DriverState, OperationKind, OperationPhase, StatefulSparkJobStatus
+from statefulspark_operator.api.status import (
+    DriverState,
+    OperationKind,
+    OperationPhase,
+    OperationStatus,
+    StatefulSparkJobStatus,
+)
 from statefulspark_operator.cluster import calendar, pods, resources, watched
 from statefulspark_operator.cluster.driver_api import LONGEST_WAIT_S
 from statefulspark_operator.cluster.gateway import JobKey
@@ -36,6 +42,10 @@ from statefulspark_operator.lifecycle.situation import (
 )
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 from statefulspark_operator.render import containers
+
+LATE_STOP = timedelta(minutes=5)
+"""How long a savepoint is looked for after the end of a driver whose stop was given up: on a node that nobody can reach it
+may have gone on with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +186,7 @@ async def observe(ports: Ports, sight: Sight, accepted: Accepted) -> Situation:
         accepted: The spec to carry out.
     """
     job, status = sight.job, sight.status
-    storage = await _read_storage(ports, job, status, accepted) if _needs_storage(job, accepted, sight.live) else None
+    storage = await _read_storage(ports, job, status, accepted) if _needs_storage(sight, accepted) else None
     return Situation(
         now=sight.now,
         job=job,
@@ -271,13 +281,27 @@ async def _ask_standby(
     return answer
 
 
-def _needs_storage(job: Job, accepted: Accepted, live: tuple[DriverPod, ...]) -> bool:
+def _needs_storage(sight: Sight, accepted: Accepted) -> bool:
     """Tell whether the decision depends on the content of storage."""
-    if live or accepted.spec is None:
+    if sight.live or accepted.spec is None:
         return False
-    if job.deletion_requested_at is not None:
+    if sight.job.deletion_requested_at is not None:
         return accepted.spec.deletion_policy is DeletionPolicy.DELETE
-    return not accepted.spec.suspend
+    return not accepted.spec.suspend or _may_have_stopped_unseen(sight)
+
+
+def _may_have_stopped_unseen(sight: Sight) -> bool:
+    """Tell whether the driver that has ended, or is gone, may have made the savepoint that it was asked for."""
+    operation, driver = sight.status.operation, sight.status.driver
+    if operation is None or driver is None or operation.epoch != driver.epoch or not _is_unanswered(operation):
+        return False
+    return driver.ended_at is None or sight.now - driver.ended_at < LATE_STOP
+
+
+def _is_unanswered(operation: OperationStatus) -> bool:
+    """Tell whether an operation has no result that a driver has told: a stop that was given up goes on."""
+    is_given_up = operation.state is OperationPhase.FAILED and operation.kind is OperationKind.STOP
+    return operation.state is OperationPhase.REQUESTED or is_given_up
 
 
 async def _read_storage(
@@ -287,11 +311,10 @@ async def _read_storage(
     if not isinstance(target, StorageTarget):
         return target
     operation = status.operation
-    is_open = operation is not None and operation.state is OperationPhase.REQUESTED
     content = await ports.storage.read(
         target,
         savepoint=status.restore.snapshot if status.restore else None,
-        request=operation.id if operation is not None and is_open else None,
+        request=operation.id if operation is not None and _is_unanswered(operation) else None,
     )
     if isinstance(content, StorageUnreadable):
         doubt_credentials(ports, job.namespace, target.storage)

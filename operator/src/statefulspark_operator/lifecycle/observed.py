@@ -286,6 +286,8 @@ def _note_stop(situation: Situation) -> Situation:
     stopped_with = ends.stopped_with(situation)
     if stopped_with is not None:
         return _with_stop(situation, operation, stopped_with.location)
+    if isinstance(situation.storage, StorageFacts) and situation.storage.requested is not None:
+        return _with_stop(situation, operation, situation.storage.requested.location)
     pod = situation.pod
     if pod is None or pod.exit is None or pod.exit.code != ExitCode.STOPPED:
         return situation

@@ -41,9 +41,12 @@ def current_upgrade(situation: Situation, upgrade: UpgradeStatus, *, has_checkpo
 
 
 def _taken_back(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
-    """End an upgrade whose spec was changed back, so that the same spec is tried again if it is applied once more."""
-    driver = situation.status.driver
-    if driver is None or situation.withheld is not None or not _may_be_taken_back(situation, upgrade):
+    """End an upgrade whose spec was changed back, so that the same spec is tried again if it is applied once more.
+
+    A spec that cannot be carried out now, for example because its code is missing, was not changed back.
+    """
+    driver, is_deferred = situation.status.driver, situation.withheld is not None or situation.rejection is not None
+    if driver is None or is_deferred or not _may_be_taken_back(situation, upgrade):
         return upgrade
     if driver.revision != situation.desired_revision or driver.revision == upgrade.to_revision:
         return upgrade
