@@ -102,8 +102,8 @@ def test_what_a_job_costs_in_a_minute(job: Callable[[], JobWorld], cost: Cost) -
 @pytest.mark.parametrize(
     ("mode", "most"),
     [
-        pytest.param("Cold", Cost(reads=11, writes=24, passes=16), id="cold"),
-        pytest.param("Warm", Cost(reads=19, writes=31, passes=22), id="warm"),
+        pytest.param("Cold", Cost(reads=9, writes=24, passes=16), id="cold"),
+        pytest.param("Warm", Cost(reads=17, writes=31, passes=22), id="warm"),
     ],
 )
 def test_what_an_upgrade_costs(mode: str, most: Cost) -> None:
@@ -112,6 +112,57 @@ def test_what_an_upgrade_costs(mode: str, most: Cost) -> None:
     world.run(10)
 
     assert cost_of(world, lambda: carry_out(world)) == most
+
+
+def passes_that_list_pods(world: JobWorld) -> list[int]:
+    """Return a list to which each pass is added that lists the job's pods."""
+    passes, list_pods = list[int](), world.cluster.list_pods
+
+    async def noted(namespace: str, selector: str) -> tuple[resources.Resource, ...]:
+        passes.append(world.passes)
+        return await list_pods(namespace, selector)
+
+    world.cluster.list_pods = noted  # type: ignore[method-assign]
+    return passes
+
+
+@pytest.mark.parametrize("mode", ["Cold", "Warm"])
+def test_a_driver_is_asked_to_stop_by_a_pass_that_has_looked_at_the_api_server(mode: str) -> None:
+    world = busy()
+    world.change({"upgrade": {"mode": mode}})
+    world.run(10)
+    looked, asked = passes_that_list_pods(world), list[int]()
+    world.drivers.before_request = lambda what: asked.append(world.passes) if what.startswith("stop ") else None
+
+    carry_out(world)
+
+    assert asked
+    assert set(asked) <= set(looked)
+
+
+def test_a_start_goes_by_what_the_pass_before_it_has_read() -> None:
+    world = busy()
+    looked, created = passes_that_list_pods(world), list[int]()
+    world.cluster.before_write = lambda what: created.append(world.passes) if what.startswith("create Pod ") else None
+
+    carry_out(world)
+
+    assert len(created) == 1
+    assert created[0] not in looked
+    assert created[0] - 1 in looked
+
+
+def test_a_start_looks_at_the_api_server_if_the_pass_before_it_has_not() -> None:
+    world = busy()
+    world.change({"suspend": True})
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED and world.driver.exit_code is not None)
+    looked, created = passes_that_list_pods(world), list[int]()
+    world.cluster.before_write = lambda what: created.append(world.passes) if what.startswith("create Pod ") else None
+
+    world.change({"suspend": False})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+    assert set(created) <= set(looked)
 
 
 def test_ten_minutes_of_an_idle_job_cost_its_comparisons_with_the_api_server() -> None:

@@ -107,6 +107,8 @@ class JobMemory:
         has_failed: Whether the actions of the last pass failed, which its status says.
         code: What was found of the job's code, if it is not in the image.
         ended: The operation whose end a driver has told last.
+        is_followed: Whether the last pass was made from what the API server says, and did nothing but record a step, such as
+            an end: the one that follows at once may start from the copies, which were compared a moment ago.
     """
 
     trusted_until: datetime | None = None
@@ -119,6 +121,7 @@ class JobMemory:
     has_failed: bool = False
     code: LookedAtCode | None = None
     ended: Operation | None = None
+    is_followed: bool = False
 
     def trust(self, key: JobKey, now: datetime) -> None:
         """Note that the copies were compared; jobs are spread, so that their next comparisons do not come at once."""

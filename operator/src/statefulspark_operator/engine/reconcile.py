@@ -68,6 +68,7 @@ async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None)
 
 async def _from_copies(ports: Ports, key: JobKey, memory: JobMemory, gauges: JobMetrics) -> timedelta | None:
     """Make a pass from the watches' copies; None if it has to be made from what the API server says."""
+    follows, memory.is_followed = memory.is_followed, False
     resource, now = ports.watched.find(resources.JOB, key.namespace, key.name), ports.now()
     if resource is None or resources.text(resource, "metadata", "deletionTimestamp"):
         return None
@@ -82,10 +83,11 @@ async def _from_copies(ports: Ports, key: JobKey, memory: JobMemory, gauges: Job
     if memory.is_settled(_seen(ports, key, sight), now):
         return _next_look(memory, sight, now)
     memory.unsettle()
-    if not sight.live:
+    if not sight.live and not follows:
         return None
     considered = await _consider(ports, key, sight, savepoints)
-    if weight.is_weighty(considered.situation, considered.decision):
+    situation, decision = considered.situation, considered.decision
+    if weight.is_weighty(situation, decision) and not (follows and weight.only_starts(decision)):
         return None
     return await _carry_out(ports, key, sight, considered, gauges)
 
@@ -104,6 +106,7 @@ async def _from_the_api_server(ports: Ports, key: JobKey, memory: JobMemory, gau
     memory.doubt_code()
     considered = await _consider(ports, key, sight, savepoints)
     after = await _carry_out(ports, key, sight, considered, gauges)
+    memory.is_followed = _only_records_a_step(considered)
     if not considered.decision.actions:
         await tidy.objects(ports, key, considered.situation, considered.decision.status)
         await tidy.storage(ports, key, considered.situation, considered.decision.status)
@@ -135,6 +138,10 @@ async def _consider(
     situation = attend.with_objects(ports, await observe.observe(ports, sight, accepted), savepoints or ())
     attend_after = await attend.of_job(ports, key, situation) if savepoints is not None else None
     return _Considered(situation, decide.decide(situation), attend_after)
+
+
+def _only_records_a_step(considered: _Considered) -> bool:
+    return not considered.decision.actions and weight.records_a_step(considered.situation, considered.decision)
 
 
 async def _carry_out(

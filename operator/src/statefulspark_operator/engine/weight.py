@@ -11,7 +11,7 @@ import dataclasses
 from datetime import datetime, timedelta
 
 from statefulspark_operator.api.status import DriverState
-from statefulspark_operator.lifecycle import decide, health, observed, steps
+from statefulspark_operator.lifecycle import actions, decide, health, observed, steps
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.savepoints import attendance, naming
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
@@ -68,6 +68,11 @@ def _driver_goes_on(situation: Situation, decision: Decision) -> bool:
 def _changed(situation: Situation, decision: Decision) -> frozenset[str]:
     before, after = situation.status, decision.status
     return frozenset(name for name in type(after).model_fields if getattr(before, name) != getattr(after, name))
+
+
+def only_starts(decision: Decision) -> bool:
+    """Tell whether a decision ends and deletes nothing, and asks nobody to: it records, or starts a driver."""
+    return all(isinstance(act, actions.STARTING) for act in decision.actions)
 
 
 def records_a_step(situation: Situation, decision: Decision) -> bool:

@@ -243,3 +243,13 @@ Action = (
 
 DESTRUCTIVE = (RemoveFinalizer, DeleteDriver, DeleteExecutors, DeleteStandby, RequestStop, PurgeStorage)
 """Actions that end or delete something; a decision has at most one of them."""
+STARTING = (
+    EnsureToken,
+    EnsureRevision,
+    EnsureAccess,
+    EnsureService,
+    EnsureConfig,
+    CreateDriver,
+    ActivateStandby,
+)
+"""Actions of which a start consists."""
