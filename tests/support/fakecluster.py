@@ -131,7 +131,7 @@ class FakeGateway:
             self._touch(place, is_own=True)
             return copy.deepcopy(self.objects[place])
 
-    async def apply(self, manifest: Resource, *, resource_version: str | None = None) -> None:
+    async def apply(self, manifest: Resource, *, resource_version: str | None = None) -> str:
         place = _place(manifest)
         with _Write(self, f"apply {place[0]} {place[2]}"):
             old = self.objects.get(place)
@@ -141,13 +141,13 @@ class FakeGateway:
                 raise errors.PreconditionFailedError("Conflict", f"Others have set fields of {place}.")
             self._own.add(place)
             if old is None:
-                self.add(manifest, is_own=True)
-                return
+                return resources.text(self.add(manifest, is_own=True), "metadata", "resourceVersion")
             kept = resources.section(old, "metadata")
             applied = {**copy.deepcopy(manifest), "metadata": {**kept, **resources.section(manifest, "metadata")}}
             if applied != old:
                 self.objects[place] = applied
                 self._touch(place, is_own=True)
+            return resources.text(self.objects[place], "metadata", "resourceVersion")
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str | None = None) -> bool:
         place = (kind.name, namespace, name)

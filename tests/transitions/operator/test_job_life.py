@@ -543,7 +543,7 @@ def test_a_pod_that_the_api_server_refuses_stalls_with_its_reason() -> None:
     assert "Required value" in world.status.stalled.message
     assert world.status.driver is not None
     assert world.status.driver.state is DriverState.ENDED
-    assert sum(write.startswith("apply ConfigMap") for write in world.cluster.writes) == 1
+    assert sum(write.startswith("create ConfigMap") for write in world.cluster.writes) == 1
 
 
 def test_bounded_input_ends_the_job() -> None:

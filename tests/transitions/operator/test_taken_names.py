@@ -123,3 +123,47 @@ def test_a_job_that_waits_for_a_name_says_the_same_all_the_time_and_writes_nothi
     assert [what for what in world.cluster.writes[written:] if "status" in what] == []
     world.cluster.remove(("Service", KEY.namespace, "flights-driver"))
     world.run_until(lambda: world.status.phase is Phase.RUNNING, within_s=300)
+
+
+def test_what_others_have_changed_since_it_was_written_is_looked_at_and_written_again() -> None:
+    world = JobWorld()
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+    service = world.cluster.objects[("Service", KEY.namespace, "flights-driver")]
+    resources.section(service, "metadata", "labels")["team"] = "flights"
+    world.cluster.show(service)
+    read = len(world.cluster.reads)
+
+    world.kill_driver()
+    world.run_until(lambda: has_run(world, 2))
+
+    kept = world.cluster.objects[("Service", KEY.namespace, "flights-driver")]
+    assert resources.text(kept, "spec", "selector", names.LABEL_EPOCH) == "2"
+    assert world.cluster.reads[read:].count("get Service flights-driver") == 1
+
+
+def test_a_service_that_was_deleted_is_created_again_for_the_next_driver() -> None:
+    world = JobWorld()
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+    world.cluster.remove(("Service", KEY.namespace, "flights-driver"))
+
+    world.kill_driver()
+    world.run_until(lambda: has_run(world, 2))
+
+    assert ("Service", KEY.namespace, "flights-driver") in world.cluster.objects
+
+
+def test_a_job_that_was_made_again_does_not_write_what_the_one_before_it_has_left() -> None:
+    world = JobWorld()
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+    theirs = copy.deepcopy(world.cluster.objects[("Service", KEY.namespace, "flights-driver")])
+    applied = dict(world.world.memories.of(KEY).applied)
+    world.delete()
+    world.run_until(lambda: not world.exists, within_s=900)
+    world.cluster.objects[("Service", KEY.namespace, "flights-driver")] = theirs
+    world.apply()
+    world.world.memories.of(KEY).applied.update(applied)
+
+    world.run(60)
+
+    assert world.cluster.objects[("Service", KEY.namespace, "flights-driver")] == theirs
+    assert "does not belong to this job" in (world.status.message or "")

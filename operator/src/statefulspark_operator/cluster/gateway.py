@@ -106,8 +106,8 @@ class Gateway(Protocol):
         """
         ...
 
-    async def apply(self, manifest: Resource, *, resource_version: str | None = None) -> None:
-        """Apply a manifest by server-side apply with the operator's field manager.
+    async def apply(self, manifest: Resource, *, resource_version: str | None = None) -> str:
+        """Apply a manifest by server-side apply with the operator's field manager, and return the object's version.
 
         Args:
             manifest: The manifest.

@@ -189,14 +189,15 @@ class KubernetesGateway:
         kind, namespace, name = _identity(manifest)
         return await self._call("PUT", kind.path(namespace, name), body=manifest) or {}
 
-    async def apply(self, manifest: Resource, *, resource_version: str | None = None) -> None:
-        """Apply a manifest by server-side apply with the operator's field manager."""
+    async def apply(self, manifest: Resource, *, resource_version: str | None = None) -> str:
+        """Apply a manifest by server-side apply with the operator's field manager, and return the object's version."""
         kind, namespace, name = _identity(manifest)
         query, body = {"force": "false"}, manifest
         if resource_version is not None:
             metadata = {**resources.section(manifest, "metadata"), "resourceVersion": resource_version}
             query, body = {"force": "true"}, {**manifest, "metadata": metadata}
-        await self._call("PATCH", kind.path(namespace, name), body=body, query=query, content_type=_APPLY)
+        applied = await self._call("PATCH", kind.path(namespace, name), body=body, query=query, content_type=_APPLY)
+        return resources.text(applied, "metadata", "resourceVersion")
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str | None = None) -> bool:
         """Delete an object; False if it does not exist."""

@@ -109,6 +109,7 @@ class JobMemory:
         ended: The operation whose end a driver has told last.
         is_followed: Whether the last pass was made from what the API server says, and did nothing but record a step, such as
             an end: the one that follows at once may start from the copies, which were compared a moment ago.
+        applied: Versions of the objects that were applied last, by the job's identity, kind and name.
     """
 
     trusted_until: datetime | None = None
@@ -122,6 +123,7 @@ class JobMemory:
     code: LookedAtCode | None = None
     ended: Operation | None = None
     is_followed: bool = False
+    applied: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def trust(self, key: JobKey, now: datetime) -> None:
         """Note that the copies were compared; jobs are spread, so that their next comparisons do not come at once."""

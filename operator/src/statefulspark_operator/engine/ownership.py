@@ -14,6 +14,8 @@ from statefulspark_operator.cluster.gateway import Gateway
 from statefulspark_operator.cluster.resources import Kind, Resource
 from statefulspark_operator.lifecycle.situation import Job
 
+Place = tuple[str, str, str]
+"""Identity of the job, kind and name."""
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 
 
@@ -30,19 +32,32 @@ def belongs_to(existing: Resource, job: Job) -> bool:
     return labels.get(_MANAGED_BY) == names.FIELD_MANAGER and labels.get(names.LABEL_JOB) == job.name
 
 
-async def apply(gateway: Gateway, job: Job, manifest: Resource) -> None:
+async def apply(gateway: Gateway, job: Job, manifest: Resource, known: dict[Place, str]) -> None:
     """Apply a manifest, unless an object with its name does not belong to the job.
+
+    Args:
+        gateway: The API server.
+        job: The job.
+        manifest: What to apply.
+        known: Versions of the job's objects as they were written last; it is updated. An object that still has its version
+            need not be looked at: the write names it, and is refused if the object is another one by now.
 
     Raises:
         TransientError: `NameTaken`: there is such an object; it was not changed.
-        PreconditionFailedError: The object has changed since it was looked at.
+        PreconditionFailedError: The object has changed since it was looked at, or written.
         SpecRejectedError: `ManifestRejected`: the API server refuses the object.
     """
     kind, name = resources.kind_of(manifest), resources.text(manifest, "metadata", "name")
+    place = job.uid, kind.name, name
+    version = known.pop(place, None) or await _version(gateway, job, kind, name)
+    known[place] = await gateway.apply(manifest, resource_version=version)
+
+
+async def _version(gateway: Gateway, job: Job, kind: Kind, name: str) -> str | None:
+    """Return the version of an object that belongs to the job; None if there is none of this name."""
     existing = await gateway.get(kind, job.namespace, name)
     if existing is None:
-        await gateway.apply(manifest)
-        return
+        return None
     if not belongs_to(existing, job):
         raise errors.TransientError(
             "NameTaken",
@@ -50,7 +65,19 @@ async def apply(gateway: Gateway, job: Job, manifest: Resource) -> None:
             " another name. The driver waits until it is gone.",
             retry_after_s=5.0,
         )
-    await gateway.apply(manifest, resource_version=watched.version_of(existing))
+    return watched.version_of(existing)
+
+
+async def create(gateway: Gateway, job: Job, manifest: Resource) -> None:
+    """Create an object whose name is used once; one that is there already, of an attempt that was cut short, is applied.
+
+    Raises:
+        TransientError: `NameTaken`: there is such an object, and it does not belong to the job; it was not changed.
+        PreconditionFailedError: The object has changed since it was looked at.
+        SpecRejectedError: `ManifestRejected`: the API server refuses the object.
+    """
+    if not await gateway.create(manifest):
+        await apply(gateway, job, manifest, {})
 
 
 async def delete(gateway: Gateway, job: Job, kind: Kind, name: str) -> None:

@@ -83,7 +83,7 @@ async def _perform_one(current: Pass, act: actions.Action) -> None:
             await _ensure(current, act)
         case actions.EnsureConfig():
             manifest = config.config_map(current.subject, epoch=act.epoch, revision=act.revision, restore=act.restore)
-            await ownership.apply(current.ports.gateway, current.situation.job, manifest)
+            await ownership.create(current.ports.gateway, current.situation.job, manifest)
         case actions.CreateDriver():
             await _create_driver(current, act)
         case actions.CreateStandby():
@@ -112,19 +112,19 @@ async def _ensure(
     current: Pass,
     act: actions.EnsureToken | actions.EnsureAccess | actions.EnsureService,
 ) -> None:
-    gateway, subject = current.ports.gateway, current.subject
+    gateway, subject, known = current.ports.gateway, current.subject, current.ports.memories.of(current.key).applied
     match act:
         case actions.EnsureToken():
             await gateway.create(children.token_secret(subject, current.ports.new_token()))
         case actions.EnsureAccess():
             await gateway.create(children.network_secret(subject, current.ports.new_token()))
             for manifest in children.access(subject):
-                await ownership.apply(gateway, subject.job, manifest)
+                await ownership.apply(gateway, subject.job, manifest, known)
         case actions.EnsureService():
             peers = current.ports.api_peers
             if peers is not None:
-                await ownership.apply(gateway, subject.job, network_policy.policy(subject.job, peers))
-            await ownership.apply(gateway, subject.job, children.service(subject, epoch=act.epoch))
+                await ownership.apply(gateway, subject.job, network_policy.policy(subject.job, peers), known)
+            await ownership.apply(gateway, subject.job, children.service(subject, epoch=act.epoch), known)
         case _:
             assert_never(act)
 
@@ -140,7 +140,7 @@ async def _create_standby(current: Pass, act: actions.CreateStandby) -> None:
     """Write the configuration of a standby, and create its pod."""
     subject = current.subject
     manifest = config.standby_config_map(subject, pod=act.pod, revision=act.revision)
-    await ownership.apply(current.ports.gateway, subject.job, manifest)
+    await ownership.create(current.ports.gateway, subject.job, manifest)
     await _create_pod(current, driver.standby_pod(subject, name=act.pod, revision=act.revision), act.pod)
 
 
