@@ -102,7 +102,7 @@ def test_what_a_job_costs_in_a_minute(job: Callable[[], JobWorld], cost: Cost) -
 @pytest.mark.parametrize(
     ("mode", "most"),
     [
-        pytest.param("Cold", Cost(reads=7, writes=24, passes=16), id="cold"),
+        pytest.param("Cold", Cost(reads=7, writes=23, passes=15), id="cold"),
         pytest.param("Warm", Cost(reads=15, writes=31, passes=22), id="warm"),
     ],
 )

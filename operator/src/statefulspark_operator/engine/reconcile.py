@@ -170,8 +170,9 @@ async def _carry_out(
 def _after(ports: Ports, key: JobKey, sight: observe.Sight, considered: _Considered) -> timedelta:
     """Return the delay until the next pass."""
     situation, decision, memory = considered.situation, considered.decision, ports.memories.of(key)
-    if weight.records_a_step(situation, decision):
-        return AT_ONCE  # The operator's own patch wakes nobody.
+    # The operator's own patch wakes nobody; a new pod's events do, and before them it has nothing to tell.
+    if weight.records_a_step(situation, decision) and not weight.creates_a_driver(decision):
+        return AT_ONCE
     if considered.attend_after is not None:
         return min(decision.requeue_after, considered.attend_after)
     until = memory.trusted_until

@@ -75,6 +75,11 @@ def only_starts(decision: Decision) -> bool:
     return all(isinstance(act, actions.STARTING) for act in decision.actions)
 
 
+def creates_a_driver(decision: Decision) -> bool:
+    """Tell whether a decision creates the pod of a driver."""
+    return any(isinstance(act, actions.CreateDriver) for act in decision.actions)
+
+
 def records_a_step(situation: Situation, decision: Decision) -> bool:
     """Tell whether a decision records what later decisions go by, so that the next one follows at once."""
     return not _changed(situation, decision) <= NOTED
