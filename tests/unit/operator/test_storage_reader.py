@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import hashlib
+import threading
 
 import pytest
 from manifests import a_query
@@ -13,7 +16,7 @@ from statefulspark.checkpoint import catalog
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
 from statefulspark.contract.notes import SavepointPointer
-from statefulspark.storage import ObjectStore
+from statefulspark.storage import ObjectStore, StorageOptions
 from statefulspark.testing import stores
 from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Storage
@@ -62,6 +65,27 @@ def test_the_savepoint_of_a_request_is_found_in_the_jobs_folder_if_it_is_complet
 
     assert requested(bucket, "uid-manual-1") == f"{root.uri}/savepoints/00000003-manual"
     assert requested(bucket, "uid-manual-2") is None
+
+
+def test_jobs_that_are_looked_at_together_share_the_store_that_the_first_of_them_opens(
+    bucket: stores.MemoryStore,
+) -> None:
+    opened, together = list[str](), threading.Barrier(2, timeout=0.3)
+
+    def open_store(uri: str, _options: StorageOptions) -> ObjectStore:
+        opened.append(uri)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait()  # For a second thread, which comes here only if none waits for the first.
+        return bucket
+
+    async def scene() -> None:
+        reader = storage_reader.SnapshotStorageReader(open_store)
+        targets = [dataclasses.replace(TARGET, job=f"job-{number}") for number in range(8)]
+        await asyncio.gather(*(reader.read(target, savepoint=None) for target in targets))
+
+    asyncio.run(scene())
+
+    assert opened == [TARGET.storage.uri]
 
 
 def test_no_folder_is_listed_and_no_document_read_twice_for_one_look(bucket: stores.MemoryStore) -> None:

@@ -7,6 +7,7 @@ content is returned as unknown, never as empty.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -172,6 +173,7 @@ class SnapshotStorageReader:
         """
         self._open_store = open_store
         self._threads = threads or storage_threads.StorageThreads()
+        self._opening = threading.Lock()
         self._stores: dict[tuple[str, storage.StorageOptions], storage.ObjectStore] = {}
         self._code = CodeCopies()
 
@@ -245,9 +247,11 @@ class SnapshotStorageReader:
     def _open(self, uri: str, target: StorageTarget) -> storage.ObjectStore:
         options = _options(target)
         key = (uri, options)
-        if key not in self._stores:
-            self._stores[key] = self._open_store(uri, options)
-        return self._stores[key]
+        # One at a time: each of the threads that begin together would read for itself how S3's requests look, 23 MB of it.
+        with self._opening:
+            if key not in self._stores:
+                self._stores[key] = self._open_store(uri, options)
+            return self._stores[key]
 
     def _root(self, target: StorageTarget) -> storage.ObjectStore:
         store = self._open(target.storage.uri.rstrip("/"), target)
