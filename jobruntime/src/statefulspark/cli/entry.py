@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 INTERRUPTED = 130
@@ -9,12 +10,20 @@ INTERRUPTED = 130
 
 
 def main() -> int:
-    """Run the command with the arguments of the process; returns its exit code."""
+    """Run the command with the arguments of the process; returns its exit code, or ends the process with it.
+
+    What is done is told before Python takes itself apart: with the threads of Arrow and of s3fs that has ended a command which
+    had printed all its rows with `terminate called without an active exception`, and the code of an abort
+    (github.com/apache/arrow/issues/34314).
+    """
     try:
         # The imports take a third of a second.
         from statefulspark.cli import main as command
 
-        return command.main()
+        code = command.main()
+        if "pyspark" not in sys.modules:  # Spark's virtual machine is ended by what Python does at its end.
+            os._exit(code)
+        return code
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted before anything was done.\n")
         return INTERRUPTED

@@ -88,16 +88,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     args = build_parser(words[0] if words else None).parse_args(words)
     try:
-        return int(args.handle(args))
+        code = int(args.handle(args))
+        sys.stdout.flush()
+        return code
     except errors.StatefulSparkError as error:
         terminal.note(f"error: {error.message}")
         return failures.of_error(error).code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader of the pipe has ended; without this, Python would report the error again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.FAILED
+    except BrokenPipeError:  # The reader of the pipe has ended.
+        return _without_output()
+    except OSError as error:
+        terminal.note(f"error: {error}.")
+        return _without_output()
+
+
+def _without_output() -> ExitCode:
+    """Drop what is still buffered; without this, Python would report the error again when it flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.FAILED
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
@@ -147,4 +156,6 @@ def _version_of(distribution: str) -> str | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from statefulspark.cli import entry
+
+    sys.exit(entry.main())
