@@ -71,8 +71,8 @@ def _changed(situation: Situation, decision: Decision) -> frozenset[str]:
 
 
 def only_starts(decision: Decision) -> bool:
-    """Tell whether a decision ends and deletes nothing, and asks nobody to: it records, or starts a driver."""
-    return all(isinstance(act, actions.STARTING) for act in decision.actions)
+    """Tell whether a decision starts a driver, and neither ends nor deletes anything, nor asks anybody to."""
+    return bool(decision.actions) and all(isinstance(act, actions.STARTING) for act in decision.actions)
 
 
 def creates_a_driver(decision: Decision) -> bool:
