@@ -135,7 +135,7 @@ class FakeGateway:
         place = _place(manifest)
         with _Write(self, f"apply {place[0]} {place[2]}"):
             old = self.objects.get(place)
-            if resource_version is not None:
+            if old is not None and resource_version is not None:
                 self._require_version(place, resource_version)
             elif old is not None and place not in self._own:
                 raise errors.PreconditionFailedError("Conflict", f"Others have set fields of {place}.")

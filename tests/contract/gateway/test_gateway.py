@@ -400,6 +400,18 @@ def test_identities_are_listed_in_pages_by_namespace_label_and_all_together(
     assert listed("elsewhere") == frozenset()
 
 
+def test_what_was_deleted_is_created_again_although_a_version_is_named(subject: Subject) -> None:
+    ours = subject.manifest(resources.CONFIG_MAP, "c", data={"a": "ours"})
+    applied = subject(lambda gateway: gateway.apply(ours))
+    assert applied == version(subject.read(resources.CONFIG_MAP, "c"))
+    again = subject(lambda gateway: gateway.apply(ours, resource_version=applied))
+    subject(lambda gateway: gateway.delete(resources.CONFIG_MAP, subject.namespace, "c"))
+
+    subject(lambda gateway: gateway.apply(ours, resource_version=again))
+
+    assert subject.read(resources.CONFIG_MAP, "c")["data"] == {"a": "ours"}
+
+
 def test_applying_the_same_again_changes_nothing(subject: Subject) -> None:
     ours = subject.manifest(resources.CONFIG_MAP, "c", data={"a": "ours"})
     subject(lambda gateway: gateway.apply(ours))

@@ -111,8 +111,9 @@ class Gateway(Protocol):
 
         Args:
             manifest: The manifest.
-            resource_version: The version of the object that is changed, also where others have set its fields; None for
-                an object that does not exist, and then nothing that others have set is changed.
+            resource_version: The version of the object that is changed, also where others have set its fields; an object
+                that is gone is created. None for an object that does not exist, and then nothing that others have set is
+                changed.
 
         Raises:
             PreconditionFailedError: `Conflict`: the object has another version, or others have set its fields.
