@@ -130,7 +130,7 @@ class FakeStorage:
         return next((found for found in reversed(self.snapshots) if found.kind is kind), None)
 
     async def read(
-        self, target: StorageTarget, *, savepoint: str | None, request: str | None = None
+        self, target: StorageTarget, *, savepoint: str | None, requests: tuple[str, ...] = ()
     ) -> StorageFacts | StorageUnreadable:
         del target
         if self.unreadable is not None:
@@ -145,9 +145,7 @@ class FakeStorage:
         if savepoint is not None and savepoint.startswith("s3://"):
             asked = SavepointFact.FOUND if savepoint in known else SavepointFact.MISSING
         found = next((found for found in self.snapshots if found.location == savepoint), None)
-        requested = next(
-            (found for found in self.snapshots if request is not None and found.request_id == request), None
-        )
+        requested = next((found for found in self.snapshots if found.request_id in requests), None)
         return StorageFacts(
             self.newest_epoch,
             fact,

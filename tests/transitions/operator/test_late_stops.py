@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from jobworld import KEY, JobWorld, Snapshot
@@ -130,6 +131,21 @@ def test_a_suspended_job_names_the_savepoint_that_its_driver_made_where_nobody_c
     wait_next(world)
 
 
+def test_a_stop_that_was_given_up_and_asked_for_again_names_the_savepoint_of_the_first_request() -> None:
+    world = lingering(upgrade={"mode": "Cold"}, stops_in=timedelta(0))
+    world.driver.lingers = False
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: world.status.upgrade is not None)
+    world.lost_nodes.add("node-1")
+
+    world.run_until(lambda: world.status.epoch == 2, within_s=400)
+
+    assert world.status.operation is not None
+    assert world.status.operation.location == savepoint_of(world).location
+    wait_next(world)
+    assert world.driver.restored_from == f"savepoint {savepoint_of(world).id}"
+
+
 def test_a_suspended_job_looks_for_a_savepoint_that_was_given_up_for_minutes_and_not_for_ever() -> None:
     world = lingering(stops_in=timedelta(hours=1))
     world.change({"suspend": True})
@@ -138,7 +154,7 @@ def test_a_suspended_job_looks_for_a_savepoint_that_was_given_up_for_minutes_and
     world.run_until(lambda: world.status.phase is Phase.SUSPENDED, within_s=300)
     read, reads = world.storage.read, 0
 
-    async def counted(target: StorageTarget, **asked: str | None) -> StorageFacts | StorageUnreadable:
+    async def counted(target: StorageTarget, **asked: Any) -> StorageFacts | StorageUnreadable:
         nonlocal reads
         reads += 1
         return await read(target, **asked)

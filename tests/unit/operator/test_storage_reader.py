@@ -49,7 +49,7 @@ def requested(bucket: ObjectStore, request: str) -> str | None:
     reader = storage_reader.SnapshotStorageReader(
         lambda uri, _options: bucket.child(uri.removeprefix(bucket.uri).strip("/"))
     )
-    facts = asyncio.run(reader.read(TARGET, savepoint=None, request=request))
+    facts = asyncio.run(reader.read(TARGET, savepoint=None, requests=(request,)))
     assert isinstance(facts, StorageFacts)
     return facts.requested.location if facts.requested else None
 
@@ -93,7 +93,7 @@ def test_no_folder_is_listed_and_no_document_read_twice_for_one_look(bucket: sto
     counted = stores.FaultyStore(bucket)
     reader = storage_reader.SnapshotStorageReader(lambda _uri, _options: counted)
 
-    asyncio.run(reader.read(TARGET, savepoint=None, request="another, which is looked for everywhere"))
+    asyncio.run(reader.read(TARGET, savepoint=None, requests=("another, which is looked for everywhere",)))
 
     asked = [(operation.name, operation.key) for operation in counted.operations]
     assert sorted(set(asked)) == sorted(asked)

@@ -72,14 +72,14 @@ class StorageReader(Protocol):
     """The operator's view of storage."""
 
     async def read(
-        self, target: StorageTarget, *, savepoint: str | None, request: str | None = None
+        self, target: StorageTarget, *, savepoint: str | None, requests: tuple[str, ...] = ()
     ) -> StorageFacts | StorageUnreadable:
         """Read the content of a job's folder.
 
         Args:
             target: The job's storage.
             savepoint: Folder of a savepoint to check for completeness; None checks none.
-            request: Id of a request whose savepoint is looked for; None looks for none.
+            requests: Ids of which one may be that of a savepoint, which is looked for; none looks for none.
         """
         ...
 
@@ -178,11 +178,11 @@ class SnapshotStorageReader:
         self._code = CodeCopies()
 
     async def read(
-        self, target: StorageTarget, *, savepoint: str | None, request: str | None = None
+        self, target: StorageTarget, *, savepoint: str | None, requests: tuple[str, ...] = ()
     ) -> StorageFacts | StorageUnreadable:
         """Read the content of a job's folder."""
         try:
-            return await self._in_thread(target, lambda: self._read(target, savepoint, request))
+            return await self._in_thread(target, lambda: self._read(target, savepoint, requests))
         except errors.TransientError as error:
             return StorageUnreadable(error.reason, error.message)
         except errors.StatefulSparkError as error:
@@ -257,7 +257,7 @@ class SnapshotStorageReader:
         store = self._open(target.storage.uri.rstrip("/"), target)
         return store.child(layout.job_prefix(target.namespace, target.job))
 
-    def _read(self, target: StorageTarget, savepoint: str | None, request: str | None) -> StorageFacts:
+    def _read(self, target: StorageTarget, savepoint: str | None, requests: tuple[str, ...]) -> StorageFacts:
         root = read_cache.ReadCache(self._root(target))
         newest_epoch = epochs.newest(root)
         snapshots = catalog.list_snapshots(root)
@@ -269,7 +269,7 @@ class SnapshotStorageReader:
             savepoint=fact,
             found_savepoint=savepoint_uri,
             is_empty=newest_epoch == 0 and not root.list(""),
-            requested=self._requested(root, snapshots, target, request) if request is not None else None,
+            requested=self._requested(root, snapshots, target, requests) if requests else None,
         )
 
     def _requested(
@@ -277,17 +277,17 @@ class SnapshotStorageReader:
         root: storage.ObjectStore,
         snapshots: tuple[catalog.SnapshotRef, ...],
         target: StorageTarget,
-        request: str,
+        requests: tuple[str, ...],
     ) -> SnapshotStatus | None:
-        """Return the savepoint of a request, if it is among the newest; an unreadable one is not it."""
+        """Return the savepoint of one of the requests, if it is among the newest; an unreadable one is not it."""
         for ref in [ref for ref in snapshots if ref.kind is SnapshotKind.SAVEPOINT][:_LOOKED_AT]:
             with contextlib.suppress(errors.SnapshotCorruptError, errors.ObjectNotFoundError):
                 manifest = catalog.read_manifest(root, ref.folder)
-                if manifest.request_id == request:
+                if manifest.request_id in requests:
                     return _as_status(manifest, f"{root.uri}/{ref.folder}")
         elsewhere = external_savepoints.list_all(root, lambda uri: self._open(uri, target))[:_LOOKED_AT]
         for other in elsewhere:
-            if isinstance(other.manifest, Manifest) and other.manifest.request_id == request:
+            if isinstance(other.manifest, Manifest) and other.manifest.request_id in requests:
                 return _as_status(other.manifest, other.location)
         return None
 

@@ -30,6 +30,7 @@ from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.engine import access
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.engine.validate import Accepted
+from statefulspark_operator.lifecycle.rules import operation as operations
 from statefulspark_operator.lifecycle.savepoints.schedule import Calendar
 from statefulspark_operator.lifecycle.situation import (
     DriverPod,
@@ -314,7 +315,7 @@ async def _read_storage(
     content = await ports.storage.read(
         target,
         savepoint=status.restore.snapshot if status.restore else None,
-        request=operation.id if operation is not None and _is_unanswered(operation) else None,
+        requests=operations.ids(operation) if operation is not None and _is_unanswered(operation) else (),
     )
     if isinstance(content, StorageUnreadable):
         doubt_credentials(ports, job.namespace, target.storage)

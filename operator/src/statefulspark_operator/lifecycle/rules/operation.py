@@ -52,6 +52,17 @@ def new_operation(
     )
 
 
+def ids(operation: OperationStatus) -> tuple[str, ...]:
+    """Return the requests of which one may have been carried out.
+
+    A stop that was given up goes on, also if it was asked for again.
+    """
+    if operation.kind is not OperationKind.STOP:
+        return (operation.id,)
+    stem = operation.id.removesuffix(str(operation.attempt))
+    return tuple(f"{stem}{attempt}" for attempt in range(1, operation.attempt + 1))
+
+
 def request_for(situation: Situation, operation: OperationStatus) -> actions.RequestStop | actions.RequestSavepoint:
     """Return the action that asks the driver for a recorded operation."""
     savepoint = situation.spec.savepoint if situation.spec else Savepoint()
