@@ -13,7 +13,8 @@ def main() -> int:
     """Run the command with the arguments of the process; returns its exit code, or ends the process with it.
 
     Python does not take itself apart, as threads of Arrow and of s3fs still run: a command that had printed all its rows has
-    ended with `terminate called without an active exception`, and the code of an abort (github.com/apache/arrow/issues/34314).
+    ended with `terminate called without an active exception`, and the code of an abort
+    (github.com/apache/arrow/issues/34314).
     """
     try:
         # The imports take a third of a second.
