@@ -149,13 +149,15 @@ class FakeGateway:
                 self._touch(place, is_own=True)
             return resources.text(self.objects[place], "metadata", "resourceVersion")
 
-    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str | None = None) -> bool:
+    async def delete(
+        self, kind: Kind, namespace: str, name: str, *, uid: str | None = None, grace_s: int | None = None
+    ) -> bool:
         place = (kind.name, namespace, name)
         with _Write(self, f"delete {kind.name} {name}"):
             found = self.objects.get(place)
             if found is None or (uid is not None and resources.text(found, "metadata", "uid") != uid):
                 return False
-            self.remove(place)
+            self.remove(place, grace_s=grace_s)
             return True
 
     async def label_pod(self, namespace: str, name: str, labels: Mapping[str, str], *, uid: str) -> None:
@@ -225,7 +227,7 @@ class FakeGateway:
         metadata["generation"] = resources.number(metadata, "generation") + 1
         self._touch(place)
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: Place, *, grace_s: int | None = None) -> None:
         """Delete an object as the API server does: at once, or by marking it."""
         found = self.objects[place]
         metadata = resources.section(found, "metadata")
@@ -235,8 +237,8 @@ class FakeGateway:
             self._drop(place)
             return
         if "deletionTimestamp" not in metadata:
-            grace_s = resources.number(found, "spec", "terminationGracePeriodSeconds") if on_node else 0
-            metadata["deletionTimestamp"] = _stamp(self.now() + timedelta(seconds=grace_s))
+            own_s = resources.number(found, "spec", "terminationGracePeriodSeconds") if grace_s is None else grace_s
+            metadata["deletionTimestamp"] = _stamp(self.now() + timedelta(seconds=own_s if on_node else 0))
             self._touch(place)
 
     def drop_pod(self, namespace: str, name: str) -> None:

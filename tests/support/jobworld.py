@@ -667,8 +667,9 @@ class JobWorld:
             elif self.kubelet_starts_pods and "deletionTimestamp" not in resources.section(pod, "metadata"):
                 self._start(pod, name)
             return
-        deleted = "deletionTimestamp" in resources.section(pod, "metadata")
-        if deleted and driver.exit_code is None:
+        deadline = resources.time(pod, "metadata", "deletionTimestamp")
+        deleted = deadline is not None
+        if deadline is not None and driver.exit_code is None and (driver.hangs_since is None or self.time >= deadline):
             driver.drain(self.time)
         if driver.exit_code is not None:
             self._show_exit(pod, driver)

@@ -127,6 +127,23 @@ def test_a_batch_that_hangs_from_the_moment_of_the_stop_is_given_up_once_its_dri
     assert (world.driver.restored_from or "").startswith("checkpoint")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"image": "registry.example/flights:2"}, {"suspend": True}, {"savepoint": {"onFailure": "UseLatestCheckpoint"}}],
+    ids=["changed", "suspended", "changed, and not waited for"],
+)
+def test_a_driver_whose_batch_hangs_is_given_ten_seconds_and_not_its_minute(change: resources.Resource) -> None:
+    world = running(upgrade={"mode": "Cold"}, savepoint={"timeout": "60s"})
+    driver = hang(world)
+    world.run(65)
+    world.change({"image": "registry.example/flights:2", **change} if "savepoint" in change else change)
+    world.run_until(lambda: "SavepointFailed" in world.reasons, within_s=70)
+
+    world.run(15)
+
+    assert driver.exit_code == 137
+
+
 @pytest.mark.parametrize("mode", ["Warm", "Cold"])
 def test_a_requested_restart_gets_past_a_batch_that_hangs(mode: str) -> None:
     world = running(upgrade={"mode": mode})

@@ -121,7 +121,9 @@ class Gateway(Protocol):
         """
         ...
 
-    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str | None = None) -> bool:
+    async def delete(
+        self, kind: Kind, namespace: str, name: str, *, uid: str | None = None, grace_s: int | None = None
+    ) -> bool:
         """Delete an object; False if it does not exist.
 
         Args:
@@ -129,6 +131,7 @@ class Gateway(Protocol):
             namespace: Its namespace.
             name: Its name.
             uid: Delete only this object; another one with the same name is not deleted, and False is returned.
+            grace_s: Of a pod: how long its processes may go on; what it says itself when omitted.
         """
         ...
 

@@ -199,11 +199,15 @@ class KubernetesGateway:
         applied = await self._call("PATCH", kind.path(namespace, name), body=body, query=query, content_type=_APPLY)
         return resources.text(applied, "metadata", "resourceVersion")
 
-    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str | None = None) -> bool:
+    async def delete(
+        self, kind: Kind, namespace: str, name: str, *, uid: str | None = None, grace_s: int | None = None
+    ) -> bool:
         """Delete an object; False if it does not exist."""
         options: Resource = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         if uid is not None:
             options["preconditions"] = {"uid": uid}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
         try:
             answer = await self._call("DELETE", kind.path(namespace, name), body=options, absent_is_none=True)
         except errors.PreconditionFailedError:

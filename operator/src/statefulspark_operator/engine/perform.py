@@ -163,6 +163,7 @@ async def _delete(
 ) -> None:
     """Delete pods, after what only they need."""
     gateway, namespace, job = current.ports.gateway, current.key.namespace, current.situation.job
+    grace_s = None
     match act:
         case actions.DeleteExecutors():
             for pod in act.pods:
@@ -174,10 +175,10 @@ async def _delete(
             config_map = names.config_of(current.key.name, act.name, act.epoch)
             await ownership.delete(gateway, job, resources.CONFIG_MAP, config_map)
         case actions.DeleteDriver():
-            pass
+            grace_s = act.grace_s
         case _:
             assert_never(act)
-    await gateway.delete(resources.POD, namespace, act.name, uid=act.uid)
+    await gateway.delete(resources.POD, namespace, act.name, uid=act.uid, grace_s=grace_s)
 
 
 async def _activate(current: Pass, act: actions.ActivateStandby) -> None:

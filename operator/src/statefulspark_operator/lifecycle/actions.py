@@ -135,10 +135,12 @@ class DeleteDriver:
     Attributes:
         name: Name of the pod.
         uid: Identity of the pod; another pod with the same name is not deleted.
+        grace_s: How long it has for that; None if that is what its pod says.
     """
 
     name: str
     uid: str
+    grace_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

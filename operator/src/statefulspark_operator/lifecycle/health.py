@@ -14,6 +14,9 @@ from statefulspark_operator.api.health import Health
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
 
+HUNG_GRACE_S = 10
+"""How long the process of a driver goes on that is deleted because of a batch that does not end: it cannot finish it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:

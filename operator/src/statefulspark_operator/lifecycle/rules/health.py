@@ -23,7 +23,7 @@ def restart_stalled(situation: Situation) -> Decision | None:
     if not health.has_lasted(situation, cause, health.settings(situation).stall_timeout):
         return None
     message = f"{cause.message} {pod.name} is deleted, and the next driver continues from the newest state."
-    act = actions.DeleteDriver(pod.name, pod.uid)
+    act = actions.DeleteDriver(pod.name, pod.uid, health.HUNG_GRACE_S)
     status = situation.status
     if driver.ending_since is None:
         counted = status.restarts.model_copy(

@@ -14,10 +14,10 @@ from statefulspark.contract.manifest import SnapshotFormat, Trigger
 
 from statefulspark_operator.api.spec import Savepoint
 from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase
-from statefulspark_operator.lifecycle import actions, ends, steps
+from statefulspark_operator.lifecycle import actions, ends, health, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, QUICK, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
-from statefulspark_operator.lifecycle.situation import OperationAbsent, Situation
+from statefulspark_operator.lifecycle.situation import DriverPod, OperationAbsent, Situation
 
 EXIT_GRACE = timedelta(seconds=30)
 """Time after which the pod of a driver that has completed its stop is deleted."""
@@ -105,6 +105,20 @@ def stopped_at(operation: OperationStatus) -> datetime:
 def is_exit_overdue(operation: OperationStatus, now: datetime) -> bool:
     """Tell whether the process of a driver that has completed its stop was waited for long enough."""
     return operation.state is OperationPhase.COMPLETED and now - stopped_at(operation) > EXIT_GRACE
+
+
+def held_up(situation: Situation, stop: OperationStatus) -> health.Obstacle | None:
+    """Return what kept the driver from its stop for the whole time of the savepoint, so that another one would fail, too."""
+    cause, spec = health.obstacle(situation), situation.spec
+    if cause is None or spec is None or cause.since > stop.requested_at:
+        return None
+    return cause if health.has_lasted(situation, cause, spec.savepoint.timeout) else None
+
+
+def delete_after(situation: Situation, stop: OperationStatus, pod: DriverPod) -> actions.DeleteDriver:
+    """Return the deletion of a driver whose stop has failed."""
+    grace_s = health.HUNG_GRACE_S if held_up(situation, stop) is not None else None
+    return actions.DeleteDriver(pod.name, pod.uid, grace_s)
 
 
 def _phase(operation: OperationStatus, situation: Situation) -> Phase:

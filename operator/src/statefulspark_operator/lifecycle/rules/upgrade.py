@@ -21,7 +21,7 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RestoreMode, UpgradeMode
-from statefulspark_operator.lifecycle import actions, backoff, code, health, steps, trial
+from statefulspark_operator.lifecycle import actions, backoff, code, steps, trial
 from statefulspark_operator.lifecycle.decision import QUICK, SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
@@ -156,13 +156,16 @@ def _request(situation: Situation, pod: DriverPod, *, attempt: int) -> Decision:
     return Decision(Reason.UPGRADE_REQUESTED, message, Phase.UPGRADING, status, (act,), after)
 
 
-def _stop_without_savepoint(situation: Situation, pod: DriverPod, why: str) -> Decision:
+def _stop_without_savepoint(
+    situation: Situation, pod: DriverPod, why: str, stop: OperationStatus | None = None
+) -> Decision:
+    """Delete the driver; with a stop that has failed, as quickly as that allows."""
     upgrade = begin(situation, UpgradeState.STOPPING).model_copy(update={"message": why})
     status = situation.status.model_copy(update={"upgrade": upgrade})
     is_stateless = situation.spec is not None and situation.spec.upgrade.mode is UpgradeMode.STATELESS
     source = "starts with empty state" if is_stateless else f"continues from {_latest(situation)}"
     message = f"{why} Revision {upgrade.to_revision} {source}."
-    act = actions.DeleteDriver(pod.name, pod.uid)
+    act = operations.delete_after(situation, stop, pod) if stop else actions.DeleteDriver(pod.name, pod.uid)
     return Decision(Reason.UPGRADE_FROM_CHECKPOINT, message, Phase.UPGRADING, status, (act,), SOON)
 
 
@@ -179,15 +182,15 @@ def _after_failure(situation: Situation, pod: DriverPod, stop: OperationStatus) 
     policy = situation.spec.savepoint.on_failure if situation.spec else SavepointFailurePolicy.WAIT
     why = f"The savepoint failed: {stop.message or 'no reason given.'}"
     if policy is SavepointFailurePolicy.USE_LATEST_CHECKPOINT:
-        return _stop_without_savepoint(situation, pod, why)
+        return _stop_without_savepoint(situation, pod, why, stop)
     if policy is SavepointFailurePolicy.ABORT:
         upgrade = begin(situation, UpgradeState.ABORTED).model_copy(update={"message": why})
         status = situation.status.model_copy(update={"upgrade": upgrade})
         message = f"{why} Revision {upgrade.from_revision} keeps running until the spec changes again."
         return Decision(Reason.UPGRADE_ABORTED, message, Phase.RUNNING, status, (), STEADY)
-    held_up = _held_up(situation, stop)
+    held_up = operations.held_up(situation, stop)
     if held_up is not None:
-        return _stop_without_savepoint(situation, pod, f"{why} {held_up.message}")
+        return _stop_without_savepoint(situation, pod, f"{why} {held_up.message}", stop)
     wait = backoff.delay(stop.attempt, initial=RETRY_INITIAL, longest=RETRY_LONGEST, seed=situation.job.uid)
     due_at = (stop.finished_at or stop.requested_at) + wait
     if situation.now >= due_at:
@@ -199,11 +202,3 @@ def _after_failure(situation: Situation, pod: DriverPod, stop: OperationStatus) 
     return Decision(
         Reason.UPGRADE_RETRY_LATER, message, Phase.UPGRADING, status, (), min(STEADY, due_at - situation.now)
     )
-
-
-def _held_up(situation: Situation, stop: OperationStatus) -> health.Obstacle | None:
-    """Return what kept the driver from its stop for the whole time of the savepoint, so that another one would fail, too."""
-    cause, spec = health.obstacle(situation), situation.spec
-    if cause is None or spec is None or cause.since > stop.requested_at:
-        return None
-    return cause if health.has_lasted(situation, cause, spec.savepoint.timeout) else None
