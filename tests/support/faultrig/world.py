@@ -18,7 +18,7 @@ from statefulspark import clock, storage
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.driver.output import commit
+from statefulspark.driver.output import retries
 from statefulspark.engine import session
 from statefulspark.recovery import generations
 from statefulspark.storage.port import ObjectStore
@@ -61,7 +61,7 @@ class World:
         with (
             mock.patch.object(storage, "open_store", self.open_store),
             mock.patch.object(clock, "utc_now", self.clock),
-            mock.patch.object(commit, "FIRST_WAIT_S", 0.0),
+            mock.patch.object(retries, "FIRST_WAIT_S", 0.0),
             mock.patch.object(session, "beside", workers.at_once),
         ):
             try:

@@ -10,7 +10,7 @@ from sinkdrivers import QUERY, Driver
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.checkpoint import epochs
-from statefulspark.driver.output import commit
+from statefulspark.driver.output import retries
 from statefulspark.operatorstate import SinkFunction
 from statefulspark.operatorstate.sink import FunctionSink
 from statefulspark.sinks import visibility
@@ -46,8 +46,8 @@ def sink() -> FakeSink:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit, "FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(commit, "STOP_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(retries, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(retries, "STOP_TIMEOUT_S", 0.05)
 
 
 def start(bucket: stores.MemoryStore, sink: FakeSink) -> Driver:

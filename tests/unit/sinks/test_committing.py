@@ -15,7 +15,7 @@ from statefulspark.contract import api
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
-from statefulspark.driver.output import commit
+from statefulspark.driver.output import retries
 from statefulspark.driver.snapshots import notify
 from statefulspark.retention import pruning, rules
 from statefulspark.testing import stores
@@ -38,8 +38,8 @@ def sink() -> FakeSink:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit, "FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(commit, "STOP_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(retries, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(retries, "STOP_TIMEOUT_S", 0.05)
 
 
 def start(bucket: stores.MemoryStore, sink: FakeSink, restore: RestoreConfig | None = None, uid: str = "out") -> Driver:

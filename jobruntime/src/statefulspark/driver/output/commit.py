@@ -16,10 +16,8 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-import math
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from statefulspark import clock, errors
@@ -27,16 +25,9 @@ from statefulspark.checkpoint import batch_records, epochs, progress
 from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
-from statefulspark.driver.output import job_sinks, lingering, sink_calls
+from statefulspark.driver.output import job_sinks, lingering, retries, sink_calls
 from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
 from statefulspark.sinks.base import SinkContext
-
-FIRST_WAIT_S = 1.0
-MAX_WAIT_S = 15.0
-"""Between two attempts; the wait doubles."""
-STOP_TIMEOUT_S = 60.0
-"""How long a stopping job tries to commit, and a starting job tries to open its sinks and commit."""
-NO_DEADLINE_S = math.inf
 
 _log = logging.getLogger(__name__)
 
@@ -68,10 +59,12 @@ class Committer:
         self._progress = {key: _Progress() for key in self._sinks}
         self._lingering: tuple[lingering.LingeringRecord, ...] = ()
         self._lock = threading.Lock()
-        self._closing = threading.Event()
-        self._deadline_s = NO_DEADLINE_S
-        self.retry_message: str | None = None
+        self._retries = retries.Retries()
+
+    @property
+    def retry_message(self) -> str | None:
         """Why a commit is being retried, for people; None while no commit fails."""
+        return self._retries.message
 
     @property
     def sinks(self) -> tuple[JobSink, ...]:
@@ -112,17 +105,17 @@ class Committer:
             job_sinks.require_place(restored, self._sinks)
         self.limit_waiting()
         if self.sinks:
-            self._retry(self._require_current)
+            self._retries.run(self._require_current)
         batches = {query.uid: query.batch_id for query in restored}
         for sink in self.sinks:
             context = sink.context(batches.get(sink.query_uid, -1))
-            self._retry(functools.partial(_open, sink, context))
+            self._retries.run(functools.partial(_open, sink, context))
         self._lingering = lingering.find(self._driver, self.sinks, batches)
         self._record_outputs(restored, functions or {})
         self._commit_covered(restored, on_progress)
         for key, of_sink in self._progress.items():
             of_sink.committed = max(batches.get(key[0], -1), -1 if of_sink.committed is None else of_sink.committed)
-        self._deadline_s = NO_DEADLINE_S
+        self._retries.lift_limit()
 
     def _record_outputs(self, restored: Sequence[QueryEntry], functions: Mapping[str, str]) -> None:
         """Record which sink or function has a record of each batch from now on, so that a missing record proves its loss.
@@ -233,7 +226,7 @@ class Committer:
         total = sum(len(paths) for _, _, paths in due)
         is_committed = progress.of_units("transactions", total, on_progress)
         if total or self._lingering:
-            self._retry(self._require_current)
+            self._retries.run(self._require_current)
         for query, sink, paths in due:
             for path in paths:
                 self._commit_one(sink, self._record(query, path))
@@ -261,7 +254,7 @@ class Committer:
         """
         due = [(sink, self._ready(sink, batches.get(sink.query_uid, -1))) for sink in self.sinks if sink.shows_batches]
         if any(records for _, records in due):
-            self._retry(self._require_current)
+            self._retries.run(self._require_current)
         for sink, records in due:
             for record in records:
                 self._commit_one(sink, record)
@@ -279,12 +272,12 @@ class Committer:
         return tuple(prepared[batch] for batch in itertools.takewhile(prepared.__contains__, following))
 
     def limit_waiting(self) -> None:
-        """Retry for at most `STOP_TIMEOUT_S` from now on, because the job stops or starts."""
-        self._deadline_s = time.monotonic() + STOP_TIMEOUT_S
+        """Retry for at most `retries.STOP_TIMEOUT_S` from now on, because the job stops or starts."""
+        self._retries.limit()
 
     def cancel_retries(self) -> None:
         """Make a commit that waits for its next attempt fail now."""
-        self._closing.set()
+        self._retries.cancel()
 
     def _uncommitted(self, query: QueryEntry, sink: JobSink) -> tuple[str, ...]:
         committed = self._progress[sink.key].committed
@@ -318,7 +311,7 @@ class Committer:
             )
         elif record.transaction is not None:
             body, context = record.transaction.encode(), sink.context_of(record)
-            self._retry(functools.partial(self._commit_if_current, sink, body, context))
+            self._retries.run(functools.partial(self._commit_if_current, sink, body, context))
             _log.info("batch committed to its sink", extra=what)
         self._advance(sink, record.batch_id)
 
@@ -386,22 +379,6 @@ class Committer:
 
     def _require_current(self) -> None:
         epochs.require_current(self._driver.store, self._driver.epoch)
-
-    def _retry(self, act: Callable[[], None]) -> None:
-        """Call a function; retry it with growing waits while it raises TransientError."""
-        wait_s = FIRST_WAIT_S
-        while True:
-            try:
-                act()
-            except errors.TransientError as error:
-                self.retry_message = f"Committing is retried: {error.message}"
-                _log.warning("committing failed and is retried", extra={"why": str(error), "wait_s": wait_s})
-                if time.monotonic() >= self._deadline_s or self._closing.wait(wait_s):
-                    raise
-                wait_s = min(wait_s * 2, MAX_WAIT_S)
-            else:
-                self.retry_message = None
-                return
 
 
 def _open(sink: JobSink, context: SinkContext) -> None:

@@ -1,0 +1,63 @@
+"""Acts that are repeated while they fail for what may pass: with growing waits, until a deadline if there is one."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+
+from statefulspark import errors
+
+FIRST_WAIT_S = 1.0
+MAX_WAIT_S = 15.0
+"""Between two attempts; the wait doubles."""
+STOP_TIMEOUT_S = 60.0
+"""How long a stopping job tries to commit, and a starting job tries to open its sinks and commit."""
+NO_DEADLINE_S = math.inf
+
+_log = logging.getLogger(__name__)
+
+
+class Retries:
+    """The attempts of one thread; other threads may read its message, set its deadline, and end its waiting."""
+
+    def __init__(self) -> None:
+        """Begin without a deadline."""
+        self._deadline_s = NO_DEADLINE_S
+        self._closing = threading.Event()
+        self.message: str | None = None
+        """Why an act is being repeated, for people; None while none fails."""
+
+    def limit(self) -> None:
+        """Repeat for at most `STOP_TIMEOUT_S` from now on."""
+        self._deadline_s = time.monotonic() + STOP_TIMEOUT_S
+
+    def lift_limit(self) -> None:
+        """Repeat for as long as it takes from now on."""
+        self._deadline_s = NO_DEADLINE_S
+
+    def cancel(self) -> None:
+        """Make an act that waits for its next attempt fail now."""
+        self._closing.set()
+
+    def run(self, act: Callable[[], None]) -> None:
+        """Call a function; call it again while it raises `TransientError`.
+
+        Raises:
+            TransientError: It failed when the deadline had passed, or its waiting was ended.
+        """
+        wait_s = FIRST_WAIT_S
+        while True:
+            try:
+                act()
+            except errors.TransientError as error:
+                self.message = f"Committing is retried: {error.message}"
+                _log.warning("committing failed and is retried", extra={"why": str(error), "wait_s": wait_s})
+                if time.monotonic() >= self._deadline_s or self._closing.wait(wait_s):
+                    raise
+                wait_s = min(wait_s * 2, MAX_WAIT_S)
+            else:
+                self.message = None
+                return
