@@ -14,7 +14,7 @@ from statefulspark_operator.cluster.gateway import Gateway
 from statefulspark_operator.cluster.resources import Kind, Resource
 from statefulspark_operator.lifecycle.situation import Job
 
-Place = tuple[str, str, str]
+Address = tuple[str, str, str]
 """Identity of the job, kind and name."""
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 
@@ -32,15 +32,15 @@ def belongs_to(existing: Resource, job: Job) -> bool:
     return labels.get(_MANAGED_BY) == names.FIELD_MANAGER and labels.get(names.LABEL_JOB) == job.name
 
 
-async def apply(gateway: Gateway, job: Job, manifest: Resource, known: dict[Place, str]) -> None:
+async def apply(gateway: Gateway, job: Job, manifest: Resource, versions: dict[Address, str]) -> None:
     """Apply a manifest, unless an object with its name does not belong to the job.
 
     Args:
         gateway: The API server.
         job: The job.
         manifest: What to apply.
-        known: Versions of the job's objects as they were written last; it is updated. An object that still has its version
-            need not be looked at: the write names it, and is refused if the object is another one by now.
+        versions: Of the job's objects as they were written last; it is updated. An object that still has its version need
+            not be looked at: the write names it, and is refused if the object is another one by now.
 
     Raises:
         TransientError: `NameTaken`: there is such an object; it was not changed.
@@ -48,9 +48,9 @@ async def apply(gateway: Gateway, job: Job, manifest: Resource, known: dict[Plac
         SpecRejectedError: `ManifestRejected`: the API server refuses the object.
     """
     kind, name = resources.kind_of(manifest), resources.text(manifest, "metadata", "name")
-    place = job.uid, kind.name, name
-    version = known.pop(place, None) or await _version(gateway, job, kind, name)
-    known[place] = await gateway.apply(manifest, resource_version=version)
+    address = job.uid, kind.name, name
+    version = versions.pop(address, None) or await _version(gateway, job, kind, name)
+    versions[address] = await gateway.apply(manifest, resource_version=version)
 
 
 async def _version(gateway: Gateway, job: Job, kind: Kind, name: str) -> str | None:

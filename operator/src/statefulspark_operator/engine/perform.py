@@ -112,19 +112,19 @@ async def _ensure(
     current: Pass,
     act: actions.EnsureToken | actions.EnsureAccess | actions.EnsureService,
 ) -> None:
-    gateway, subject, known = current.ports.gateway, current.subject, current.ports.memories.of(current.key).applied
+    gateway, subject, versions = current.ports.gateway, current.subject, current.ports.memories.of(current.key).applied
     match act:
         case actions.EnsureToken():
             await gateway.create(children.token_secret(subject, current.ports.new_token()))
         case actions.EnsureAccess():
             await gateway.create(children.network_secret(subject, current.ports.new_token()))
             for manifest in children.access(subject):
-                await ownership.apply(gateway, subject.job, manifest, known)
+                await ownership.apply(gateway, subject.job, manifest, versions)
         case actions.EnsureService():
             peers = current.ports.api_peers
             if peers is not None:
-                await ownership.apply(gateway, subject.job, network_policy.policy(subject.job, peers), known)
-            await ownership.apply(gateway, subject.job, children.service(subject, epoch=act.epoch), known)
+                await ownership.apply(gateway, subject.job, network_policy.policy(subject.job, peers), versions)
+            await ownership.apply(gateway, subject.job, children.service(subject, epoch=act.epoch), versions)
         case _:
             assert_never(act)
 
