@@ -115,9 +115,9 @@ def held_up(situation: Situation, stop: OperationStatus) -> health.Obstacle | No
     return cause if health.has_lasted(situation, cause, spec.savepoint.timeout) else None
 
 
-def delete_after(situation: Situation, stop: OperationStatus, pod: DriverPod) -> actions.DeleteDriver:
-    """Return the deletion of a driver whose stop has failed."""
-    grace_s = health.HUNG_GRACE_S if held_up(situation, stop) is not None else None
+def delete_after(situation: Situation, stop: OperationStatus | None, pod: DriverPod) -> actions.DeleteDriver:
+    """Return the deletion of a driver, whose stop has failed, if there was one."""
+    grace_s = health.HUNG_GRACE_S if stop is not None and held_up(situation, stop) is not None else None
     return actions.DeleteDriver(pod.name, pod.uid, grace_s)
 
 

@@ -28,12 +28,8 @@ def suspend(situation: Situation) -> Decision | None:
     stop = operations.stop_operation(situation)
     failed = stop is not None and stop.state is OperationPhase.FAILED and stop.generation == situation.job.generation
     if pod.phase is PodPhase.PENDING or starting or failed:
-        act = (
-            operations.delete_after(situation, stop, pod)
-            if stop and failed
-            else actions.DeleteDriver(pod.name, pod.uid)
-        )
-        return _suspending(situation, f"Stopping {pod.name}.", act)
+        deletion = operations.delete_after(situation, stop if failed else None, pod)
+        return _suspending(situation, f"Stopping {pod.name}.", deletion)
     operation = operations.new_operation(situation, kind=OperationKind.STOP, trigger="stop", epoch=pod.epoch)
     status = situation.status.model_copy(update={"operation": operation})
     act = operations.request_for(situation, operation)

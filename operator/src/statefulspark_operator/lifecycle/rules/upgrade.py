@@ -21,7 +21,7 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RestoreMode, UpgradeMode
-from statefulspark_operator.lifecycle import actions, backoff, code, steps, trial
+from statefulspark_operator.lifecycle import backoff, code, steps, trial
 from statefulspark_operator.lifecycle.decision import QUICK, SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
@@ -165,7 +165,7 @@ def _stop_without_savepoint(
     is_stateless = situation.spec is not None and situation.spec.upgrade.mode is UpgradeMode.STATELESS
     source = "starts with empty state" if is_stateless else f"continues from {_latest(situation)}"
     message = f"{why} Revision {upgrade.to_revision} {source}."
-    act = operations.delete_after(situation, stop, pod) if stop else actions.DeleteDriver(pod.name, pod.uid)
+    act = operations.delete_after(situation, stop, pod)
     return Decision(Reason.UPGRADE_FROM_CHECKPOINT, message, Phase.UPGRADING, status, (act,), SOON)
 
 
