@@ -15,6 +15,7 @@ PYTEST_ARGS ?=
 
 include jobruntime/jvm/jvm.mk
 include tests/support/servers/servers.mk
+include bench/engines.mk
 include bench/flink.mk
 include charts/chart.mk
 include e2e/cluster.mk
