@@ -9,8 +9,8 @@ not counted. Each of the others is then started again on what it has persisted, 
 first updated count is out. Those of Bytewax grow with the square of the keys: a million keys take minutes. A restart of
 ours: `bench.restart`.
 
-Processor time is that of all processes, from the last warm row until everything is persisted. It is the figure to
-compare: on the clock, until the last result is out, what the others have yet to persist does not count.
+Processor time is that of all processes, from the last warm row until the last result is out, and until everything is
+persisted: a count of Bytewax that ends writes every key once more, and one that goes on is somewhere between the two.
 """
 
 from __future__ import annotations
@@ -92,8 +92,12 @@ def _measure_engine(
         figures = _count(name, chosen, Path(folder), flags, checks[0])
         flags = ["--first", str(warm_rows + rows), "--rows", str(chosen.rows), "--resume"]
         resumed = _count(name, chosen, Path(folder), flags, checks[1])
-    used_s, took_s = cast(float, figures["processor_s"]), cast(float, figures["updates_s"])
-    return {**figures, "rows_per_s": rows / took_s, "rows_per_core_s": rows / used_s, "resumed": resumed}
+    rates = {
+        "rows_per_s": rows / cast(float, figures["updates_s"]),
+        "rows_per_core_s": rows / cast(float, figures["processor_of_updates_s"]),
+        "durable_rows_per_core_s": rows / cast(float, figures["processor_s"]),
+    }
+    return {**figures, **rates, "resumed": resumed}
 
 
 def _count(
@@ -126,7 +130,7 @@ def _measure_ours(name: str, chosen: argparse.Namespace) -> machine.Json:
         used_s = _used_by_ours(name, command, Path(folder) / "log", chosen)
         batches_s: list[float] = json.loads(file.read_text())["contenders"][name]["batches_s"]
     rows, took_s = chosen.rows * (chosen.batches - chosen.warm), sum(batches_s[chosen.warm :])
-    rates = {"rows_per_s": rows / took_s, "rows_per_core_s": rows / used_s}
+    rates = {"rows_per_s": rows / took_s, "rows_per_core_s": rows / used_s, "durable_rows_per_core_s": rows / used_s}
     return {**rates, "batches_s": batches_s, "updates_s": took_s, "durable_s": took_s, "processor_s": used_s}
 
 
@@ -158,6 +162,7 @@ def _rows_of_table(figures: dict[str, machine.Json]) -> list[list[str]]:
                 name,
                 f"{cast(float, measured['rows_per_s']):,.0f}",
                 f"{cast(float, measured['rows_per_core_s']):,.0f}",
+                f"{cast(float, measured['durable_rows_per_core_s']):,.0f}",
                 f"{cast(float, measured['durable_s']):.1f} s",
                 "-" if persisted is None else f"{persisted / 1e6:,.1f}",
                 f"{cast(float, resumed['first_s']):.1f} s" if resumed else "-",
@@ -192,7 +197,15 @@ def main(arguments: list[str] | None = None) -> int:
         f"{machine.described()}; {chosen.keys:,} keys, {checks[0].pairs:,} touched, "
         f"{chosen.value_bytes} bytes a value{', compressible' if chosen.compressible else ''}"
     )
-    header = ("", "updates/s", "updates/s of a core", "until durable", "MB persisted", "first update after a restart")
+    header = (
+        "",
+        "updates/s",
+        "updates/s of a core",
+        "until all is durable",
+        "until durable",
+        "MB persisted",
+        "first update after a restart",
+    )
     machine.table(header, _rows_of_table(figures))
     machine.finish(chosen.json, {"expected": [asdict(check) for check in checks], "contenders": figures})
     return 0

@@ -106,7 +106,7 @@ class Progress:
             self._seen[self._process] += rows
             now_s = time.monotonic()
             self._marks.setdefault("first_at_s", now_s)
-            self._marks["last_at_s"] = now_s
+            self._marks |= {"last_at_s": now_s, "last_used_s": _used_s()}
             if "warm_at_s" not in self._marks and self._seen.sum() >= self._warm_rows:
                 self._mark("warm")
 
@@ -137,7 +137,7 @@ def figures(folder: Path, asked_at_s: float) -> dict[str, float]:
 
     Returns:
         Seconds from the start to the first result; from there to the last warm row, which is `warm_s`; from there to the
-        last result, and until all is persisted and the engine has ended; seconds of a core in that last time.
+        last result, and until all is persisted and the engine has ended; seconds of a core in each of these two.
     """
     marks = [json.loads(file.read_text()) for file in sorted(folder.glob("progress-*.json"))]
     first_s = min(mark["first_at_s"] for mark in marks if "first_at_s" in mark)
@@ -149,6 +149,9 @@ def figures(folder: Path, asked_at_s: float) -> dict[str, float]:
         "warm_s": max(0.0, warm_s - first_s),
         "updates_s": last_s - warm_s,
         "durable_s": ended_s - warm_s,
+        "processor_of_updates_s": sum(
+            max(0.0, mark.get("last_used_s", 0.0) - mark.get("warm_used_s", mark["ended_used_s"])) for mark in marks
+        ),
         "processor_s": sum(mark["ended_used_s"] - mark.get("warm_used_s", mark["ended_used_s"]) for mark in marks),
         "processor_of_all_s": sum(mark["ended_used_s"] for mark in marks),
     }
