@@ -312,10 +312,10 @@ class FakeDriver:
         self.operations[request_id] = operation
         self.stop_id = self.stop_id or request_id
 
-    def drain(self, now: datetime) -> None:
-        """SIGTERM; a batch that hangs outlives the grace period."""
+    def drain(self, now: datetime, deadline: datetime) -> None:
+        """SIGTERM, and SIGKILL at the deadline, which a batch that hangs outlives."""
         if self.hangs_since is not None:
-            self.exit_code = 137
+            self.exit_code = 137 if now >= deadline else None
             return
         if self.state is JobState.RUNNING:
             self._checkpoint(now, Trigger.STOP)
@@ -669,8 +669,8 @@ class JobWorld:
             return
         deadline = resources.time(pod, "metadata", "deletionTimestamp")
         deleted = deadline is not None
-        if deadline is not None and driver.exit_code is None and (driver.hangs_since is None or self.time >= deadline):
-            driver.drain(self.time)
+        if deadline is not None and driver.exit_code is None:
+            driver.drain(self.time, deadline)
         if driver.exit_code is not None:
             self._show_exit(pod, driver)
             if deleted:

@@ -123,9 +123,9 @@ class Played:
     def tick(self, now: datetime) -> None:
         """Nothing: the scheduler lets it run."""
 
-    def drain(self, now: datetime) -> None:
+    def drain(self, now: datetime, deadline: datetime) -> None:
         """SIGTERM; a process that does not run a job yet ends at once."""
-        del now
+        del now, deadline
         if self.process.loop is None:
             self.process.kill()
         elif not self.drained:
