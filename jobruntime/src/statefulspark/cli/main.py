@@ -155,7 +155,17 @@ def _version_of(distribution: str) -> str | None:
         return None
 
 
-if __name__ == "__main__":
-    from statefulspark.cli import entry
+def end_with(code: int) -> int:
+    """End the process; returns the code where Python has to end it.
 
-    sys.exit(entry.main())
+    Otherwise Python does not take itself apart, as threads of Arrow and of s3fs still run: a command that had printed all
+    its rows has ended with `terminate called without an active exception`, and the code of an abort
+    (github.com/apache/arrow/issues/34314).
+    """
+    if "pyspark" not in sys.modules:  # Spark's virtual machine is ended by what Python does at its end.
+        os._exit(code)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(end_with(main()))
