@@ -247,13 +247,15 @@ def credit_progress(situation: Situation) -> Situation:
 
 
 def note_operation(situation: Situation) -> Situation:
-    """Record the result of the operation, from the driver's answer, or from its stop."""
+    """Record the result of the operation, from the driver's answer, from what it has left on storage, or from its stop."""
     operation, answer = situation.status.operation, situation.operation
     if operation is None or operation.state is OperationPhase.COMPLETED:
         return situation
     is_awaited = operation.state is OperationPhase.REQUESTED
     if is_awaited and isinstance(answer, Operation) and answer.request_id == operation.id:
         situation = _note_answer(situation, operation, answer)
+    if isinstance(situation.storage, StorageFacts) and situation.storage.requested is not None:
+        return _with_location(situation, operation, situation.storage.requested.location)
     return _note_stop(situation)
 
 
@@ -285,19 +287,17 @@ def _note_stop(situation: Situation) -> Situation:
         return situation
     stopped_with = ends.stopped_with(situation)
     if stopped_with is not None:
-        return _with_stop(situation, operation, stopped_with.location)
-    if isinstance(situation.storage, StorageFacts) and situation.storage.requested is not None:
-        return _with_stop(situation, operation, situation.storage.requested.location)
+        return _with_location(situation, operation, stopped_with.location)
     pod = situation.pod
     if pod is None or pod.exit is None or pod.exit.code != ExitCode.STOPPED:
         return situation
     location = pod.exit.report.snapshot if pod.exit.report is not None else None
     if location is None and operation.state is OperationPhase.FAILED:
         return situation
-    return _with_stop(situation, operation, location)
+    return _with_location(situation, operation, location)
 
 
-def _with_stop(situation: Situation, operation: OperationStatus, location: str | None) -> Situation:
+def _with_location(situation: Situation, operation: OperationStatus, location: str | None) -> Situation:
     done = {"state": OperationPhase.COMPLETED, "finished_at": situation.now, "location": location, "message": None}
     return with_status(situation, operation=operation.model_copy(update=done))
 

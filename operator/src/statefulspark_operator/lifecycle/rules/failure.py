@@ -130,14 +130,10 @@ def _was_requested(situation: Situation) -> bool:
 
 
 def _settle_operation(situation: Situation, end: DriverEnd) -> OperationStatus | None:
-    """Fail an operation that the ended driver cannot complete any more, unless storage has what it was to make."""
+    """Fail an operation that the ended driver cannot complete any more."""
     operation = situation.status.operation
     if operation is None or operation.state is not OperationPhase.REQUESTED:
         return operation
-    complete = situation.storage.requested if isinstance(situation.storage, StorageFacts) else None
-    if complete is not None:
-        done = {"state": OperationPhase.COMPLETED, "finished_at": situation.now, "location": complete.location}
-        return operation.model_copy(update=done)
     message = f"The driver ended before it was complete: {end.message}"
     return operation.model_copy(
         update={"state": OperationPhase.FAILED, "finished_at": situation.now, "message": message}
