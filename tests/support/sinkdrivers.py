@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 from manifests import a_manifest
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
-from statefulspark.checkpoint import catalog, closure, epochs, savepoint
+from statefulspark.checkpoint import catalog, closure, epochs, progress, savepoint
 from statefulspark.contract import api
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest, Trigger
@@ -86,10 +86,12 @@ class Driver:
         self.committer = commit.Committer(who, [self.sink] if sinks else [])
         self.announcer = notify.Announcer(self.committer)
         self.told: list[api.Progress] = []
+        self.steps: list[str] = []
         self.committer.start(
             self.plan.queries,
             allow_non_restored=bool(restore and restore.allow_non_restored_state),
-            on_progress=self.told.append,
+            origin="checkpoint 7",
+            at=self._at,
         )
         self.query = FakeQuery(
             self.job.store,
@@ -98,6 +100,10 @@ class Driver:
             seed=self.job.epoch,
             batch=self.plan.start_batches.get(QUERY, -1),
         )
+
+    def _at(self, step: str) -> progress.Report:
+        self.steps.append(step)
+        return self.told.append
 
     def prepare(self) -> int:
         """Do everything of a batch that comes before Spark commits it."""

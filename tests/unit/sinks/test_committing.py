@@ -216,6 +216,29 @@ def test_failures_that_pass_are_waited_out_and_shown(bucket: stores.MemoryStore,
     assert news(sink)[-1] == "commit 1/0 of 1 by 1"
 
 
+def test_a_start_says_what_it_waits_for_while_it_opens_its_sinks_and_commits(
+    bucket: stores.MemoryStore, sink: FakeSink
+) -> None:
+    first = start(bucket, sink)
+    first.batch(2)
+    first.complete()
+    refusals = iter([unavailable(), None])
+
+    def before_open() -> None:
+        refusal = next(refusals)
+        if refusal is not None:
+            raise refusal
+
+    sink.before_open, sink.failures = before_open, [unavailable(), unavailable()]
+
+    second = start(bucket, sink)
+
+    opening = "Opening the sinks, and committing what checkpoint 7 had prepared for them"
+    retried = "Committing is retried: The broker does not answer"
+    assert second.steps == [opening, retried, opening, retried, opening]
+    assert [(counted.done, counted.total) for counted in second.told] == [(0, 2), (1, 2), (2, 2)]
+
+
 def test_a_stop_waits_for_a_sink_only_so_long(bucket: stores.MemoryStore, sink: FakeSink) -> None:
     """A.164: then it fails, and the batch stays prepared for the next driver."""
     driver = start(bucket, sink)

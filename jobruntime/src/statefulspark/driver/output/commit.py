@@ -83,7 +83,8 @@ class Committer:
         *,
         allow_non_restored: bool = False,
         functions: Mapping[str, str] | None = None,
-        on_progress: progress.Report = progress.ignored,
+        origin: str = "the state",
+        at: progress.Steps = progress.unheard,
     ) -> None:
         """Open every sink, commit the restored transactions, and list the prepared ones that the snapshot does not cover.
 
@@ -94,7 +95,8 @@ class Committer:
             restored: The queries as restored, with paths inside the generation that runs.
             allow_non_restored: Whether transactions of sinks that left the job may be dropped.
             functions: The sink function by query uid, where each batch has a record of the function's state.
-            on_progress: Called for every transaction that is committed.
+            origin: What is restored, for people.
+            at: Told of the step, of every transaction that is committed, and of what is waited for while a call is repeated.
 
         Raises:
             SpecRejectedError: `NonRestoredState`, or a sink refuses.
@@ -104,6 +106,8 @@ class Committer:
         if not allow_non_restored:
             job_sinks.require_place(restored, self._sinks)
         self.limit_waiting()
+        step = retries.RetriedStep(at, f"Opening the sinks, and committing what {origin} had prepared for them")
+        self._retries.tell(step.tell)
         if self.sinks:
             self._retries.run(self._require_current)
         batches = {query.uid: query.batch_id for query in restored}
@@ -112,10 +116,11 @@ class Committer:
             self._retries.run(functools.partial(_open, sink, context))
         self._lingering = lingering.find(self._driver, self.sinks, batches)
         self._record_outputs(restored, functions or {})
-        self._commit_covered(restored, on_progress)
+        self._commit_covered(restored, step.report)
         for key, of_sink in self._progress.items():
             of_sink.committed = max(batches.get(key[0], -1), -1 if of_sink.committed is None else of_sink.committed)
         self._retries.lift_limit()
+        self._retries.tell(None)
 
     def _record_outputs(self, restored: Sequence[QueryEntry], functions: Mapping[str, str]) -> None:
         """Record which sink or function has a record of each batch from now on, so that a missing record proves its loss.

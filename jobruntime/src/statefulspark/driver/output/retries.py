@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 
 from statefulspark import errors
+from statefulspark.checkpoint import progress
+from statefulspark.contract.api import Progress
 
 FIRST_WAIT_S = 1.0
 MAX_WAIT_S = 15.0
@@ -27,8 +29,13 @@ class Retries:
         """Begin without a deadline."""
         self._deadline_s = NO_DEADLINE_S
         self._closing = threading.Event()
+        self._tell: Callable[[str | None], None] = _nobody
         self.message: str | None = None
         """Why an act is being repeated, for people; None while none fails."""
+
+    def tell(self, who: Callable[[str | None], None] | None) -> None:
+        """Call a function with each new message from now on; None: no more."""
+        self._tell = who or _nobody
 
     def limit(self) -> None:
         """Repeat for at most `STOP_TIMEOUT_S` from now on."""
@@ -53,11 +60,42 @@ class Retries:
             try:
                 act()
             except errors.TransientError as error:
-                self.message = f"Committing is retried: {error.message}"
+                self._say(f"Committing is retried: {error.message}")
                 _log.warning("committing failed and is retried", extra={"why": str(error), "wait_s": wait_s})
                 if time.monotonic() >= self._deadline_s or self._closing.wait(wait_s):
                     raise
                 wait_s = min(wait_s * 2, MAX_WAIT_S)
             else:
-                self.message = None
+                self._say(None)
                 return
+
+    def _say(self, message: str | None) -> None:
+        if message != self.message:
+            self.message = message
+            self._tell(message)
+
+
+class RetriedStep:
+    """A step of a start whose acts are repeated while they fail: meanwhile the step is called by what it waits for."""
+
+    def __init__(self, at: progress.Steps, name: str) -> None:
+        """Begin the step.
+
+        Args:
+            at: The steps of the start.
+            name: What it does, as the beginning of a sentence.
+        """
+        self._at, self._name = at, name
+        self._report = at(name)
+
+    def tell(self, message: str | None) -> None:
+        """Take the message of `Retries`."""
+        self._report = self._at(self._name if message is None else message.removesuffix("."))
+
+    def report(self, counted: Progress) -> None:
+        """Take how far the step is."""
+        self._report(counted)
+
+
+def _nobody(_: str | None) -> None:
+    """Take a message that nobody waits for."""

@@ -223,12 +223,12 @@ def _open_sinks(parts: Parts, at: progress.Steps) -> commit.Committer:
     committer = commit.Committer(
         attempt, [job_sinks.JobSink(attempt, uid, output.uid, writing.two_phase(output)) for uid, output in outputs]
     )
-    named = parts.plan.restored_from or "the state"
     committer.start(
         parts.plan.queries,
         allow_non_restored=parts.job_config.restore.allow_non_restored_state,
         functions=parts.declared.recorded,
-        on_progress=at(f"Opening the sinks, and committing what {named} had prepared for them"),
+        origin=parts.plan.restored_from or "the state",
+        at=at,
     )
     return committer
 
