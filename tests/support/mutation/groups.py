@@ -73,7 +73,9 @@ GROUPS = (
     ),
     Group(
         "columns",
-        _room("state", "columnar/merging", "stored/views"),
+        _room(
+            "state", "columnar/merging", "columnar/moments", "stored/stateviews", "stored/timerindex", "stored/views"
+        ),
         _unit("state", "columns", "resting_views", "timers_in_views", "views"),
     ),
     Group(
