@@ -76,7 +76,7 @@ GROUPS = (
         _room(
             "state", "columnar/merging", "columnar/moments", "stored/stateviews", "stored/timerindex", "stored/views"
         ),
-        _unit("state", "columns", "resting_views", "timers_in_views", "views"),
+        _unit("state", "columns", "renewals", "resting_views", "timers_in_views", "views"),
     ),
     Group(
         "redistribution",

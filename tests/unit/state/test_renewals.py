@@ -128,3 +128,24 @@ def test_a_view_that_is_written_in_full_leaves_out_what_is_expired(with_lists: b
     stored = {section.meta.name: set(section.changes) for section in store.read_chunk(log, 0, run).sections}
     alive = set(range(400, 425))
     assert stored == {"text": alive, "kept": set(range(425))} | ({"list": alive} if with_lists else {})
+
+
+def test_a_state_that_the_function_does_not_declare_any_more_keeps_what_is_expired_until_it_does() -> None:
+    """Only its descriptor says how long it lives."""
+    texts, log, ids = Texts(), MemoryLog(), new_ids()
+    Worker(texts.declare, ids).run(
+        log, lambda context: texts.set(context, range(400), with_lists=True), now_ms=NOW_MS, keys=list(range(400))
+    )
+
+    def declare_one(context: functions.KeyedContext) -> None:
+        texts.kept = context.state(descriptors.ValueState[str]("kept", str))
+
+    def work(context: functions.KeyedContext) -> None:
+        context.enter(1)
+        texts.kept.update("changed")
+
+    Worker(declare_one, ids).run(log, work, now_ms=NOW_MS + 10_000, keys=[1], policy=IN_FULL)
+
+    (run,) = log.head().runs
+    stored = {section.meta.name: len(section.changes) for section in store.read_chunk(log, 0, run).sections}
+    assert stored == {"text": 400, "kept": 400, "list": 400}

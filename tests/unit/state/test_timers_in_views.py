@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Collection
 from pathlib import Path
@@ -14,7 +15,7 @@ from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.state import functions, timers
 from statefulspark.state.caching import cache, spill
-from statefulspark.state.columnar import columns, moments
+from statefulspark.state.columnar import blobs, columns, moments
 from statefulspark.state.handles import descriptors, kinds
 from statefulspark.state.memory import tables
 from statefulspark.state.stored import chunks, compaction, store, timerindex, views
@@ -218,6 +219,25 @@ def test_a_key_with_many_timers_is_told_by_its_earliest(job: Job) -> None:
     assert job.truth[5, EVENT] == set()
 
 
+def test_timers_of_more_batches_than_a_view_keeps_apart_fire_when_they_are_due(job: Job) -> None:
+    for number in range(80):
+        job.batch({(number % 50, EVENT): {1000 + number}, (50 + number, EVENT): {5000 + number % 3}})
+    loaded = job.load(1)
+    assert loaded.view is not None
+    assert loaded.next_ms[STATE] == 1030
+    for now_ms in (1029, 1030, 1078, 1079, 5000, 5001, 5002):
+        job.now_ms[EVENT] = now_ms
+        job.batch({})
+    assert job.truth[129, EVENT] == set()
+
+
+def test_a_state_without_timers_has_no_keys_with_due_ones(job: Job) -> None:
+    view = job.load(1).view
+    assert view is not None
+    asked = columns.PackedKeys.of([1])
+    assert view.with_due(asked, {"text": LATER_MS, "unknown": LATER_MS}).keys == [1]
+
+
 def test_timers_of_many_keys_are_stored_as_columns_beside_other_columns(job: Job) -> None:
     _, blob = job.log.chunk(1) or (None, b"")
     chunk = chunks.decode(blob, "a test")
@@ -304,6 +324,26 @@ def test_no_rows_have_no_moments() -> None:
     assert (len(earliest), len(are_whole)) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (b"\x01\x02", "a row of timers is none"),
+        (b"\xc4\x01", "a row of timers is none"),
+        (b"\xc4\x05\x03\x01\x02\x03\x04", "a row of timers ends within one"),
+        (b"\xc4\x08\x03\x01\x02\x03\x04\x05\x06\x07", "a row of timers ends within one"),
+    ],
+    ids=["no bytes", "no flags", "half a moment", "seven bytes of a moment"],
+)
+def test_a_row_of_timers_that_is_cut_short_is_told_with_its_chunk(row: bytes, why: str) -> None:
+    made = _columns({key: tables.MapChange(replaced=True, puts={1: None}) for key in ("a", "b", "c")})
+    cut = dataclasses.replace(made, rows=blobs.of([row, *made.rows.to_pylist()[1:]]), source="chunk 7 of group 3")
+
+    with pytest.raises(
+        errors.SnapshotCorruptError, match=rf"chunk 7 of group 3 of keyed state cannot be read: {why}\."
+    ):
+        moments.read(cut)
+
+
 def test_a_damaged_row_of_timers_is_told_or_read_and_never_breaks_anything_else() -> None:
     changes: tables.Changes = {
         "a": tables.MapChange(replaced=True, puts={1: None, 2: None}),
@@ -338,4 +378,5 @@ def test_an_index_tells_the_earliest_of_all_other_rows() -> None:
     assert index.next_ms(np.array([0, 1, 0]), np.array([0, 0, 1])) is None
     assert [(number, positions.tolist()) for number, positions in index.due(6)] == [(0, [0]), (1, [0])]
     assert list(index.due(4)) == []
+    assert [(number, positions.tolist()) for number, positions in index.due(moments.NEVER)] == [(0, [0, 1]), (1, [0])]
     assert index.size_bytes == 4 * 8
