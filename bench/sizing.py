@@ -40,7 +40,7 @@ def compared(found: machine.Json) -> dict[str, tuple[float, float]]:
         ),
         "checkpoint, MB": (objects.checkpoint_bytes(asked) / 1e6, stored / 1e6),
         "in the job's folder, MB": (
-            objects.checkpoint_bytes(asked) * coefficients.KEPT_PER_STORED.value / 1e6,
+            (objects.checkpoint_bytes(asked) * coefficients.KEPT_PER_STORED.value + _changed_bytes(asked)) / 1e6,
             kept / 1e6,
         ),
         "writes a batch": (
@@ -54,6 +54,12 @@ def compared(found: machine.Json) -> dict[str, tuple[float, float]]:
 
 def _batch_s(rows: int, row_core_s: float) -> float:
     return coefficients.BATCH_S.value + rows * row_core_s / sizing_runs.PARTITIONS
+
+
+def _changed_bytes(asked: sizing.Questions) -> float:
+    """Return what the batches of a run have changed, which its retained checkpoints still name."""
+    rows = (sizing_runs.SMALL_ROWS, sizing_runs.LARGE_ROWS)
+    return sum((1 + sizing_runs.BATCHES) * min(each, asked.keys) * asked.bytes_per_key for each in rows)
 
 
 def _batch_writes(requests: dict[str, int]) -> int:

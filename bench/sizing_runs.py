@@ -37,8 +37,8 @@ COUNTED_BATCHES = 30
 CHECKPOINT_INTERVAL_S = 5
 MAINTENANCE_INTERVAL_S = 10
 """Spark looks for state to snapshot this often; a minute unless told otherwise, which no run has time for."""
-EMPTY_WORKERS_BYTES = 407_000_000
-"""Memory of all Python workers without state: the line through what was measured meets it there."""
+EMPTY_WORKERS_BYTES = 424_000_000
+"""Memory of all Python workers without state: what they had with the fewest keys, less what the model gives those."""
 UID = "blobs"
 _KIND = re.compile(r" s3_(\w+) (\S+)")
 _SEED = 20

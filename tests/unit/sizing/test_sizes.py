@@ -118,7 +118,7 @@ def test_a_restart_faster_than_a_start_asks_for_a_standby() -> None:
 def test_a_restart_that_nothing_reaches_is_told() -> None:
     found = sizing.answer(a_sized_job(restart_within=timedelta(seconds=2)))
 
-    assert "A restart within 2.0s is out of reach: a standby needs 6.2s without any state." in found.notes
+    assert "A restart within 2.0s is out of reach: a standby needs 4.9s without any state." in found.notes
 
 
 def test_what_is_larger_than_what_was_measured_is_called_extrapolated() -> None:

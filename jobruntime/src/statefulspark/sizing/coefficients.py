@@ -79,7 +79,7 @@ def _certainty(point: Point, used: Coefficient) -> Certainty:
 
 _ORDER = (Certainty.RULE, Certainty.MEASURED, Certainty.EXTRAPOLATED, Certainty.ASSUMED)
 
-_SIZING = MeasuredUpTo(1_000_000, 110)
+_SIZING = MeasuredUpTo(4_000_000, 110)
 _KEYED_STATE = MeasuredUpTo(2_000_000, 17)
 _KEYED_MEMORY = MeasuredUpTo(10_000_000, 210)
 
@@ -98,15 +98,16 @@ OBJECT_BYTES = Coefficient(116.0, "B a key", "bench.sizing", _KEYED_MEMORY)
 """Memory of a key beside its bytes, where its state is a Python object; `bench.keyed_memory` has confirmed it."""
 NUMBER_BYTES = Coefficient(17.0, "B a key", "bench.keyed_state", _KEYED_STATE)
 STORED_PER_BYTE = Coefficient(2.4, "B in a checkpoint a byte of state", "bench.sizing", _SIZING)
-KEPT_PER_STORED = Coefficient(3.1, "B in the job's folder a byte of a checkpoint", "bench.sizing", _SIZING)
+KEPT_PER_STORED = Coefficient(1.6, "B in the job's folder a byte of a checkpoint", "bench.sizing", _SIZING)
 LOCAL_PER_STORED = Coefficient(1.1, "B on local disks a byte of a checkpoint", "bench.sizing", _SIZING)
-START_S = Coefficient(15.5, "s", "bench.sizing", _SIZING)
+START_S = Coefficient(14.4, "s", "bench.sizing", _SIZING)
 """From the start of a process to its first commit, without state."""
-REBUILD_CORE_S = Coefficient(11.4e-6, "s of a core a key", "bench.keyed_memory", _KEYED_MEMORY)
+READ_CORE_S = Coefficient(1.5e-6, "s of a core a key", "bench.sizing", _KEYED_MEMORY)
+"""State is read and opened, not built (ADR 29); `bench.keyed_memory` has confirmed it with ten million keys of 200 bytes."""
 RESCALE_KEY_S = Coefficient(3e-6, "s a key", "bench.flink_savepoint", MeasuredUpTo(5_000_000, 210))
 SAVEPOINT_BYTE_S = Coefficient(4.9e-9, "s a byte", "bench.state_size", MeasuredUpTo(200_000, 10_000))
-STANDBY_S = Coefficient(6.2, "s", "bench.downtime", MeasuredUpTo(1_000, 20))
-WARM_UPGRADE_S = Coefficient(5.3, "s", "bench.downtime", MeasuredUpTo(1_000, 20))
+STANDBY_S = Coefficient(4.9, "s", "bench.downtime", MeasuredUpTo(1_000, 20))
+WARM_UPGRADE_S = Coefficient(4.2, "s", "bench.downtime", MeasuredUpTo(1_000, 20))
 PAUSE_S = Coefficient(0.5, "s", "bench.state_size", MeasuredUpTo(200_000, 10_000))
 """The pause of a stop with a savepoint, which does not grow with the state."""
 

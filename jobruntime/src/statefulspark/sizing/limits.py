@@ -50,7 +50,7 @@ def _restart(asked: Questions, pods: layout.Pods) -> float | None:
     goal, within_s = times.goal(asked), asked.restart_within_s
     if within_s is None or not goal.is_reachable:
         return None
-    reading_s = times.rebuild_s(asked, pods.partitions)
+    reading_s = times.read_s(asked, pods.partitions)
     return math.inf if reading_s == 0 else (within_s - times.fixed_s(needs_standby=goal.needs_standby)) / reading_s
 
 
@@ -59,7 +59,7 @@ _MORE_CORES = (
 )
 _MORE_MEMORY = (
     "Give pods more memory with --pod-memory and ask again. Beyond 1 GiB of state in a worker raise cache_bytes of the "
-    "operator, too. Beyond memory state is on the pod's disk: the same results, in batches of 1.7 times the length."
+    "operator, too. Beyond memory state is on the pod's disk: the same results, in batches of 1.1 times the length."
 )
 _MORE_GROUPS = (
     f"More partitions than key groups need another max_parallelism, {keygroups.MAX_PARALLELISM_LIMIT} at most, and a "

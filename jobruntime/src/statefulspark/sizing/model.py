@@ -237,8 +237,8 @@ def _dollars(name: str, value: float, why: str, certainty: Certainty) -> Figure:
 
 def _times(plan: _Plan) -> tuple[Figure, ...]:
     asked, partitions = plan.asked, plan.pods.partitions
-    reading = f"and {_seconds(times.rebuild_s(asked, partitions))} to read the state"
-    rebuild, start = coefficients.REBUILD_CORE_S, coefficients.START_S
+    reading = f"and {_seconds(times.read_s(asked, partitions))} to read the state"
+    read, start = coefficients.READ_CORE_S, coefficients.START_S
     standby, upgrade = coefficients.STANDBY_S, coefficients.WARM_UPGRADE_S
     copied_s = objects.checkpoint_bytes(asked) * coefficients.SAVEPOINT_BYTE_S.value
     rescale = coefficients.RESCALE_KEY_S
@@ -248,8 +248,8 @@ def _times(plan: _Plan) -> tuple[Figure, ...]:
         f"{_seconds(standby.value)} with a standby {reading}",
     )
     return (
-        _time("restartS", times.restart_s(asked, partitions), started, plan, start, rebuild),
-        _time("standbyS", times.standby_s(asked, partitions), ready, plan, standby, rebuild),
+        _time("restartS", times.restart_s(asked, partitions), started, plan, start, read),
+        _time("standbyS", times.standby_s(asked, partitions), ready, plan, standby, read),
         _time(
             "warmUpgradeS", times.warm_upgrade_s(asked, partitions), f"next driver is ready {reading}", plan, upgrade
         ),

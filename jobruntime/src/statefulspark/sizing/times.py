@@ -33,7 +33,7 @@ def goal(asked: Questions) -> Goal:
     left_s = within_s - fixed_s(needs_standby=needs_standby)
     if left_s <= 0:
         return Goal(needs_standby, least_partitions=1, is_reachable=False)
-    return Goal(needs_standby, max(1, math.ceil(_rebuild_core_s(asked) / left_s)), is_reachable=True)
+    return Goal(needs_standby, max(1, math.ceil(_read_core_s(asked) / left_s)), is_reachable=True)
 
 
 def fixed_s(*, needs_standby: bool) -> float:
@@ -43,17 +43,17 @@ def fixed_s(*, needs_standby: bool) -> float:
 
 def restart_s(asked: Questions, partitions: int) -> float:
     """Return the time from the start of a process to its first commit, after its predecessor was killed."""
-    return coefficients.START_S.value + rebuild_s(asked, partitions)
+    return coefficients.START_S.value + read_s(asked, partitions)
 
 
 def standby_s(asked: Questions, partitions: int) -> float:
     """Return the time without output when a driver dies beside a standby."""
-    return coefficients.STANDBY_S.value + rebuild_s(asked, partitions)
+    return coefficients.STANDBY_S.value + read_s(asked, partitions)
 
 
 def warm_upgrade_s(asked: Questions, partitions: int) -> float:
     """Return the time without output of an upgrade whose next driver is ready before the old one stops."""
-    return coefficients.WARM_UPGRADE_S.value + rebuild_s(asked, partitions)
+    return coefficients.WARM_UPGRADE_S.value + read_s(asked, partitions)
 
 
 def cold_upgrade_s(asked: Questions, partitions: int) -> float:
@@ -66,10 +66,10 @@ def rescale_s(asked: Questions, partitions: int) -> float:
     return restart_s(asked, partitions) + asked.keys * coefficients.RESCALE_KEY_S.value
 
 
-def rebuild_s(asked: Questions, partitions: int) -> float:
+def read_s(asked: Questions, partitions: int) -> float:
     """Return the time in which all state is read, each partition on a core of its own."""
-    return _rebuild_core_s(asked) / partitions
+    return _read_core_s(asked) / partitions
 
 
-def _rebuild_core_s(asked: Questions) -> float:
-    return asked.keys * coefficients.REBUILD_CORE_S.value
+def _read_core_s(asked: Questions) -> float:
+    return asked.keys * coefficients.READ_CORE_S.value
