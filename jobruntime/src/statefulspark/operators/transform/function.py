@@ -79,12 +79,11 @@ class ProcessorFunction(wrapping.WrappedFunction):
     def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[wrapping.KeyedInput]) -> list[object]:
         """Pass the rows of each key to the processor, and return its output."""
         output: list[object] = []
-        call = self._processor.handleInputRows
-        for called in given:
-            ctx.enter(called.key)
-            times = self._time_values()
-            with wrapping.USER_CODE:
-                output.extend(call(called.spark_key, iter(called.items), times))
+        call, times = self._processor.handleInputRows, self._time_values()
+        with wrapping.USER_CODE:
+            for key, spark_key, items in given:
+                ctx.enter(key)
+                output.extend(call(spark_key, iter(items), times))
         ctx.leave()
         return output
 

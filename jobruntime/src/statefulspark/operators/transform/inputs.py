@@ -52,15 +52,16 @@ class RowInputs:
         template = spark_types.Row(*(self._names or table.column_names))
         make = tuple.__new__
         positions = [table.column_names.index(name) for name in self._key]
-        grouped: dict[object, list[tuple[object, ...]]] = {}
+        grouped: dict[object, KeyedInput] = {}
         for key, values in zip(self.keys(table), zip(*map(_values, table.columns), strict=True), strict=True):
             row = make(spark_types.Row, values)
             row.__fields__ = template  # as Spark's Row factory does
-            grouped.setdefault(key, []).append(row)
-        return [
-            KeyedInput(key, tuple([rows[0][position] for position in positions]), [*rows])
-            for key, rows in grouped.items()
-        ]
+            of_key = grouped.get(key)
+            if of_key is None:
+                grouped[key] = KeyedInput(key, tuple([row[position] for position in positions]), [row])
+            else:
+                of_key.items.append(row)
+        return list(grouped.values())
 
     def keys(self, table: pa.Table) -> list[object]:
         """Return the state key of each row."""

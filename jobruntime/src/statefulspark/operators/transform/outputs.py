@@ -30,6 +30,7 @@ class RowOutput(frames.OutputSchema):
     def __init__(self, schema: spark_types.StructType, uid: str, timezone: str) -> None:
         super().__init__(schema, uid, timezone)
         self._shapes = [_shape(field.dataType) for field in schema.fields]
+        self._expected, self._has_nested = tuple(schema.names), any(self._nested)
 
     def to_pandas(self, rows: list[object] | pa.Table) -> pd.DataFrame:
         """Build the frame that Spark expects."""
@@ -38,13 +39,12 @@ class RowOutput(frames.OutputSchema):
     def _in_order(self, row: object) -> tuple[object, ...]:
         if not isinstance(row, spark_types.Row) or not hasattr(row, "__fields__"):
             raise self._rejected(row)
-        if any(self._nested):
+        if self._has_nested:
             values = row.asDict(True)  # noqa: FBT003 - Spark's signature
             return tuple([values.get(name) for name in self._names])
-        fields = tuple(row.__fields__)
-        if fields == tuple(self._names):
+        if tuple(row.__fields__) == self._expected:
             return row
-        values = dict(zip(fields, row, strict=True))
+        values = dict(zip(row.__fields__, row, strict=True))
         return tuple([values.get(name) for name in self._names])
 
     def _nested_column(self, index: int, values: tuple[object, ...]) -> object:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from statefulspark import errors, usercode
 from statefulspark import state as keyed_state
@@ -14,9 +13,8 @@ if TYPE_CHECKING:
     from statefulspark.operators.transform import handle
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedInput:
-    """The input of a processor for one key.
+class KeyedInput(NamedTuple):
+    """The input of a processor for one key; a tuple for speed, because there is one for each key.
 
     Attributes:
         key: The state key.
