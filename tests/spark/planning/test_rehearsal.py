@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import statefulspark as ss
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from statefulspark.planning import rehearsal
@@ -100,3 +101,27 @@ def test_a_rehearsal_ends_when_it_is_told_to(spark: SparkSession, noted: Path) -
     outcome = rehearsal.rehearse(_seen_in(noted, rows), "append", stops=lambda: True)
 
     assert (outcome, _rows(noted)) == (rehearsal.RehearsalOutcome(), [])
+
+
+class _Waiting(ss.KeyedProcessFunction):
+    """Sets a timer for each key, a day from now."""
+
+    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+        now_ms = ctx.timer_service.current_processing_time()
+        ctx.timer_service.register_processing_time_timer(now_ms + 86_400_000)
+        yield (key,)
+
+
+def test_a_query_with_timers_by_the_clock_ends_when_its_rows_have_been_processed(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark runs one batch after the other where there may be such timers, so the query does not end by itself."""
+    monkeypatch.setattr(rehearsal, "LIMIT_S", 600.0)
+    rows = spark.readStream.format("rate").load()
+    waiting = ss.keyed_process(
+        rows, key="value", function=_Waiting(), timers="processing-time", uid="waiting", schema="key bigint"
+    )
+
+    outcome = rehearsal.rehearse(waiting, "append", stops=lambda: False)
+
+    assert outcome == rehearsal.RehearsalOutcome(has_run=True)

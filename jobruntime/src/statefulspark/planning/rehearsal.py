@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 SAMPLE_ROWS = 200
 LIMIT_S = 60.0
+_ENOUGH_BATCHES = 2
+"""One with all samples, and one without rows, as it follows where time matters. Where there may be timers by the clock Spark
+runs such batches without end."""
 _FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro"})
 _READABLE = frozenset({*_FILE_FORMATS, "kafka"})
 _COUNTING = frozenset({"rate", "rate-micro-batch"})
@@ -88,19 +91,33 @@ def rehearse(
                 restore(root)
             if stops():
                 return RehearsalOutcome()
-            with _running(sampled, mode, root) as query:
-                return replace(_outcome(query, stops), has_rows=has_rows)
+            batches = _Batches()
+            with _running(sampled, mode, root, batches) as query:
+                return replace(_outcome(query, batches, stops), has_rows=has_rows)
     except (Py4JError, PySparkException, OSError, errors.StatefulSparkError) as error:
         _log.warning("a query could not be rehearsed", extra={"why": str(error).splitlines()[0] if str(error) else ""})
         return RehearsalOutcome()
 
 
-def _outcome(query: StreamingQuery, stops: Callable[[], bool]) -> RehearsalOutcome:
+class _Batches:
+    """Does with batches what a sink does, and counts them."""
+
+    def __init__(self) -> None:
+        """Count none yet."""
+        self.done = 0
+
+    def discard(self, frame: DataFrame, _: int) -> None:
+        """Take a batch: Python workers read every row, and the driver collects what they say."""
+        frame.mapInArrow(_consume, "part binary").collect()
+        self.done += 1
+
+
+def _outcome(query: StreamingQuery, batches: _Batches, stops: Callable[[], bool]) -> RehearsalOutcome:
     ends_at_s = time.monotonic() + LIMIT_S
-    while query.isActive and not stops() and time.monotonic() < ends_at_s:
+    while query.isActive and batches.done < _ENOUGH_BATCHES and not stops() and time.monotonic() < ends_at_s:
         time.sleep(_POLL_INTERVAL_S)
     if query.isActive:
-        return RehearsalOutcome()
+        return RehearsalOutcome(has_run=batches.done >= _ENOUGH_BATCHES)
     exception = query._jsq.exception()
     if exception.isEmpty():
         return RehearsalOutcome(has_run=True)
@@ -108,18 +125,13 @@ def _outcome(query: StreamingQuery, stops: Callable[[], bool]) -> RehearsalOutco
 
 
 @contextlib.contextmanager
-def _running(frame: DataFrame, mode: str, checkpoint: Path) -> Iterator[StreamingQuery]:
-    writer = frame.writeStream.outputMode(mode).foreachBatch(_discard)
+def _running(frame: DataFrame, mode: str, checkpoint: Path, batches: _Batches) -> Iterator[StreamingQuery]:
+    writer = frame.writeStream.outputMode(mode).foreachBatch(batches.discard)
     query = writer.option("checkpointLocation", checkpoint.as_uri()).trigger(availableNow=True).start()
     try:
         yield query
     finally:
         query.stop()
-
-
-def _discard(frame: DataFrame, _: int) -> None:
-    """Do with a batch what a sink does: Python workers read every row, and the driver collects what they say."""
-    frame.mapInArrow(_consume, "part binary").collect()
 
 
 def _consume(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

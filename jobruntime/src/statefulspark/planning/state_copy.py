@@ -13,13 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from statefulspark.checkpoint import catalog
+from statefulspark.contract import layout
 from statefulspark.engine import session as spark_session
 from statefulspark.evolution import rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from statefulspark.contract.manifest import FileEntry, QueryEntry
+    from statefulspark.contract.manifest import FileEntry, Manifest, QueryEntry
     from statefulspark.storage import ObjectStore
 
 MOST_BYTES = 256 * 2**20
@@ -30,6 +32,23 @@ _METADATA = "metadata"
 def is_small_enough(entry: QueryEntry) -> bool:
     """Tell whether the state of a query is copied for a rehearsal."""
     return entry.batch_id >= 0 and sum(file.size_bytes for file in _files(entry)) <= MOST_BYTES
+
+
+def entry_in(store: ObjectStore, checkpoint: int, compared: Manifest, uid: str) -> QueryEntry:
+    """Return a query in a later checkpoint than the one that was compared with, whose files may have been pruned meanwhile.
+
+    Args:
+        store: The job's root.
+        checkpoint: Number of the later one.
+        compared: The one that the job was compared with; of another generation than that, the later one is not used.
+        uid: The query, which is in both.
+
+    Raises:
+        StatefulSparkError: The manifest could not be read.
+    """
+    later = catalog.read_manifest(store, layout.checkpoint(checkpoint))
+    chosen = later if later.generation == compared.generation else compared
+    return next(query for query in chosen.queries if query.uid == uid)
 
 
 def fill(spark: SparkSession, store: ObjectStore, entry: QueryEntry, root: Path, *, stops: Callable[[], bool]) -> None:

@@ -20,6 +20,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from statefulspark import clock, errors, failures, launch, usercode
@@ -170,12 +171,16 @@ def _rehearse_on_state(
     that the job would get.
     """
     restored, change = compared.start_plan.restored, compared.changes.get(query.uid)
-    is_checkpoint = restored is not None and restored.kind is SnapshotKind.CHECKPOINT
-    if not is_checkpoint or change is None or not change.is_empty or not state_copy.is_small_enough(change.query):
+    if restored is None or restored.kind is not SnapshotKind.CHECKPOINT or change is None or not change.is_empty:
         return
-    fill = functools.partial(
-        state_copy.fill, compared.spark, compared.root.store, change.query, stops=control.is_activated
-    )
+    if not state_copy.is_small_enough(change.query):
+        return
+
+    def fill(root: Path) -> None:
+        store = compared.root.store
+        entry = state_copy.entry_in(store, newest_checkpoint(store), restored, query.uid)
+        state_copy.fill(compared.spark, store, entry, root, stops=control.is_activated)
+
     outcome = rehearsal.rehearse(query.stream.frame, query.stream.mode, stops=control.is_activated, restore=fill)
     why = failures.essence(outcome.failure) if outcome.failure else None
     _log.info("rehearsed on state", extra={"query": query.uid, "has_run": outcome.has_run, "why": why})
