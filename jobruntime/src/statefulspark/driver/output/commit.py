@@ -83,7 +83,7 @@ class Committer:
         *,
         allow_non_restored: bool = False,
         functions: Mapping[str, str] | None = None,
-        origin: str = "the state",
+        origin: str | None = None,
         at: progress.Steps = progress.unheard,
     ) -> None:
         """Open every sink, commit the restored transactions, and list the prepared ones that the snapshot does not cover.
@@ -95,7 +95,7 @@ class Committer:
             restored: The queries as restored, with paths inside the generation that runs.
             allow_non_restored: Whether transactions of sinks that left the job may be dropped.
             functions: The sink function by query uid, where each batch has a record of the function's state.
-            origin: What is restored, for people.
+            origin: The snapshot that is restored, for people; None if there is none.
             at: Told of the step, of every transaction that is committed, and of what is waited for while a call is repeated.
 
         Raises:
@@ -106,7 +106,8 @@ class Committer:
         if not allow_non_restored:
             job_sinks.require_place(restored, self._sinks)
         self.limit_waiting()
-        step = retries.RetriedStep(at, f"Opening the sinks, and committing what {origin} had prepared for them")
+        restoring = f"Opening the sinks, and committing what {origin or 'the state'} had prepared for them"
+        step = retries.RetriedStep(at, restoring)
         self._retries.tell(step.tell)
         if self.sinks:
             self._retries.run(self._require_current)

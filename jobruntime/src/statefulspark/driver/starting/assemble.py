@@ -227,7 +227,7 @@ def _open_sinks(parts: Parts, at: progress.Steps) -> commit.Committer:
         parts.plan.queries,
         allow_non_restored=parts.job_config.restore.allow_non_restored_state,
         functions=parts.declared.recorded,
-        origin=parts.plan.restored_from or "the state",
+        origin=parts.plan.restored_from,
         at=at,
     )
     return committer

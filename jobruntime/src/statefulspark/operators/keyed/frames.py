@@ -28,7 +28,7 @@ class OutputSchema:
     """
 
     def __init__(self, schema: spark_types.StructType, uid: str, timezone: str) -> None:
-        self._names = schema.names
+        self._names = tuple(schema.names)
         self._types = [arrow_types.to_arrow_type(field.dataType, timezone=timezone) for field in schema.fields]
         self._nested = [isinstance(f.dataType, _NESTED) for f in schema.fields]
         self._uid = uid

@@ -30,7 +30,7 @@ class RowOutput(frames.OutputSchema):
     def __init__(self, schema: spark_types.StructType, uid: str, timezone: str) -> None:
         super().__init__(schema, uid, timezone)
         self._shapes = [_shape(field.dataType) for field in schema.fields]
-        self._expected, self._has_nested = tuple(schema.names), any(self._nested)
+        self._has_nested = any(self._nested)
 
     def to_pandas(self, rows: list[object] | pa.Table) -> pd.DataFrame:
         """Build the frame that Spark expects."""
@@ -42,7 +42,7 @@ class RowOutput(frames.OutputSchema):
         if self._has_nested:
             values = row.asDict(True)  # noqa: FBT003 - Spark's signature
             return tuple([values.get(name) for name in self._names])
-        if tuple(row.__fields__) == self._expected:
+        if tuple(row.__fields__) == self._names:
             return row
         values = dict(zip(row.__fields__, row, strict=True))
         return tuple([values.get(name) for name in self._names])
