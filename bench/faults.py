@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from faults import row
 
 from bench import faults_picture
+from bench.faults_picture import Figures
 
 PAGE = Path(__file__).with_name("RESULTS.md")
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "faults.png"
@@ -25,29 +25,6 @@ _OURS = re.compile(
     r"^\| `(?P<name>[\w-]+)` \| \d+ \| (?P<lost>[\d,]+) \| (?P<repeated>[\d,]+) \| (?P<wrong>[\d,]+) \| [\d,]+ "
     r"\| (?P<commit>[\d.]+) s \|"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What a fault has cost.
-
-    Attributes:
-        lost: Rows that are not there.
-        repeated: Rows that are there once more.
-        wrong: Rows that are not the truth's, or out of order.
-        first_commit_s: From the end of the fault to the first commit of any query; None if there was none, or a person had
-            to come first.
-    """
-
-    lost: int
-    repeated: int
-    wrong: int
-    first_commit_s: float | None
-
-    @property
-    def counts(self) -> str:
-        """Lost, repeated and wrong, for a table."""
-        return f"{self.lost:,} / {self.repeated:,} / {self.wrong:,}"
 
 
 def ours(page: str) -> dict[str, Figures]:

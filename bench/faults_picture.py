@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ from bench.picture import INK, MUTED
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.faults import Figures
-
 COLORS = {"lost": "#c8553d", "wrong": "#8a4f9e", "repeated": "#e0a93b"}
 CONTENDERS = ("#2f6f9f", "#7b8794", "#b4bcc5")
 INCHES_EACH = 0.2
@@ -22,6 +21,29 @@ _ROOM_FOR_TEXT = 100
 """How far the scale goes beyond the longest bar."""
 _ROWS = "rows that are lost, wrong or there once more"
 _SECONDS = "seconds from the end of the fault to the first commit"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a fault has cost.
+
+    Attributes:
+        lost: Rows that are not there.
+        repeated: Rows that are there once more.
+        wrong: Rows that are not the truth's, or out of order.
+        first_commit_s: From the end of the fault to the first commit of any query; None if there was none, or a person had
+            to come first.
+    """
+
+    lost: int
+    repeated: int
+    wrong: int
+    first_commit_s: float | None
+
+    @property
+    def counts(self) -> str:
+        """Lost, repeated and wrong, for a table."""
+        return f"{self.lost:,} / {self.repeated:,} / {self.wrong:,}"
 
 
 class Panels(enum.Enum):

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import s3server
 
-from bench import machine, processor_time, start, state_size
+from bench import machine, processor_time, start, start_moments, state_size
 from bench.processor_time import Role
 
 COLD, STANDBY = "cold start", "standby"
@@ -72,7 +72,7 @@ class Figures:
     def add(self, name: str, moments: dict[str, float]) -> None:
         """Add a takeover, and print it."""
         self.takeovers[name].append(moments)
-        print(f"{name}: {moments[start.VISIBLE]:.1f} s to the first output", flush=True)
+        print(f"{name}: {moments[start_moments.VISIBLE]:.1f} s to the first output", flush=True)
 
 
 class Stage:
@@ -141,14 +141,14 @@ class Stage:
             committed.append(start.first(root, f"{generations}/commits/[0-9]*", began_s))
             after_s = committed[-1] if math.isfinite(committed[-1]) else 0.0
             visible.append(start.first(output, f"{folder}/_commits/**/*", began_s + after_s) + after_s)
-        if math.inf in (*planned, *committed, *visible) or start.CHECKPOINT not in logged:
+        if math.inf in (*planned, *committed, *visible) or start_moments.CHECKPOINT not in logged:
             return None
         stored = {
-            start.BATCH_PLANNED: min(planned),
-            start.BATCH_COMMITTED: min(committed),
-            start.ALL_COMMITTED: max(committed),
-            start.VISIBLE: min(visible),
-            start.ALL_VISIBLE: max(visible),
+            start_moments.BATCH_PLANNED: min(planned),
+            start_moments.BATCH_COMMITTED: min(committed),
+            start_moments.ALL_COMMITTED: max(committed),
+            start_moments.VISIBLE: min(visible),
+            start_moments.ALL_VISIBLE: max(visible),
         }
         return dict(sorted({**logged, **stored}.items(), key=lambda moment: moment[1]))
 
@@ -214,7 +214,7 @@ def _print(figures: Figures) -> None:
     print()
     machine.table(
         ("kill to first output", "median, s", "least", "most"),
-        [(name, *_spread([one[start.VISIBLE] for one in found])) for name, found in figures.takeovers.items()]
+        [(name, *_spread([one[start_moments.VISIBLE] for one in found])) for name, found in figures.takeovers.items()]
         + [("(start of a standby until it is ready)", *_spread(figures.ready_s))],
     )
     print()

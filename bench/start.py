@@ -27,8 +27,9 @@ from pathlib import Path
 import processes
 import s3server
 
-from bench import machine, processor_time, state_size
+from bench import machine, processor_time, start_moments, state_size
 from bench.processor_time import Role
+from bench.start_moments import Start
 
 ARCHIVE = machine.ROOT / "build" / "jvm.jsa"
 TRAINING = machine.ROOT / "jobruntime" / "image" / "train_archive.py"
@@ -36,42 +37,6 @@ UIDS = ("keyed", "aggregated")
 KEYS = 2_000
 TOUCHED_KEYS = 200
 LIMIT_S = 300.0
-CHECKPOINT = "first checkpoint"
-LOGGED = {
-    "the JVM answers": "JVM up",
-    "spark is up": "session up",
-    "epoch claimed": "epoch claimed",
-    "state found": "state found",
-    "queries planned": "queries planned",
-    "queries started": "queries started",
-    "snapshot completed": CHECKPOINT,
-}
-"""What a driver logs, and the moment that it stands for."""
-BATCH_PLANNED, BATCH_COMMITTED = "first batch planned", "first batch committed"
-ALL_COMMITTED, VISIBLE, ALL_VISIBLE = "all queries committed", "first output visible", "all outputs visible"
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """One start.
-
-    Attributes:
-        moments_s: By name, seconds after the process was started, in their order.
-        used_s: Processor seconds up to each of them.
-    """
-
-    moments_s: dict[str, float]
-    used_s: dict[str, dict[Role, float]]
-
-    @property
-    def took_s(self) -> float:
-        """Seconds until the first output was visible."""
-        return self.moments_s[VISIBLE]
-
-    @property
-    def used_until_visible_s(self) -> float:
-        """Processor seconds until the first output was visible."""
-        return sum(self.used_s[VISIBLE].values())
 
 
 @dataclass(slots=True)
@@ -157,7 +122,7 @@ class Ours(Contender):
         )
         generations = root / "default" / "starting" / "generations"
         stored = _stored(generations, "*/{}", began_s, output=output, visible="{}/_commits/**/*")
-        return None if stored is None or len(told) < len(LOGGED) else {**told, **stored}
+        return None if stored is None or len(told) < len(start_moments.LOGGED) else {**told, **stored}
 
 
 @dataclass(slots=True)
@@ -184,7 +149,7 @@ def logged(log: Path) -> Iterator[tuple[str, float]]:
     for line in log.read_text().splitlines() if log.exists() else ():
         with suppress(ValueError):
             record = json.loads(line)
-            name = LOGGED.get(record["message"])
+            name = start_moments.LOGGED.get(record["message"])
             if name is not None and name not in seen:
                 seen.add(name)
                 yield name, datetime.fromisoformat(record["time"]).timestamp()
@@ -203,11 +168,11 @@ def _stored(checkpoints: Path, query: str, began_s: float, *, output: Path, visi
     if math.inf in (*planned, *committed, *seen):
         return None
     return {
-        BATCH_PLANNED: min(planned),
-        BATCH_COMMITTED: min(committed),
-        ALL_COMMITTED: max(committed),
-        VISIBLE: min(seen),
-        ALL_VISIBLE: max(seen),
+        start_moments.BATCH_PLANNED: min(planned),
+        start_moments.BATCH_COMMITTED: min(committed),
+        start_moments.ALL_COMMITTED: max(committed),
+        start_moments.VISIBLE: min(seen),
+        start_moments.ALL_VISIBLE: max(seen),
     }
 
 

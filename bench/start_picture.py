@@ -16,7 +16,7 @@ from bench.processor_time import Role
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.start import Start
+    from bench.start_moments import Start
 
 SPANS = ("#2f6f9f", "#7fa8c9")
 ROLES = {Role.DRIVER: "#5b9a68", Role.JVM: "#c8553d", Role.WORKERS: "#7a4fa3"}

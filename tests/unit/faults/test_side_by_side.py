@@ -5,7 +5,7 @@ from __future__ import annotations
 from faults import row
 
 from bench import faults, recoveries
-from bench.faults import Figures
+from bench.faults_picture import Figures
 
 PAGE = """
 | scenario | seed | lost | repeated | wrong | rows | first commit | replayed batches | exits |
