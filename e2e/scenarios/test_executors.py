@@ -33,6 +33,16 @@ def test_executors_have_the_name_and_the_owner_of_their_driver(subject: job.Job)
     claims.is_exact(subject)
 
 
+def test_spark_leaves_what_the_template_of_an_executor_says_and_gives_it_five_seconds_to_end(subject: job.Job) -> None:
+    subject.apply(executor=executors.TWO)
+    executors.wait_running(subject, 1)
+
+    pods = executors.pods(subject)
+
+    assert [executors.missing(subject, pod) for pod in pods] == [[], []]
+    assert [cast("Mapping[str, object]", pod["spec"])["terminationGracePeriodSeconds"] for pod in pods] == [5, 5]
+
+
 def test_executors_are_encrypted_and_the_secret_is_nowhere_to_be_read(subject: job.Job) -> None:
     subject.apply(executor=executors.TWO)
     executors.wait_running(subject, 1)

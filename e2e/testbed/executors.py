@@ -39,3 +39,33 @@ def wait_running(subject: job.Job, epoch: int) -> job.Seen:
 def counts(seen: job.Seen) -> tuple[str | None, ...]:
     """Return how many executors were asked for and run."""
     return tuple(kubectl.text(seen.status, "executors", part) for part in ("asked", "running"))
+
+
+def missing(subject: job.Job, pod: Mapping[str, object]) -> list[str]:
+    """Return what the template of an executor asks for and its pod has not, as paths, without what Spark sizes itself.
+
+    Spark writes into the pod whatever it has a setting for, over what the template says.
+    """
+    config = f"{job.NAME}-config-{kubectl.text(pod, 'metadata', 'labels', 'statefulspark.io/epoch')}"
+    template = json.loads(subject.kube.call("get", "configmap", config, "--output", r"jsonpath={.data.executor\.json}"))
+    return [path for path in _missing(template, pod) if "/resources/" not in path]
+
+
+def _missing(asked: object, seen: object, path: str = "") -> list[str]:
+    """Compare JSON: an object has every field that is asked for, a list an element of the same name, or an equal one."""
+    match asked, seen:
+        case dict(), dict():
+            return [
+                gap for field, value in asked.items() for gap in _missing(value, seen.get(field), f"{path}/{field}")
+            ]
+        case list(), list():
+            by_name = {one["name"]: one for one in seen if isinstance(one, dict) and "name" in one}
+            return [gap for one in asked for gap in _missing_one(one, seen, by_name, path)]
+        case _:
+            return [] if asked == seen else [path]
+
+
+def _missing_one(asked: object, seen: Sequence[object], by_name: Mapping[str, object], path: str) -> list[str]:
+    if isinstance(asked, dict) and "name" in asked:
+        return _missing(asked, by_name.get(asked["name"]), f"{path}/{asked['name']}")
+    return [] if any(not _missing(asked, one) for one in seen) else [f"{path}: {asked}"]

@@ -18,7 +18,9 @@ from statefulspark_operator.cluster import pods
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine import validate
 from statefulspark_operator.lifecycle import actions, announcements, decide, executors, observed
-from statefulspark_operator.lifecycle.situation import ExecutorPod, PodPhase, Situation
+from statefulspark_operator.lifecycle.situation import ExecutorPod, Job, PodPhase, Situation
+from statefulspark_operator.render import config, executor
+from statefulspark_operator.render.base import Subject
 
 SECOND = timedelta(seconds=1)
 
@@ -189,6 +191,29 @@ def test_the_memory_beside_the_heap_counts_python_and_its_state(
 
     assert memory.problem(spec) is None
     assert (memory.overhead_mib(spec), memory.worker_mib(spec)) == (overhead, worker)
+
+
+GRACE = "spark.kubernetes.executor.terminationGracePeriodSeconds"
+ENDS: list[tuple[str, dict[str, JsonValue], dict[str, str], str | None]] = [
+    ("nobody says it", {}, {}, "5s"),
+    ("the template says it", {"spec": {"terminationGracePeriodSeconds": 90}}, {}, "90s"),
+    ("the template says other things", {"metadata": {}, "spec": {"nodeSelector": {}}}, {}, "5s"),
+    ("a setting of Spark's says it", {}, {GRACE: "20s"}, None),
+    ("both say it", {"spec": {"terminationGracePeriodSeconds": 0}}, {GRACE: "20s"}, "0s"),
+]
+
+
+@pytest.mark.parametrize(("template", "conf", "period"), [case[1:] for case in ENDS], ids=[case[0] for case in ENDS])
+def test_spark_is_told_how_long_an_executor_may_take_to_end_since_it_overrides_the_template(
+    template: dict[str, JsonValue], conf: dict[str, str], period: str | None
+) -> None:
+    subject = Subject(
+        Job("demo", "flights", "uid-1", 1), a_spec(executor={"instances": 2, "template": template}, sparkConf=conf)
+    )
+
+    made = config.job_config(subject, executor.Owner("flights-driver-1", "r1", 1), restore=None)
+
+    assert made.engine.platform.get(GRACE) == period
 
 
 PROBLEMS: list[tuple[str, Mapping[str, JsonValue], str]] = [
