@@ -23,7 +23,23 @@ ASLEEP_S, AWAKE_S = 0.4, 0.1
 """Of etcd, in turns: every write of the API server then waits for some of them."""
 _PROC = Path("/proc")
 _COMMAND_TIMEOUT_S = 60.0
-_TAKES_ALL = "b = []\nwhile True: b.append(b'x' * (32 << 20))"
+_TAKES_ALL = """
+import os, signal, sys, time
+victims, hogs = ['/proc/' + pid for pid in sys.argv[1:]], []
+while all(map(os.path.exists, victims)) and len(hogs) < 500:
+    hog = os.fork()
+    if not hog:
+        taken = b'x' * (48 << 20)
+        time.sleep(60)
+        os._exit(0)
+    hogs.append(hog)
+    time.sleep(0.02)
+for hog in hogs:
+    os.kill(hog, signal.SIGKILL)
+"""
+"""Many small processes: the kernel weighs what a process has, so that one large hog would go before any victim. They are
+gone when one victim is."""
+_FIRST = 'echo 1000 > /proc/$pid/oom_score_adj && victims="$victims $pid"'
 _HOG_TIMEOUT_S = 120.0
 
 
@@ -79,19 +95,18 @@ def kill_operator(cluster: bed.Bed) -> None:
 
 
 def take_all_memory(subject: job.Job, pod: str, victims: str) -> None:
-    """Use up the memory of a pod's container, until the kernel kills what it is told to take first.
+    """Use up the memory of a pod's container, until the kernel has killed one of those that it is told to take first.
 
     Args:
         subject: Whose pod it is.
         pod: Its name.
-        victims: Pattern of the command lines of those that are to be killed.
+        victims: Pattern of their command lines.
     """
-    but_itself = '[ "$pid" = "$$" ] || echo 1000 > /proc/$pid/oom_score_adj'
     # The command line of this shell has the pattern, too.
-    first = f'for pid in $(pgrep -f "{victims}"); do {but_itself}; done'
+    choose = f'for pid in $(pgrep -f "{victims}"); do [ "$pid" = "$$" ] || {{ {_FIRST}; }}; done'
+    take = f'victims=; {choose}; [ -n "$victims" ] && exec python3 -c "{_TAKES_ALL}" $victims'
     # The call ends when its process is killed, too, or the pod is gone.
     with contextlib.suppress(failure.DemoFailedError):
-        take = f'{first}; exec python3 -c "{_TAKES_ALL}"'
         subject.kube.call("exec", pod, "--", "sh", "-c", take, timeout_s=_HOG_TIMEOUT_S)
 
 
