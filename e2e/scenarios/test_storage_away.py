@@ -96,7 +96,7 @@ def test_driver_killed_during_an_outage(subject: job.Job, s3: bed.Bed) -> None:
     subject.kube.delete_pod_now(pod)
 
     seen = waiting.until(subject.see, waits_for_storage, "StorageReachable False")
-    claims.says(seen, "cannot be told")
+    claims.says(seen, "the content of storage is unknown", subject.state_uri, "Could not connect")
     assert max(waiting.while_(lambda: subject.see().epoch, seconds=claims.CALM_S)) == 1
 
     s3.start_s3()

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from testbed import claims, job, totals
+from testbed import claims, job, waiting
 
 
-def test_unknown_uid_waits_for_a_person(subject: job.Job) -> None:
+def test_unknown_uid_goes_back_and_waits_for_a_person(subject: job.Job) -> None:
     subject.apply(upgrade={"mode": "Cold"})
     subject.wait_batch(2)
     subject.wait_checkpoint()
 
     subject.change(job={"file": f"{job.FOLDER}/renamed.py"})
 
-    seen = subject.wait_stalled("NonRestoredState")
-    claims.says(seen, "operator 'a' of query 'numbers'", "allowNonRestoredState")
-    claims.stays_calm(subject, epochs_max=2)
+    seen = subject.wait_stalled("RolledBack")
+    claims.says(seen, "operator 'a' of query 'numbers'", "allowNonRestoredState", "Change the spec to try again")
+    subject.wait_running(epoch=3)
+    batch = subject.wait_batch(subject.committed() + 3)
     claims.is_exact(subject)
-    before, batch = subject.files(), totals.committed(subject.output)
+    before = subject.files()
     assert len(subject.savepoints()) == 1
 
     subject.change(job={"file": job.FILE})
 
-    subject.wait_running(epoch=3)
+    waiting.until(subject.see, lambda seen: not seen.stalled, "not stalled")
     subject.wait_batch(batch + 3)
     claims.is_exact(subject)
     claims.keeps(subject, {key: etag for key, etag in before.items() if key.startswith("savepoints/")})
+    assert subject.see().epoch == 3

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -39,7 +40,6 @@ for hog in hogs:
 """
 """Many small processes: the kernel weighs what a process has, so that one large hog would go before any victim. They are
 gone when one victim is."""
-_FIRST = 'echo 1000 > /proc/$pid/oom_score_adj && victims="$victims $pid"'
 _HOG_TIMEOUT_S = 120.0
 
 
@@ -101,13 +101,34 @@ def take_all_memory(subject: job.Job, pod: str, victims: str) -> None:
         subject: Whose pod it is.
         pod: Its name.
         victims: Pattern of their command lines.
+
+    Raises:
+        AssertionError: All of them live on.
     """
+    require_own(subject.bed)
+    uid = subject.kube.call("get", "pod", pod, "--output", "jsonpath={.metadata.uid}")
+    chosen = [one for one in _processes_of(uid) if _takes_first(one, re.search(victims, " ".join(_arguments(one))))]
     # The command line of this shell has the pattern, too.
-    choose = f'for pid in $(pgrep -f "{victims}"); do [ "$pid" = "$$" ] || {{ {_FIRST}; }}; done'
-    take = f'victims=; {choose}; [ -n "$victims" ] && exec python3 -c "{_TAKES_ALL}" $victims'
+    find = f'for pid in $(pgrep -f "{victims}"); do [ "$pid" = "$$" ] || victims="$victims $pid"; done'
     # The call ends when its process is killed, too, or the pod is gone.
     with contextlib.suppress(failure.DemoFailedError):
+        take = f'{find}; exec python3 -c "{_TAKES_ALL}" $victims'
         subject.kube.call("exec", pod, "--", "sh", "-c", take, timeout_s=_HOG_TIMEOUT_S)
+    gone = [one for one in chosen if not one.exists()]
+    assert gone, f"The kernel has killed none of {len(chosen)} processes of {pod} like {victims!r}."
+
+
+def _processes_of(pod_uid: str) -> list[Path]:
+    """Return the processes of a pod, which are this machine's, too, in the cluster that is ours."""
+    return [one for one in _PROC.glob("[0-9]*") if f"/pod{pod_uid}/" in _text(one / "cgroup")]
+
+
+def _takes_first(process_folder: Path, match: re.Match[str] | None) -> bool:
+    """Have the kernel kill this process before, or after, any hog; returns whether before."""
+    with contextlib.suppress(OSError):
+        (process_folder / "oom_score_adj").write_text("0" if match is None else "1000", "utf-8")
+        return match is not None
+    return False  # It has ended.
 
 
 def _service(what: str, name: str) -> None:
@@ -142,9 +163,14 @@ def is_etcd(arguments: Sequence[str], directory: Path) -> bool:
 
 
 def _arguments(process_folder: Path) -> list[str]:
+    return _text(process_folder / "cmdline").split("\0")
+
+
+def _text(file: Path) -> str:
+    """Return what a file of a process says, nothing if that has ended."""
     with contextlib.suppress(OSError):
-        return (process_folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-    return []
+        return file.read_bytes().decode(errors="replace")
+    return ""
 
 
 def _doze(pid: int, over: threading.Event) -> None:

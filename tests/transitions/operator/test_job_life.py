@@ -601,3 +601,17 @@ def test_a_secret_without_a_key_let_the_operators_own_identity_be_used() -> None
     assert world.status.message is not None
     assert world.status.message.endswith("Secret demo/s3 has no AWS_SECRET_ACCESS_KEY; add what is missing.")
     assert answer(world.status, ConditionType.STORAGE_REACHABLE) is ConditionStatus.FALSE
+
+
+def test_a_secret_that_a_person_completes_is_read_again_within_a_minute() -> None:
+    world = JobWorld()
+    secret = world.cluster.objects[("Secret", "demo", "s3")]
+    complete = secret["stringData"]
+    secret["stringData"] = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_KEY": "b"}
+    world.run(30)
+    completed_at = world.time
+
+    secret["stringData"] = complete
+
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+    assert world.time - completed_at <= timedelta(minutes=1)

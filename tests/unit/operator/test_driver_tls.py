@@ -250,6 +250,15 @@ def test_a_secret_without_an_authority_is_named() -> None:
     assert find(world_with(tls_crt="x")) == DriverSilent(message, is_untrusted=True)
 
 
+def test_an_authority_that_is_added_to_its_secret_is_read_at_once() -> None:
+    world = world_with(tls_crt="x")
+    find(world)
+
+    put(world, tls_crt="x", ca_crt="first")
+
+    assert isinstance(find(world), DriverAccess)
+
+
 def test_a_secret_that_is_gone_is_named_and_nobody_is_asked() -> None:
     found = find(world_with())
 

@@ -94,9 +94,10 @@ async def _read_authority(ports: Ports, job: Job, name: str) -> str | None:
     secret = await ports.gateway.read_secret(job.namespace, name)
     if secret is None:
         return None
-    # The private key beside it is not kept.
     authority = secret.get(AUTHORITY_KEY, "")
-    ports.secrets.keep(key, {AUTHORITY_KEY: authority}, ports.now())
+    if authority:
+        # The private key beside it is not kept.
+        ports.secrets.keep(key, {AUTHORITY_KEY: authority}, ports.now())
     return authority
 
 

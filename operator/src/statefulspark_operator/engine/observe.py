@@ -338,8 +338,7 @@ async def connection(ports: Ports, namespace: str, job: str, storage: Storage) -
     if credentials is None:
         message = f"Secret {namespace}/{reference.name} does not exist; create it with the S3 credentials."
         return StorageUnreadable("CredentialsMissing", message, may_pass=False)
-    absent = [key for key in containers.CREDENTIAL_KEYS if not credentials.get(key)]
-    if absent:
+    if absent := _absent(credentials):
         # Without this check the S3 client would use the operator's own identity.
         message = f"Secret {namespace}/{reference.name} has no {' and no '.join(absent)}; add what is missing."
         return StorageUnreadable("CredentialsMissing", message, may_pass=False)
@@ -351,9 +350,15 @@ async def _read_credentials(ports: Ports, namespace: str, name: str) -> Mapping[
     if kept is not None:
         return kept
     credentials = await ports.gateway.read_secret(namespace, name)
-    if credentials is not None:
+    # One that a person has to complete is read each time, so that this is seen.
+    if credentials is not None and not _absent(credentials):
         ports.secrets.keep((namespace, name), credentials, ports.now())
     return credentials
+
+
+def _absent(credentials: Mapping[str, str]) -> list[str]:
+    """Return the keys that a Secret with credentials lacks."""
+    return [key for key in containers.CREDENTIAL_KEYS if not credentials.get(key)]
 
 
 def doubt_credentials(ports: Ports, namespace: str, storage: Storage) -> None:

@@ -82,8 +82,9 @@ def stall_for_rollback(situation: Situation) -> Decision | None:
 
 def _verdict(upgrade: UpgradeStatus, driver: DriverIntent) -> str:
     completed = trial.of(upgrade).checkpoints
-    after = "no checkpoint" if not completed else "1 checkpoint" if completed == 1 else f"{completed} checkpoints"
-    return f"Revision {upgrade.to_revision} failed after {after}: {driver.end_message or 'it gave no reason.'}"
+    after = "after 1 checkpoint" if completed == 1 else f"after {completed} checkpoints"
+    when = after if completed else "before its first checkpoint"
+    return f"Revision {upgrade.to_revision} failed {when}: {driver.end_message or 'it gave no reason.'}"
 
 
 def _committed(situation: Situation, upgrade: UpgradeStatus) -> str:
