@@ -12,9 +12,9 @@ def test_unknown_uid_goes_back_and_waits_for_a_person(subject: job.Job) -> None:
 
     subject.change(job={"file": f"{job.FOLDER}/renamed.py"})
 
-    seen = subject.wait_stalled("RolledBack")
+    subject.wait_stalled("RolledBack")
+    seen = subject.wait_running(epoch=3)
     claims.says(seen, "operator 'a' of query 'numbers'", "allowNonRestoredState", "Change the spec to try again")
-    subject.wait_running(epoch=3)
     batch = subject.wait_batch(subject.committed() + 3)
     claims.is_exact(subject)
     before = subject.files()
