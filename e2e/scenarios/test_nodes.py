@@ -131,7 +131,7 @@ def test_worker_of_an_executor_out_of_memory(subject: job.Job) -> None:
 
     subject.wait_batch(batch + 5)
     claims.is_exact(subject)
-    assert executors.names(executors.pods(subject)) == ["totals-driver-1-exec-1", "totals-driver-1-exec-2"]
+    assert subject.see().epoch == 1
 
 
 def test_executor_out_of_memory(subject: job.Job) -> None:
