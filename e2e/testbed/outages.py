@@ -40,6 +40,8 @@ for hog in hogs:
 """
 """Many small processes: the kernel weighs what a process has, so that one large hog would go before any victim. They are
 gone when one victim is."""
+_BEFORE_ALL, _AFTER_ALL = 1000, 0
+"""For the kernel's choice. A hog has what its container has, which is between them."""
 _HOG_TIMEOUT_S = 120.0
 
 
@@ -107,13 +109,14 @@ def take_all_memory(subject: job.Job, pod: str, victims: str) -> None:
     """
     require_own(subject.bed)
     uid = subject.kube.call("get", "pod", pod, "--output", "jsonpath={.metadata.uid}")
-    chosen = [one for one in _processes_of(uid) if _takes_first(one, re.search(victims, " ".join(_arguments(one))))]
-    # The command line of this shell has the pattern, too.
-    find = f'for pid in $(pgrep -f "{victims}"); do [ "$pid" = "$$" ] || victims="$victims $pid"; done'
+    processes = _processes_of(uid)
+    chosen = [one for one in processes if re.search(victims, " ".join(_arguments(one)))]
+    for one in processes:
+        _weigh(one, _BEFORE_ALL if one in chosen else _AFTER_ALL)
+    inside = [_text(one / "status").partition("NSpid:")[2].splitlines()[0].split()[-1] for one in chosen]
     # The call ends when its process is killed, too, or the pod is gone.
     with contextlib.suppress(failure.DemoFailedError):
-        take = f'{find}; exec python3 -c "{_TAKES_ALL}" $victims'
-        subject.kube.call("exec", pod, "--", "sh", "-c", take, timeout_s=_HOG_TIMEOUT_S)
+        subject.kube.call("exec", pod, "--", "python3", "-c", _TAKES_ALL, *inside, timeout_s=_HOG_TIMEOUT_S)
     gone = [one for one in chosen if not one.exists()]
     assert gone, f"The kernel has killed none of {len(chosen)} processes of {pod} like {victims!r}."
 
@@ -123,12 +126,10 @@ def _processes_of(pod_uid: str) -> list[Path]:
     return [one for one in _PROC.glob("[0-9]*") if f"/pod{pod_uid}/" in _text(one / "cgroup")]
 
 
-def _takes_first(process_folder: Path, match: re.Match[str] | None) -> bool:
-    """Have the kernel kill this process before, or after, any hog; returns whether before."""
+def _weigh(process_folder: Path, adjustment: int) -> None:
+    """Say how early the kernel kills a process, unless that has ended."""
     with contextlib.suppress(OSError):
-        (process_folder / "oom_score_adj").write_text("0" if match is None else "1000", "utf-8")
-        return match is not None
-    return False  # It has ended.
+        (process_folder / "oom_score_adj").write_text(str(adjustment), "utf-8")
 
 
 def _service(what: str, name: str) -> None:
