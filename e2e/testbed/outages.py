@@ -40,6 +40,8 @@ for hog in hogs:
 """
 """Many small processes: the kernel weighs what a process has, so that one large hog would go before any victim. They are
 gone when one victim is."""
+_PID_INSIDE = re.compile(r"^NSpid:.*\t(\d+)$", re.MULTILINE)
+"""A process's number in the innermost namespace, in its status."""
 _BEFORE_ALL, _AFTER_ALL = 1000, 0
 """For the kernel's choice. A hog has what its container has, which is between them."""
 _HOG_TIMEOUT_S = 120.0
@@ -113,7 +115,7 @@ def take_all_memory(subject: job.Job, pod: str, victims: str) -> None:
     chosen = [one for one in processes if re.search(victims, " ".join(_arguments(one)))]
     for one in processes:
         _weigh(one, _BEFORE_ALL if one in chosen else _AFTER_ALL)
-    inside = [_text(one / "status").partition("NSpid:")[2].splitlines()[0].split()[-1] for one in chosen]
+    inside = [pid for one in chosen for pid in _PID_INSIDE.findall(_text(one / "status"))]
     # The call ends when its process is killed, too, or the pod is gone.
     with contextlib.suppress(failure.DemoFailedError):
         subject.kube.call("exec", pod, "--", "python3", "-c", _TAKES_ALL, *inside, timeout_s=_HOG_TIMEOUT_S)
