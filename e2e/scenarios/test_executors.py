@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 from demo import kubectl
+from statefulspark.contract import layout
 from testbed import bed, claims, executors, job, waiting
 
 
@@ -113,6 +114,8 @@ def test_standby_keeps_its_executors_when_it_takes_over(subject: job.Job) -> Non
 
     waiting.until(subject.see, lambda seen: kubectl.text(seen.status, "upgrade", "state") == "Stable", "stable")
     executors.wait_running(subject, 2)
+    assert '"rehearsed on state", "query": "numbers", "has_run": true' in subject.kube.call("logs", "totals-standby-1")
+    assert not [key for key in subject.files() if key.startswith(layout.SCRATCH)]
     assert subject.driver_pod() == "totals-standby-1"
     assert executors.names(executors.pods(subject)) == ["totals-standby-1-exec-1", "totals-standby-1-exec-2"]
     subject.wait_batch(batch + 3)

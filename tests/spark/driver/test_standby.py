@@ -13,9 +13,10 @@ from pathlib import Path
 import driverprocess
 import pyarrow as pa
 import pytest
+import standalone
 from pyarrow import parquet
 from statefulspark import storage
-from statefulspark.contract import api
+from statefulspark.contract import api, layout
 from statefulspark.sinks.files import commits as files_commits
 
 pytestmark = pytest.mark.spark
@@ -63,10 +64,15 @@ class Process(driverprocess.Driver):
 
 
 class World:
-    """One job on local storage, its driver and its standbys."""
+    """One job on local storage, its driver and its standbys.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self.fed, self._made = folder, 0, list[Process]()
+    Args:
+        folder: Gets everything.
+        settings: Flags of every process, beside those that each has.
+    """
+
+    def __init__(self, folder: Path, *settings: str) -> None:
+        self._folder, self.fed, self._made, self._settings = folder, 0, list[Process](), settings
         self.input, self.state, self.output = folder / "input", folder / "state", folder / "out"
         self.input.mkdir()
         self.driver = self.process("driver")
@@ -79,6 +85,7 @@ class World:
             *("--allow-local-files", "--checkpoint-interval", "1s", "--conf", "spark.sql.shuffle.partitions=2"),
             *("--parameter", f"input={self.input}", "--parameter", f"output={self.output.as_uri()}"),
             *("--parameter", f"version={version}"),
+            *self._settings,
             environment={"STATEFULSPARK_TOKEN": TOKEN},
         )
         self._made.append(made)
@@ -164,6 +171,37 @@ def test_a_standby_takes_over_from_a_killed_driver_and_loses_and_repeats_nothing
     assert world.generations() == ["00000001"]
     standby.terminate()
     assert standby.ends() == DRAINED, standby.tail
+
+
+EXECUTORS = {
+    "spark.cores.max": "2",
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "512m",
+}
+"""Two of one core, on as many hosts."""
+
+
+def test_a_standby_rehearses_on_its_executors_and_leaves_nothing_on_storage(tmp_path: Path) -> None:
+    with standalone.cluster(tmp_path, hosts=("127.0.0.2", "127.0.0.3"), memory="1100m", cores=2) as nodes:
+        conf = [part for name, value in EXECUTORS.items() for part in ("--conf", f"{name}={value}")]
+        world = World(tmp_path, "--master", nodes.url, *conf)
+        try:
+            world.feed("a", "b")
+            world.runs()
+            standby = world.standby()
+            ready = standby.stands(api.StandbyState.READY)
+            left = [path for path in world.state.rglob("*") if layout.SCRATCH in path.parts and path.is_file()]
+            world.feed("a", "c")
+            world.driver.stop(signal.SIGKILL)
+            standby.activate(2)
+            standby.runs_job()
+            world.feed("b")
+            world.is_visible(standby)
+        finally:
+            world.stop()
+
+    assert (ready.warmed_queries, left) == (("counts",), [])
+    assert ('"rehearsed on state", "query": "counts", "has_run": true') in standby.output
 
 
 def test_a_standby_takes_over_while_it_warms_from_a_driver_that_lives_and_that_one_is_fenced(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +11,8 @@ import pytest
 import statefulspark as ss
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
-from statefulspark.planning import rehearsal
+from statefulspark.planning import rehearsal, rehearsal_folder
+from statefulspark.testing.stores import MemoryStore
 
 pytestmark = pytest.mark.spark
 
@@ -44,6 +46,10 @@ def _rows(folder: Path) -> list[int]:
     return sorted(int(file.name) for file in folder.iterdir())
 
 
+def _here(spark: SparkSession) -> AbstractContextManager[rehearsal_folder.RehearsalFolder]:
+    return rehearsal_folder.on_this_machine(spark, MemoryStore())
+
+
 @pytest.fixture
 def noted(tmp_path: Path) -> Path:
     folder = tmp_path / "noted"
@@ -56,7 +62,7 @@ def test_a_query_on_a_source_that_counts_runs_over_rows(spark: SparkSession, not
     options = {"rowsPerBatch": 5} if source == "rate-micro-batch" else {}
     rows = spark.readStream.format(source).options(**options).load()
 
-    outcome = rehearsal.rehearse(_seen_in(noted, rows), "append", stops=lambda: False)
+    outcome = rehearsal.rehearse(_seen_in(noted, rows), "append", _here(spark), stops=lambda: False)
 
     assert (outcome, _rows(noted)) == (rehearsal.RehearsalOutcome(has_run=True), [rehearsal.SAMPLE_ROWS])
 
@@ -66,7 +72,7 @@ def test_a_query_on_a_source_that_no_batch_can_read_runs_over_no_rows(spark: Spa
     rows = spark.readStream.format("streamed").load()
     counts = _seen_in(noted, rows).groupBy("key").count()
 
-    outcome = rehearsal.rehearse(counts, "update", stops=lambda: False)
+    outcome = rehearsal.rehearse(counts, "update", _here(spark), stops=lambda: False)
 
     assert (outcome, _rows(noted)) == (rehearsal.RehearsalOutcome(has_run=True, has_rows=False), [0])
 
@@ -78,7 +84,7 @@ def test_a_query_that_joins_a_source_with_rows_and_one_without_has_not_seen_its_
     counted = spark.readStream.format("rate").load().selectExpr("value AS number")
     rows = spark.readStream.format("streamed").load().join(counted, "number")
 
-    outcome = rehearsal.rehearse(_seen_in(noted, rows), "append", stops=lambda: False)
+    outcome = rehearsal.rehearse(_seen_in(noted, rows), "append", _here(spark), stops=lambda: False)
 
     assert (outcome.has_run, outcome.has_rows) == (True, False), outcome
 
@@ -89,7 +95,7 @@ def test_a_function_that_raises_is_reported_with_its_line(spark: SparkSession) -
 
     rows = spark.readStream.format("rate").load().mapInPandas(fail, "value bigint")
 
-    outcome = rehearsal.rehearse(rows, "append", stops=lambda: False)
+    outcome = rehearsal.rehearse(rows, "append", _here(spark), stops=lambda: False)
 
     assert (outcome.has_run, outcome.has_rows) == (False, True)
     assert "bad version" in (outcome.failure or "")
@@ -98,7 +104,7 @@ def test_a_function_that_raises_is_reported_with_its_line(spark: SparkSession) -
 def test_a_rehearsal_ends_when_it_is_told_to(spark: SparkSession, noted: Path) -> None:
     rows = spark.readStream.format("rate").load()
 
-    outcome = rehearsal.rehearse(_seen_in(noted, rows), "append", stops=lambda: True)
+    outcome = rehearsal.rehearse(_seen_in(noted, rows), "append", _here(spark), stops=lambda: True)
 
     assert (outcome, _rows(noted)) == (rehearsal.RehearsalOutcome(), [])
 
@@ -122,6 +128,6 @@ def test_a_query_with_timers_by_the_clock_ends_when_its_rows_have_been_processed
         rows, key="value", function=_Waiting(), timers="processing-time", uid="waiting", schema="key bigint"
     )
 
-    outcome = rehearsal.rehearse(waiting, "append", stops=lambda: False)
+    outcome = rehearsal.rehearse(waiting, "append", _here(spark), stops=lambda: False)
 
     assert outcome == rehearsal.RehearsalOutcome(has_run=True)

@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from statefulspark import storage
+from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
-from statefulspark.planning import rehearsal, state_copy
+from statefulspark.planning import rehearsal, rehearsal_folder, state_copy
 
 pytestmark = pytest.mark.spark
 
@@ -70,12 +71,17 @@ class World:
             str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in self.root.rglob("*") if file.is_file()
         }
 
-    def rehearse(self, entry: QueryEntry) -> rehearsal.RehearsalOutcome:
+    def rehearse(self, entry: QueryEntry, *, on_storage: bool = False) -> rehearsal.RehearsalOutcome:
         def going_on() -> bool:
             return False
 
-        fill = functools.partial(state_copy.fill, self._spark, self.store, entry, stops=going_on)
-        return rehearsal.rehearse(self.counts, "update", stops=going_on, restore=fill)
+        fill = functools.partial(state_copy.fill, self.store, entry, stops=going_on)
+        shared, local = (
+            rehearsal_folder.on_storage(self.store),
+            rehearsal_folder.on_this_machine(self._spark, self.store),
+        )
+        within = shared if on_storage else local
+        return rehearsal.rehearse(self.counts, "update", within, stops=going_on, restore=fill)
 
     def _run(self, number: int) -> None:
         writer = self.counts.writeStream.format("noop").outputMode("update").queryName(f"{UID}-{number}")
@@ -87,14 +93,16 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
     return World(spark, tmp_path)
 
 
-def test_a_rehearsal_goes_on_from_a_copy_of_the_state_and_the_state_stays(world: World) -> None:
+@pytest.mark.parametrize("on_storage", [False, True], ids=["on this machine", "on the job's storage"])
+def test_a_rehearsal_goes_on_from_a_copy_of_the_state_and_the_state_stays(world: World, on_storage: bool) -> None:
     before, seen = world.digest(), world.seen
 
-    outcome = world.rehearse(world.entry)
+    outcome = world.rehearse(world.entry, on_storage=on_storage)
 
     assert outcome == rehearsal.RehearsalOutcome(has_run=True)
     assert (seen, world.seen) == ({"1", "2", "3"}, {"1", "2", "3", "6"})
     assert world.digest() == before
+    assert world.store.list(layout.SCRATCH) == ()
 
 
 def test_a_rehearsal_on_state_that_vanishes_is_left_out(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -108,14 +116,17 @@ def test_a_rehearsal_on_state_that_vanishes_is_left_out(world: World, caplog: py
 
 
 @pytest.mark.parametrize(
-    ("batch", "size", "is_copied"),
+    ("batch", "files", "size", "is_copied"),
     [
-        pytest.param(-1, 1, False, id="a query without a batch has none"),
-        pytest.param(0, state_copy.MOST_BYTES, True, id="a disk has room for this much"),
-        pytest.param(0, state_copy.MOST_BYTES + 1, False, id="and not for more"),
+        pytest.param(-1, 1, 1, False, id="a query without a batch has none"),
+        pytest.param(0, 1, state_copy.MOST_BYTES, True, id="a disk has room for this much"),
+        pytest.param(0, 1, state_copy.MOST_BYTES + 1, False, id="and not for more"),
+        pytest.param(0, state_copy.MOST_FILES, 1, True, id="as many requests"),
+        pytest.param(0, state_copy.MOST_FILES + 1, 1, False, id="and no more"),
     ],
 )
-def test_only_state_of_a_bounded_size_is_copied(batch: int, size: int, is_copied: bool) -> None:
-    entry = QueryEntry(uid=UID, batch_id=batch, path=UID, files=(FileEntry(path="state/0/0/1.zip", size_bytes=size),))
+def test_only_state_of_a_bounded_size_is_copied(batch: int, files: int, size: int, is_copied: bool) -> None:
+    entries = tuple(FileEntry(path=f"state/0/{number}/1.zip", size_bytes=size) for number in range(files))
+    entry = QueryEntry(uid=UID, batch_id=batch, path=UID, files=entries)
 
     assert state_copy.is_small_enough(entry) is is_copied

@@ -177,6 +177,7 @@ class Driver(engine.EngineProcess):
             build=lambda _: self._build(spark),
             compare=lambda now, root, plan, built: start.compare(now, root, spark, plan, built),
             rehearse=lambda _: None,
+            is_cold=lambda: False,
             read_ahead=lambda _: None,
             require_engine=lambda: None,
             carry_ahead=carrier.look,

@@ -341,6 +341,7 @@ def test_an_old_epoch_is_told_with_its_age(case: Case) -> None:
 
 def test_folders_beside_the_state_are_told_with_whose_they_are(case: Case) -> None:
     case.job.store.write("scratch/00000001/delays/state/0/0/1.changelog", b"12")
+    case.job.store.write("scratch/rehearsal-ab12/checkpoint/metadata", b"{}")
     case.job.store.write("staging/delays/out/00000001-00000005-00000001-aa.parquet", b"12345")
 
     health = case.examine()
@@ -349,8 +350,10 @@ def test_folders_beside_the_state_are_told_with_whose_they_are(case: Case) -> No
     assert [(one.path, one.whose, one.files, one.size_bytes, one.unneeded_files) for one in health.beside] == [
         ("staging/delays/out", "sink out of query delays", 1, 5, 0),  # Of the driver that may still run.
         ("scratch/00000001", "start of epoch 1", 1, 2, 0),
+        ("scratch/rehearsal-ab12", "rehearsal of a standby", 1, 2, 0),
     ]
     assert any("scratch/00000001" in note and "the next start removes it" in note for note in health.notes)
+    assert any("scratch/rehearsal-ab12" in note and "a start ten minutes later" in note for note in health.notes)
 
 
 def test_what_a_dead_driver_staged_in_vain_is_told_as_freeable(case: Case) -> None:

@@ -19,7 +19,7 @@ from statefulspark.driver.running import hooks
 from statefulspark.driver.starting import assemble, standby, start
 from statefulspark.driver.starting.standby_control import StandbyControl
 from statefulspark.operators import functions
-from statefulspark.planning import carry, rehearsal
+from statefulspark.planning import carry
 from statefulspark.testing import stores
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class World:
     fault: Fault = None
     on_build: Callable[[], None] = lambda: None
     uid: str = "delays"
+    has_new_executors: bool = False
 
     def __post_init__(self) -> None:
         self.store = stores.FaultyStore(self.job.store, self.plan)
@@ -56,6 +57,7 @@ class World:
             self._build,
             self._compare,
             self._rehearse,
+            self._is_cold,
             self._read_ahead,
             lambda: None,
             self._carry_ahead,
@@ -95,6 +97,10 @@ class World:
 
     def _rehearse(self, compared: assemble.Comparison) -> None:
         self.done.append("rehearse")
+
+    def _is_cold(self) -> bool:
+        was_cold, self.has_new_executors = self.has_new_executors, False
+        return was_cold
 
     def _read_ahead(self, compared: assemble.Comparison) -> None:
         self.read_ahead.append(compared.start_plan.restored_from)
@@ -160,6 +166,23 @@ def test_state_is_carried_ahead_before_it_is_ready_and_at_each_look_after_that(w
     world.standby.look()
 
     assert world.carried_ahead == ["checkpoint 1, Warming", "checkpoint 1, Ready", "checkpoint 2, Ready"]
+
+
+@pytest.mark.parametrize("has_new_checkpoint", [False, True])
+def test_it_rehearses_again_and_stays_ready_when_its_executors_have_been_replaced(
+    world: World, has_new_checkpoint: bool
+) -> None:
+    world.standby.look()
+    done = len(world.done)
+    world.has_new_executors = True
+    if has_new_checkpoint:
+        world.runs_on()
+
+    world.standby.look()
+    world.standby.look()
+
+    assert world.done[done:].count("rehearse") == 1
+    assert world.told.state is api.StandbyState.READY
 
 
 def test_it_looks_at_everything_again_in_a_new_generation(world: World) -> None:
@@ -252,24 +275,3 @@ def test_the_activation_says_where_to_start() -> None:
 
     assert standby.with_restore(CONFIG, asked).restore == wish
     assert standby.with_restore(CONFIG, api.ActivateRequest(request_id="a", epoch=8)) == CONFIG
-
-
-RAISED = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
-  File "/app/job.py", line 12, in process
-    return rows[0].price / rows[0].count
-ZeroDivisionError: division by zero
-"""
-
-
-def test_a_function_that_raises_on_rows_of_its_source_refuses_and_one_that_got_no_rows_is_not_blamed() -> None:
-    control = StandbyControl(CONFIG, NOON)
-
-    standby.judge("delays", rehearsal.RehearsalOutcome(failure=RAISED, has_rows=False), control)
-    with pytest.raises(errors.UserCodeError, match=r"On rows of its own sources.*ZeroDivisionError") as refused:
-        standby.judge("delays", rehearsal.RehearsalOutcome(failure=RAISED), control)
-
-    assert refused.value.reason == "FunctionRaised"
-    standby.judge("delays", rehearsal.RehearsalOutcome(has_run=True, has_rows=False), control)
-    told = control.status().standby
-    assert told is not None
-    assert told.warmed_queries == ("delays",)

@@ -279,6 +279,25 @@ def test_what_a_dead_driver_left_in_its_scratch_folder_is_removed_at_the_next_st
     assert [info.key for info in job.store.list("scratch")] == ["scratch/00000009/delays/metadata"]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "is_left"), [pytest.param(600, True, id="not sooner"), pytest.param(601, False, id="and then")]
+)
+def test_what_a_rehearsal_that_was_killed_has_left_is_removed_after_ten_minutes_of_silence(
+    job: Job, seconds: int, is_left: bool
+) -> None:
+    job.boot()
+    folder = layout.rehearsal("ab12")
+    job.store.write(f"{folder}/source-0/part-0.parquet", b"rows")
+    job.clock.forward(60)
+    job.store.write(f"{folder}/checkpoint/offsets/0", b"v1")
+    job.clock.forward(seconds)
+
+    job.boot()
+
+    left = [info.key for info in job.store.list("scratch")]
+    assert left == ([f"{folder}/checkpoint/offsets/0", f"{folder}/source-0/part-0.parquet"] if is_left else [])
+
+
 def test_an_asked_for_checkpoint_is_restored_into_a_new_generation(job: Job) -> None:
     query = job.running(3)
     job.checkpoint(query)

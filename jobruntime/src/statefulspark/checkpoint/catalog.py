@@ -210,6 +210,14 @@ def next_snapshot_id(store: ObjectStore) -> int:
     return max((layout.parse_number(name) or 0 for name in names), default=0) + 1
 
 
+def newest_checkpoint(store: ObjectStore) -> int:
+    """Return the highest number of a checkpoint in a listing, 0 if there is none. Cost: one listing.
+
+    A listing may lag: then the standby is a little behind, and the activation looks again.
+    """
+    return max((layout.parse_number(name) or 0 for name in store.list_names(layout.CHECKPOINTS)), default=0)
+
+
 def _ref(kind: SnapshotKind, folder: str) -> SnapshotRef | None:
     number = layout.parse_number(folder.rsplit("/", 1)[1])
     return SnapshotRef(kind, number, folder) if number else None

@@ -13,6 +13,7 @@ savepoints/00000043-<name>/_metadata.json, files/<query uid>/…
 savepoints/00000044.json                 names the location of savepoint 44, outside this root
 prune/marks.json                         the unused files, and since when they are unused
 scratch/00000007/<query uid>/            empty state of the start of epoch 7; removed afterwards
+scratch/rehearsal-<unique>/              what executors share while a standby makes them warm; removed afterwards
 staging/<query uid>/<sink uid>/          rows that a sink has prepared and not committed; the sink removes them
 code/<sha256>/<name>                     a job's code that is not in its image, kept for the way back
 damage/00000003-00000008.json            state that Spark could not load: generation and epoch
@@ -45,6 +46,7 @@ DAMAGE = "damage"
 STAGING = "staging"
 CODE = "code"
 
+_REHEARSAL = "rehearsal-"
 _UID = re.compile(r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?")
 _NUMBER = re.compile(r"^([0-9]{8}|[1-9][0-9]{8,})(?:[-./].*)?$")
 
@@ -110,6 +112,16 @@ def query_root(generation_number: int, query_uid: str) -> str:
 def scratch(epoch_number: int) -> str:
     """Return the scratch folder of an epoch's start; no snapshot refers to it."""
     return f"{SCRATCH}/{number(epoch_number)}"
+
+
+def rehearsal(unique: str) -> str:
+    """Return the scratch folder of one rehearsal; no snapshot refers to it."""
+    return f"{SCRATCH}/{_REHEARSAL}{unique}"
+
+
+def is_rehearsal(name: str) -> bool:
+    """Tell whether a name in the scratch folder is that of a rehearsal."""
+    return name.startswith(_REHEARSAL)
 
 
 def checkpoint(checkpoint_id: int) -> str:

@@ -40,12 +40,18 @@ def on_folders(store: ObjectStore, folders: Iterable[staged_files.Folder]) -> It
     for folder in folders:
         location = f"{store.uri}/{folder.path}"
         if folder.path.startswith(f"{layout.SCRATCH}/"):
-            yield f"{location} is scratch of the {folder.owner}: it holds no state, and the next start removes it."
+            end = _end_of_scratch(folder)
+            yield f"{location} is scratch of the {folder.owner}: it holds no state, and {end} removes it."
         elif folder.unneeded:
             yield (
                 f"{location} holds {len(folder.unneeded)} files of drivers that have ended, which no snapshot needs; the "
                 "next driver prunes them."
             )
+
+
+def _end_of_scratch(folder: staged_files.Folder) -> str:
+    is_rehearsal = layout.is_rehearsal(folder.path.removeprefix(f"{layout.SCRATCH}/"))
+    return "its end, or a start ten minutes later," if is_rehearsal else "the next start"
 
 
 def _on_unfinished(store: ObjectStore, generation: int) -> str:

@@ -178,6 +178,19 @@ def activate(session: SparkSession) -> None:
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
 
 
+def has_executors_elsewhere(session: SparkSession) -> bool:
+    """Tell whether tasks run in other processes than the driver's, which share no disk with it."""
+    return not settings.is_local(str(session.sparkContext.master))
+
+
+def executors(session: SparkSession) -> frozenset[str]:
+    """Return the executors in other processes that are registered now, by their addresses."""
+    context = session._jsc.sc()
+    addresses = str(context.getExecutorMemoryStatus().keys().mkString(" ")).split()
+    own = str(context.env().blockManager().blockManagerId().hostPort())
+    return frozenset(addresses) - {own}
+
+
 def _reduce_logging(session: SparkSession) -> None:
     """Silence warnings that report no problem and appear for each key group and batch, or at every start.
 

@@ -4,21 +4,20 @@ The first batch of a driver costs seconds that no later batch does: classes are 
 stores are loaded, Python workers import what the functions need. A rehearsal pays for that before the batch that counts, and
 finds a function that raises before it costs anything.
 
-It runs below a folder of its own on this machine, which is removed. The sources are replaced by a file with their first
+It runs in a folder of its own (`rehearsal_folder`), which is removed. The sources are replaced by a file with their first
 rows, which is read as a stream: no position of a source is kept, no sink is called, no state of the job is touched. A source
 that a batch cannot read is replaced by a file without rows: the plan runs to the end, and no function is blamed for what it
-does with that. A query whose executors are elsewhere is left out.
+does with that.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -27,7 +26,6 @@ from pyspark.errors import PySparkException
 
 from statefulspark import errors
 from statefulspark.engine import session as spark_session
-from statefulspark.engine import settings
 from statefulspark.planning import replacing
 
 if TYPE_CHECKING:
@@ -35,8 +33,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from statefulspark.planning.rehearsal_folder import RehearsalFolder
+
+CHECKPOINT = "checkpoint"
+"""The checkpoint root, in the folder of a rehearsal."""
 SAMPLE_ROWS = 200
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 _ENOUGH_BATCHES = 2
 """One with all samples, and one without rows, as it follows where time matters. Where there may be timers by the clock Spark
 runs such batches without end."""
@@ -66,33 +68,36 @@ class RehearsalOutcome:
 
 
 def rehearse(
-    frame: DataFrame, mode: str, *, stops: Callable[[], bool], restore: Callable[[Path], None] | None = None
+    frame: DataFrame,
+    mode: str,
+    within: AbstractContextManager[RehearsalFolder],
+    *,
+    stops: Callable[[], bool],
+    restore: Callable[[RehearsalFolder], None] | None = None,
 ) -> RehearsalOutcome:
     """Run a query over the first rows of its sources.
 
     Args:
         frame: What the query writes.
         mode: Output mode.
+        within: Makes the folder to run in, and removes it.
         stops: Asked about twenty times a second; the rehearsal ends when it says so, or after `LIMIT_S`.
-        restore: Fills the checkpoint root with the state to go on from; it begins with none when omitted.
+        restore: Fills `CHECKPOINT` in the folder with the state to go on from; it begins with none when omitted.
 
     Returns:
         How it ended; neither run nor failed if it was stopped, or could not begin.
     """
     spark = frame.sparkSession
     spark_session.activate(spark)
-    if not settings.is_local(str(spark.sparkContext.master)):
-        return RehearsalOutcome()
     try:
-        with tempfile.TemporaryDirectory(prefix="statefulspark-rehearsal-", ignore_cleanup_errors=True) as folder:
-            sampled, has_rows = _with_samples(frame, Path(folder))
-            root = Path(folder) / "checkpoint"
+        with within as folder:
+            sampled, has_rows = _with_samples(frame, folder.uri)
             if restore is not None and not stops():
-                restore(root)
+                restore(folder)
             if stops():
                 return RehearsalOutcome()
             batches = _Batches()
-            with _running(sampled, mode, root, batches) as query:
+            with _running(sampled, mode, f"{folder.uri}/{CHECKPOINT}", batches) as query:
                 return replace(_outcome(query, batches, stops), has_rows=has_rows)
     except (Py4JError, PySparkException, OSError, errors.StatefulSparkError) as error:
         _log.warning("a query could not be rehearsed", extra={"why": str(error).splitlines()[0] if str(error) else ""})
@@ -125,9 +130,9 @@ def _outcome(query: StreamingQuery, batches: _Batches, stops: Callable[[], bool]
 
 
 @contextlib.contextmanager
-def _running(frame: DataFrame, mode: str, checkpoint: Path, batches: _Batches) -> Iterator[StreamingQuery]:
+def _running(frame: DataFrame, mode: str, checkpoint_uri: str, batches: _Batches) -> Iterator[StreamingQuery]:
     writer = frame.writeStream.outputMode(mode).foreachBatch(batches.discard)
-    query = writer.option("checkpointLocation", checkpoint.as_uri()).trigger(availableNow=True).start()
+    query = writer.option("checkpointLocation", checkpoint_uri).trigger(availableNow=True).start()
     try:
         yield query
     finally:
@@ -140,7 +145,7 @@ def _consume(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return iter(())
 
 
-def _with_samples(frame: DataFrame, folder: Path) -> tuple[DataFrame, bool]:
+def _with_samples(frame: DataFrame, folder_uri: str) -> tuple[DataFrame, bool]:
     """Return the query with every source replaced by a stream of a few rows, and whether each has rows of its own."""
     spark = frame.sparkSession
     leaves = replacing.sources(frame)
@@ -148,7 +153,7 @@ def _with_samples(frame: DataFrame, folder: Path) -> tuple[DataFrame, bool]:
     streams = []
     for number, (leaf, sample) in enumerate(zip(leaves, samples, strict=True)):
         rows = _no_rows(spark, leaf) if sample is None else sample
-        sample_uri = (folder / f"source-{number}").as_uri()
+        sample_uri = f"{folder_uri}/source-{number}"
         rows.limit(SAMPLE_ROWS).coalesce(1).write.parquet(sample_uri)
         streams.append(spark.readStream.schema(rows.schema).parquet(sample_uri))
     return replacing.with_streams(frame, streams), None not in samples

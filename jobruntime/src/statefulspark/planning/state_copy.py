@@ -1,8 +1,8 @@
-"""A copy of a query's state on this machine, for a rehearsal: the same files as on storage, with no position of a source.
+"""A copy of a query's state for a rehearsal: the same files as on storage, with no position of a source.
 
 A batch that runs on it loads state as the batch that counts will: the snapshot of each store and the changes since, with
-their checksums, and what Python has packed into them. It is read through Hadoop, so that Spark's client of the object store
-has read all kinds of files before. The copy has an identity of its own, so that it never is the query that it was taken of.
+their checksums, and what Python has packed into them. The copy has an identity of its own, so that it never is the query
+that it was taken of.
 """
 
 from __future__ import annotations
@@ -10,28 +10,29 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import layout
-from statefulspark.engine import session as spark_session
 from statefulspark.evolution import rewrite
+from statefulspark.planning.rehearsal import CHECKPOINT
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from statefulspark.contract.manifest import FileEntry, Manifest, QueryEntry
+    from statefulspark.planning.rehearsal_folder import RehearsalFolder
     from statefulspark.storage import ObjectStore
 
 MOST_BYTES = 256 * 2**20
 """State that is larger is not copied: its files are of the same kinds, and this machine's disk is shared."""
+MOST_FILES = 1000
+"""Each file is a request."""
 _METADATA = "metadata"
 
 
 def is_small_enough(entry: QueryEntry) -> bool:
     """Tell whether the state of a query is copied for a rehearsal."""
-    return entry.batch_id >= 0 and sum(file.size_bytes for file in _files(entry)) <= MOST_BYTES
+    files = _files(entry) if entry.batch_id >= 0 else []
+    return 0 < len(files) <= MOST_FILES and sum(file.size_bytes for file in files) <= MOST_BYTES
 
 
 def entry_in(store: ObjectStore, checkpoint: int, compared: Manifest, uid: str) -> QueryEntry:
@@ -51,14 +52,13 @@ def entry_in(store: ObjectStore, checkpoint: int, compared: Manifest, uid: str) 
     return next(query for query in chosen.queries if query.uid == uid)
 
 
-def fill(spark: SparkSession, store: ObjectStore, entry: QueryEntry, root: Path, *, stops: Callable[[], bool]) -> None:
-    """Copy the state of a query into a checkpoint root on this machine.
+def fill(store: ObjectStore, entry: QueryEntry, folder: RehearsalFolder, *, stops: Callable[[], bool]) -> None:
+    """Copy the state of a query into the checkpoint root of a rehearsal.
 
     Args:
-        spark: The session.
         store: The job's root.
         entry: The query in a checkpoint of that root.
-        root: The folder, which does not exist.
+        folder: The rehearsal's, without a checkpoint root.
         stops: Asked between two files; the copy is incomplete then.
 
     Raises:
@@ -66,20 +66,19 @@ def fill(spark: SparkSession, store: ObjectStore, entry: QueryEntry, root: Path,
         Py4JError: The same, by Spark.
     """
     moved = _without_positions(entry)
-    uri = f"{spark_session.hadoop_uri(store.uri)}/{entry.path}"
-    for file, new in rewrite.files_to_copy(entry, moved):
-        if stops():
-            return
-        if rewrite.is_spark_file(file.path) and new != _METADATA:
-            target = root / new
-            target.parent.mkdir(parents=True, exist_ok=True)
-            spark_session.download(spark, f"{uri}/{file.path}", target)
+    files = [
+        (f"{entry.path}/{file.path}", f"{CHECKPOINT}/{new}")
+        for file, new in rewrite.files_to_copy(entry, moved)
+        if rewrite.is_spark_file(file.path) and new != _METADATA
+    ]
+    folder.take(files, stops=stops)
+    if stops():
+        return
     for old, new in rewrite.files_to_rewrite(entry, moved):
         key = f"{entry.path}/{old}"
-        body = moved.body(old, store.read(key), f"{store.uri}/{key}", root.as_uri())
-        (root / new).parent.mkdir(parents=True, exist_ok=True)
-        (root / new).write_bytes(body)
-    (root / _METADATA).write_text(json.dumps({"id": str(uuid.uuid4())}))
+        body = moved.body(old, store.read(key), f"{store.uri}/{key}", f"{folder.uri}/{CHECKPOINT}")
+        folder.write(f"{CHECKPOINT}/{new}", body)
+    folder.write(f"{CHECKPOINT}/{_METADATA}", json.dumps({"id": str(uuid.uuid4())}).encode())
 
 
 def _without_positions(entry: QueryEntry) -> rewrite.Rewrite:

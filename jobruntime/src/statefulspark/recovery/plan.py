@@ -194,7 +194,7 @@ class StartPlan:
         head: The generation in use as a candidate to copy, if the start would continue in it.
         unfinished: Generations that a dead driver has not completed; `settle` makes sure that they stay incomplete.
         obsolete_notes: Keys of damage notes that no longer affect a start.
-        scratch: Names of the scratch folders of starts, by their epochs; `settle` deletes those of older epochs.
+        scratch: Names of the scratch folders; `settle` deletes those of older epochs, and of rehearsals that were killed.
         restore_skipped: Why the requested restore is not done: it was done before. None otherwise.
         claim: The snapshot that the job claims with this start.
         changes: The changes made while copying into a new generation, a sentence each.

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, epochs, lineage_records, listing, progress, small_files, transfer
-from statefulspark.contract import base, layout
+from statefulspark.contract import base
 from statefulspark.contract.manifest import FileEntry, GenerationRecord, Manifest, QueryEntry, SnapshotKind, Trigger
 from statefulspark.evolution import rewrite
-from statefulspark.recovery import beginnings, claims, copies, generations
+from statefulspark.recovery import beginnings, claims, copies, generations, scratch
 from statefulspark.recovery import plan as plan_rules
 from statefulspark.recovery.plan import Author, StartMode, StartPlan
 from statefulspark.storage.port import ObjectStore
@@ -47,7 +47,8 @@ def settle(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
     generations.abandon(store, lost, epoch=author.epoch, now=author.now)
     if plan.obsolete_notes:
         store.delete_many(plan.obsolete_notes)
-    _clear_scratch(store, plan.scratch, below=author.epoch)
+    scratch.clear_of_starts(store, plan.scratch, below=author.epoch)
+    scratch.clear_of_rehearsals(store, plan.scratch, now=author.now)
     left = tuple(number for number in plan.unfinished if number == own)
     settled = replace(plan, unfinished=left, obsolete_notes=(), scratch=())
     return _salvaged(store, settled, author) if plan.salvage else settled
@@ -237,14 +238,6 @@ def _missing(
         extra={"files": len(needed) - len(missing), "missing_files": len(missing), "missing_bytes": still_bytes},
     )
     return missing
-
-
-def _clear_scratch(store: ObjectStore, names: Sequence[str], *, below: int) -> None:
-    """Delete the files of dead drivers' starts in their scratch folders."""
-    for name in names:
-        epoch = layout.parse_number(name.rstrip("/"))
-        if epoch is not None and epoch < below:
-            store.delete_folder(f"{layout.SCRATCH}/{name.rstrip('/')}")
 
 
 def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:

@@ -3,6 +3,7 @@
 ```
 staging/<query uid>/<sink uid>/00000003-00000012-00000007-<unique>.parquet    generation, batch, epoch
 scratch/00000007/…                                                            of epoch 7's start
+scratch/rehearsal-<unique>/…                                                  of a standby, or of one that was killed
 ```
 A sink cleans its own folder when it commits. The remaining files belong to a sink that the job no longer has, or to attempts
 that a dead driver never recorded. A staged file is needed as long as a prepared transaction refers to it: one in a
@@ -146,11 +147,17 @@ def _owner_of(path: str) -> str:
 
 def _scratch(store: ObjectStore, epoch: int) -> Iterable[Folder]:
     """Return the scratch folders; a start deletes those of earlier epochs, and its own when it has finished."""
-    by_epoch: dict[str, list[ObjectInfo]] = {}
+    by_name: dict[str, list[ObjectInfo]] = {}
     for info in store.list(layout.SCRATCH):
-        by_epoch.setdefault(info.key.split("/")[1], []).append(info)
-    for name, files in sorted(by_epoch.items()):
+        by_name.setdefault(info.key.split("/")[1], []).append(info)
+    for name, files in sorted(by_name.items()):
         number = layout.parse_number(name)
-        owner = f"start of epoch {number}" if number is not None else "not ours"
         is_over = number is not None and number < epoch
-        yield Folder(f"{layout.SCRATCH}/{name}", owner, tuple(files), tuple(files) if is_over else ())
+        yield Folder(f"{layout.SCRATCH}/{name}", _owner_of_scratch(name), tuple(files), tuple(files) if is_over else ())
+
+
+def _owner_of_scratch(name: str) -> str:
+    number = layout.parse_number(name)
+    if number is not None:
+        return f"start of epoch {number}"
+    return "rehearsal of a standby" if layout.is_rehearsal(name) else "not ours"

@@ -10,7 +10,7 @@ activation copies only what came since.
 
 What depends on this version of the job refuses, and is looked at again when there is a newer checkpoint: a person reads why
 from the status. What depends on the world (storage that is away, files that vanish while they are read) is told and tried
-again. Nothing else is written before the claim.
+again. Nothing else is written before the claim, but for what executors share during a rehearsal (`rehearsals`).
 """
 
 from __future__ import annotations
@@ -20,27 +20,25 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statefulspark import clock, errors, failures, launch, usercode
+from statefulspark import clock, errors, failures, launch
 from statefulspark.checkpoint import catalog, plans, progress
 from statefulspark.contract import api, config, layout
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import Manifest, SnapshotKind
+from statefulspark.contract.manifest import Manifest
 from statefulspark.contract.placement import Placement
 from statefulspark.declaration import JobDefinition
 from statefulspark.driver import serve
-from statefulspark.driver.starting import assemble, carrying, claim, standby_control, start, state_ahead
-from statefulspark.engine import gateway, session, settings, warming
-from statefulspark.planning import read_ahead, rehearsal, state_copy
+from statefulspark.driver.starting import assemble, carrying, claim, rehearsals, standby_control, start, state_ahead
+from statefulspark.engine import gateway, session, settings
+from statefulspark.planning import read_ahead
 
 if TYPE_CHECKING:
     from statefulspark.driver.loop import JobLoop
     from statefulspark.driver.snapshots.snapshot_writer import Ending
     from statefulspark.recovery.copies import Carried
     from statefulspark.recovery.plan import StartPlan
-    from statefulspark.storage import ObjectStore
 
 LOOK_INTERVAL_S = 2.0
 """Time between two looks for a newer checkpoint; an activation does not wait for it."""
@@ -58,6 +56,7 @@ class Workshop:
         build: Calls the query functions for a state, and plans the queries.
         compare: Compares a built job with its state.
         rehearse: Makes the queries of a job warm; ends early when the job is activated.
+        is_cold: Tells whether that has to be done again, because the processes that it was done on have been replaced.
         read_ahead: Reads the files of its newest state to this machine; ends early when the job is activated.
         require_engine: Raises if Spark has ended.
         carry_ahead: Copies its newest state into the generation that a changed plan needs; ends early likewise.
@@ -67,6 +66,7 @@ class Workshop:
     build: Callable[[StartPlan], assemble.Built]
     compare: Callable[[config.JobConfig, assemble.JobRoot, StartPlan, assemble.Built], assemble.Comparison]
     rehearse: Callable[[assemble.Comparison], None]
+    is_cold: Callable[[], bool]
     read_ahead: Callable[[assemble.Comparison], None]
     require_engine: Callable[[], None]
     carry_ahead: Callable[[assemble.Comparison], object]
@@ -94,10 +94,12 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         ahead = read_ahead.ReadAhead(spark)
         beside = functools.partial(state_ahead.until_activated, control)
         carrier = carrying.Carrying(root.store, job_config.owner_id, control.is_activated, beside=beside)
+        rehearsed = rehearsals.Rehearsals(spark, control)
         workshop = Workshop(
             build=lambda start_plan: start.build_queries(job, job_config, spark, start_plan),
             compare=lambda now_config, where, plan, built: start.compare(now_config, where, spark, plan, built),
-            rehearse=functools.partial(rehearse, control),
+            rehearse=rehearsed.rehearse,
+            is_cold=rehearsed.has_cold_executors,
             read_ahead=functools.partial(state_ahead.keep, control, ahead),
             require_engine=_require_jvm,
             carry_ahead=functools.partial(state_ahead.carry, control, carrier, ahead),
@@ -110,80 +112,6 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         ending = start.start(parts, functools.partial(_drive, control, request), at=control.steps.at)
     location = ending.snapshot.location if ending.snapshot else None
     return launch.finish(ending.code, ending.reason, ending.message, location)
-
-
-def rehearse(control: standby_control.StandbyControl, compared: assemble.Comparison) -> None:
-    """Run every query of a job on samples; return at once when the job is activated.
-
-    Raises:
-        UserCodeError: `FunctionRaised`: a function of the job raised on rows of its own source.
-    """
-    warming.touch_storage(compared.spark, session.hadoop_uri(compared.root.store.uri))
-    for query in compared.built.queries:
-        outcome = _rehearsed(query, compared, control)
-        if control.is_activated():
-            return
-        judge(query.uid, outcome, control)
-
-
-def judge(query_uid: str, outcome: rehearsal.RehearsalOutcome, control: standby_control.StandbyControl) -> None:
-    """Tell what came of a rehearsal.
-
-    Raises:
-        UserCodeError: `FunctionRaised`: a function of the job raised on rows of its own source.
-    """
-    text = outcome.failure
-    if outcome.has_run:
-        control.warmed(query_uid)
-    elif text is None:
-        _log.info("a query is not rehearsed", extra={"query": query_uid})
-    elif outcome.has_rows and failures.calls_of_job(text):
-        failure = failures.of_query(query_uid, text, fenced=False)
-        message = f"On rows of its own sources: {failure.message} {usercode.CORRECT_IT}"
-        raise usercode.user_code_error(RuntimeError(text), reason="FunctionRaised", message=message)
-    else:
-        _log.warning("a rehearsal failed", extra={"query": query_uid, "why": failures.essence(text)})
-
-
-def _rehearsed(
-    query: assemble.BuiltQuery, compared: assemble.Comparison, control: standby_control.StandbyControl
-) -> rehearsal.RehearsalOutcome:
-    """Return how the rehearsal of a query ended, or that it did not when an activation came first."""
-    outcomes: list[rehearsal.RehearsalOutcome] = []
-    stream = query.stream
-
-    def work() -> None:
-        outcome = rehearsal.rehearse(stream.frame, stream.mode, stops=control.is_activated)
-        if outcome.has_run:
-            _rehearse_on_state(query, compared, control)
-        outcomes.append(outcome)
-
-    state_ahead.until_activated(control, work)
-    return outcomes[0] if outcomes else rehearsal.RehearsalOutcome()
-
-
-def _rehearse_on_state(
-    query: assemble.BuiltQuery, compared: assemble.Comparison, control: standby_control.StandbyControl
-) -> None:
-    """Run a query on a copy of its state, where that is the state it goes on from.
-
-    Nothing is concluded from a failure: the first rows of a source, which the state may have counted long ago, are no input
-    that the job would get.
-    """
-    restored, change = compared.start_plan.restored, compared.changes.get(query.uid)
-    if restored is None or restored.kind is not SnapshotKind.CHECKPOINT or change is None or not change.is_empty:
-        return
-    if not state_copy.is_small_enough(change.query):
-        return
-
-    def fill(root: Path) -> None:
-        store = compared.root.store
-        entry = state_copy.entry_in(store, newest_checkpoint(store), restored, query.uid)
-        state_copy.fill(compared.spark, store, entry, root, stops=control.is_activated)
-
-    outcome = rehearsal.rehearse(query.stream.frame, query.stream.mode, stops=control.is_activated, restore=fill)
-    why = failures.essence(outcome.failure) if outcome.failure else None
-    _log.info("rehearsed on state", extra={"query": query.uid, "has_run": outcome.has_run, "why": why})
 
 
 class Standby:
@@ -231,11 +159,12 @@ class Standby:
         """Compare with the newest state, if that is new; tell what came of it."""
         newest: int | None = None
         try:
-            newest = newest_checkpoint(self._root.store)
+            newest = catalog.newest_checkpoint(self._root.store)
             if newest != self._seen:
                 self._follow(newest)
                 self._seen = newest
             elif self._compared is not None:
+                self._keep_warm(self._compared)
                 self.workshop.carry_ahead(self._compared)
         except errors.StatefulSparkError as error:
             if failures.is_a_bug(error):
@@ -268,11 +197,17 @@ class Standby:
             if self._control.is_activated():
                 return
         self.workshop.read_ahead(compared)
-        if not is_known:
+        if is_known:
+            self._keep_warm(compared)
+        else:
             self.workshop.rehearse(compared)
         self.workshop.carry_ahead(compared)
         self._compared = compared
         self._control.ready(compared.start_plan.restored_from, clock.utc_now())
+
+    def _keep_warm(self, compared: assemble.Comparison) -> None:
+        if self.workshop.is_cold():
+            self.workshop.rehearse(compared)
 
     def _compared_again(self, newest: int) -> assemble.Comparison | None:
         """Compare with a later checkpoint of the same generation, which is read alone; None if all has to be looked at."""
@@ -335,14 +270,6 @@ def take_over(
 def with_restore(job_config: config.JobConfig, request: api.ActivateRequest) -> config.JobConfig:
     """Return the configuration with the restore of an activation."""
     return job_config if request.restore is None else job_config.model_copy(update={"restore": request.restore})
-
-
-def newest_checkpoint(store: ObjectStore) -> int:
-    """Return the highest number of a checkpoint in a listing, 0 if there is none. Cost: one listing.
-
-    A listing may lag: then the standby is a little behind, and the activation looks again.
-    """
-    return max((layout.parse_number(name) or 0 for name in store.list_names(layout.CHECKPOINTS)), default=0)
 
 
 @dataclass(frozen=True, slots=True)

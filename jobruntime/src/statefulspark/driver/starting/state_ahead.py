@@ -23,9 +23,14 @@ _POLL_S = 0.05
 
 def until_activated(control: standby_control.StandbyControl, work: Callable[[], object]) -> None:
     """Do something that ends early by itself after an activation, which does not wait for what Spark does at that moment."""
+    until(control.is_activated, work)
+
+
+def until(stops: Callable[[], bool], work: Callable[[], object]) -> None:
+    """Do something, and wait for its end, or until this says so: what is going on then ends by itself."""
     thread = threading.Thread(target=work, name="standby", daemon=True)
     thread.start()
-    while thread.is_alive() and not control.is_activated():
+    while thread.is_alive() and not stops():
         thread.join(_POLL_S)
 
 
