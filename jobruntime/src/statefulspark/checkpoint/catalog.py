@@ -213,7 +213,7 @@ def next_snapshot_id(store: ObjectStore) -> int:
 def newest_checkpoint(store: ObjectStore) -> int:
     """Return the highest number of a checkpoint in a listing, 0 if there is none. Cost: one listing.
 
-    A listing may lag: then the standby is a little behind, and the activation looks again.
+    A listing may lag: a checkpoint that has just been completed may not be in it yet.
     """
     return max((layout.parse_number(name) or 0 for name in store.list_names(layout.CHECKPOINTS)), default=0)
 

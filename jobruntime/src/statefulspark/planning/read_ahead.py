@@ -27,7 +27,6 @@ from py4j.protocol import Py4JError
 from statefulspark import failures
 from statefulspark.checkpoint import state_files as state_file_names
 from statefulspark.engine import session as spark_session
-from statefulspark.engine import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,7 +123,7 @@ class ReadAhead:
 
     @property
     def _is_used_here(self) -> bool:
-        return settings.is_local(str(self._spark.sparkContext.master))
+        return not spark_session.has_executors_elsewhere(self._spark)
 
     def _try(self, uri: str, *, stops: Callable[[], bool]) -> bool:
         """Read a file unless it is too late; tell whether it is here."""

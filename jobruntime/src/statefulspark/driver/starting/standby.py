@@ -164,8 +164,7 @@ class Standby:
                 self._follow(newest)
                 self._seen = newest
             elif self._compared is not None:
-                self._keep_warm(self._compared)
-                self.workshop.carry_ahead(self._compared)
+                self._prepare(self._compared, is_new=False)
         except errors.StatefulSparkError as error:
             if failures.is_a_bug(error):
                 raise
@@ -197,17 +196,15 @@ class Standby:
             if self._control.is_activated():
                 return
         self.workshop.read_ahead(compared)
-        if is_known:
-            self._keep_warm(compared)
-        else:
-            self.workshop.rehearse(compared)
-        self.workshop.carry_ahead(compared)
+        self._prepare(compared, is_new=not is_known)
         self._compared = compared
         self._control.ready(compared.start_plan.restored_from, clock.utc_now())
 
-    def _keep_warm(self, compared: assemble.Comparison) -> None:
-        if self.workshop.is_cold():
+    def _prepare(self, compared: assemble.Comparison, *, is_new: bool) -> None:
+        """Do what a driver would have to do after its start otherwise, as far as it has not been done."""
+        if is_new or self.workshop.is_cold():
             self.workshop.rehearse(compared)
+        self.workshop.carry_ahead(compared)
 
     def _compared_again(self, newest: int) -> assemble.Comparison | None:
         """Compare with a later checkpoint of the same generation, which is read alone; None if all has to be looked at."""
