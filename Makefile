@@ -25,7 +25,7 @@ include bench/dashboard.mk
 include docs/docs.mk
 include release/release.mk
 
-.PHONY: help demo test mutants lint types format crds lock bench e2e e2e-full page fuzz clean venv
+.PHONY: help demo test coverage mutants lint types format crds lock bench e2e e2e-full page fuzz clean venv
 
 help: ## Show this list
 	@echo "Usage: make TARGET. Everything a target needs is installed by it, into build/ and .venv/."
@@ -76,9 +76,15 @@ types: $(STAMPS)/venv ## Check types, strictly
 crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 	$(BIN)/python -m statefulspark_operator.cli crds --write crds charts/statefulspark-operator/crds
 
-test: $(STAMPS)/venv jars servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm $(BUILD)/bin/kstatus ## Run every test that needs no root: pure rules, real S3, Spark, Kafka, PostgreSQL, API server
+TEST_NEEDS := $(STAMPS)/venv jars servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm $(BUILD)/bin/kstatus
+
+test: $(TEST_NEEDS) ## Run every test that needs no root: pure rules, real S3, Spark, Kafka, PostgreSQL, API server
 	@$(COMPILE)
 	$(if $(PYTEST_ARGS),$(PYTEST) $(PYTEST_ARGS),PYTHONPATH=tests/support $(BIN)/python -m suite)
+
+coverage: $(TEST_NEEDS) ## The same tests, and which lines and branches of the packages they ran
+	@$(COMPILE)
+	PYTHONPATH=tests/support $(BIN)/python -m suite --coverage
 
 mutants: $(STAMPS)/venv ## Change the pure rules one by one: a test has to notice, or the survivor is judged (GROUPS=fast, one or more names)
 	PYTHONPATH=tests/support $(BIN)/python -m mutation --workers $(WORKERS) $(GROUPS)
@@ -95,13 +101,13 @@ demo: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## Real flights through a real
 	PYTHONPATH=e2e $(BIN)/python -m demo
 
 e2e: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## One scenario for each kind of trouble, on a real cluster (needs root, or KUBECONFIG)
-	$(PYTEST) e2e/scenarios --representative --no-cov $(PYTEST_ARGS)
+	$(PYTEST) e2e/scenarios --representative $(PYTEST_ARGS)
 
 e2e-full: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) $(GITOPS_AGENT) chromium ## Every scenario, from where an earlier run with this code ended; report in build/e2e
-	$(PYTEST) e2e --report $(BUILD)/e2e/report.jsonl --no-cov $(PYTEST_ARGS)
+	$(PYTEST) e2e --report $(BUILD)/e2e/report.jsonl $(PYTEST_ARGS)
 
 page: $(STAMPS)/venv chromium ## The page of a driver in headless Chromium, every state; pictures in build/page (needs root, or Chromium)
-	$(PYTEST) e2e/page --no-cov $(PYTEST_ARGS)
+	$(PYTEST) e2e/page $(PYTEST_ARGS)
 
 bench: $(STAMPS)/venv jars $(BUILD)/bin/versitygw ## Measure, side by side, as ratios
 	@$(COMPILE)

@@ -366,6 +366,7 @@ def test_a132_an_expired_savepoint_is_not_copied_to_its_end(job: Job, slow: Slow
 
 
 def test_a_driver_that_ends_does_not_copy_a_savepoint_to_its_end(job: Job, slow: SlowCopies) -> None:
+    threads_before = set(threading.enumerate())
     with running(a_driven_job(job)) as driver:
         driver.turns(3)
         driver.loop.request_savepoint(api.SavepointRequest(request_id="slow"))
@@ -374,9 +375,9 @@ def test_a_driver_that_ends_does_not_copy_a_savepoint_to_its_end(job: Job, slow:
         driver.ended()
 
         slow.go_on.set()
-        workers = [one for one in threading.enumerate() if one.name.startswith("savepoint")]
-        for worker in workers:
-            worker.join(WAIT_S)
+        (worker,) = [one for one in set(threading.enumerate()) - threads_before if one.name == "savepoint"]
+        worker.join(WAIT_S)
+        assert not worker.is_alive()
 
     assert slow.copied == 1
     assert [one.kind for one in driver.manifests()] == [SnapshotKind.CHECKPOINT]

@@ -17,21 +17,24 @@ def handler_of_the_process() -> Iterator[None]:
     signal.signal(signal.SIGTERM, before)
 
 
-def test_a_failing_part_fails_the_whole_and_both_are_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("is_measured", [False, True], ids=["alone", "with coverage"])
+def test_a_failing_part_fails_the_whole_and_both_are_shown(
+    is_measured: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     source = "import statefulspark.clock\ndef test_it():\n    assert {}\n"
     for name, holds in {"good": True, "bad": False}.items():
         (tmp_path / f"test_{name}.py").write_text(source.format(holds))
     parts = {name: [str(tmp_path / f"test_{name}.py"), "-p", "no:cacheprovider"] for name in ("good", "bad")}
 
-    code = suite.main(parts, tmp_path / "coverage")
+    code = suite.run(parts, tmp_path / "coverage" if is_measured else None)
 
     shown = capfd.readouterr().out
     assert code == 1
     assert "[good] passed after" in shown
     assert "[bad] FAILED with exit code 1 after" in shown
     assert "[bad] E       assert False" in shown
-    last = shown[shown.index("TOTAL") :]
-    assert "test_bad.py::test_it" in last
+    assert any("test_bad.py::test_it" in line for line in shown.splitlines()[-3:])
+    assert ("TOTAL" in shown) is is_measured
 
 
 def test_every_folder_of_tests_is_in_exactly_one_part() -> None:
