@@ -3,14 +3,48 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 
+import pytest
 from demo import kubectl
 from statefulspark.checkpoint import catalog, verify
 from statefulspark.contract import layout
-from testbed import claims, job, waiting
+from testbed import bed, claims, job, waiting
 
-REST_S = 600.0
-"""A job is left alone for five minutes before its folder is looked through, and marked files wait for their grace time."""
+REST_S = 400.0
+"""A job is left alone for five minutes before its folder is looked through."""
+CLEARED_S = 600.0
+"""After that, marked files wait for their grace time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A job whose resource is gone while its state was kept.
+
+    Attributes:
+        subject: The job.
+        files: What it left on storage.
+        since_s: When it was deleted, on the monotonic clock.
+    """
+
+    subject: job.Job
+    files: dict[str, str]
+    since_s: float
+
+
+@pytest.fixture(scope="module")
+def deleted(cluster: bed.Bed) -> Iterator[Deleted]:
+    """A job that was deleted before the others of this file, which rest meanwhile."""
+    subject = job.Job(cluster, "deleted-job-that-keeps-its-state")
+    subject.prepare()
+    subject.apply(checkpoint={"retained": 1, "pruneGrace": "1s"})
+    subject.wait_batch(3)
+    subject.wait_checkpoint()
+    subject.kube.delete(job.RESOURCE, waiting.PATIENCE_S)
+    yield Deleted(subject, subject.files(), time.monotonic())
+    subject.forget()
 
 
 def pruned(seen: job.Seen) -> int:
@@ -25,6 +59,7 @@ def reasons(subject: job.Job) -> set[str]:
     return {str(kubectl.text(event, "reason")) for event in listed}
 
 
+@pytest.mark.usefixtures("deleted")
 def test_suspended_job_is_cleared_of_what_no_snapshot_needs_and_goes_on(subject: job.Job) -> None:
     subject.apply(checkpoint={"retained": 1, "pruneGrace": "30s"})
     subject.wait_batch(5)
@@ -33,7 +68,7 @@ def test_suspended_job_is_cleared_of_what_no_snapshot_needs_and_goes_on(subject:
     waiting.until(subject.see, lambda seen: seen.reason == "Suspended", "Suspended, and no longer on its way there")
     before = subject.files()
 
-    seen = waiting.until(subject.see, lambda seen: pruned(seen) > 0, "what is unused is removed", timeout_s=REST_S)
+    seen = waiting.until(subject.see, lambda seen: pruned(seen) > 0, "what is unused is removed", timeout_s=CLEARED_S)
 
     assert "StoragePruned" in reasons(subject)  # What the driver had marked by itself is not told again before that.
     gone = before.keys() - subject.files().keys()
@@ -81,14 +116,10 @@ def test_deleted_job_leaves_nothing_if_its_policy_says_so(subject: job.Job) -> N
     claims.is_exact(subject)
 
 
-def test_deleted_job_that_keeps_its_state_is_not_pruned_by_anybody(subject: job.Job) -> None:
+def test_deleted_job_that_keeps_its_state_is_not_pruned_by_anybody(deleted: Deleted) -> None:
     """A folder without a resource belongs to people; the operator never looks into it."""
-    subject.apply(checkpoint={"retained": 1, "pruneGrace": "1s"})
-    subject.wait_batch(3)
-    subject.wait_checkpoint()
-    subject.kube.delete(job.RESOURCE, waiting.PATIENCE_S)
-    before = subject.files()
+    rested_s = time.monotonic() - deleted.since_s
 
-    seen = waiting.while_(subject.files, seconds=REST_S - 200)
+    seen = waiting.while_(deleted.subject.files, seconds=max(REST_S - rested_s, 1.0))
 
-    assert seen == [before]
+    assert seen == [deleted.files]
