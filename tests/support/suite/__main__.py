@@ -1,4 +1,4 @@
-"""The whole suite in two pytest processes side by side: what needs Spark's JVM, and everything else.
+"""The whole suite in two pytest processes side by side, which take about as long as each other.
 
 Run by `make test`. Either process keeps one of two processors busy for half of its time, since it waits for servers, pods
 and clocks. Each line of output begins with the part that it is of, and the last lines are the tests that failed, if any, and
@@ -15,13 +15,27 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 COVERAGE = ROOT / "build" / "coverage"
-PARTS = {"spark": ["tests/spark"], "other": ["tests", "--ignore=tests/spark"]}
+SESSIONS = frozenset(
+    {
+        "tests/api",
+        "tests/spark/checkpoint",
+        "tests/spark/checkpoint_manager",
+        "tests/spark/engine",
+        "tests/spark/evolution",
+        "tests/spark/operators",
+        "tests/spark/planning",
+        "tests/spark/recovery",
+        "tests/spark/testing",
+        "tests/spark/workers",
+    }
+)
+"""What shares a session of Spark, or an API server. The other part has whole drivers, and all that needs neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,17 @@ class Part:
         ended = "passed" if code == 0 else f"FAILED with exit code {code}"
         lines = [*self.failures, f"{ended} after {(time.monotonic() - self.began_s) / 60:.1f} min\n"]
         return "".join(f"[{self.name}] {line}" for line in lines)
+
+
+def parts(tests: Path = ROOT / "tests") -> dict[str, list[str]]:
+    """Return the folders of each part: every folder with tests is in one of them."""
+    folders = {_folder(file.relative_to(tests).parts[:-1]) for file in tests.rglob("test_*.py")}
+    return {"sessions": sorted(folders & SESSIONS), "drivers": sorted(folders - SESSIONS)}
+
+
+def _folder(names: Sequence[str]) -> str:
+    depth = 2 if names[:1] == ("spark",) else 1
+    return "/".join(["tests", *names[:depth]])
 
 
 def begin(name: str, arguments: list[str], coverage: Path | None) -> Part:
@@ -93,11 +118,11 @@ def report_coverage(coverage: Path) -> None:
         subprocess.run([sys.executable, "-m", "coverage", *arguments], cwd=ROOT, env=environment, check=True)
 
 
-def run(parts: Mapping[str, list[str]], coverage: Path | None) -> int:
+def run(arguments_of: Mapping[str, list[str]], coverage: Path | None) -> int:
     """Run all parts, and measure coverage if there is a folder for it; returns the first exit code that is not zero."""
     if coverage is not None:
         forget_coverage(coverage)
-    running = [begin(name, arguments, coverage) for name, arguments in parts.items()]
+    running = [begin(name, arguments, coverage) for name, arguments in arguments_of.items()]
 
     def end_all(*_: object) -> None:
         for part in running:
@@ -115,7 +140,7 @@ def main() -> int:
     """Run the whole suite, as the command line says."""
     parser = argparse.ArgumentParser(prog="suite", description=__doc__)
     parser.add_argument("--coverage", action="store_true", help="measure and print which lines and branches ran")
-    return run(PARTS, COVERAGE if parser.parse_args().coverage else None)
+    return run(parts(), COVERAGE if parser.parse_args().coverage else None)
 
 
 if __name__ == "__main__":

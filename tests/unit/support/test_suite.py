@@ -37,10 +37,10 @@ def test_a_failing_part_fails_the_whole_and_both_are_shown(
     assert ("TOTAL" in shown) is is_measured
 
 
-def test_every_folder_of_tests_is_in_exactly_one_part() -> None:
-    named = {argument for arguments in suite.PARTS.values() for argument in arguments}
-    left_out = {argument.removeprefix("--ignore=") for argument in named if argument.startswith("--ignore=")}
+def test_every_test_is_in_exactly_one_part() -> None:
+    folders = [folder for named in suite.parts().values() for folder in named]
+    files = {file for folder in folders for file in (ROOT / folder).rglob("test_*.py")}
 
-    assert "tests" in named
-    assert left_out == named - {"tests"} - {f"--ignore={folder}" for folder in left_out}
-    assert all((ROOT / folder).is_dir() for folder in left_out)
+    assert files == set((ROOT / "tests").rglob("test_*.py"))
+    assert not [one for one in folders for other in folders if one is not other and Path(one).is_relative_to(other)]
+    assert set(folders) >= suite.SESSIONS, "no folder is named that is not there"
