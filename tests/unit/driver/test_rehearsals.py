@@ -120,11 +120,42 @@ def test_executors_are_cold_until_a_rehearsal_and_again_when_one_was_replaced(
     assert (spark.runs, warmed(control)) == (["without state"], (UID,))
 
 
+def test_an_executor_that_is_still_starting_is_waited_for(
+    spark: FakeSpark,
+    control: StandbyControl,
+    make: Callable[[], rehearsals.Rehearsals],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = iter([frozenset[str](), frozenset[str](), spark.executors])
+    monkeypatch.setattr(session, "executors", lambda _: next(looks))
+
+    make().rehearse(compared())
+
+    assert (spark.runs, warmed(control)) == (["without state"], (UID,))
+
+
+def test_an_activation_does_not_wait_for_an_executor_that_is_starting(
+    spark: FakeSpark,
+    control: StandbyControl,
+    make: Callable[..., rehearsals.Rehearsals],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none_and_activated(_: object) -> frozenset[str]:
+        control.request_activation(api.ActivateRequest(request_id="take-8", epoch=8))
+        return frozenset()
+
+    monkeypatch.setattr(session, "executors", none_and_activated)
+
+    make(start_s=1e9).rehearse(compared())
+
+    assert spark.runs == []
+
+
 def test_nothing_is_rehearsed_on_no_executors_and_it_is_done_once_there_are_some(
-    spark: FakeSpark, control: StandbyControl, make: Callable[[], rehearsals.Rehearsals]
+    spark: FakeSpark, control: StandbyControl, make: Callable[..., rehearsals.Rehearsals]
 ) -> None:
     there, spark.executors = spark.executors, frozenset()
-    rehearsed = make()
+    rehearsed = make(start_s=0.0)
     rehearsed.rehearse(compared())
     runs_without_executors, is_cold_without = list(spark.runs), rehearsed.has_cold_executors()
     spark.executors = there

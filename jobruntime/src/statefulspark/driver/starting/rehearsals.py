@@ -1,7 +1,8 @@
 """How a standby gets warm: every query runs over a few rows of its sources, on the processes that its first batch will get.
 
 In the driver's own process that is done once. Executors in other pods come and go, so it is done again when there are others
-than those it was done on; it waits for none that has no room yet, since a standby is ready without.
+than those it was done on. It waits for the first as long as a pod takes to start; one that has no room comes later or never,
+and a standby is ready without.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 LONGEST_S = 180.0
 """Time for all queries of a job: an upgrade waits for its standby, and executors that were lost may not come back."""
+START_S = 30.0
+"""Time in which an executor registers if there is room for it, as long as Spark itself waits for some before a job."""
+_POLL_S = 0.1
 _log = logging.getLogger(__name__)
 
 
@@ -37,18 +41,25 @@ class Rehearsals:
     """The rehearsals of a standby."""
 
     def __init__(
-        self, spark: SparkSession, control: standby_control.StandbyControl, *, longest_s: float = LONGEST_S
+        self,
+        spark: SparkSession,
+        control: standby_control.StandbyControl,
+        *,
+        longest_s: float = LONGEST_S,
+        start_s: float = START_S,
     ) -> None:
-        """Begin cold.
+        """Begin cold, as soon as there is a session.
 
         Args:
             spark: The session.
             control: Told which queries are warm, and asked for an activation, at which a rehearsal ends early.
             longest_s: Time for all queries.
+            start_s: Time from now on in which the first executor registers.
         """
         self._spark = spark
         self._control = control
         self._longest_s = longest_s
+        self._starting_until_s = time.monotonic() + start_s
         self._warm_executors: frozenset[str] = frozenset()
 
     def has_cold_executors(self) -> bool:
@@ -63,7 +74,7 @@ class Rehearsals:
         """
         warming.touch_storage(self._spark, session.hadoop_uri(compared.root.store.uri))
         if self._is_elsewhere:
-            self._warm_executors = session.executors(self._spark)
+            self._warm_executors = self._registered()
             if not self._warm_executors:
                 _log.info("nothing is rehearsed, since no executor has registered yet")
                 return
@@ -81,6 +92,14 @@ class Rehearsals:
     @property
     def _is_elsewhere(self) -> bool:
         return session.has_executors_elsewhere(self._spark)
+
+    def _registered(self) -> frozenset[str]:
+        """Return the executors, once there are some or none has come in time."""
+        while not (executors := session.executors(self._spark)):
+            if self._control.is_activated() or time.monotonic() >= self._starting_until_s:
+                break
+            time.sleep(_POLL_S)
+        return executors
 
     def _rehearsed(
         self, query: assemble.BuiltQuery, compared: assemble.Comparison, stops: Callable[[], bool]
