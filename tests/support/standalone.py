@@ -19,6 +19,8 @@ import pyspark
 
 _SPARK = Path(pyspark.__file__).parent
 _URL = r"Starting Spark master at (spark://[\d.:]+)"
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that ends before its best code would pay."""
 _REGISTERED = "(Successfully registered with master)"
 
 
@@ -154,8 +156,8 @@ def _environment(folder: Path, host: str) -> dict[str, str]:
     return {
         "SPARK_HOME": str(_SPARK),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
+        "SPARK_LAUNCHER_OPTS": SHORT_LIVED,
         "SPARK_LOCAL_IP": host,
         "SPARK_LOCAL_DIRS": str(folder / f"local-{host}"),
         "SPARK_WORKER_DIR": str(folder / f"work-{host}"),
