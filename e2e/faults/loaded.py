@@ -26,8 +26,6 @@ from faults.surroundings import Load, Local, Servers
 
 PARTITIONS = 2
 """Of topics and of state."""
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For JVMs that do not live long enough for what they compile."""
 
 
 class ScenarioError(Exception):

@@ -21,7 +21,7 @@ from load import compare, events, outputs, truth
 from pyiceberg.catalog import load_catalog
 
 from faults import s3proxy, surroundings
-from faults.loaded import PARTITIONS, SHORT_LIVED, LoadedWorld, ScenarioError
+from faults.loaded import PARTITIONS, LoadedWorld, ScenarioError
 
 JOB = Path(__file__).resolve().parents[1] / "load" / "jobs" / "ledger.py"
 TOKEN = "fault-matrix"  # noqa: S105 - of drivers that listen on loopback
@@ -287,7 +287,7 @@ class World(LoadedWorld):
         if nodes is None:
             return ("--master", "local[2]")
         settings = {"cores.max": "2", "executor.cores": "1", "executor.memory": "512m"}
-        settings |= {"executor.extraJavaOptions": SHORT_LIVED}
+        settings |= {"executor.extraJavaOptions": standalone.SHORT_LIVED}
         settings |= {f"executorEnv.{name}": value for name, value in self._of_workers().items()}
         return (
             "--master",
@@ -311,7 +311,7 @@ class World(LoadedWorld):
         }
 
     def _environment(self) -> dict[str, str]:
-        return {**self._of_workers(), "STATEFULSPARK_TOKEN": TOKEN, "JAVA_TOOL_OPTIONS": SHORT_LIVED}
+        return {**self._of_workers(), "STATEFULSPARK_TOKEN": TOKEN, "JAVA_TOOL_OPTIONS": standalone.SHORT_LIVED}
 
 
 def _printed(command: Sequence[str], within_s: float, environment: Mapping[str, str] | None = None) -> str:

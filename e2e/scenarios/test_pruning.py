@@ -14,9 +14,9 @@ from statefulspark.contract import layout
 from testbed import bed, claims, job, waiting
 
 REST_S = 400.0
-"""A job is left alone for five minutes before its folder is looked through."""
+"""A job is left alone for five minutes before its folder is looked through; this is longer."""
 CLEARED_S = 600.0
-"""After that, marked files wait for their grace time."""
+"""The same, and then the grace time of files that were marked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,6 @@ def test_deleted_job_that_keeps_its_state_is_not_pruned_by_anybody(deleted: Dele
     """A folder without a resource belongs to people; the operator never looks into it."""
     rested_s = time.monotonic() - deleted.since_s
 
-    seen = waiting.while_(deleted.subject.files, seconds=max(REST_S - rested_s, 1.0))
+    seen = waiting.while_(deleted.subject.files, seconds=REST_S - rested_s)
 
     assert seen == [deleted.files]

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import standalone
 from keyedstream import FileStream
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
@@ -43,12 +44,11 @@ _STANDS_STILL_S = 300
 _ERROR = 1_000_000_000
 _PARTITION = 0
 """Whose task has the accidents, so that its other attempts come to the same places."""
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": _JAVA,
-    "spark.executor.extraJavaOptions": _JAVA,
+    "spark.driver.extraJavaOptions": standalone.SHORT_LIVED,
+    "spark.executor.extraJavaOptions": standalone.SHORT_LIVED,
     "spark.sql.shuffle.partitions": "2",
 }
 _SPECULATION = {

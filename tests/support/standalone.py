@@ -20,7 +20,7 @@ import pyspark
 _SPARK = Path(pyspark.__file__).parent
 _URL = r"Starting Spark master at (spark://[\d.:]+)"
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a JVM that ends before its best code would pay."""
+"""Options of JVMs that do not live long enough for what they compile."""
 _REGISTERED = "(Successfully registered with master)"
 
 

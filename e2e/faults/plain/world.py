@@ -11,10 +11,11 @@ from pathlib import Path
 import driverprocess
 import psycopg
 import pyarrow.parquet
+import standalone
 from load import compare, outputs, truth
 
 from faults import row, s3proxy
-from faults.loaded import SHORT_LIVED, LoadedWorld, ScenarioError
+from faults.loaded import LoadedWorld, ScenarioError
 from faults.plain import driver as drivers
 from faults.plain import files
 
@@ -54,7 +55,7 @@ class PlainWorld(LoadedWorld):
             "checkpoints": f"s3a://{self.bucket}/checkpoints",
         }
         arguments = tuple(word for name, value in places.items() for word in (f"--{name}", value))
-        own = {"LOAD_DSN": self.places.dsn, "JAVA_TOOL_OPTIONS": SHORT_LIVED}
+        own = {"LOAD_DSN": self.places.dsn, "JAVA_TOOL_OPTIONS": standalone.SHORT_LIVED}
         return drivers.PlainDriver(
             self._log(),
             arguments,

@@ -1,7 +1,7 @@
 """The whole suite in two pytest processes side by side, which take about as long as each other.
 
-Run by `make test`. Either process keeps one of two processors busy for half of its time, since it waits for servers, pods
-and clocks. Each line of output begins with the part that it is of, and the last lines are the tests that failed, if any, and
+Run by `make test`. Either waits for servers and clocks while the other computes; together they keep two processors busy.
+Each line of output begins with the part that it is of, and the last lines are the tests that failed, if any, and
 how each part ended. `make coverage` counts the lines and branches that ran, too: tests of rules that are run thousands of
 times take three to twenty times as long then.
 """
@@ -63,15 +63,15 @@ class Part:
         return "".join(f"[{self.name}] {line}" for line in lines)
 
 
-def parts(tests: Path = ROOT / "tests") -> dict[str, list[str]]:
+def parts() -> dict[str, list[str]]:
     """Return the folders of each part: every folder with tests is in one of them."""
-    folders = {_folder(file.relative_to(tests).parts[:-1]) for file in tests.rglob("test_*.py")}
+    folders = {_folder(file.relative_to(ROOT).parts[:-1]) for file in (ROOT / "tests").rglob("test_*.py")}
     return {"sessions": sorted(folders & SESSIONS), "drivers": sorted(folders - SESSIONS)}
 
 
 def _folder(names: Sequence[str]) -> str:
-    depth = 2 if names[:1] == ("spark",) else 1
-    return "/".join(["tests", *names[:depth]])
+    depth = 3 if names[1:2] == ("spark",) else 2
+    return "/".join(names[:depth])
 
 
 def begin(name: str, arguments: list[str], coverage: Path | None) -> Part:

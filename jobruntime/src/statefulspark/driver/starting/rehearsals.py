@@ -98,7 +98,7 @@ class Rehearsals:
         while not (executors := session.executors(self._spark)):
             if self._control.is_activated() or time.monotonic() >= self._starting_until_s:
                 break
-            time.sleep(_POLL_S)
+            self._control.wait(_POLL_S)
         return executors
 
     def _rehearsed(
