@@ -77,7 +77,7 @@ class World:
 
         fill = functools.partial(state_copy.fill, self.store, entry, stops=going_on)
         shared, local = (
-            rehearsal_folder.on_storage(self.store),
+            rehearsal_folder.on_storage(self._spark, self.store),
             rehearsal_folder.on_this_machine(self._spark, self.store),
         )
         within = shared if on_storage else local

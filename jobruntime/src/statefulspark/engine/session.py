@@ -191,6 +191,11 @@ def executors(session: SparkSession) -> frozenset[str]:
     return frozenset(addresses) - {own}
 
 
+def maintenance_interval_s(session: SparkSession) -> float:
+    """Return how often the state stores of a session upload snapshots, and are closed if their query has ended."""
+    return int(session._jsparkSession.sessionState().conf().streamingMaintenanceInterval()) / 1000
+
+
 def _reduce_logging(session: SparkSession) -> None:
     """Silence warnings that report no problem and appear for each key group and batch, or at every start.
 

@@ -3,13 +3,19 @@
 Tasks in the driver's own process reach this machine's disk. All that executors in other pods share is the job's storage, so
 there it is a scratch folder with a name that is used once, to which no state refers. What a rehearsal that was killed has
 left there is removed by the next one, or the next start (`recovery.scratch`).
+
+Spark writes into the folder after the query's end: the maintenance of a state store uploads the snapshot that its last batch
+has made, and only then asks whether the query still runs (`StateStore.doMaintenance` of Spark 4.2). So the folder is removed
+once more when that has come by.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import shutil
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -27,6 +33,8 @@ if TYPE_CHECKING:
 
     from statefulspark.storage import ObjectStore
 
+UPLOAD_S = 30.0
+"""Time for an upload that maintenance has begun, as long as a request of Spark's may take (`engine.settings`)."""
 _log = logging.getLogger(__name__)
 
 
@@ -125,11 +133,14 @@ class _StoppedError(Exception):
 def on_this_machine(spark: SparkSession, store: ObjectStore) -> Iterator[RehearsalFolder]:
     """Make a folder on this machine, and remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="statefulspark-rehearsal-", ignore_cleanup_errors=True) as root:
-        yield LocalFolder(spark, store, Path(root))
+        try:
+            yield LocalFolder(spark, store, Path(root))
+        finally:
+            _after_maintenance(spark, lambda: shutil.rmtree(root, ignore_errors=True))
 
 
 @contextlib.contextmanager
-def on_storage(store: ObjectStore) -> Iterator[RehearsalFolder]:
+def on_storage(spark: SparkSession, store: ObjectStore) -> Iterator[RehearsalFolder]:
     """Make a folder on the job's storage, and remove it afterwards, as well as those that were left behind.
 
     Raises:
@@ -140,12 +151,8 @@ def on_storage(store: ObjectStore) -> Iterator[RehearsalFolder]:
     try:
         yield folder
     finally:
-        try:
-            store.delete_folder(folder.key)
-        except errors.StatefulSparkError as error:
-            _log.warning(
-                "a rehearsal's folder is left for the next start", extra={"folder": folder.uri, "why": error.message}
-            )
+        _remove(folder)
+        _after_maintenance(spark, lambda: _remove(folder))
 
 
 def of_executors(spark: SparkSession, store: ObjectStore) -> AbstractContextManager[RehearsalFolder]:
@@ -155,4 +162,20 @@ def of_executors(spark: SparkSession, store: ObjectStore) -> AbstractContextMana
         spark: The session.
         store: The job's root.
     """
-    return on_storage(store) if spark_session.has_executors_elsewhere(spark) else on_this_machine(spark, store)
+    return (on_storage if spark_session.has_executors_elsewhere(spark) else on_this_machine)(spark, store)
+
+
+def _remove(folder: SharedFolder) -> None:
+    try:
+        folder.store.delete_folder(folder.key)
+    except errors.StatefulSparkError as error:
+        _log.warning(
+            "a rehearsal's folder is left for the next start", extra={"folder": folder.uri, "why": error.message}
+        )
+
+
+def _after_maintenance(spark: SparkSession, work: Callable[[], None]) -> None:
+    """Do something when the state stores of a query that has ended are closed; the process does not wait to do it."""
+    timer = threading.Timer(spark_session.maintenance_interval_s(spark) + UPLOAD_S, work)
+    timer.daemon = True
+    timer.start()
