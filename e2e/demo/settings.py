@@ -10,6 +10,8 @@ from pathlib import Path
 from demo import failure
 
 BUILD = Path("build")
+FILES_PER_BATCH, FILES_PER_BATCH_WITH_EXECUTORS = 4, 2
+"""The input has to last until version 2 is ready, which takes a minute or two longer if it has executors to rehearse on."""
 OWN_JOB_IMAGE = "localhost/statefulspark-flights:dev"
 OWN_OPERATOR_IMAGE = "localhost/statefulspark-operator:dev"
 OWN_IMAGE_ARCHIVES = tuple(BUILD / "images" / f"{name}.tar" for name in ("pause", "flights", "operator"))
@@ -87,6 +89,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:
         SystemExit: The flags are wrong, or help was asked for.
     """
     given = _parser().parse_args(arguments)
+    executors = _executors(environ.get("DEMO_EXECUTORS") or "0")
     foreign = _foreign(environ) if environ.get("KUBECONFIG") else None
     return Settings(
         foreign=foreign,
@@ -95,8 +98,8 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:
         image_archives=OWN_IMAGE_ARCHIVES,
         keep=given.keep or environ.get("KEEP", "") not in ("", "0"),
         namespace=given.namespace,
-        files_per_batch=given.files_per_batch,
-        executors=_executors(environ.get("DEMO_EXECUTORS") or "0"),
+        files_per_batch=given.files_per_batch or (FILES_PER_BATCH_WITH_EXECUTORS if executors else FILES_PER_BATCH),
+        executors=executors,
         patience=given.patience,
         report=given.json,
         picture=given.picture,
@@ -122,7 +125,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--keep", action="store_true", help="leave everything running at the end (also KEEP=1)")
     parser.add_argument("--namespace", default="flights", help="namespace of the job (default: %(default)s)")
     parser.add_argument("--patience", type=float, default=1.0, help="multiply every deadline, for a slow machine")
-    parser.add_argument("--files-per-batch", type=int, default=4, help="days per batch (default: %(default)s)")
+    parser.add_argument(
+        "--files-per-batch",
+        type=int,
+        help=f"days per batch (default: {FILES_PER_BATCH}, or {FILES_PER_BATCH_WITH_EXECUTORS} with executors)",
+    )
     parser.add_argument(
         "--json", type=Path, default=BUILD / "demo" / "report.json", help="report (default: %(default)s)"
     )

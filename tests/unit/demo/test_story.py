@@ -135,5 +135,14 @@ def test_every_wait_ends_with_a_sentence(stage: Stage, limit_s: float, words: st
     assert words in (story.overdue(in_stage(stage), late) or "")
 
 
+@pytest.mark.parametrize("stage", [Stage.UPGRADING, Stage.RESTARTING])
+def test_input_that_ends_before_the_new_version_is_there_is_told_at_once(stage: Stage) -> None:
+    words = story.overdue(in_stage(stage), seen(flights=TOTAL, scored=TOTAL)) or ""
+
+    assert "before the changed version was there" in words
+    assert "--files-per-batch" in words
+    assert story.overdue(in_stage(stage), seen(flights=TOTAL, scored=TOTAL - 1)) is None
+
+
 def test_nothing_is_overdue_at_the_end() -> None:
     assert story.overdue(in_stage(Stage.FINISHED), seen(9999)) is None

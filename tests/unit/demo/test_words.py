@@ -156,6 +156,18 @@ def test_the_example_is_applied_with_this_clusters_addresses() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("arguments", "executors", "files"),
+    [
+        pytest.param([], "0", 4, id="in the driver"),
+        pytest.param([], "2", 2, id="executors take longer to be ready for version 2"),
+        pytest.param(["--files-per-batch", "9"], "2", 9, id="as told"),
+    ],
+)
+def test_the_input_lasts_until_version_2_is_ready(arguments: list[str], executors: str, files: int) -> None:
+    assert settings.parse(arguments, {"DEMO_EXECUTORS": executors}).files_per_batch == files
+
+
 def test_the_example_as_it_is_written_is_a_valid_resource_with_no_unknown_field() -> None:
     *_, job = resources.load(EXAMPLE)
     spec = StatefulSparkJobSpec.model_validate(job["spec"])
