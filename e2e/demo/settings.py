@@ -98,7 +98,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:
         image_archives=OWN_IMAGE_ARCHIVES,
         keep=given.keep or environ.get("KEEP", "") not in ("", "0"),
         namespace=given.namespace,
-        files_per_batch=given.files_per_batch or (FILES_PER_BATCH_WITH_EXECUTORS if executors else FILES_PER_BATCH),
+        files_per_batch=_files_per_batch(given.files_per_batch, executors),
         executors=executors,
         patience=given.patience,
         report=given.json,
@@ -111,6 +111,12 @@ def _executors(given: str) -> int:
     if not (given.isascii() and given.isdigit()):
         raise failure.DemoFailedError(f"DEMO_EXECUTORS is {given!r}; it must be a number of pods, for example 2, or 0.")
     return int(given)
+
+
+def _files_per_batch(given: int | None, executors: int) -> int:
+    if given is not None:
+        return given
+    return FILES_PER_BATCH_WITH_EXECUTORS if executors else FILES_PER_BATCH
 
 
 def _parser() -> argparse.ArgumentParser:

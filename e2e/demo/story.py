@@ -183,6 +183,11 @@ def _next_of_changes(story: Story, seen: Seen) -> tuple[Stage, Action] | None:
 
 def overdue(story: Story, seen: Seen) -> str | None:
     """Say what did not happen in time, or None while everything is in time."""
+    if story.stage in (Stage.UPGRADING, Stage.RESTARTING) and _is_all_out(story, seen):
+        return (
+            f"All {story.total:,} flights were counted before the changed version was there, so it has nothing to go on "
+            "with. Give fewer of them to each batch with --files-per-batch."
+        )
     waited = seen.at - story.since
     limits = story.deadlines
     awaited = {
@@ -193,11 +198,6 @@ def overdue(story: Story, seen: Seen) -> str | None:
         Stage.UPGRADING: (limits.upgrade, "the first commit of version 2 after the spec was changed"),
         Stage.RESTARTING: (limits.upgrade, "the first commit after the cold upgrade"),
     }.get(story.stage)
-    if story.stage in (Stage.UPGRADING, Stage.RESTARTING) and _is_all_out(story, seen):
-        return (
-            f"All {story.total:,} flights were counted before the changed version was there, so it has nothing to go on "
-            "with. Give fewer of them to each batch with --files-per-batch."
-        )
     if awaited is not None:
         return _late(waited, *awaited)
     if story.stage is Stage.FINISHED:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 20.0
 SPARK = cast("SparkSession", object())
+Folders = tuple[AbstractContextManager["RehearsalFolder"], Callable[[], object]]
 
 
 @pytest.fixture
@@ -37,16 +39,12 @@ def store() -> MemoryStore:
 @pytest.fixture(params=["on storage", "on this machine"])
 def folders(
     request: pytest.FixtureRequest, store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[AbstractContextManager[RehearsalFolder], Callable[[], object]]]:
+) -> Folders:
     """A folder that is not made yet, and what says which files are in any."""
     if request.param == "on storage":
-        yield rehearsal_folder.on_storage(SPARK, store), lambda: list(store.list(layout.SCRATCH))
-    else:
-        monkeypatch.setattr(rehearsal_folder.tempfile, "tempdir", str(tmp_path))
-        yield rehearsal_folder.on_this_machine(SPARK, store), lambda: list(tmp_path.iterdir())
-
-
-Folders = tuple[AbstractContextManager["RehearsalFolder"], Callable[[], object]]
+        return rehearsal_folder.on_storage(SPARK, store), lambda: list(store.list(layout.SCRATCH))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return rehearsal_folder.on_this_machine(SPARK, store), lambda: list(tmp_path.iterdir())
 
 
 def test_a_folder_is_removed_at_the_end_and_what_spark_uploads_late_when_its_maintenance_has_come_by(
