@@ -18,7 +18,7 @@ from statefulspark.contract.manifest import QueryEntry
 from statefulspark.declaration import Output
 from statefulspark.engine import taskcounts
 from statefulspark.evolution import comparison, rewrite
-from statefulspark.planning import empty_state, repartition
+from statefulspark.planning import brought, empty_state, repartition
 from statefulspark.storage.port import ObjectStore
 
 if TYPE_CHECKING:
@@ -156,8 +156,8 @@ class Carrier:
 
     def _repartition(self, entry: QueryEntry, partitions: int) -> None:
         step = self.at(f"Spreading the state of query {entry.uid!r} over {partitions} partitions")
-        with taskcounts.told(self.session, step):
-            repartition.repartition(self.session, f"{self.hadoop_root}/{entry.path}", partitions)
+        with taskcounts.told(self.session, step), brought.root_of(self.session, self.store, entry.path) as root:
+            repartition.repartition(self.session, root, partitions)
         required_records.note_unchanged(self.store, entry, epoch=self.epoch)
         for info in self.store.list(f"{entry.path}/state"):
             if rewrite.is_first_metadata(info.key[len(entry.path) + 1 :]):

@@ -4,18 +4,13 @@ Tasks in the driver's own process reach this machine's disk. All that executors 
 there it is a scratch folder with a name that is used once, to which no state refers. What a rehearsal that was killed has
 left there is removed by the next one, or the next start (`recovery.scratch`).
 
-Spark writes into the folder after the query's end: the maintenance of a state store uploads the snapshot that its last batch
-has made, and only then asks whether the query still runs (`StateStore.doMaintenance` of Spark 4.2). So the folder is removed
-once more when that has come by.
+Spark writes into the folder after the query's end, so it is removed once more when that has come by (`local_folder`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import shutil
-import tempfile
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -26,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from statefulspark import clock, errors
 from statefulspark.contract import layout
 from statefulspark.engine import session as spark_session
+from statefulspark.planning import local_folder
 from statefulspark.recovery import scratch
 
 if TYPE_CHECKING:
@@ -33,8 +29,6 @@ if TYPE_CHECKING:
 
     from statefulspark.storage import ObjectStore
 
-UPLOAD_S = 30.0
-"""Time for an upload that maintenance has begun, as long as a request of Spark's may take (`engine.settings`)."""
 _log = logging.getLogger(__name__)
 
 
@@ -132,11 +126,8 @@ class _StoppedError(Exception):
 @contextlib.contextmanager
 def on_this_machine(spark: SparkSession, store: ObjectStore) -> Iterator[RehearsalFolder]:
     """Make a folder on this machine, and remove it afterwards."""
-    with tempfile.TemporaryDirectory(prefix="statefulspark-rehearsal-", ignore_cleanup_errors=True) as root:
-        try:
-            yield LocalFolder(spark, store, Path(root))
-        finally:
-            _after_maintenance(spark, lambda: shutil.rmtree(root, ignore_errors=True))
+    with local_folder.made(spark, "statefulspark-rehearsal-") as root:
+        yield LocalFolder(spark, store, root)
 
 
 @contextlib.contextmanager
@@ -152,7 +143,7 @@ def on_storage(spark: SparkSession, store: ObjectStore) -> Iterator[RehearsalFol
         yield folder
     finally:
         _remove(folder)
-        _after_maintenance(spark, lambda: _remove(folder))
+        local_folder.after_maintenance(spark, lambda: _remove(folder))
 
 
 def of_executors(spark: SparkSession, store: ObjectStore) -> AbstractContextManager[RehearsalFolder]:
@@ -172,10 +163,3 @@ def _remove(folder: SharedFolder) -> None:
         _log.warning(
             "a rehearsal's folder is left for the next start", extra={"folder": folder.uri, "why": error.message}
         )
-
-
-def _after_maintenance(spark: SparkSession, work: Callable[[], None]) -> None:
-    """Do something when the state stores of a query that has ended are closed; the process does not wait to do it."""
-    timer = threading.Timer(spark_session.maintenance_interval_s(spark) + UPLOAD_S, work)
-    timer.daemon = True
-    timer.start()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from statefulspark.checkpoint import catalog
@@ -32,7 +32,13 @@ _METADATA = "metadata"
 def is_small_enough(entry: QueryEntry) -> bool:
     """Tell whether the state of a query is copied for a rehearsal."""
     files = _files(entry) if entry.batch_id >= 0 else []
-    return 0 < len(files) <= MOST_FILES and sum(file.size_bytes for file in files) <= MOST_BYTES
+    return bool(files) and are_few(file.size_bytes for file in files)
+
+
+def are_few(sizes: Iterable[int]) -> bool:
+    """Tell whether files of these sizes in bytes are copied to this machine."""
+    listed = tuple(sizes)
+    return len(listed) <= MOST_FILES and sum(listed) <= MOST_BYTES
 
 
 def entry_in(store: ObjectStore, checkpoint: int, compared: Manifest, uid: str) -> QueryEntry:
