@@ -144,3 +144,25 @@ def test_a_root_on_this_machine_stays_where_it_is(put_off: PutOff) -> None:
     with brought.root_of(SPARK, MemoryStore("file:///state/job"), QUERY) as root:
         assert root == f"file:/state/job/{QUERY}"
     assert put_off.waits_s == []
+
+
+def test_scratch_is_on_this_machine_and_is_removed(store: MemoryStore, put_off: PutOff, tmp_path: Path) -> None:
+    with brought.scratch(SPARK, store, "scratch/1") as scratch:
+        scratch.write("offsets/0", b"v1\n")
+        assert (scratch.uri.startswith("file://"), list(store.list("scratch"))) == (True, [])
+
+    assert (list(tmp_path.iterdir()), len(put_off.waits_s)) == ([], 1)
+
+
+def test_scratch_of_executors_is_on_storage_empty_at_first_and_removed(
+    store: MemoryStore, executors: list[str]
+) -> None:
+    executors.append("10.0.0.7:7078")
+    store.write("scratch/1/state/0", b"of a driver that was killed")
+
+    with brought.scratch(SPARK, store, "scratch/1") as scratch:
+        before = list(scratch.list(""))
+        scratch.write("offsets/0", b"v1\n")
+        assert (before, [info.key for info in store.list("scratch")]) == ([], ["scratch/1/offsets/0"])
+
+    assert list(store.list("scratch")) == []

@@ -1,10 +1,8 @@
-"""A query's root, brought to this machine while Spark rewrites its state, and taken back with what was added.
+"""Checkpoint roots on this machine, while Spark prepares state there for a start.
 
 Spark's tasks ask storage several questions for each file that they read or write, one after the other: with an answer after
 0.3 s, spreading 100 KB of state took three minutes a query. Here they ask this machine's disk, and what crosses the network
-are the files alone, several at a time.
-
-Only for a root that nothing uses yet, such as a generation that is being filled: files are taken back in any order.
+are the files alone, several at a time. Executors in other pods do not reach that disk; for them roots stay on storage.
 """
 
 from __future__ import annotations
@@ -25,15 +23,15 @@ if TYPE_CHECKING:
 
     from statefulspark.storage.port import ObjectInfo, ObjectStore
 
-_ON_THIS_MACHINE = "file://"
+_LOCAL = "file://"
 
 
 @contextlib.contextmanager
 def root_of(spark: SparkSession, store: ObjectStore, query_path: str) -> Iterator[str]:
     """Give the block the Hadoop URI of a query's root that it may add files to.
 
-    That is on this machine if all tasks run here and the root is no larger than what a rehearsal copies, else the root
-    itself. An error of the block leaves a root that was brought here as it was.
+    The root is brought to this machine if all tasks run here and it is no larger than what a rehearsal copies, and what was
+    added is taken back in any order: nothing may use the root yet. An error of the block leaves it as it was.
 
     Args:
         spark: The session.
@@ -47,18 +45,46 @@ def root_of(spark: SparkSession, store: ObjectStore, query_path: str) -> Iterato
     files = [info for info in store.list(query_path) if rewrite.is_spark_file(_inside(query_path, info.key))]
     if (
         spark_session.has_executors_elsewhere(spark)
-        or store.uri.startswith(_ON_THIS_MACHINE)
+        or store.uri.startswith(_LOCAL)
         or not state_copy.are_few(info.size_bytes for info in files)
     ):
         yield hadoop_root
         return
-    with local_folder.made(spark, "statefulspark-query-") as folder:
-        here = storage.open_store(folder.as_uri(), StorageOptions(allow_local_files=True))
+    with _on_this_machine(spark) as here:
         there = store.child(query_path)
-        _carry(there, here, [_inside(query_path, info.key) for info in files], folder.as_uri())
+        _carry(there, here, [_inside(query_path, info.key) for info in files], here.uri)
         before = {info.key: info.etag for info in here.list("")}
-        yield folder.as_uri()
+        yield here.uri
         _carry(here, there, changed(here.list(""), before), hadoop_root)
+
+
+@contextlib.contextmanager
+def scratch(spark: SparkSession, store: ObjectStore, folder: str) -> Iterator[ObjectStore]:
+    """Give the block an empty root that every task of Spark reaches, and remove it afterwards.
+
+    Args:
+        spark: The session.
+        store: The job's root.
+        folder: Where in it executors in other pods have that root; what is there is deleted.
+
+    Raises:
+        StatefulSparkError: Storage could not be listed, or not be cleared.
+    """
+    if not spark_session.has_executors_elsewhere(spark):
+        with _on_this_machine(spark) as here:
+            yield here
+        return
+    store.delete_folder(folder)
+    try:
+        yield store.child(folder)
+    finally:
+        store.delete_folder(folder)
+
+
+@contextlib.contextmanager
+def _on_this_machine(spark: SparkSession) -> Iterator[ObjectStore]:
+    with local_folder.made(spark, "statefulspark-state-") as folder:
+        yield storage.open_store(folder.as_uri(), StorageOptions(allow_local_files=True))
 
 
 def changed(files: Iterable[ObjectInfo], before: dict[str, str]) -> list[str]:

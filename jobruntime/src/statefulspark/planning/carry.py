@@ -16,6 +16,7 @@ from statefulspark.checkpoint import checksums, closure, plans, progress, requir
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.declaration import Output
+from statefulspark.engine import session as spark_session
 from statefulspark.engine import taskcounts
 from statefulspark.evolution import comparison, rewrite
 from statefulspark.planning import brought, empty_state, repartition
@@ -137,22 +138,18 @@ class Carrier:
         _log.info(message, extra={"query": entry.uid, "seconds": round(time.monotonic() - began_s, 2)})
 
     def _add_empty_state(self, entry: QueryEntry, change: comparison.Evolution) -> None:
-        scratch = f"{layout.scratch(self.epoch)}/{entry.uid}"
-        self.store.delete_folder(layout.scratch(self.epoch))
-        self.store.write(f"{scratch}/offsets/0", _OFFSET_LOG)
         stream = self.streams[entry.uid]
         self.at(f"Adding the empty state of new operators to query {entry.uid!r}")
-        try:
+        with brought.scratch(self.session, self.store, layout.scratch(self.epoch)) as scratch:
+            scratch.write("offsets/0", _OFFSET_LOG)
             empty = empty_state.run(
                 stream.frame,
                 stream.mode,
-                f"{self.hadoop_root}/{scratch}",
+                spark_session.hadoop_uri(scratch.uri),
                 partitions=comparison.partitions_of(entry) or self._pinned_partitions(entry),
                 operators={operator.operator_id for operator in change.added},
             )
             self._install(entry, scratch, empty)
-        finally:
-            self.store.delete_folder(layout.scratch(self.epoch))
 
     def _repartition(self, entry: QueryEntry, partitions: int) -> None:
         step = self.at(f"Spreading the state of query {entry.uid!r} over {partitions} partitions")
@@ -173,19 +170,18 @@ class Carrier:
         pinned = sparklog.pinned_partitions(self.store.read(key), f"{self.store.uri}/{key}")
         return pinned or int(self.session.conf.get("spark.sql.shuffle.partitions") or 1)
 
-    def _install(self, entry: QueryEntry, scratch: str, empty: empty_state.EmptyState) -> None:
+    def _install(self, entry: QueryEntry, scratch: ObjectStore, empty: empty_state.EmptyState) -> None:
         """Copy empty state to the paths that the restored batch expects, and add its ids to the commit log."""
         pairs: list[tuple[str, str]] = []
         moved: list[tuple[str, str]] = []
-        for info in self.store.list(f"{scratch}/state"):
-            path = info.key[len(scratch) + 1 :]
-            target = rewrite.path_of_empty_state(path, empty.ids, version=entry.batch_id + 1)
+        for info in scratch.list("state"):
+            target = rewrite.path_of_empty_state(info.key, empty.ids, version=entry.batch_id + 1)
             if target is not None:
-                (moved if rewrite.holds_paths(path) else pairs).append((info.key, f"{entry.path}/{target}"))
-        transfer.copy(self.store, self.store, pairs)
+                (moved if rewrite.holds_paths(info.key) else pairs).append((info.key, f"{entry.path}/{target}"))
+        transfer.copy(scratch, self.store, pairs)
         for old, new in moved:
             root = f"{self.hadoop_root}/{entry.path}"
-            self.store.write(new, rewrite.relocate_operator(self.store.read(old), f"{self.store.uri}/{old}", {}, root))
+            self.store.write(new, rewrite.relocate_operator(scratch.read(old), f"{scratch.uri}/{old}", {}, root))
         commit = f"{entry.path}/commits/{entry.batch_id}"
         named = rewrite.add_to_commit(self.store.read(commit), f"{self.store.uri}/{commit}", empty.ids)
         self.store.delete_many(list(checksums.sidecars(commit)))
