@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
+import kafkabroker
 import processes
 import pyarrow as pa
 import pytest
@@ -16,6 +19,7 @@ from statefulspark import errors, storage
 from statefulspark.sinks import base
 from statefulspark.sinks.kafka import KafkaSink
 from statefulspark.sinks.kafka import records as kafka_rows
+from statefulspark.sinks.kafka import session as kafka_session
 from statefulspark.sinks.kafka import sink as kafka_sink
 from statefulspark.sinks.marker import Marker
 from statefulspark.sinks.secret import Secret
@@ -54,6 +58,37 @@ def test_a_record_that_the_broker_does_not_take_is_refused_and_leaves_nothing(wo
     with pytest.raises(errors.SpecRejectedError, match="KafkaRefused"):
         sink.commit(prepared, world.at(0))
     assert kafka.read(str(world.recipe["topic"])) == []
+
+
+def test_a_broker_that_goes_before_the_marker_holds_up_no_driver_and_the_batch_is_there_once(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client waits without end for the marker's coordinator, whatever timeout it was given."""
+    with kafkabroker.running(tmp_path) as broker:
+        world = sinkworlds.kafka_world(broker, s3)
+        first, second = world.prepared(world.at(0), [1, 2]), world.prepared(world.at(1), [3, 4])
+        sink = world.sink
+        sink.open(world.at(0))
+        sink.commit(first, world.at(0))
+        ask_in_time = kafka_session._within
+
+        def go_before(limit_s: float, call: Callable[[], object]) -> object:
+            broker.stop()
+            return ask_in_time(limit_s, call)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(kafka_session, "_within", go_before)
+            patched.setattr(kafka_session, "_COMMIT_TIMEOUT_S", 1.0)
+            patched.setattr(kafka_session, "_GRACE_S", 1.0)
+            patched.setattr(kafka_session, "_LOOKUP_TIMEOUT_S", 1.0)
+            with pytest.raises(
+                errors.TransientError, match=r"KafkaUnavailable.* commit batch 1 .*no answer within 2 s"
+            ):
+                sink.commit(second, world.at(1))
+        broker.start()
+        sink.commit(second, world.at(1))
+
+        assert sorted(world.read()) == [1, 2, 3, 4]
 
 
 def sasl(password: str | Secret) -> dict[str, str | Secret]:

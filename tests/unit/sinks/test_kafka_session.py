@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from unittest import mock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from statefulspark import errors
 from statefulspark.sinks import marker
 from statefulspark.sinks.kafka import session as kafka_session
 
@@ -45,4 +47,33 @@ def test_an_error_of_python_itself_is_no_fence() -> None:
     session = kafka_session.Session(TARGET)
     producer = mock.Mock(**{"begin_transaction.side_effect": SystemError("bad call")})
     with mock.patch.object(session, "_producer", producer), pytest.raises(SystemError, match="bad call"):
+        session.commit((), marker.NOTHING, "commit batch 7")
+
+
+def test_a_marker_that_the_client_does_not_send_in_time_is_given_up_and_may_be_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kafka_session, "_COMMIT_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(kafka_session, "_GRACE_S", 0.01)
+    session, over = kafka_session.Session(TARGET), threading.Event()
+
+    def wait(*_: object) -> None:
+        over.wait()
+
+    producer = mock.Mock(**{"flush.return_value": 0, "send_offsets_to_transaction.side_effect": wait})
+    try:
+        with (
+            mock.patch.object(session, "_producer", producer),
+            pytest.raises(errors.TransientError, match="KafkaUnavailable"),
+        ):
+            session.commit((), marker.NOTHING, "commit batch 7")
+    finally:
+        over.set()
+    assert (producer.abort_transaction.called, producer.commit_transaction.called) == (True, False)
+
+
+def test_what_the_client_says_of_a_marker_is_said() -> None:
+    session = kafka_session.Session(TARGET)
+    producer = mock.Mock(**{"flush.return_value": 0, "send_offsets_to_transaction.side_effect": fenced()})
+    with mock.patch.object(session, "_producer", producer), pytest.raises(kafka_session.ProducerLostError):
         session.commit((), marker.NOTHING, "commit batch 7")

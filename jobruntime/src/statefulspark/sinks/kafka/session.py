@@ -8,8 +8,10 @@ later.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
@@ -28,6 +30,8 @@ _OPEN_TIMEOUT_S = 30.0
 _LOOKUP_TIMEOUT_S = 5.0
 _LOOKUP_POLL_S = 0.5
 _COMMIT_TIMEOUT_S = 60.0
+_GRACE_S = 5.0
+"""How much longer than its timeout a call may take before it is given up, see `_within`."""
 _DEFAULTS: Mapping[str, str | bool] = {
     "linger.ms": "20",
     "batch.size": "500000",
@@ -202,7 +206,13 @@ class Session:
             raise self._translated(self._undelivered, action)
         offset = TopicPartition(self._target.topic, 0, after.batch_id + 1, metadata=after.to_json())
         group = self._consumer.consumer_group_metadata()
-        self._call(action, lambda: self._producer.send_offsets_to_transaction([offset], group, _COMMIT_TIMEOUT_S))
+        self._call(
+            action,
+            lambda: _within(
+                _COMMIT_TIMEOUT_S + _GRACE_S,
+                lambda: self._producer.send_offsets_to_transaction([offset], group, _COMMIT_TIMEOUT_S),
+            ),
+        )
 
     def _roll_back(self) -> None:
         try:
@@ -254,6 +264,31 @@ def _run(call: Callable[[], _T]) -> _T:
         if isinstance(error.__cause__, KafkaException):
             raise error.__cause__ from None
         raise
+
+
+def _within(limit_s: float, call: Callable[[], _T]) -> _T:
+    """Call the client in a thread of its own, and give the call up when its time is over.
+
+    `send_offsets_to_transaction` waits without end, whatever its timeout, while the broker that coordinates the marker's
+    group is gone, and sometimes after it is back (issue 5456 of librdkafka, seen with 2.16). The thread stays with its
+    producer, which the next one with its transactional id fences: what it sends late has no effect.
+
+    Raises:
+        KafkaException: `_TIMED_OUT` when the call was given up, or what the call raises.
+    """
+    made = Future[_T]()
+
+    def work() -> None:
+        try:
+            made.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - who waits for the result gets it
+            made.set_exception(error)
+
+    threading.Thread(target=work, name="kafka-marker", daemon=True).start()
+    try:
+        return made.result(limit_s)
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {limit_s:.0f} s")) from None
 
 
 def _parse(metadata: str | None) -> marker.Marker:
