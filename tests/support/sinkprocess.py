@@ -19,6 +19,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import traceback
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +40,7 @@ _EVENTS = {"before": ("call", "c_call"), "after": ("return", "c_return")}
 
 
 def arm(name: str, when: str) -> None:
-    """Kill this process at the next call of a function, or at its return."""
+    """Kill this process at the next call of a function, or at its return, by this thread or one that is started later."""
     python, native = _EVENTS[when]
 
     def look(frame: FrameType, event: str, argument: object) -> None:
@@ -47,6 +48,7 @@ def arm(name: str, when: str) -> None:
         if is_it or (event == native and getattr(argument, "__name__", "") == name):
             os.kill(os.getpid(), signal.SIGKILL)
 
+    threading.setprofile(look)
     sys.setprofile(look)
 
 
