@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from statefulspark import errors, telemetry
+from statefulspark import errors, telemetry, threads
 from statefulspark.contract import config
 from statefulspark.engine import apiserver, gateway, settings, sparklogfile
 from statefulspark.storage import StorageOptions
@@ -87,26 +87,7 @@ def begin(job: config.JobConfig, options: StorageOptions) -> None:
         job: The driver's configuration.
         options: Endpoint and credentials of the object store.
     """
-    _begun.session = beside(lambda: _built(job, options))
-
-
-def beside(work: Callable[[], _Made], *, name: str = "session") -> Future[_Made]:
-    """Do some work of Spark's in another thread, for which the end of this process does not wait.
-
-    Args:
-        work: The work; the future has what it returns or raises.
-        name: Of the thread.
-    """
-    future = Future[_Made]()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - who asks for the result gets it
-            future.set_exception(error)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return future
+    _begun.session = threads.beside(lambda: _built(job, options), name="session")
 
 
 def _in_turn(work: Callable[_Given, _Made]) -> Callable[_Given, _Made]:

@@ -8,7 +8,7 @@ are the files alone, several at a time. Executors in other pods do not reach tha
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from statefulspark import storage
@@ -42,20 +42,19 @@ def root_of(spark: SparkSession, store: ObjectStore, query_path: str) -> Iterato
         StatefulSparkError: A file could not be read, or not be written here or there.
     """
     hadoop_root = f"{spark_session.hadoop_uri(store.uri)}/{query_path}"
-    files = [info for info in store.list(query_path) if rewrite.is_spark_file(_inside(query_path, info.key))]
-    if (
-        spark_session.has_executors_elsewhere(spark)
-        or store.uri.startswith(_LOCAL)
-        or not state_copy.are_few(info.size_bytes for info in files)
-    ):
+    if spark_session.has_executors_elsewhere(spark) or store.uri.startswith(_LOCAL):
+        yield hadoop_root
+        return
+    there = store.child(query_path)
+    files = [info for info in there.list("") if rewrite.is_spark_file(info.key)]
+    if not state_copy.are_few(info.size_bytes for info in files):
         yield hadoop_root
         return
     with _on_this_machine(spark) as here:
-        there = store.child(query_path)
-        _carry(there, here, [_inside(query_path, info.key) for info in files], here.uri)
+        carry(there, here, {info.key: info.key for info in files}, here.uri)
         before = {info.key: info.etag for info in here.list("")}
         yield here.uri
-        _carry(here, there, changed(here.list(""), before), hadoop_root)
+        carry(here, there, {path: path for path in changed(here.list(""), before)}, hadoop_root)
 
 
 @contextlib.contextmanager
@@ -99,14 +98,20 @@ def changed(files: Iterable[ObjectInfo], before: dict[str, str]) -> list[str]:
     return sorted(new - hadoops)
 
 
-def _carry(source: ObjectStore, target: ObjectStore, paths: Collection[str], root: str) -> None:
-    """Copy files of a query's root; those that name their own root name `root` in the copy."""
-    moved = [path for path in paths if rewrite.holds_paths(path)]
-    stale = {sidecar for path in moved for sidecar in checksums.sidecars(path)}
-    transfer.copy(source, target, [(path, path) for path in paths if path not in moved and path not in stale])
-    for path in moved:
-        target.write(path, rewrite.relocate_operator(source.read(path), f"{source.uri}/{path}", {}, root))
+def carry(source: ObjectStore, target: ObjectStore, paths: Mapping[str, str], root: str) -> None:
+    """Copy files of a checkpoint root into another one.
 
+    Args:
+        source: The root that they are in.
+        target: The root that they come into.
+        paths: The new path of each by its old one. Checksums of files that are rewritten are left out.
+        root: Hadoop URI of the new root, which the copies name where the files name their own.
 
-def _inside(query_path: str, key: str) -> str:
-    return key[len(query_path) + 1 :]
+    Raises:
+        StatefulSparkError: A file could not be read, or not be written.
+    """
+    moved = {old: new for old, new in paths.items() if rewrite.holds_paths(old)}
+    left_out = {*moved, *(sidecar for old in moved for sidecar in checksums.sidecars(old))}
+    transfer.copy(source, target, [(old, new) for old, new in paths.items() if old not in left_out])
+    for old, new in moved.items():
+        target.write(new, rewrite.relocate_operator(source.read(old), f"{source.uri}/{old}", {}, root))

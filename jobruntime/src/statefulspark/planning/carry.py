@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from statefulspark import errors
-from statefulspark.checkpoint import checksums, closure, plans, progress, required_records, sparklog, transfer
+from statefulspark.checkpoint import checksums, closure, plans, progress, required_records, sparklog
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.declaration import Output
@@ -172,16 +172,12 @@ class Carrier:
 
     def _install(self, entry: QueryEntry, scratch: ObjectStore, empty: empty_state.EmptyState) -> None:
         """Copy empty state to the paths that the restored batch expects, and add its ids to the commit log."""
-        pairs: list[tuple[str, str]] = []
-        moved: list[tuple[str, str]] = []
-        for info in scratch.list("state"):
-            target = rewrite.path_of_empty_state(info.key, empty.ids, version=entry.batch_id + 1)
-            if target is not None:
-                (moved if rewrite.holds_paths(info.key) else pairs).append((info.key, f"{entry.path}/{target}"))
-        transfer.copy(scratch, self.store, pairs)
-        for old, new in moved:
-            root = f"{self.hadoop_root}/{entry.path}"
-            self.store.write(new, rewrite.relocate_operator(scratch.read(old), f"{scratch.uri}/{old}", {}, root))
+        paths = {
+            info.key: new
+            for info in scratch.list("state")
+            if (new := rewrite.path_of_empty_state(info.key, empty.ids, version=entry.batch_id + 1)) is not None
+        }
+        brought.carry(scratch, self.store.child(entry.path), paths, f"{self.hadoop_root}/{entry.path}")
         commit = f"{entry.path}/commits/{entry.batch_id}"
         named = rewrite.add_to_commit(self.store.read(commit), f"{self.store.uri}/{commit}", empty.ids)
         self.store.delete_many(list(checksums.sidecars(commit)))

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
-from statefulspark import errors, failures
+from statefulspark import errors, failures, threads
 from statefulspark.checkpoint import state_files
-from statefulspark.engine import session as spark_session
 from statefulspark.planning import read_ahead
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class EarlyState:
         """
         self._uri = store.uri
         keys = small_files(queries)
-        self._bodies = spark_session.beside(lambda: store.read_many(keys) if keys else {}, name=_THREAD)
+        self._bodies = threads.beside(lambda: store.read_many(keys) if keys else {}, name=_THREAD)
 
     def offer(self, spark: SparkSession) -> Future[int]:
         """Let Spark take the files when they are here; return at once.
@@ -59,7 +58,7 @@ class EarlyState:
         Returns:
             The number of files that Spark may take, once they are here; 0 after an error, which is logged.
         """
-        placing = spark_session.beside(lambda: self._place(spark), name=_THREAD)
+        placing = threads.beside(lambda: self._place(spark), name=_THREAD)
         placing.add_done_callback(_tell_of_a_fault)
         return placing
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-from statefulspark import errors, usercode
+from statefulspark import errors, threads, usercode
 from statefulspark.contract.manifest import MasterStateEntry
 from statefulspark.hooks import HookDefinition
 from statefulspark.recovery.plan import StartPlan
@@ -124,20 +124,16 @@ class JobHooks:
                 self._busy[definition.identifier] = method
         if running_method is not None:
             raise _failed(definition, method, f"it is still in {running_method}(), which took too long before")
-        outcome: Future[_T] = Future()
 
-        def work() -> None:
+        def work() -> _T:
             try:
-                result = call()
-            except BaseException as error:  # noqa: BLE001 - handed over to the thread that waits
+                return call()
+            except BaseException as error:
+                raise _raised(definition, method, error) from error
+            finally:
                 self._free(definition.identifier)
-                outcome.set_exception(_raised(definition, method, error))
-            else:
-                self._free(definition.identifier)
-                outcome.set_result(result)
 
-        threading.Thread(target=work, name=f"hook-{definition.identifier}-{method}", daemon=True).start()
-        return self._outcome(definition, method, outcome)
+        return self._outcome(definition, method, threads.beside(work, name=f"hook-{definition.identifier}-{method}"))
 
     def _outcome(self, definition: HookDefinition, method: str, outcome: Future[_T]) -> _T:
         try:

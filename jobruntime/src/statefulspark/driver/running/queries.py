@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from statefulspark import clock, failures, usercode
+from statefulspark import clock, failures, threads, usercode
 from statefulspark.contract import api, observations
 from statefulspark.driver.running import source_lag, stages
-from statefulspark.engine import session
 from statefulspark.engine.jvm import Gate, GateFact
 
 if TYPE_CHECKING:
@@ -279,7 +278,7 @@ def stop_all(queries: Sequence[RunningQuery], *, within_s: float | None) -> tupl
     Returns:
         The queries that have not stopped in time; they end with this process.
     """
-    stops = {query.uid: session.beside(query.handle.stop, name=f"stop-{query.uid}") for query in queries}
+    stops = {query.uid: threads.beside(query.handle.stop, name=f"stop-{query.uid}") for query in queries}
     done, _ = wait(stops.values(), within_s)
     for stop in done:
         stop.result()

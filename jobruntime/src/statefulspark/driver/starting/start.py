@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from statefulspark import clock, errors, launch, storage, usercode
+from statefulspark import clock, errors, launch, storage, threads, usercode
 from statefulspark.checkpoint import plans, progress
 from statefulspark.contract import config, layout
 from statefulspark.declaration import JobDefinition, Output, QueryContext, QueryDefinition
@@ -113,7 +113,7 @@ def up_to_comparison(
     require_queries(job, job_config)
     settings.check_settings(job_config.engine.conf)
     options = settings.storage_options(job_config.storage)
-    starting = session.beside(functools.partial(session_of, job_config, options))
+    starting = threads.beside(functools.partial(session_of, job_config, options), name="session")
     # What is raised here does not wait for Spark, which nobody needs then.
     root = root_of()
     start_plan = find(job.query_uids, job_config, root, at=at)

@@ -8,16 +8,14 @@ later.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from statefulspark import errors
+from statefulspark import errors, threads
 from statefulspark.sinks import marker
 from statefulspark.sinks.kafka import clienterrors, records
 
@@ -276,17 +274,8 @@ def _within(limit_s: float, call: Callable[[], _T]) -> _T:
     Raises:
         KafkaException: `_TIMED_OUT` when the call was given up, or what the call raises.
     """
-    made = Future[_T]()
-
-    def work() -> None:
-        try:
-            made.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - who waits for the result gets it
-            made.set_exception(error)
-
-    threading.Thread(target=work, name="kafka-marker", daemon=True).start()
     try:
-        return made.result(limit_s)
+        return threads.beside(call, name="kafka-marker").result(limit_s)
     except TimeoutError:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {limit_s:.0f} s")) from None
 
