@@ -14,12 +14,11 @@ from unittest import mock
 
 from faultrig import drivers, faults, fibers, ledger, oracle, truth, workers
 from snapshots import Clock
-from statefulspark import clock, storage
+from statefulspark import clock, storage, threads
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.driver.output import retries
-from statefulspark.engine import session
 from statefulspark.recovery import generations
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing.lagging import LaggingStore
@@ -62,7 +61,7 @@ class World:
             mock.patch.object(storage, "open_store", self.open_store),
             mock.patch.object(clock, "utc_now", self.clock),
             mock.patch.object(retries, "FIRST_WAIT_S", 0.0),
-            mock.patch.object(session, "beside", workers.at_once),
+            mock.patch.object(threads, "beside", workers.at_once),
         ):
             try:
                 yield self
