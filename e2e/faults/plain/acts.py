@@ -134,12 +134,11 @@ def with_one_more_source(world: PlainWorld) -> None:
 
 
 def rolled_back(world: PlainWorld) -> None:
-    """A new version of the job cannot start, and the old one goes on."""
+    """A new version of the job cannot start, and a person goes back to the old one."""
     world.hurt()
     world.change_to("--trigger", "nonsense")
-    world.until_ends(2)
-    world.change_to()
-    world.stuck()
+    if world.stuck():
+        world.help("go back to the version before", lambda: None)
 
 
 def _many(name: str, act: Callable[[PlainWorld], None]) -> Iterator[Scenario[PlainWorld]]:

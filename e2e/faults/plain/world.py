@@ -111,12 +111,6 @@ class PlainWorld(LoadedWorld):
             self.keep(*flags)
             self.start()
 
-    def until_ends(self, count: int) -> None:
-        """Wait until the driver has ended by itself so many times since the fault."""
-        self.until(
-            lambda: sum(at_s > self._hurt_s for at_s, _ in self._ends) >= count, f"the driver has ended {count} times"
-        )
-
     def gone_for_good(self, driver: driverprocess.SparkDriver) -> None:
         """Note how a driver has ended that is not attended to, and end it if it has not."""
         if driver.runs:
