@@ -139,7 +139,7 @@ def upgraded_once(world: World) -> None:
     world.stop_or_die()
     world.start(*ANOTHER)
     world.attend()
-    world.until_commits(2)
+    world.until_each_commits()
 
 
 def handed_over_once(world: World) -> None:
@@ -148,7 +148,7 @@ def handed_over_once(world: World) -> None:
     world.hurt()
     world.stop_or_die()
     world.take_over(standby)
-    world.until_commits(2)
+    world.until_each_commits()
 
 
 @contextmanager

@@ -26,6 +26,8 @@ from faults.surroundings import Load, Local, Servers
 
 PARTITIONS = 2
 """Of topics and of state."""
+ANY_QUERY = "[^/]+"
+"""In the pattern of the paths of commit logs, where a query's name is."""
 
 
 class ScenarioError(Exception):
@@ -47,6 +49,8 @@ class LoadedWorld(ABC):
 
     committed: str
     """Pattern of the paths of commit logs."""
+    queries: tuple[str, ...]
+    """Names of the job's queries."""
     tables: tuple[str, ...]
     """How the tables are created that the job writes to."""
 
@@ -180,6 +184,11 @@ class LoadedWorld(ABC):
         self.until(
             lambda: self._happened("PUT", self.committed, since_s) >= count, f"{count} batches are committed", within_s
         )
+
+    def until_each_commits(self) -> None:
+        """Wait until each query has committed a batch from now on."""
+        since_s = time.monotonic()
+        self.until(lambda: self._each_committed(since_s), "each query has committed a batch")
 
     def until_held(self, hold: s3proxy.Hold, within_s: float = 180.0) -> None:
         """Wait until a request is held."""
@@ -324,6 +333,10 @@ class LoadedWorld(ABC):
 
     def _happened(self, method: str, path: str, since_s: float) -> int:
         return sum(proxy.count(method, path, since_s=since_s) for proxy in self._proxies)
+
+    def _each_committed(self, since_s: float, count: int = 1) -> bool:
+        patterns = [self.committed.replace(ANY_QUERY, query) for query in self.queries]
+        return all(self._happened("PUT", pattern, since_s) >= count for pattern in patterns)
 
     def _make_places(self) -> outputs.Places:
         servers = self._servers

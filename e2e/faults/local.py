@@ -77,7 +77,8 @@ def killed_once(world: LoadedWorld) -> None:
     world.wait(world.chance.uniform(3.0, 8.0))
     world.hurt()
     world.kill()
-    world.until_commits(2)
+    world.wait(_ON_ITS_WAY_S)
+    world.until_each_commits()
 
 
 def driver_killed_at(point: Point, side: Side, world: World) -> None:
@@ -329,6 +330,8 @@ _ROWS_BEFORE = 300
 """How many the ledger has to show before its input is dropped."""
 RUNS = 20
 """For a distribution."""
+_ON_ITS_WAY_S = 2.0
+"""A commit that a dead driver had sent has happened by then, and the next driver has none yet."""
 BUSY = Fault(Harm.BUSY, share=0.25)
 _HARMS: dict[str, Callable[[Path], None]] = {
     "truncated": stored.truncate,

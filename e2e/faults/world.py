@@ -21,11 +21,11 @@ from load import compare, events, outputs, truth
 from pyiceberg.catalog import load_catalog
 
 from faults import s3proxy, surroundings
-from faults.loaded import PARTITIONS, LoadedWorld, ScenarioError
+from faults.loaded import ANY_QUERY, PARTITIONS, LoadedWorld, ScenarioError
 
 JOB = Path(__file__).resolve().parents[1] / "load" / "jobs" / "ledger.py"
 TOKEN = "fault-matrix"  # noqa: S105 - of drivers that listen on loopback
-COMMITTED = r"/generations/\d+/[^/]+/commits/\d+$"
+COMMITTED = rf"/generations/\d+/{ANY_QUERY}/commits/\d+$"
 MANIFEST = r"/checkpoints/\d+/_metadata\.json"
 WORKER = "statefulspark.workers.daemon"
 """Of the command lines of Python workers, and of the process that forks them."""
@@ -43,6 +43,7 @@ class World(LoadedWorld):
     """A job of ours, its input, its drivers and what they leave behind."""
 
     committed = COMMITTED
+    queries = ("ledger", "windows", "confirmed", "counter")
     tables = ("CREATE TABLE windows (key text, begin_ms bigint, events bigint, total bigint)",)
     driver: driverprocess.Driver
     _last_look: Callable[[World], None] | None = None

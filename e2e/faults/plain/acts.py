@@ -126,6 +126,7 @@ def upgraded_once(world: PlainWorld) -> None:
     """The version ends as the kubelet ends a pod, and another one that does the same is started."""
     world.hurt()
     world.change_to("--conf", "spark.ui.showConsoleProgress=false")
+    world.until_each_commits()
 
 
 def with_one_more_source(world: PlainWorld) -> None:

@@ -15,11 +15,10 @@ import standalone
 from load import compare, outputs, truth
 
 from faults import row, s3proxy
-from faults.loaded import LoadedWorld, ScenarioError
+from faults.loaded import ANY_QUERY, LoadedWorld, ScenarioError
 from faults.plain import driver as drivers
 from faults.plain import files
 
-QUERIES = ("ledger", "windows", "replaced", "confirmed")
 CAREFUL = "windows, careful"
 _QUIET_S = 25.0
 _SETTLES_WITHIN_S = 600.0
@@ -31,7 +30,8 @@ _SAME_ENDS = 2
 class PlainWorld(LoadedWorld):
     """The plain job, its input, its drivers and what they leave behind."""
 
-    committed = r"/checkpoints/[^/]+/commits/\d+$"
+    committed = rf"/checkpoints/{ANY_QUERY}/commits/\d+$"
+    queries = ("ledger", "windows", "replaced", "confirmed")
     tables = (
         "CREATE TABLE windows (key text, begin_ms bigint, events bigint, total bigint, largest bigint)",
         "CREATE TABLE replaced (key text, begin_ms bigint, events bigint, total bigint, largest bigint, batch_id bigint)",
@@ -86,7 +86,7 @@ class PlainWorld(LoadedWorld):
     def until_all_commit(self, since_s: float, count: int = 1, within_s: float = _SETTLES_WITHIN_S) -> None:
         """Wait until every query has committed since a moment, or the job is stuck."""
         self.until(
-            lambda: bool(self._stuck) or self._all_committed(since_s, count),
+            lambda: bool(self._stuck) or self._each_committed(since_s, count),
             f"each query has committed {count} batches",
             within_s,
         )
@@ -194,10 +194,6 @@ class PlainWorld(LoadedWorld):
         return not lost or (
             self.driver.runs and self.driver.is_up and not self._happened("PUT", self.committed, since_s)
         )
-
-    def _all_committed(self, since_s: float, count: int) -> bool:
-        patterns = [rf"/checkpoints/{query}/commits/\d+$" for query in QUERIES]
-        return all(self._happened("PUT", pattern, since_s) >= count for pattern in patterns)
 
     def _why_not_again(self, driver: driverprocess.SparkDriver, code: int) -> str:
         """A pod is always started again; that it ends with the same error each time is only noted."""
