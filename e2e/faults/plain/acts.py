@@ -19,6 +19,8 @@ from faults.scenario import Expectation, Scenario
 TABLES = ("windows", "replaced")
 ALONE = ("two-drivers-at-plan", "two-drivers-at-commit")
 """They may leave something behind that shows later."""
+GO_BACK = "go back to the version before"
+NEEDS_ANOTHER_LOCATION = f"{GO_BACK}; the new one needs a new checkpoint location"
 
 
 def commits_of(query: str) -> str:
@@ -111,15 +113,15 @@ def two_drivers_at(path: str, world: PlainWorld) -> None:
     world.wait(20.0)
     world.gone_for_good(first)
     world.kill()
-    world.until_restarted()
+    world.until_each_commits()
 
 
-def upgraded(flags: tuple[str, ...], world: PlainWorld) -> None:
+def upgraded(flags: tuple[str, ...], advice: str, world: PlainWorld) -> None:
     """Another version of the job is started; if it cannot run, a person goes back to the one before."""
     world.hurt()
     world.change_to(*flags)
     if world.stuck():
-        world.help("go back to the version before; the new one needs a new checkpoint location", lambda: None)
+        world.help(advice, lambda: None)
 
 
 def upgraded_once(world: PlainWorld) -> None:
@@ -131,15 +133,7 @@ def upgraded_once(world: PlainWorld) -> None:
 
 def with_one_more_source(world: PlainWorld) -> None:
     """A version is started that reads a second topic."""
-    upgraded(("--more", world.more_events()), world)
-
-
-def rolled_back(world: PlainWorld) -> None:
-    """A new version of the job cannot start, and a person goes back to the old one."""
-    world.hurt()
-    world.change_to("--trigger", "nonsense")
-    if world.stuck():
-        world.help("go back to the version before", lambda: None)
+    upgraded(("--more", world.more_events()), NEEDS_ANOTHER_LOCATION, world)
 
 
 def _many(name: str, act: Callable[[PlainWorld], None]) -> Iterator[Scenario[PlainWorld]]:
@@ -156,17 +150,17 @@ ALL = (
     _measured("calm", local.calm),
     _measured("driver-killed-before-commit", killed_before_commit),
     _measured("s3-gone-for-20-s", local.s3_breaks, 20, (Fault(Harm.REFUSE),)),
-    _measured("rescale", upgraded, ("--conf", "spark.sql.shuffle.partitions=3")),
+    _measured("rescale", upgraded, ("--conf", "spark.sql.shuffle.partitions=3"), NEEDS_ANOTHER_LOCATION),
     _measured("newest-state-truncated", state_damaged, stored.truncate),
     _measured("driver-killed-at-random", local.driver_killed_at_random),
-    _measured("rollback", rolled_back),
+    _measured("rollback", upgraded, ("--trigger", "nonsense"), GO_BACK),
     _measured("s3-busy", local.s3_breaks, 20, (Fault(Harm.BUSY, share=0.5),)),
     _measured("newest-state-missing", state_damaged, Path.unlink),
     _measured("s3-answers-lost", local.s3_breaks, 15, (Fault(Harm.LOSE_ANSWER, "PUT", share=0.3),)),
     _measured("driver-killed-after-plan", killed_after_plan),
     _measured("driver-killed-after-commit", killed_after_commit),
     _measured("two-drivers-at-plan", two_drivers_at, r"/checkpoints/ledger/offsets/\d+$"),
-    _measured("upgrade-new-aggregate", upgraded, ("--aggregate",)),
+    _measured("upgrade-new-aggregate", upgraded, ("--aggregate",), NEEDS_ANOTHER_LOCATION),
     _measured("upgrade-new-source", with_one_more_source),
     *_many("killed", local.killed_once),
     *_many("upgraded", upgraded_once),

@@ -91,6 +91,10 @@ class PlainWorld(LoadedWorld):
             within_s,
         )
 
+    def until_each_commits(self) -> None:
+        """Wait until every query has committed from now on, or the job is stuck."""
+        self.until_all_commit(time.monotonic())
+
     def until_settled(self) -> None:
         """Wait until every query has committed since the fault; a job that is stuck and has no advice stays so."""
         self.until_all_commit(self._healed_s)
@@ -118,10 +122,6 @@ class PlainWorld(LoadedWorld):
             driver.stop()
         else:
             self._exits.append(f"{driver.exit_code} {drivers.error_class(driver.output)}")
-
-    def until_restarted(self) -> None:
-        """Wait until the driver has been started again after a kill and every query has committed, or the job is stuck."""
-        self.until_all_commit(time.monotonic())
 
     def terminate(self) -> None:
         """End the driver as the kubelet ends a pod: SIGTERM, and SIGKILL after its grace period."""
