@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,11 +52,6 @@ class Pair:
         """Return the acts that an operator has logged since its newest start, in order."""
         lines = [json.loads(line) for line in operator.output.splitlines() if '"actions"' in line]
         return [act for line in lines for act in line["actions"]]
-
-    def events(self) -> Counter[str]:
-        """Return how often each event was posted about the job."""
-        words = self.scene.server.call("-n", self.scene.namespace, "get", "events", "-o", "jsonpath={.items[*].reason}")
-        return Counter(words.split())
 
 
 def through(line: LossyProxy, kubeconfig: Path, folder: Path) -> Path:
@@ -141,7 +135,8 @@ def test_a_leader_that_was_frozen_within_an_upgrade_is_followed_and_repeats_noth
     assert pair.acts(pair.leader) in (before, [*before, "RequestStop"])
     assert len(old.stop_requests) == 1
     assert scene.status()["epoch"] == 2
-    events = pair.events()
+    scene.until("event of the upgrade", lambda: scene.events()["UpgradeCompleted"] >= 1)
+    events = scene.events()
     assert events["UpgradeCompleted"] == 1
     # What the frozen one had recorded and not yet told is told by nobody: an event is never sent twice.
     assert events["SavepointRequested"] <= 1

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -121,6 +122,14 @@ class Scene:
 
     def status(self) -> Resource:
         return resources.section(self.server.get(self.namespace, "ssj/flights"), "status")
+
+    def events(self) -> Counter[str]:
+        """Return how often each event was posted in the namespace.
+
+        Each is posted after the status that it tells of, at most once: one that died with its operator never comes.
+        """
+        words = self.server.call("-n", self.namespace, "get", "events", "-o", "jsonpath={.items[*].reason}")
+        return Counter(words.split())
 
     def until(self, what: str, condition: Callable[[], bool]) -> None:
         """Wait until something is true; the failure shows what the operator did."""

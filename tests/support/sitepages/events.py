@@ -13,9 +13,8 @@ def page() -> str:
     lines = markdown.head(
         "Events",
         "What `kubectl describe ssj JOB` and `kubectl statefulspark why JOB` show as events. One is written for "
-        "each transition. "
-        "`…` stands for a name or a value. An end of a driver and a stall are told with the reason of the driver "
-        "or of the "
+        "each transition, after the status; what an operator could not tell before it died is not told later. `…` "
+        "stands for a name or a value. An end of a driver and a stall are told with the reason of the driver or of the "
         "operator: [by the operator](../trouble/operator-reasons.md), [by the driver](../trouble/driver-reasons.md).",
     )
     rows: dict[tuple[str, ...], None] = {}
