@@ -28,8 +28,7 @@ SLOWER = ("--parameter", "trigger=2 seconds")
 CANNOT_START = ("--parameter", "trigger=nonsense")
 DOES_NOT_FIT = ("--parameter", "accounts=others")
 RAISES = ("--parameter", "broken=yes")
-ANOTHER = ("--conf", "spark.ui.showConsoleProgress=false")
-"""A version that does the same."""
+ONE_MORE_AGGREGATE = ("--parameter", "aggregate=yes")
 _GONE_FOR_S = 20.0
 _DEATHS = 3
 
@@ -50,11 +49,21 @@ class Trouble:
 def upgraded(flags: tuple[str, ...], world: World) -> None:
     """The job is stopped with a savepoint and started again, with other flags and then with those it had."""
     for some in (flags, ()):
-        world.keep(*some)
-        world.stop_or_die()
-        world.start()
-        world.attend()
-        world.until_commits(3)
+        _upgraded_to(world, *some)
+
+
+def _upgraded_to(world: World, *flags: str) -> None:
+    world.keep(*flags)
+    world.stop_or_die()
+    world.start()
+    world.attend()
+    world.until_commits(3)
+
+
+def with_one_more_source(world: World) -> None:
+    """A version is started that reads a second topic, and then one that does not any more, whose user says so."""
+    _upgraded_to(world, "--parameter", f"more={world.more_events()}")
+    _upgraded_to(world, "--allow-non-restored-state")
 
 
 def rolled_back(flags: tuple[str, ...], world: World) -> None:
@@ -137,14 +146,14 @@ def upgraded_once(world: World) -> None:
     """The job is stopped with a savepoint and another version is started."""
     world.hurt()
     world.stop_or_die()
-    world.start(*ANOTHER)
+    world.start(*local.ANOTHER)
     world.attend()
     world.until_each_commits()
 
 
 def handed_over_once(world: World) -> None:
     """A standby of another version takes over."""
-    standby = world.stand_by(*ANOTHER)
+    standby = world.stand_by(*local.ANOTHER)
     world.hurt()
     world.stop_or_die()
     world.take_over(standby)
@@ -237,6 +246,7 @@ CHANGES: dict[str, Change] = {
 _MORE: dict[str, Change] = {
     "rollback-from-state-that-does-not-fit": functools.partial(rolled_back, DOES_NOT_FIT),
     "rollback-from-code-that-raises": functools.partial(rolled_back, RAISES),
+    "upgrade-new-aggregate": functools.partial(rolled_back, ONE_MORE_AGGREGATE),
     "rescale-by-a-handover": functools.partial(handed_over, RESCALED),
 }
 
@@ -249,6 +259,7 @@ SCENARIOS: tuple[Scenario[World], ...] = (
     ),
     local.scenario("visibility-changed-while-s3-is-busy", changed, functools.partial(upgraded, AT_ONCE), TROUBLES[0]),
     local.scenario("visibility-changed-by-kills", changed_without_a_savepoint, AT_ONCE),
+    Scenario("upgrade-new-source", functools.partial(changed, with_one_more_source, None)),
     Scenario("restored-elsewhere", restored_elsewhere),
     Scenario("relocated", relocated),
     *local.many("upgraded", upgraded_once, local.RUNS),

@@ -6,6 +6,9 @@ MINUTES ?= 60
 SEED ?=
 WORKERS_OF_SOAK ?= both
 FAULTS_NEED = $(STAMPS)/venv jars servers $(VERSITYGW)
+# Drivers start as in the image: with the classes that a start loads in an archive.
+faults soak: export STATEFULSPARK_JVM_ARCHIVE := $(abspath $(JVM_ARCHIVE))
+faults soak: $(JVM_ARCHIVE)
 
 faults: $(FAULTS_NEED) ## Every fault under load against the truth, from where an earlier run ended (FAULTS="--scenario s3-")
 	PYTHONPATH=e2e:tests/support $(BIN)/python -m faults $(FAULTS)

@@ -330,6 +330,8 @@ _ROWS_BEFORE = 300
 """How many the ledger has to show before its input is dropped."""
 RUNS = 20
 """For a distribution."""
+ANOTHER = ("--conf", "spark.ui.showConsoleProgress=false")
+"""A version that does the same."""
 _ON_ITS_WAY_S = 2.0
 """A commit that a dead driver had sent has happened by then, and the next driver has none yet."""
 BUSY = Fault(Harm.BUSY, share=0.25)

@@ -127,7 +127,7 @@ def upgraded(flags: tuple[str, ...], advice: str, world: PlainWorld) -> None:
 def upgraded_once(world: PlainWorld) -> None:
     """The version ends as the kubelet ends a pod, and another one that does the same is started."""
     world.hurt()
-    world.change_to("--conf", "spark.ui.showConsoleProgress=false")
+    world.change_to(*local.ANOTHER)
     world.until_each_commits()
 
 

@@ -170,12 +170,19 @@ class Counter(ss.SourceFunction[tuple[int, int]], ss.CheckpointedFunction):
 
 
 def read_events(spark: SparkSession, ctx: ss.QueryContext) -> DataFrame:
-    """Stream the events, with their time as the watermark's column."""
-    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", ctx.parameter("brokers"))
-    rows = reader.option("subscribe", ctx.parameter("events")).option("startingOffsets", "earliest").load()
+    """Stream the events, of a second topic too if there is one, with their time as the watermark's column."""
+    rows = read_topic(spark, ctx, ctx.parameter("events"))
+    if more := ctx.parameter("more", ""):
+        rows = rows.union(read_topic(spark, ctx, more))
     event = functions.from_json(functions.col("value").cast("string"), EVENT)
     timed = rows.select(event.alias("event")).select("event.*")
     return timed.withColumn("time", functions.timestamp_millis("at_ms")).withWatermark("time", DELAY)
+
+
+def read_topic(spark: SparkSession, ctx: ss.QueryContext, topic: str) -> DataFrame:
+    """Stream a topic from its beginning."""
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", ctx.parameter("brokers"))
+    return reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
 
 
 def trigger(ctx: ss.QueryContext) -> str:
@@ -206,12 +213,15 @@ def ledger(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
 
 @job.query(uid="windows")
 def windows(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
-    """Events without copies by key and window, into PostgreSQL."""
+    """Events without copies by key and window, into PostgreSQL; a version of the job looks at the largest amount, too."""
     once = read_events(spark, ctx).dropDuplicatesWithinWatermark(["number"])
-    sums = once.groupBy(functions.window("time", "10 seconds"), "key").agg(
-        functions.count("*").alias("events"), functions.sum("amount").alias("total")
-    )
-    rows = sums.selectExpr("key", "unix_millis(window.start) AS begin_ms", "events", "total")
+    sums = [functions.count("*").alias("events"), functions.sum("amount").alias("total")]
+    by_window = once.groupBy(functions.window("time", "10 seconds"), "key")
+    if ctx.parameter("aggregate", "no") == "yes":
+        kept = by_window.agg(*sums, functions.max("amount").alias("largest")).where("largest IS NOT NULL")
+    else:
+        kept = by_window.agg(*sums)
+    rows = kept.selectExpr("key", "unix_millis(window.start) AS begin_ms", "events", "total")
     sink = ss.PostgresSink("windows", dsn=ss.Secret.env("LOAD_DSN"), visible=visible(ctx))
     return ss.write(rows, sink=sink, uid="windows-out", mode="append", trigger=trigger(ctx))
 

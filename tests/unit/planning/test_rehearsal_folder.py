@@ -12,8 +12,8 @@ import pytest
 from puttingoff import PutOff
 from statefulspark import errors
 from statefulspark.contract import layout
-from statefulspark.engine import session
-from statefulspark.planning import local_folder, rehearsal_folder
+from statefulspark.engine import session, settings
+from statefulspark.planning import rehearsal_folder
 from statefulspark.testing.stores import MemoryStore
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_a_folder_is_removed_at_the_end_and_what_spark_uploads_late_when_its_mai
     put_off.do()
 
     assert (at_the_end, bool(late), left()) == ([], True, [])
-    assert put_off.waits_s == [INTERVAL_S + local_folder.UPLOAD_S]
+    assert put_off.waits_s == [INTERVAL_S + settings.REQUEST_TIMEOUT_S]
 
 
 def test_a_folder_of_a_rehearsal_that_fails_is_removed_in_the_same_way(folders: Folders, put_off: PutOff) -> None:

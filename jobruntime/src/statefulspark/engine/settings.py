@@ -22,6 +22,8 @@ WORKER_DAEMON = "statefulspark.workers.daemon"
 STATE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 JARS = gateway.JARS
 CREDENTIALS = "spark.hadoop.fs.s3a.aws.credentials.provider"
+REQUEST_TIMEOUT_S = 30
+"""How long a store may say nothing: to an upload (Hadoop: 200 s), and to any other request (Hadoop: 60 s)."""
 MAINTENANCE_INTERVAL = "spark.sql.streaming.stateStore.maintenanceInterval"
 CLOUD_ROLES = ",".join(
     (
@@ -139,10 +141,9 @@ def _defaults() -> dict[str, str]:
         # Hadoop's default reads ahead in threads of its own, which small files of logs and state only pay for: a third more
         # processor time for each file of 3 kB, and twice as much for one of 60 MB.
         "spark.hadoop.fs.s3a.input.stream.type": "classic",
-        # How long a store may say nothing: to an upload (Hadoop: 200 s), and to any other request (Hadoop: 60 s). A query
-        # waits that long before it can try again, fail or stop.
-        "spark.hadoop.fs.s3a.connection.timeout": "30s",
-        "spark.hadoop.fs.s3a.connection.request.timeout": "30s",
+        # A query waits that long before it can try again, fail or stop.
+        "spark.hadoop.fs.s3a.connection.timeout": f"{REQUEST_TIMEOUT_S}s",
+        "spark.hadoop.fs.s3a.connection.request.timeout": f"{REQUEST_TIMEOUT_S}s",
         CREDENTIALS: CLOUD_ROLES,
     }
 

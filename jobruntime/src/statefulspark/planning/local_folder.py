@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from statefulspark.engine import session as spark_session
+from statefulspark.engine.settings import REQUEST_TIMEOUT_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-UPLOAD_S = 30.0
-"""Time for an upload that maintenance has begun, as long as a request of Spark's may take (`engine.settings`)."""
 
 
 @contextlib.contextmanager
@@ -43,7 +41,10 @@ def made(spark: SparkSession, prefix: str) -> Iterator[Path]:
 
 
 def after_maintenance(spark: SparkSession, work: Callable[[], None]) -> None:
-    """Do something when the state stores that were just used are closed; the process does not wait to do it."""
-    timer = threading.Timer(spark_session.maintenance_interval_s(spark) + UPLOAD_S, work)
+    """Do something when the state stores that were just used are closed; the process does not wait to do it.
+
+    That is when maintenance has come by, and an upload that it had begun has ended.
+    """
+    timer = threading.Timer(spark_session.maintenance_interval_s(spark) + REQUEST_TIMEOUT_S, work)
     timer.daemon = True
     timer.start()
