@@ -81,5 +81,4 @@ def test_what_nothing_names_any_more_is_removed_and_all_else_stays(
     kept = set(api_server.names(namespace, "configmaps")) - {"kube-root-ca.crt"}
     assert kept == {"flights-config-3", "flights-code-1"}
     assert api_server.names(namespace, "controllerrevisions") == []
-    events = api_server.call("-n", namespace, "get", "events", "-o", "jsonpath={.items[*].reason}")
-    assert "ObjectsPruned" in events.split()
+    assert "ObjectsPruned" in api_server.events(namespace)

@@ -103,6 +103,7 @@ def test_a_standby_becomes_the_driver_by_its_labels_with_the_charts_rights(scene
         assert labels[names.LABEL_JOB] == "flights"
         savepoint = resources.text(scene.status(), "upgrade", "savepoint")
         assert len(old.stop_requests) == 1
+        scene.until("event of the request", lambda: "SavepointRequested" in scene.events())
         assert {request.epoch for request in standby.activations} == {2}
         assert standby.config.restore.snapshot == savepoint
         assert "flights-driver-2" not in scene.server.names(scene.namespace, "pods")

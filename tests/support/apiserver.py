@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,10 @@ class ApiServer:
         """Return the names of all objects of a kind."""
         printed = self.call("-n", namespace, "get", kind, "-o", "jsonpath={.items[*].metadata.name}")
         return printed.split()
+
+    def events(self, namespace: str) -> Counter[str]:
+        """Return how often each event was posted, by its reason."""
+        return Counter(self.call("-n", namespace, "get", "events", "-o", "jsonpath={.items[*].reason}").split())
 
     def patch_status(self, namespace: str, what: str, status: Resource) -> None:
         """Set an object's status, as its controller or a kubelet does."""

@@ -128,8 +128,7 @@ class Scene:
 
         Each is posted after the status that it tells of, at most once: one that died with its operator never comes.
         """
-        words = self.server.call("-n", self.namespace, "get", "events", "-o", "jsonpath={.items[*].reason}")
-        return Counter(words.split())
+        return self.server.events(self.namespace)
 
     def until(self, what: str, condition: Callable[[], bool]) -> None:
         """Wait until something is true; the failure shows what the operator did."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from statefulspark.engine import session as spark_session
-from statefulspark.engine.settings import REQUEST_TIMEOUT_S
+from statefulspark.engine import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +45,6 @@ def after_maintenance(spark: SparkSession, work: Callable[[], None]) -> None:
 
     That is when maintenance has come by, and an upload that it had begun has ended.
     """
-    timer = threading.Timer(spark_session.maintenance_interval_s(spark) + REQUEST_TIMEOUT_S, work)
+    timer = threading.Timer(spark_session.maintenance_interval_s(spark) + settings.REQUEST_TIMEOUT_S, work)
     timer.daemon = True
     timer.start()
