@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import standalone
 from pyspark.sql import SparkSession
 from s3server import ACCESS_KEY, REGION, SECRET_KEY, S3Server
 from statefulspark.engine import settings as product
@@ -80,6 +81,6 @@ def build_session(endpoint: str, settings: dict[str, str] | None = None) -> Spar
 
 @pytest.fixture(scope="session")
 def spark(s3: S3Server) -> Iterator[SparkSession]:
-    session = build_session(s3.endpoint)
+    session = build_session(s3.endpoint, {"spark.driver.extraJavaOptions": standalone.SHORT_LIVED})
     yield session
     session.stop()
