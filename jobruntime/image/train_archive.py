@@ -133,9 +133,8 @@ def main() -> int:
 
 def _make(file: Path, conf: Mapping[str, str]) -> int:
     launched = gateway.launch(conf, [f"-XX:ArchiveClassesAtExit={file}", "-Xlog:cds=error,cds+dynamic=error"])
-    port, secret = gateway.wait(launched)
-    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
-    train(conf)
+    with gateway.named(*gateway.wait(launched)):
+        train(conf)
     assert launched.process.stdin is not None  # noqa: S101 - the gateway opened it
     launched.process.stdin.close()  # The JVM ends by itself, and writes the archive then.
     launched.process.wait(LIMIT_S)

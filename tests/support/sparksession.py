@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 import standalone
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from s3server import ACCESS_KEY, REGION, SECRET_KEY, S3Server
+from statefulspark.engine import gateway
 from statefulspark.engine import settings as product
 
 JARS = Path(__file__).resolve().parents[2] / "jobruntime" / "src" / "statefulspark" / "jars"
@@ -55,7 +57,11 @@ def engine_settings() -> dict[str, str]:
 
 
 def build_session(endpoint: str, settings: dict[str, str] | None = None) -> SparkSession:
-    """Start (or get) the process's Spark session: two threads, two shuffle partitions, no UI."""
+    """Start (or get) the process's Spark session: two threads, two shuffle partitions, no UI.
+
+    Its JVM is launched as a driver's is. PySpark's own launcher sets SPARK_HOME, with which every Python process that a
+    query starts compiles PySpark again.
+    """
     if not list(JARS.glob("statefulspark-checkpoint.jar")):
         pytest.fail(f"{JARS} has no jars; run `make jars` first.", pytrace=False)
     # Python workers must be this interpreter; the shell's python3 may be another version.
@@ -72,6 +78,9 @@ def build_session(endpoint: str, settings: dict[str, str] | None = None) -> Spar
         **{f"spark.hadoop.{name}": value for name, value in s3a_settings(endpoint).items()},
         **(settings or {}),
     }
+    if SparkContext._gateway is None:
+        with gateway.connect(chosen):
+            SparkContext._ensure_initialized()
     for name, value in chosen.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

@@ -1,8 +1,7 @@
 """Spark's own tests of its stateful operators, run with ours in their place.
 
-They come with PySpark: not as files, but in `pyspark.zip`, which Spark hands to its Python workers. A test runs as it is
-written, in the session of our tests and with the settings that its class asks for; only what it calls on a grouped frame
-is ours.
+They come with PySpark: not as files, but in `pyspark.zip`. A test runs as it is written, in the session of our tests and
+with the settings that its class asks for; only what it calls on a grouped frame is ours.
 """
 
 from __future__ import annotations
@@ -21,10 +20,12 @@ from pathlib import Path
 import pyspark
 import pyspark.sql
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, GroupedData, SparkSession
 from statefulspark.operators import groupstate, transform
 
-_MODULES = "pyspark.sql.tests.pandas"
+_ALL_MODULES = "pyspark.sql.tests"
+_MODULES = f"{_ALL_MODULES}.pandas"
 _UID = "suite"
 _KEY_GROUPS = 8
 _OF_THE_CLASS_ITSELF = "test_assert_classic_mode"
@@ -59,10 +60,11 @@ class SuiteClass:
         return found
 
     def load_module(self) -> types.ModuleType:
-        """Return its module; workers have it from the same archive."""
+        """Return its module; workers get what is of it as pickled code, since they do not know the archive."""
         root = os.fspath(Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip" / "pyspark" / "sql")
         if root not in pyspark.sql.__path__:
             pyspark.sql.__path__.append(root)
+        cloudpickle.register_pickle_by_value(importlib.import_module(_ALL_MODULES))  # type: ignore[no-untyped-call]
         return importlib.import_module(f"{_MODULES}.{self.module}")
 
 

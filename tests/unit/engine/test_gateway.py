@@ -60,12 +60,11 @@ def test_credentials_are_in_a_private_file_and_not_on_the_command_line(java: Pat
     launched.stop()
 
 
-def test_pyspark_finds_the_jvm_that_answered(java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
-        monkeypatch.setenv(variable, "unset")
+def test_pyspark_finds_the_jvm_that_answered_and_later_processes_do_not(java: Path) -> None:
     gateway.start({"spark.driver.memory": "2g"})
-    gateway.connect({"spark.driver.memory": "3g"})
-    assert (os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]) == ("12345", "secret")
+    with gateway.connect({"spark.driver.memory": "3g"}):
+        assert (os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]) == ("12345", "secret")
+    assert not [variable for variable in os.environ if variable.startswith("PYSPARK_GATEWAY_")]
     assert "-Xmx2g" in _arguments(java), "the second call must not start a second JVM"
 
 
@@ -76,18 +75,16 @@ def test_a_jvm_that_ends_is_an_error_at_once(java: Path) -> None:
     assert raised.value.reason == "JvmNotStarted"
 
 
-def test_a_jvm_that_ended_does_not_fail_the_next_run_of_a_notebook(java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jvm_that_ended_does_not_fail_the_next_run_of_a_notebook(java: Path) -> None:
     """Settings that the JVM refused were corrected, and the corrected run failed with the JVM of the first."""
-    for variable in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
-        monkeypatch.setenv(variable, "unset")
     _install(java.parent, "exit 3")
-    with pytest.raises(errors.InternalError, match="ended with code 3"):
-        gateway.connect({"spark.driver.memory": "1"})
+    with pytest.raises(errors.InternalError, match="ended with code 3"), gateway.connect({"spark.driver.memory": "1"}):
+        pass
     _install(java.parent, _ANSWERS)
 
-    gateway.connect({"spark.driver.memory": "2g"})
+    with gateway.connect({"spark.driver.memory": "2g"}):
+        assert os.environ["PYSPARK_GATEWAY_PORT"] == "12345"
 
-    assert os.environ["PYSPARK_GATEWAY_PORT"] == "12345"
     assert "-Xmx2g" in _arguments(java)
 
 

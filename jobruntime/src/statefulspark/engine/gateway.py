@@ -22,7 +22,7 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,7 @@ ENV_ARCHIVE = "STATEFULSPARK_JVM_ARCHIVE"
 START_LIMIT_S = 120.0
 DEFAULT_MEMORY = "1g"
 _POLL_INTERVAL_S = 0.02
+_PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _log = logging.getLogger(__name__)
 
 _OPENED_PACKAGES = (
@@ -126,8 +127,9 @@ def start(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr: 
         _started.launch = launch(conf, java_options, stderr=stderr)
 
 
-def connect(conf: Mapping[str, str]) -> None:
-    """Wait for the JVM of this process, start it if necessary, and give its address to PySpark.
+@contextlib.contextmanager
+def connect(conf: Mapping[str, str]) -> Iterator[None]:
+    """Wait for the JVM of this process, start it if necessary, and name it to PySpark, which connects within the block.
 
     Args:
         conf: See `start`.
@@ -144,8 +146,22 @@ def connect(conf: Mapping[str, str]) -> None:
         raise
     _log.info("the JVM answers")
     _started.is_connected = True
-    # PySpark connects to the JVM that these variables name.
-    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
+    with named(port, secret):
+        yield
+
+
+@contextlib.contextmanager
+def named(port: int, secret: str) -> Iterator[None]:
+    """Name a JVM in the variables by which PySpark finds it, for the block only.
+
+    A process that the job starts later inherits neither the secret nor the JVM: with them, its PySpark would use the
+    driver's JVM instead of one of its own.
+    """
+    os.environ[_PORT], os.environ[_SECRET] = str(port), secret
+    try:
+        yield
+    finally:
+        del os.environ[_PORT], os.environ[_SECRET]
 
 
 def abandon() -> None:

@@ -133,7 +133,8 @@ def _built(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     conf = settings.spark_conf(job, options)
     if SparkContext._gateway is None:
         sparklogfile.start_jvm(conf)
-        gateway.connect(conf)
+        with gateway.connect(conf):
+            SparkContext._ensure_initialized()
     else:
         gateway.abandon()  # The job file has already started Spark.
     builder = SparkSession.builder
