@@ -38,13 +38,16 @@ NAMESPACES = ("demo", "shop", "flights", "statefulspark")
 MONITORS = ("ServiceMonitor", "PodMonitor", "PrometheusRule")
 OLDEST_SPEC: Resource = {**OLD_SPEC, "image": "registry.example/flights:0"}
 _LOOKS_EVERY_S = 0.2
+_PLACE_AND_NAME = r'jsonpath={.metadata.namespace} {.metadata.name}{"\n"}'
+_PLACES = r'jsonpath={range .items[*]}{.metadata.namespace}{"\n"}{end}'
 
 
 class PlayedOperator:
-    """Says of every job that it is as its spec asks, as often as that changes."""
+    """Watches all jobs, and says of every job that it is as its spec asks, as often as that changes."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiServer, folder: Path) -> None:
         self._server = server
+        self._watch = server.watch(folder / "watch.log", "ssj", "--all-namespaces", "-o", _PLACE_AND_NAME)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -52,14 +55,23 @@ class PlayedOperator:
     def stop(self) -> None:
         self._ended.set()
         self._thread.join()
+        self._watch.stop()
 
     def _run(self) -> None:
+        seen = 0
         while not self._ended.wait(_LOOKS_EVERY_S):
-            for job in json.loads(self._server.call("get", "ssj", "--all-namespaces", "-o", "json"))["items"]:
-                if resources.number(job, "metadata", "generation") != resources.number(
-                    job, "status", "observedGeneration"
-                ):
-                    self._say(job)
+            whole_lines, _, _ = self._watch.output.rpartition("\n")
+            lines = whole_lines.splitlines()
+            for place, name in {tuple(line.split()) for line in lines[seen:]}:
+                self._look_at(place, name)
+            seen = len(lines)
+
+    def _look_at(self, place: str, name: str) -> None:
+        found = self._server.kubectl("-n", place, "get", f"ssj/{name}", "--ignore-not-found", "-o", "json")
+        job: Resource = json.loads(found.stdout or "{}")  # It may have been deleted meanwhile.
+        generation, observed = ("metadata", "generation"), ("status", "observedGeneration")
+        if resources.number(job, *generation) != resources.number(job, *observed):
+            self._say(job)
 
     def _say(self, job: Resource) -> None:
         spec = resources.section(job, "spec")
@@ -119,13 +131,14 @@ def desk(server: ApiServer, tmp_path: Path) -> Iterator[Console]:
     path = f"{programs}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
     yield Console(tmp_path, {"PATH": path, "KUBECONFIG": str(server.kubeconfig)})
     for kinds in ("ssj,ssp", "pods,secrets,configmaps,roles,rolebindings,controllerrevisions"):
-        for namespace in ("default", *NAMESPACES):
+        left_in = server.call("get", kinds, "--all-namespaces", "-o", _PLACES).split()
+        for namespace in {"default", *NAMESPACES}.intersection(left_in):
             server.call("-n", namespace, "delete", kinds, "--all", "--force", "--grace-period=0")
 
 
 @pytest.fixture
-def operator(server: ApiServer) -> Iterator[PlayedOperator]:
-    played = PlayedOperator(server)
+def operator(server: ApiServer, tmp_path: Path) -> Iterator[PlayedOperator]:
+    played = PlayedOperator(server, tmp_path)
     yield played
     played.stop()
 

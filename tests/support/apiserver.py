@@ -51,6 +51,12 @@ class ApiServer:
         assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
         return done.stdout
 
+    def watch(self, log: Path, *arguments: str) -> processes.Process:
+        """Start `kubectl get --watch`, which prints into a log; whoever reads that ends it."""
+        watching = processes.Process("`kubectl get --watch`", log)
+        watching.launch([str(CLUSTER), "kubectl", "--kubeconfig", str(self.kubeconfig), "get", "--watch", *arguments])
+        return watching
+
     def apply(self, *manifests: Resource) -> None:
         """Apply manifests as a user does."""
         self.call("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))

@@ -21,6 +21,8 @@ from statefulspark.engine import settings as product
 JARS = Path(__file__).resolve().parents[2] / "jobruntime" / "src" / "statefulspark" / "jars"
 CHECKPOINT_MANAGER = "io.statefulspark.checkpoint.ConditionalCheckpointFileManager"
 _STREAMING = "spark.sql.streaming"
+_jvms: list[gateway.Launch] = []
+"""What keeps the JVM of this process alive: it ends when its standard input is closed."""
 
 
 def s3a_settings(endpoint: str) -> dict[str, str]:
@@ -79,7 +81,8 @@ def build_session(endpoint: str, settings: dict[str, str] | None = None) -> Spar
         **(settings or {}),
     }
     if SparkContext._gateway is None:
-        with gateway.connect(chosen):
+        _jvms.append(gateway.launch(chosen))
+        with gateway.named(*gateway.wait(_jvms[-1])):
             SparkContext._ensure_initialized()
     for name, value in chosen.items():
         builder = builder.config(name, value)
