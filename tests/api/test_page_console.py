@@ -60,6 +60,7 @@ class PlayedOperator:
     def _run(self) -> None:
         seen = 0
         while not self._ended.wait(_LOOKS_EVERY_S):
+            assert self._watch.runs, self._watch.tail
             whole_lines, _, _ = self._watch.output.rpartition("\n")
             lines = whole_lines.splitlines()
             for place, name in {tuple(line.split()) for line in lines[seen:]}:
@@ -67,8 +68,8 @@ class PlayedOperator:
             seen = len(lines)
 
     def _look_at(self, place: str, name: str) -> None:
-        found = self._server.kubectl("-n", place, "get", f"ssj/{name}", "--ignore-not-found", "-o", "json")
-        job: Resource = json.loads(found.stdout or "{}")  # It may have been deleted meanwhile.
+        found = self._server.call("-n", place, "get", f"ssj/{name}", "--ignore-not-found", "-o", "json")
+        job: Resource = json.loads(found or "{}")  # It may have been deleted meanwhile.
         generation, observed = ("metadata", "generation"), ("status", "observedGeneration")
         if resources.number(job, *generation) != resources.number(job, *observed):
             self._say(job)

@@ -40,7 +40,7 @@ class ApiServer:
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run kubectl and return how it ended."""
-        command = [str(CLUSTER), "kubectl", "--kubeconfig", str(self.kubeconfig), *arguments]
+        command = self._command(*arguments)
         return subprocess.run(
             command, input=stdin, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=False
         )
@@ -54,7 +54,7 @@ class ApiServer:
     def watch(self, log: Path, *arguments: str) -> processes.Process:
         """Start `kubectl get --watch`, which prints into a log; whoever reads that ends it."""
         watching = processes.Process("`kubectl get --watch`", log)
-        watching.launch([str(CLUSTER), "kubectl", "--kubeconfig", str(self.kubeconfig), "get", "--watch", *arguments])
+        watching.launch(self._command("get", "--watch", *arguments))
         return watching
 
     def apply(self, *manifests: Resource) -> None:
@@ -78,6 +78,9 @@ class ApiServer:
         """Set an object's status, as its controller or a kubelet does."""
         patch = json.dumps({"status": status})
         self.call("-n", namespace, "patch", what, "--subresource=status", "--type=merge", "-p", patch)
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [str(CLUSTER), "kubectl", "--kubeconfig", str(self.kubeconfig), *arguments]
 
 
 @contextmanager
