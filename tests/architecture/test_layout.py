@@ -172,6 +172,17 @@ def test_what_reads_storage_starts_without_an_engine(module: str) -> None:
     assert _python(code) == "[]"
 
 
+@pytest.mark.parametrize("operator", ["keyed", "transform"])
+def test_spark_plans_an_operator_without_what_only_batches_need(operator: str) -> None:
+    """Spark has each start run the operator once in a process of its own, and waits for it."""
+    code = (
+        f"import sys, statefulspark.operators.{operator}.processor; "
+        "print([name for name in ('pandas', 'pydantic', 'fsspec', 's3fs') if name in sys.modules])"
+    )
+
+    assert _python(code) == "[]"
+
+
 def test_a_driver_starts_without_what_only_a_scrape_needs() -> None:
     assert _python("import sys, statefulspark.server.http; print('prometheus_client' in sys.modules)") == "False"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statefulspark.packs import names, packfile
+from statefulspark.packs import names, packfile, ranges
 from statefulspark.storage.port import ObjectStore
 
 ATTEMPT = "0123456789abcdef"
@@ -26,7 +26,7 @@ def a_name(
 
 def put(store: ObjectStore, query_path: str, name: names.PackName, *, uid: str = "mean", body: bytes = b"chunk") -> str:
     """Write a pack with one chunk; return its path below the query's root."""
-    pack = packfile.build(name.reference, [packfile.PackedChunk(0, 1, body)])
+    pack = packfile.build(name.reference, [ranges.PackedChunk(0, 1, body)])
     path = names.key(uid, name.reference)
     store.create(f"{query_path}/{path}", pack.body)
     return path

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from statefulspark import errors, storage
 from statefulspark.checkpoint import catalog, progress, savepoint, transfer, verify
-from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotFormat, SnapshotKind
+from statefulspark.contract.layout import MANIFEST_NAME
+from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind
 from statefulspark.recovery import candidates
 
 if TYPE_CHECKING:

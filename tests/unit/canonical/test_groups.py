@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from statefulspark import errors
 from statefulspark.canonical import groups, key_columns, rows
-from statefulspark.packs import names, packfile
+from statefulspark.packs import names, packfile, ranges
 from statefulspark.packs import reading as packs
 from statefulspark.state import keygroups
 from statefulspark.state.handles import kinds
@@ -130,7 +130,7 @@ _PACK = names.PackName(2, 1, 9, 1, "0123456789abcdef", names.Before(9, 9))
 
 def a_packed_layout(*versions: int, stored: Mapping[int, bytes]) -> tuple[bytes, packs.PackReader]:
     """Return the layout of a head some of whose chunks are in a pack, and a reader of the pack."""
-    written = [packfile.PackedChunk(5, version, blob) for version, blob in stored.items()]
+    written = [ranges.PackedChunk(5, version, blob) for version, blob in stored.items()]
     pack = packfile.build(_PACK.reference, written)
     where = dict(zip(stored, pack.ranges, strict=True))
     memory = stores.MemoryStore()

@@ -9,7 +9,7 @@ import pytest
 from snapshots import Job
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, relocate, verify
-from statefulspark.contract.manifest import MANIFEST_NAME
+from statefulspark.contract.layout import MANIFEST_NAME
 from statefulspark.testing import stores
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.packs import names, packfile
+from statefulspark.packs import names, packfile, ranges
 from statefulspark.state import functions
 from statefulspark.state.handles import descriptors
 from statefulspark.state.stored import compaction, store
@@ -51,7 +51,7 @@ def packed(log: MemoryLog, *versions: int) -> MemoryLog:
     assert head is not None
     reference = names.PackName(1, 0, 7, 1, "0123456789abcdef", names.Before(7, 7)).reference
     pack = packfile.build(
-        reference, [packfile.PackedChunk(0, version, log.chunks.pop(version)[1]) for version in versions]
+        reference, [ranges.PackedChunk(0, version, log.chunks.pop(version)[1]) for version in versions]
     )
     log.packs[reference] = pack.body
     where = dict(zip(versions, pack.ranges, strict=True))

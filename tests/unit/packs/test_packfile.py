@@ -14,11 +14,11 @@ _GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "state" / "pack-v1.bi
 _BEFORE = names.PackName(2, 1, 3, 1, "0123456789abcdef", names.Before(3, 3))
 _NAME = names.PackName(2, 1, 7, 1, "fedcba9876543210", names.Before(3, 3))
 _CHUNKS = (
-    packfile.PackedChunk(5, 9, b"nine" * 20),
-    packfile.PackedChunk(7, 2, b"two"),
-    packfile.PackedChunk(7, 3, b"3"),
+    ranges.PackedChunk(5, 9, b"nine" * 20),
+    ranges.PackedChunk(7, 2, b"two"),
+    ranges.PackedChunk(7, 3, b"3"),
 )
-_EARLIER = (packfile.EarlierPack(pack=_BEFORE.reference, size_bytes=1234),)
+_EARLIER = {_BEFORE.reference: 1234}
 
 
 def a_pack() -> packfile.Pack:
@@ -47,7 +47,7 @@ def test_the_footer_lists_the_chunks_and_what_was_there_before() -> None:
         (chunk.group, chunk.version, where.offset, where.length, where.crc32c)
         for chunk, where in zip(_CHUNKS, pack.ranges, strict=True)
     ]
-    assert footer.earlier == _EARLIER
+    assert {one.pack: one.size_bytes for one in footer.earlier} == _EARLIER
     packfile.require_sound(pack.body, "pack")
 
 
@@ -117,7 +117,7 @@ def whole(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("chunks", [_CHUNKS, ()], ids=["chunks", "none"])
-def test_a_whole_pack_is_seen_without_its_chunks(chunks: tuple[packfile.PackedChunk, ...]) -> None:
+def test_a_whole_pack_is_seen_without_its_chunks(chunks: tuple[ranges.PackedChunk, ...]) -> None:
     body = packfile.build(_NAME.reference, chunks, _EARLIER).body
 
     whole(body)

@@ -11,7 +11,8 @@ from statefulspark import doctor, errors
 from statefulspark.checkpoint import batch_records, catalog, closure
 from statefulspark.contract import base, layout
 from statefulspark.contract.config import ClaimMode, RestoreConfig
-from statefulspark.contract.manifest import MANIFEST_NAME, FileEntry
+from statefulspark.contract.layout import MANIFEST_NAME
+from statefulspark.contract.manifest import FileEntry
 from statefulspark.contract.notes import CLAIM_NAME, WRITER_NAME, DamageNote
 from statefulspark.contract.prepared import OutputRecord
 from statefulspark.recovery.recovery import StartMode

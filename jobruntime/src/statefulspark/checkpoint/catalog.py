@@ -15,7 +15,8 @@ from statefulspark import errors
 from statefulspark.checkpoint import listing
 from statefulspark.contract import layout
 from statefulspark.contract.base import WireModel
-from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotKind
+from statefulspark.contract.layout import MANIFEST_NAME
+from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.storage.port import ObjectStore
 
 _MAX_GAP = 8

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, listing, transfer, verify
-from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotKind
+from statefulspark.contract.layout import MANIFEST_NAME
+from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.contract.notes import CLAIM_NAME, WRITER_NAME
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 

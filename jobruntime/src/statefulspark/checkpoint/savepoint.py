@@ -19,8 +19,8 @@ from datetime import datetime
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, epochs, listing, progress, small_files, transfer
 from statefulspark.contract import layout
+from statefulspark.contract.layout import MANIFEST_NAME
 from statefulspark.contract.manifest import (
-    MANIFEST_NAME,
     Ancestor,
     FileEntry,
     Manifest,

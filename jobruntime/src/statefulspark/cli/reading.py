@@ -8,7 +8,8 @@ from statefulspark import clock, doctor, errors
 from statefulspark.checkpoint import catalog, verify
 from statefulspark.cli import options, output, snapshots, terminal
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotKind
+from statefulspark.contract.layout import MANIFEST_NAME
+from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.recovery import external_savepoints
 from statefulspark.storage import ObjectStore
 

@@ -9,7 +9,8 @@ from statefulspark.checkpoint import relocate, savepoint
 from statefulspark.cli import convert, options, output, progress, reading, terminal, verbs, waiting
 from statefulspark.contract import api, sizes
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import MANIFEST_NAME, SnapshotFormat, SnapshotKind
+from statefulspark.contract.layout import MANIFEST_NAME
+from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.recovery import external_savepoints
 
 _EXAMPLE = f"{options.EXAMPLE_ROOT}/savepoints/00000043-nightly"

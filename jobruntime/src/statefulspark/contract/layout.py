@@ -25,8 +25,8 @@ from __future__ import annotations
 
 import re
 
-from statefulspark.contract.manifest import MANIFEST_NAME
-
+MANIFEST_NAME = "_metadata.json"
+"""Name of the manifest inside a snapshot's folder."""
 OWNER = "owner.json"
 EPOCHS = "epochs"
 LINEAGES = "lineages"

@@ -17,9 +17,6 @@ from statefulspark.contract import formats
 from statefulspark.contract.base import SealedDocument, StoredDocument, UtcDatetime, WireModel
 from statefulspark.contract.placement import Placement
 
-MANIFEST_NAME = "_metadata.json"
-"""Name of the manifest inside a snapshot's folder."""
-
 
 class SnapshotKind(StrEnum):
     """The kind of a snapshot, and who owns its files."""

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from statefulspark import errors
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import diagnosis, layout
-from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotKind
+from statefulspark.contract.layout import MANIFEST_NAME
+from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.doctor import contents, notes, restart, snapshots
 from statefulspark.doctor.examination import Examination
 from statefulspark.recovery import damage, external_savepoints

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -24,21 +24,6 @@ from statefulspark.packs import ranges
 MAGIC = b"SSPK"
 _END = struct.Struct("<II")
 _END_BYTES = _END.size + len(MAGIC)
-
-
-@dataclass(frozen=True, slots=True)
-class PackedChunk:
-    """A chunk to be written.
-
-    Attributes:
-        group: Its key group.
-        version: Its version.
-        body: As it is stored, compressed where it is.
-    """
-
-    group: int
-    version: int
-    body: bytes
 
 
 class ChunkEntry(WireModel):
@@ -82,13 +67,13 @@ class Pack:
     ranges: tuple[ranges.PackRange, ...]
 
 
-def build(reference: str, chunks: Sequence[PackedChunk], earlier: Sequence[EarlierPack] = ()) -> Pack:
+def build(reference: str, chunks: Sequence[ranges.PackedChunk], earlier: Mapping[str, int] | None = None) -> Pack:
     """Put chunks into a pack.
 
     Args:
         reference: Its name, as heads will have it.
         chunks: At least one.
-        earlier: What the partition named before.
+        earlier: Sizes in bytes of the packs that the partition named before, by name, in the order of batches.
     """
     starts = itertools.accumulate((len(chunk.body) for chunk in chunks), initial=len(MAGIC))
     entries = tuple(
@@ -101,7 +86,8 @@ def build(reference: str, chunks: Sequence[PackedChunk], earlier: Sequence[Earli
         )
         for chunk, offset in zip(chunks, starts, strict=False)
     )
-    footer = PackFooter(chunks=entries, earlier=tuple(earlier)).to_json().encode()
+    named = tuple(EarlierPack(pack=pack, size_bytes=size_bytes) for pack, size_bytes in (earlier or {}).items())
+    footer = PackFooter(chunks=entries, earlier=named).to_json().encode()
     body = b"".join(
         [MAGIC, *(chunk.body for chunk in chunks), footer, _END.pack(len(footer), ranges.crc32c(footer)), MAGIC]
     )

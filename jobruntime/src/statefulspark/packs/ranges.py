@@ -1,10 +1,25 @@
-"""Where a chunk is in a pack: what a head has of it, and how its bytes are compared with that. Pure."""
+"""A chunk that goes into a pack, and where it is in one: what a head has of it, how bytes are compared with it. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import google_crc32c
+
+
+@dataclass(frozen=True, slots=True)
+class PackedChunk:
+    """A chunk to be written.
+
+    Attributes:
+        group: Its key group.
+        version: Its version.
+        body: As it is stored, compressed where it is.
+    """
+
+    group: int
+    version: int
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True)

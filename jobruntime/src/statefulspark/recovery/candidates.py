@@ -12,13 +12,8 @@ from statefulspark import errors
 from statefulspark.checkpoint import catalog, lineage_records, progress, read_cache, transfer, verify
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import (
-    MANIFEST_NAME,
-    GenerationRecord,
-    Manifest,
-    QueryEntry,
-    SnapshotKind,
-)
+from statefulspark.contract.layout import MANIFEST_NAME
+from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry, SnapshotKind
 from statefulspark.recovery import beginnings, damage, generations, new_packs, plan
 from statefulspark.storage.port import ObjectStore
 

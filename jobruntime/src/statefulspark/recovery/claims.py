@@ -13,7 +13,8 @@ from datetime import datetime
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, savepoint
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import MANIFEST_NAME, SnapshotKind
+from statefulspark.contract.layout import MANIFEST_NAME
+from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.contract.notes import CLAIM_NAME, ClaimRecord
 from statefulspark.storage.port import ObjectStore
 

@@ -35,6 +35,7 @@ MODULES = (
     "pyarrow.parquet",
     "statefulspark.operators.keyed.processor",
     "statefulspark.operators.keyed.frames",
+    "statefulspark.packs.packfile",
     *(kind.module for kind in kinds.needing_no_client()),
     "statefulspark.storage.fsspec_store",
     "s3fs",

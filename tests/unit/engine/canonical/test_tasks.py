@@ -14,7 +14,7 @@ from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.placement import Placement
 from statefulspark.engine.canonical import tasks
 from statefulspark.operators.keyed import packing
-from statefulspark.packs import names, packfile
+from statefulspark.packs import names, packfile, ranges
 from statefulspark.state import keygroups
 from statefulspark.state.handles import kinds
 from statefulspark.state.stored import chunks, heads
@@ -92,7 +92,7 @@ def test_chunks_in_packs_are_exported_like_those_in_the_store(tmp_path: Path) ->
     rows = a_store_of(16).to_pylist()
     logged = {row["key_group"]: row["blob"] for row in rows if row["blob"] is not None}
     packed = sorted(logged)[::2]
-    pack = packfile.build(reference, [packfile.PackedChunk(group, 1, logged[group]) for group in packed])
+    pack = packfile.build(reference, [ranges.PackedChunk(group, 1, logged[group]) for group in packed])
     source = tasks.QueryFolder(f"file://{tmp_path}", "generations/00000001/q", place.options)
     source.store().write(f"{source.path}/{names.key('all', reference)}", pack.body)
     where = dict(zip(packed, pack.ranges, strict=True))

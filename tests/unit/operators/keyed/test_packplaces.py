@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from statefulspark import errors
 from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import packedlog, packplaces, registry
-from statefulspark.packs import names, packfile
+from statefulspark.packs import names, packfile, ranges
 from statefulspark.storage import StorageOptions
 from statefulspark.testing import stores
 
@@ -32,7 +32,7 @@ def task() -> Iterator[TaskContext]:
 
 def test_a_chunk_is_read_below_the_root_of_the_query(task: TaskContext, tmp_path: Path) -> None:
     reference = names.PackName(1, 0, 7, 1, "0123456789abcdef", names.Before(7, 7)).reference
-    pack = packfile.build(reference, [packfile.PackedChunk(0, 1, b"chunk")])
+    pack = packfile.build(reference, [ranges.PackedChunk(0, 1, b"chunk")])
     file = tmp_path / "generations" / "q" / names.key("mean", reference)
     file.parent.mkdir(parents=True)
     file.write_bytes(pack.body)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from statefulspark import errors
 from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import cleaning, packing
-from statefulspark.packs import garbage, names, packfile
-from statefulspark.packs.ranges import PackRange
+from statefulspark.packs import garbage, names
+from statefulspark.packs.ranges import PackedChunk, PackRange
 from statefulspark.state.stored import compaction, heads
 from statefulspark.storage import ObjectStore
 
@@ -222,18 +222,17 @@ class PackedLog:
         name = names.PackName(place.partitions, place.partition, place.batch, place.epoch, os.urandom(8).hex(), said)
         sizes = _sizes(place)
         chunks = [
-            packfile.PackedChunk(group, version, blob)
+            PackedChunk(group, version, blob)
             for group, own in self._chunks.items()
             for version, (_, blob) in own.items()
         ]
         if takes_over:
             chunks += self._garbage(by_group, sizes, sum(len(chunk.body) for chunk in chunks), name)
         earlier = sorted(set(before), key=lambda reference: names.parse(reference).batch)
-        pack = packfile.build(
-            name.reference,
-            chunks,
-            [packfile.EarlierPack(pack=reference, size_bytes=sizes.get(reference, 0)) for reference in earlier],
-        )
+        # Imported here because it imports pydantic; see `keyed.frames`.
+        from statefulspark.packs import packfile
+
+        pack = packfile.build(name.reference, chunks, {reference: sizes.get(reference, 0) for reference in earlier})
         place.store.create(names.key(place.uid, name.reference), pack.body)
         if name.reference not in _sizes(place):
             return None
@@ -256,7 +255,7 @@ class PackedLog:
 
     def _garbage(
         self, by_group: Mapping[int, heads.GroupHead], sizes: Mapping[str, int], new_bytes: int, name: names.PackName
-    ) -> list[packfile.PackedChunk]:
+    ) -> list[PackedChunk]:
         """Return the chunks of older packs that the new one takes over."""
         named: dict[str, int] = {}
         for run in _runs(by_group.values()):
@@ -269,7 +268,7 @@ class PackedLog:
         }
         chosen = frozenset(garbage.to_rewrite(window, named, new_bytes))
         return [
-            packfile.PackedChunk(group, run.version, self._log.packed_chunk(run.packed))
+            PackedChunk(group, run.version, self._log.packed_chunk(run.packed))
             for group, head in by_group.items()
             for run in head.runs
             if run.packed is not None and run.packed.pack in chosen

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import conversion
 from pyspark.sql import types as spark_types
@@ -94,6 +93,8 @@ class FrameInputs:
 
     def by_key(self, table: pa.Table) -> list[KeyedInput]:
         """Return the frames of each key."""
+        import pandas as pd  # Here, because not every job has frames; see `keyed.frames`.
+
         positions = [table.column_names.index(name) for name in self._key]
         named = table.rename_columns(list(self._names or table.column_names)).combine_chunks()
         series = conversion.ArrowBatchTransformer.to_pandas(named, timezone=self._timezone)
@@ -103,7 +104,11 @@ class FrameInputs:
             grouped.setdefault(key, []).append(row)
         max_rows = self._limits.rows_of(table)
         return [
-            KeyedInput(key, tuple(rows[0][position] for position in positions), self._frames(rows, max_rows))
+            KeyedInput(
+                key,
+                tuple(rows[0][position] for position in positions),
+                [frame.iloc[:, self._hidden :] for frame in map(pd.DataFrame, _stretches(rows, max_rows))],
+            )
             for key, rows in grouped.items()
         ]
 
@@ -111,9 +116,10 @@ class FrameInputs:
         """Return the state key of each row."""
         return _keys(table, self._key, self._types)
 
-    def _frames(self, rows: list[tuple[object, ...]], max_rows: int) -> list[object]:
-        starts = range(0, len(rows), max_rows)
-        return [pd.DataFrame(rows[start : start + max_rows]).iloc[:, self._hidden :] for start in starts]
+
+def _stretches(rows: list[tuple[object, ...]], most: int) -> list[list[tuple[object, ...]]]:
+    """Return rows in stretches of a number at most."""
+    return [rows[start : start + most] for start in range(0, len(rows), most)]
 
 
 def _values(column: pa.ChunkedArray) -> list[object]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming import stateful_processor_api_client as client
@@ -18,9 +17,12 @@ from pyspark.sql.streaming import stateful_processor_api_client as client
 from statefulspark import errors
 from statefulspark import state as keyed_state
 from statefulspark.operators.keyed import log, packing, processor
-from statefulspark.operators.transform import deleting, inputs, lateness, outputs, wrapping
+from statefulspark.operators.transform import deleting, inputs, lateness, wrapping
 from statefulspark.state import keygroups
 from statefulspark.state.stored import store
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _METHODS = {"open": "init", "process": "handleInputRows", "on_timer": "handleExpiredTimer"}
 
@@ -134,6 +136,9 @@ class TransformProcessor(processor.KeyedProcessor):
     def _open(self) -> keyed_state.KeyedContext:
         context = super()._open()
         settings = self._settings
+        # Imported here because it imports pandas; see `keyed.frames`.
+        from statefulspark.operators.transform import outputs
+
         rows = outputs.RowOutput(settings.schema, settings.uid, settings.timezone)
         self._output = outputs.FrameOutput() if self._handling.frames else rows  # type: ignore[assignment]
         run = deleting.current_run() if self._wrapped.is_deletion_final else None
