@@ -8,6 +8,7 @@ truth, and every completed snapshot has all its files.
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import re
@@ -92,8 +93,7 @@ class Oracle:
             if folder.info(file.path) is None:
                 self.violations.append(f"the commit of batch {commit.batch_id} names {file.path}, which does not exist")
                 continue
-            table = parquet.read_table(io.BytesIO(folder.read(file.path)))
-            rows += zip(table["number"].to_pylist(), table["place"].to_pylist(), strict=True)
+            rows += _rows_in(folder.read(file.path))
         return sorted(rows)
 
     def judge_reader(self, output: str, base: int) -> None:
@@ -155,6 +155,13 @@ class Oracle:
             info = store.info(where)
             if full not in self.damaged and (info is None or info.size_bytes != size_bytes):
                 self.violations.append(f"{store.uri}/{folder} needs {where}, which is not there any more")
+
+
+@functools.lru_cache(maxsize=1024)
+def _rows_in(body: bytes) -> tuple[truth.Row, ...]:
+    """Return the rows of a file, which a life asks for again and again."""
+    table = parquet.read_table(io.BytesIO(body))
+    return tuple(zip(table["number"].to_pylist(), table["place"].to_pylist(), strict=True))
 
 
 def expected_batches(driver: drivers.Driver) -> dict[str, int]:
