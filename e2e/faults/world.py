@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import driverprocess
+import processes
 import pyarrow as pa
 import s3server
 import standalone
@@ -288,7 +289,7 @@ class World(LoadedWorld):
         if nodes is None:
             return ("--master", "local[2]")
         settings = {"cores.max": "2", "executor.cores": "1", "executor.memory": "512m"}
-        settings |= {"executor.extraJavaOptions": standalone.SHORT_LIVED}
+        settings |= {"executor.extraJavaOptions": processes.SHORT_LIVED}
         settings |= {f"executorEnv.{name}": value for name, value in self._of_workers().items()}
         return (
             "--master",
@@ -312,7 +313,7 @@ class World(LoadedWorld):
         }
 
     def _environment(self) -> dict[str, str]:
-        return {**self._of_workers(), "STATEFULSPARK_TOKEN": TOKEN, "JAVA_TOOL_OPTIONS": standalone.SHORT_LIVED}
+        return {**self._of_workers(), "STATEFULSPARK_TOKEN": TOKEN}
 
 
 def _printed(command: Sequence[str], within_s: float, environment: Mapping[str, str] | None = None) -> str:

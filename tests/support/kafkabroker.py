@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 JARS = Path(__file__).resolve().parents[2] / "build" / "kafka"
 _CLUSTER_ID = "c3RhdGVmdWxzcGFyay10ZQ"
-_JAVA = ["java", "-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*"]
+_JAVA = ["java", "-Xms128m", "-Xmx384m", *processes.SHORT_LIVED.split(), "-cp", f"{JARS}/*"]
 _SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",

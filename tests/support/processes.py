@@ -22,6 +22,8 @@ from typing import NoReturn, TypeVar
 import pytest
 
 LOOPBACK = "127.0.0.1"
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of JVMs that do not live long enough for what they would compile; `JAVA_TOOL_OPTIONS` is their variable."""
 _LOOKS_EVERY_S = 0.02
 _MOST_OF_LOG = 3000
 _SERVER = TypeVar("_SERVER", bound="Server")

@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import standalone
+import processes
 from keyedstream import FileStream
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from statefulspark import state
 from statefulspark.contract import config
-from statefulspark.engine import settings
+from statefulspark.engine import session
 from statefulspark.operators import keyed
 from statefulspark.storage import StorageOptions
 
@@ -45,10 +45,8 @@ _ERROR = 1_000_000_000
 _PARTITION = 0
 """Whose task has the accidents, so that its other attempts come to the same places."""
 _SETTINGS = {
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": standalone.SHORT_LIVED,
-    "spark.executor.extraJavaOptions": standalone.SHORT_LIVED,
+    "spark.driver.extraJavaOptions": processes.SHORT_LIVED,
+    "spark.executor.extraJavaOptions": processes.SHORT_LIVED,
     "spark.sql.shuffle.partitions": "2",
 }
 _SPECULATION = {
@@ -208,14 +206,10 @@ def main() -> None:
 
 
 def _session(master: str, chosen: dict[str, str]) -> SparkSession:
-    """Start a session with the settings of a job."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    """Start a session as a driver does."""
     engine = {"master": master, "conf": chosen}
     job = config.JobConfig.model_validate({"name": "sums", "storage": {"uri": "s3://none/needed"}, "engine": engine})
-    builder = SparkSession.builder
-    for name, value in settings.spark_conf(job, StorageOptions()).items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return session.build(job, StorageOptions())
 
 
 def _sums(rows: DataFrame, accidents: Accidents) -> DataFrame:

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import processes
 import pytest
-import standalone
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from s3server import ACCESS_KEY, REGION, SECRET_KEY, S3Server
@@ -73,6 +73,7 @@ def build_session(endpoint: str, settings: dict[str, str] | None = None) -> Spar
     chosen = {
         "spark.driver.extraClassPath": f"{JARS}/*",
         "spark.driver.memory": "1500m",
+        "spark.driver.extraJavaOptions": processes.SHORT_LIVED,
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
@@ -93,6 +94,6 @@ def build_session(endpoint: str, settings: dict[str, str] | None = None) -> Spar
 
 @pytest.fixture(scope="session")
 def spark(s3: S3Server) -> Iterator[SparkSession]:
-    session = build_session(s3.endpoint, {"spark.driver.extraJavaOptions": standalone.SHORT_LIVED})
+    session = build_session(s3.endpoint)
     yield session
     session.stop()

@@ -19,8 +19,6 @@ import pyspark
 
 _SPARK = Path(pyspark.__file__).parent
 _URL = r"Starting Spark master at (spark://[\d.:]+)"
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of JVMs that do not live long enough for what they compile."""
 _REGISTERED = "(Successfully registered with master)"
 
 
@@ -156,8 +154,8 @@ def _environment(folder: Path, host: str) -> dict[str, str]:
     return {
         "SPARK_HOME": str(_SPARK),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
-        "SPARK_LAUNCHER_OPTS": SHORT_LIVED,
+        "SPARK_DAEMON_JAVA_OPTS": processes.SHORT_LIVED,
+        "SPARK_LAUNCHER_OPTS": processes.SHORT_LIVED,
         "SPARK_LOCAL_IP": host,
         "SPARK_LOCAL_DIRS": str(folder / f"local-{host}"),
         "SPARK_WORKER_DIR": str(folder / f"work-{host}"),

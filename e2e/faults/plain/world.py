@@ -11,7 +11,6 @@ from pathlib import Path
 import driverprocess
 import psycopg
 import pyarrow.parquet
-import standalone
 from load import compare, outputs, truth
 
 from faults import row, s3proxy
@@ -55,7 +54,6 @@ class PlainWorld(LoadedWorld):
             "checkpoints": f"s3a://{self.bucket}/checkpoints",
         }
         arguments = tuple(word for name, value in places.items() for word in (f"--{name}", value))
-        own = {"LOAD_DSN": self.places.dsn, "JAVA_TOOL_OPTIONS": standalone.SHORT_LIVED}
         return drivers.PlainDriver(
             self._log(),
             arguments,
@@ -63,7 +61,7 @@ class PlainWorld(LoadedWorld):
                 "spark.hadoop.fs.s3a.endpoint": proxy.endpoint,
                 "spark.sql.warehouse.dir": (self._folder / "warehouse").as_uri(),
             },
-            environment={**self.places.environment, **own, **self._local.environment},
+            environment={**self.places.environment, "LOAD_DSN": self.places.dsn, **self._local.environment},
         )
 
     def checkpoint(self, query: str) -> Path:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import driverprocess
+import processes
 import pyarrow as pa
 import pytest
 import standalone
@@ -182,7 +183,7 @@ EXECUTOR = {
     "spark.cores.max": "1",
     "spark.executor.cores": "1",
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": standalone.SHORT_LIVED,
+    "spark.executor.extraJavaOptions": processes.SHORT_LIVED,
 }
 
 

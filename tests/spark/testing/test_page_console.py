@@ -52,6 +52,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, s3: S3Server) -> Console:
     environment = {
         "PATH": f"{program.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "SPARK_LOCAL_IP": processes.LOOPBACK,
+        "JAVA_TOOL_OPTIONS": processes.SHORT_LIVED,
         "PYSPARK_PYTHON": sys.executable,
         "AWS_ENDPOINT_URL": s3.endpoint,
         "AWS_ACCESS_KEY_ID": ACCESS_KEY,
