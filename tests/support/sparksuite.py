@@ -9,13 +9,15 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import sys
 import tempfile
 import time
 import types
 import unittest
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import pyspark
 import pyspark.sql
@@ -67,6 +69,11 @@ class SuiteClass:
         cloudpickle.register_pickle_by_value(importlib.import_module(_ALL_MODULES))  # type: ignore[no-untyped-call]
         return importlib.import_module(f"{_MODULES}.{self.module}")
 
+    def modules(self) -> tuple[types.ModuleType, ...]:
+        """Return the modules of its tests: its own, and those of the classes that it inherits tests from."""
+        names = {base.__module__ for base in self.load().__mro__}
+        return tuple(sys.modules[name] for name in sorted(names) if name.startswith(_ALL_MODULES))
+
 
 def _is_of_all(test: str) -> bool:
     return test == _OF_THE_CLASS_ITSELF
@@ -108,7 +115,7 @@ def _run_once(spark: SparkSession, suite: SuiteClass, test: str, folder: Path, k
     # What starts and stops a session is done for classes, and not for a single case.
     case = type(suite.name, (suite.load(),), {"spark": spark})
     found = unittest.TestResult()
-    with _substituted(suite.load_module(), folder, key_groups), _settings(spark, suite.settings):
+    with _substituted(suite.modules(), folder, key_groups), _settings(spark, suite.settings):
         try:
             case(test).run(found)
         finally:
@@ -128,11 +135,26 @@ class _Clock(types.ModuleType):
 
 
 @contextlib.contextmanager
-def _substituted(module: types.ModuleType, folder: Path, key_groups: int) -> Iterator[None]:
+def _open(name: str, mode: str = "r") -> Iterator[IO[str]]:
+    """The built-in `open`, where a new file is there when it is whole: a query may look for files at any moment.
+
+    What it finds empty it has read, for ever (seen with `test_fuzz_topk`, on a busy machine).
+    """
+    file = Path(name)
+    hidden = file.with_name(f".{file.name}") if mode == "w" else file
+    with hidden.open(mode) as opened:
+        yield opened
+    hidden.rename(file)
+
+
+@contextlib.contextmanager
+def _substituted(modules: Iterable[types.ModuleType], folder: Path, key_groups: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, ours in _OPERATORS.items():
             patch.setattr(GroupedData, name, _calling(ours, key_groups))
-        patch.setattr(module, "time", _Clock(), raising=False)
+        for module in modules:
+            patch.setattr(module, "time", _Clock(), raising=False)
+            patch.setattr(module, "open", _open, raising=False)
         patch.setattr(tempfile, "tempdir", os.fspath(folder))
         yield
 
