@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import driverprocess
-import processes
 import pyarrow as pa
 import s3server
 import standalone
@@ -289,7 +288,6 @@ class World(LoadedWorld):
         if nodes is None:
             return ("--master", "local[2]")
         settings = {"cores.max": "2", "executor.cores": "1", "executor.memory": "512m"}
-        settings |= {"executor.extraJavaOptions": processes.SHORT_LIVED}
         settings |= {f"executorEnv.{name}": value for name, value in self._of_workers().items()}
         return (
             "--master",

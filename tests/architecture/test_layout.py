@@ -82,6 +82,11 @@ def _python(code: str, *, cwd: Path = ROOT) -> str:
     return ended.stdout.strip()
 
 
+def _brought(code: str, *modules: str) -> str:
+    """Return which of some modules are imported once code has run, as Python prints a list."""
+    return _python(f"{code}\nimport sys\nprint([name for name in {modules} if name in sys.modules])")
+
+
 def test_operator_is_the_standard_library_from_the_root() -> None:
     """`operator/` is a project folder; a package of that name would shadow the standard library."""
     assert (
@@ -164,23 +169,15 @@ def test_every_public_name_leads_somewhere(name: str) -> None:
     ],
 )
 def test_what_reads_storage_starts_without_an_engine(module: str) -> None:
-    code = (
-        f"import sys, {module}; "
-        "print([name for name in ('pyspark', 'py4j', 'pandas', 'pyarrow', 'kopf', 'kubernetes') if name in sys.modules])"
-    )
-
-    assert _python(code) == "[]"
+    assert _brought(f"import {module}", "pyspark", "py4j", "pandas", "pyarrow", "kopf", "kubernetes") == "[]"
 
 
 @pytest.mark.parametrize("operator", ["keyed", "transform"])
 def test_spark_plans_an_operator_without_what_only_batches_need(operator: str) -> None:
     """Spark has each start run the operator once in a process of its own, and waits for it."""
-    code = (
-        f"import sys, statefulspark.operators.{operator}.processor; "
-        "print([name for name in ('pandas', 'pydantic', 'fsspec', 's3fs') if name in sys.modules])"
+    assert (
+        _brought(f"import statefulspark.operators.{operator}.processor", "pandas", "pydantic", "fsspec", "s3fs") == "[]"
     )
-
-    assert _python(code) == "[]"
 
 
 def test_a_driver_starts_without_what_only_a_scrape_needs() -> None:
@@ -189,13 +186,12 @@ def test_a_driver_starts_without_what_only_a_scrape_needs() -> None:
 
 def test_the_operator_starts_without_an_engine() -> None:
     code = (
-        "import pkgutil, importlib, sys, statefulspark_operator as top; "
+        "import pkgutil, importlib, statefulspark_operator as top; "
         "names = [m.name for m in pkgutil.walk_packages(top.__path__, 'statefulspark_operator.')]; "
-        "[importlib.import_module(name) for name in names if not name.endswith('__main__')]; "
-        "print([name for name in ('pyspark', 'py4j', 'pandas', 'pyarrow') if name in sys.modules])"
+        "[importlib.import_module(name) for name in names if not name.endswith('__main__')]"
     )
 
-    assert _python(code) == "[]"
+    assert _brought(code, "pyspark", "py4j", "pandas", "pyarrow") == "[]"
 
 
 def test_the_product_brings_no_http_server_but_aiohttps() -> None:

@@ -19,16 +19,17 @@ from s3server import ACCESS_KEY, SECRET_KEY, S3Server
 
 COMMAND = (sys.executable, "-m", "statefulspark.cli.main")
 """The command line, as a process of its own."""
+ENVIRONMENT = {"SPARK_LOCAL_IP": processes.LOOPBACK, "JAVA_TOOL_OPTIONS": processes.SHORT_LIVED}
+"""What everything that starts a driver is given."""
 _SOURCES = Path(__file__).resolve().parents[2] / "jobruntime" / "src"
 _THREADS_ARE_PRINTED_S = 2.0
-_OF_JVMS = {"JAVA_TOOL_OPTIONS": processes.SHORT_LIVED}
 _IS_UP = '"api listening"'
 
 
 @contextmanager
 def own_session(log: Path, **environment: str) -> Iterator[processes.Process]:
     """Let a test launch a job as a person does: in a session of its own, with all of its family killed at the end."""
-    own = {"SPARK_LOCAL_IP": processes.LOOPBACK, **_OF_JVMS, **environment}
+    own = {**ENVIRONMENT, **environment}
     started = processes.Process("the job", log, environment=own, leads_session=True)
     yield started
     started.send_to_family(signal.SIGKILL)
@@ -45,7 +46,7 @@ class SparkDriver(processes.Process, ABC):
     """
 
     def __init__(self, log: Path, *, environment: Mapping[str, str], patience_s: float) -> None:
-        own = {"SPARK_LOCAL_IP": processes.LOOPBACK, "PYSPARK_PYTHON": sys.executable, **_OF_JVMS, **environment}
+        own = {**ENVIRONMENT, "PYSPARK_PYTHON": sys.executable, **environment}
         super().__init__("the driver", log, environment=own, leads_session=True)
         self._patience_s = patience_s
 

@@ -46,7 +46,6 @@ _PARTITION = 0
 """Whose task has the accidents, so that its other attempts come to the same places."""
 _SETTINGS = {
     "spark.driver.extraJavaOptions": processes.SHORT_LIVED,
-    "spark.executor.extraJavaOptions": processes.SHORT_LIVED,
     "spark.sql.shuffle.partitions": "2",
 }
 _SPECULATION = {

@@ -58,10 +58,10 @@ class SuiteClass:
 
     def load(self) -> type[unittest.TestCase]:
         """Return the class."""
-        found: type[unittest.TestCase] = getattr(self.load_module(), self.name)
+        found: type[unittest.TestCase] = getattr(self._load_module(), self.name)
         return found
 
-    def load_module(self) -> types.ModuleType:
+    def _load_module(self) -> types.ModuleType:
         """Return its module; workers get what is of it as pickled code, since they do not know the archive."""
         root = os.fspath(Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip" / "pyspark" / "sql")
         if root not in pyspark.sql.__path__:
@@ -135,13 +135,13 @@ class _Clock(types.ModuleType):
 
 
 @contextlib.contextmanager
-def _open(name: str, mode: str = "r") -> Iterator[IO[str]]:
-    """The built-in `open`, where a new file is there when it is whole: a query may look for files at any moment.
+def _open_new(name: str, mode: str) -> Iterator[IO[str]]:
+    """Open a file that is there when it is whole: a query may look for files at any moment.
 
     What it finds empty it has read, for ever (seen with `test_fuzz_topk`, on a busy machine).
     """
     file = Path(name)
-    hidden = file.with_name(f".{file.name}") if mode == "w" else file
+    hidden = file.with_name(f".{file.name}")
     with hidden.open(mode) as opened:
         yield opened
     hidden.rename(file)
@@ -154,7 +154,7 @@ def _substituted(modules: Iterable[types.ModuleType], folder: Path, key_groups: 
             patch.setattr(GroupedData, name, _calling(ours, key_groups))
         for module in modules:
             patch.setattr(module, "time", _Clock(), raising=False)
-            patch.setattr(module, "open", _open, raising=False)
+            patch.setattr(module, "open", _open_new, raising=False)
         patch.setattr(tempfile, "tempdir", os.fspath(folder))
         yield
 

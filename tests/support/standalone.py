@@ -154,8 +154,7 @@ def _environment(folder: Path, host: str) -> dict[str, str]:
     return {
         "SPARK_HOME": str(_SPARK),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": processes.SHORT_LIVED,
-        "SPARK_LAUNCHER_OPTS": processes.SHORT_LIVED,
+        "JAVA_TOOL_OPTIONS": processes.SHORT_LIVED,  # of executors, too, which inherit it from their worker
         "SPARK_LOCAL_IP": host,
         "SPARK_LOCAL_DIRS": str(folder / f"local-{host}"),
         "SPARK_WORKER_DIR": str(folder / f"work-{host}"),

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import driverprocess
-import processes
 import pyarrow as pa
 import pytest
 import standalone
@@ -183,7 +182,6 @@ EXECUTOR = {
     "spark.cores.max": "1",
     "spark.executor.cores": "1",
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": processes.SHORT_LIVED,
 }
 
 

@@ -51,8 +51,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, s3: S3Server) -> Console:
     processes.write_program(program, sys.executable, lookingon.__file__)
     environment = {
         "PATH": f"{program.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "SPARK_LOCAL_IP": processes.LOOPBACK,
-        "JAVA_TOOL_OPTIONS": processes.SHORT_LIVED,
+        **driverprocess.ENVIRONMENT,
         "PYSPARK_PYTHON": sys.executable,
         "AWS_ENDPOINT_URL": s3.endpoint,
         "AWS_ACCESS_KEY_ID": ACCESS_KEY,

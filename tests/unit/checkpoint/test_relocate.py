@@ -9,7 +9,7 @@ import pytest
 from snapshots import Job
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, relocate, verify
-from statefulspark.contract.layout import MANIFEST_NAME
+from statefulspark.contract import layout
 from statefulspark.testing import stores
 
 
@@ -50,12 +50,12 @@ def test_a_copy_tells_its_progress_in_bytes(job: Job, folder: str) -> None:
 
 
 def test_what_a_newer_release_wrote_into_the_manifest_is_kept(job: Job, folder: str) -> None:
-    document = json.loads(job.store.read(f"{folder}/{MANIFEST_NAME}"))
-    job.store.write(f"{folder}/{MANIFEST_NAME}", json.dumps({**document, "fromTheFuture": 1}).encode())
+    document = json.loads(job.store.read(f"{folder}/{layout.MANIFEST_NAME}"))
+    job.store.write(f"{folder}/{layout.MANIFEST_NAME}", json.dumps({**document, "fromTheFuture": 1}).encode())
 
     relocate.relocate(job.store, folder, job.bucket.child("archive"), "words")
 
-    assert json.loads(job.bucket.read(f"archive/words/{MANIFEST_NAME}"))["fromTheFuture"] == 1
+    assert json.loads(job.bucket.read(f"archive/words/{layout.MANIFEST_NAME}"))["fromTheFuture"] == 1
 
 
 def test_a_copy_that_dies_at_any_write_is_no_savepoint_and_can_be_repeated(job: Job, folder: str) -> None:

@@ -11,7 +11,6 @@ from statefulspark import doctor, errors
 from statefulspark.checkpoint import batch_records, catalog, closure
 from statefulspark.contract import base, layout
 from statefulspark.contract.config import ClaimMode, RestoreConfig
-from statefulspark.contract.layout import MANIFEST_NAME
 from statefulspark.contract.manifest import FileEntry
 from statefulspark.contract.notes import CLAIM_NAME, WRITER_NAME, DamageNote
 from statefulspark.contract.prepared import OutputRecord
@@ -103,7 +102,7 @@ def test_a_record_of_a_later_release_below_the_newest_checkpoint_is_no_damage_of
         pytest.param(layout.damage_note(1, 1), id="what Spark could not load"),
         pytest.param(layout.PRUNE_MARKS, id="what is unused"),
         pytest.param(layout.checkpoint_manifest(1), id="a checkpoint that has been left behind"),
-        pytest.param(f"{SAVEPOINT}/{MANIFEST_NAME}", id="a savepoint"),
+        pytest.param(f"{SAVEPOINT}/{layout.MANIFEST_NAME}", id="a savepoint"),
         pytest.param(f"{SAVEPOINT}/{WRITER_NAME}", id="who makes a savepoint"),
         pytest.param(layout.savepoint_pointer(4), id="where a savepoint is"),
     ],

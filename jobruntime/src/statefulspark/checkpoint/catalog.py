@@ -15,7 +15,6 @@ from statefulspark import errors
 from statefulspark.checkpoint import listing
 from statefulspark.contract import layout
 from statefulspark.contract.base import WireModel
-from statefulspark.contract.layout import MANIFEST_NAME
 from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.storage.port import ObjectStore
 
@@ -66,7 +65,7 @@ def write_manifest(store: ObjectStore, folder: str, manifest: Manifest) -> None:
     Raises:
         PreconditionFailedError: `CheckpointExists` or `SavepointExists`.
     """
-    key = f"{folder}/{MANIFEST_NAME}" if folder else MANIFEST_NAME
+    key = f"{folder}/{layout.MANIFEST_NAME}" if folder else layout.MANIFEST_NAME
     try:
         store.create(key, manifest.sealed(indent=1))
     except errors.ObjectExistsError as error:
@@ -93,7 +92,7 @@ def read_manifest(store: ObjectStore, folder: str) -> Manifest:
         SnapshotCorruptError: `DocumentUnreadable`.
         FormatVersionError: This release cannot read the manifest's version.
     """
-    key = f"{folder}/{MANIFEST_NAME}" if folder else MANIFEST_NAME
+    key = f"{folder}/{layout.MANIFEST_NAME}" if folder else layout.MANIFEST_NAME
     return Manifest.parse(store.read(key), f"{store.uri}/{key}")
 
 
@@ -123,7 +122,7 @@ def first_of_later_release(
 
 def _generation_of(store: ObjectStore, ref: SnapshotRef) -> int | None:
     try:
-        return _ManifestGeneration.model_validate_json(store.read(f"{ref.folder}/{MANIFEST_NAME}")).generation
+        return _ManifestGeneration.model_validate_json(store.read(f"{ref.folder}/{layout.MANIFEST_NAME}")).generation
     except (ValidationError, errors.ObjectNotFoundError):
         return None
 
@@ -135,7 +134,7 @@ def read_manifests(
 
     A snapshot that was deleted in the meantime is left out. Cost: one GET each.
     """
-    keys = {ref: f"{ref.folder}/{MANIFEST_NAME}" for ref in refs}
+    keys = {ref: f"{ref.folder}/{layout.MANIFEST_NAME}" for ref in refs}
     bodies = read_present(store, tuple(keys.values()))
     return tuple(_parsed(bodies[key], f"{store.uri}/{key}") for key in keys.values() if key in bodies)
 
@@ -163,14 +162,14 @@ class SnapshotListing:
 
 def list_all(store: ObjectStore) -> SnapshotListing:
     """List the completed and the unfinished snapshots. Cost: as for `list_snapshots`."""
-    manifests = [info.key for info in store.list(layout.CHECKPOINTS) if info.key.endswith(f"/{MANIFEST_NAME}")]
+    manifests = [info.key for info in store.list(layout.CHECKPOINTS) if info.key.endswith(f"/{layout.MANIFEST_NAME}")]
     refs = [_ref(SnapshotKind.CHECKPOINT, key.rsplit("/", 1)[0]) for key in manifests if key.count("/") == 2]
     unfinished: list[str] = []
     for name in store.list_names(layout.SAVEPOINTS):
         folder = f"{layout.SAVEPOINTS}/{name.rstrip('/')}"
         if not name.endswith("/"):
             continue
-        if store.info(f"{folder}/{MANIFEST_NAME}"):
+        if store.info(f"{folder}/{layout.MANIFEST_NAME}"):
             refs.append(_ref(SnapshotKind.SAVEPOINT, folder))
         elif layout.parse_number(name):
             unfinished.append(folder)
@@ -190,7 +189,7 @@ def checkpoints_from(store: ObjectStore, number: int) -> tuple[SnapshotRef, ...]
     first = number
     while True:
         names = {
-            f"{layout.number(checkpoint_id)}/{MANIFEST_NAME}": checkpoint_id
+            f"{layout.number(checkpoint_id)}/{layout.MANIFEST_NAME}": checkpoint_id
             for checkpoint_id in range(first, first + _MAX_GAP)
         }
         present = [names[name] for name in listing.look_up(store, layout.CHECKPOINTS, names)]

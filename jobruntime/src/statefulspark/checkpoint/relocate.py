@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, listing, transfer, verify
-from statefulspark.contract.layout import MANIFEST_NAME
+from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.contract.notes import CLAIM_NAME, WRITER_NAME
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
-_NOT_COPIED = (MANIFEST_NAME, CLAIM_NAME, WRITER_NAME)
+_NOT_COPIED = (layout.MANIFEST_NAME, CLAIM_NAME, WRITER_NAME)
 """The manifest is copied last; the claim and the writer of the original do not apply to the copy."""
 _CHUNK = 64
 """Number of files copied between two progress reports."""
@@ -82,7 +82,7 @@ def relocate(
         done_bytes += sum(files[key].size_bytes for key in chunk)
     on_progress(total_bytes, total_bytes)
     _require_whole(target, target_folder, files)
-    if MANIFEST_NAME not in present:
+    if layout.MANIFEST_NAME not in present:
         _write_manifest_last(source, folder, target, target_folder)
     return Copied(manifest, len(files), total_bytes, len(missing))
 
@@ -133,7 +133,7 @@ def _require_whole(target: ObjectStore, target_folder: str, files: Mapping[str, 
 def _write_manifest_last(source: ObjectStore, folder: str, target: ObjectStore, target_folder: str) -> None:
     """Copy the bytes unchanged, so that fields of a newer release are kept."""
     try:
-        target.create(f"{target_folder}/{MANIFEST_NAME}", source.read(f"{folder}/{MANIFEST_NAME}"))
+        target.create(f"{target_folder}/{layout.MANIFEST_NAME}", source.read(f"{folder}/{layout.MANIFEST_NAME}"))
     except errors.ObjectExistsError as error:
         raise errors.PreconditionFailedError(
             "SavepointExists",

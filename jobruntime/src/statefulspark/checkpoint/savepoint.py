@@ -19,7 +19,6 @@ from datetime import datetime
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, epochs, listing, progress, small_files, transfer
 from statefulspark.contract import layout
-from statefulspark.contract.layout import MANIFEST_NAME
 from statefulspark.contract.manifest import (
     Ancestor,
     FileEntry,
@@ -132,7 +131,10 @@ def give_up(store: ObjectStore, properties: SavepointProperties, target: Savepoi
 
     Cost: a GET, a HEAD, a LIST and a DELETE per 1,000 files.
     """
-    if not _is_own(store, properties, target) or target.store.info(f"{target.folder}/{MANIFEST_NAME}") is not None:
+    if (
+        not _is_own(store, properties, target)
+        or target.store.info(f"{target.folder}/{layout.MANIFEST_NAME}") is not None
+    ):
         return
     files = [info.key for info in target.store.list(f"{target.folder}/{layout.SAVEPOINT_FILES}")]
     target.store.delete_many(files)
@@ -209,7 +211,7 @@ def take_savepoint(
         PreconditionFailedError: `SavepointExists`; its files were not changed.
         FencedError: A newer driver owns the job, and may have cleaned up the folder in the meantime.
     """
-    if target.store.info(f"{target.folder}/{MANIFEST_NAME}") is not None:
+    if target.store.info(f"{target.folder}/{layout.MANIFEST_NAME}") is not None:
         raise catalog.exists_already(target.store, target.folder, SnapshotKind.SAVEPOINT)
     reserve(store, properties, target)
     copy_missing(store, queries, target, on_progress=on_progress)
@@ -217,7 +219,7 @@ def take_savepoint(
     present = listing.below(target.store, target.folder, needed)
     entries = tuple(_relocated(query, present, target) for query in queries)
     needed_keys = {f"{query.path}/{file.path}" for query in entries for file in query.files}
-    retained = {*needed_keys, MANIFEST_NAME, WRITER_NAME}
+    retained = {*needed_keys, layout.MANIFEST_NAME, WRITER_NAME}
     target.store.delete_many([f"{target.folder}/{key}" for key in present if key not in retained])
     return publish(store, entries, properties, target, completed_at=completed_at())
 
@@ -297,7 +299,7 @@ def dispose(store: ObjectStore, folder: str) -> int:
         SpecRejectedError: `NotASavepoint`: the folder is a checkpoint, or not a snapshot.
     """
     keys = [info.key for info in store.list(folder)]
-    manifest_key = f"{folder}/{MANIFEST_NAME}"
+    manifest_key = f"{folder}/{layout.MANIFEST_NAME}"
     notes = (f"{folder}/{CLAIM_NAME}", f"{folder}/{WRITER_NAME}")
     files = [key for key in keys if key.startswith(f"{folder}/{layout.SAVEPOINT_FILES}/")]
     is_savepoint = manifest_key not in keys or catalog.read_manifest(store, folder).kind is SnapshotKind.SAVEPOINT

@@ -7,8 +7,8 @@ import argparse
 from statefulspark import clock, doctor, errors
 from statefulspark.checkpoint import catalog, verify
 from statefulspark.cli import options, output, snapshots, terminal
+from statefulspark.contract import layout
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.layout import MANIFEST_NAME
 from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.recovery import external_savepoints
 from statefulspark.storage import ObjectStore
@@ -43,7 +43,7 @@ def _hint(store: ObjectStore) -> str:
     if jobs:
         return f" It is no job's folder: name one with --root {', '.join(f'{store.uri}/{job}' for job in jobs[:5])}."
     folders = [name.rstrip("/") for name in store.list_names("") if name.endswith("/")]
-    savepoints = [folder for folder in folders[:100] if store.info(f"{folder}/{MANIFEST_NAME}") is not None]
+    savepoints = [folder for folder in folders[:100] if store.info(f"{folder}/{layout.MANIFEST_NAME}") is not None]
     if not savepoints:
         return ""
     locations = ", ".join(f"{store.uri}/{folder}" for folder in savepoints[:5])
@@ -96,7 +96,7 @@ def _not_found(store: ObjectStore, folder: str) -> errors.SpecRejectedError:
     if store.list_names(folder):
         return errors.SpecRejectedError(
             "SnapshotNotFound",
-            f"The folder {location} has no {MANIFEST_NAME}, which is written last: it is a snapshot that was never "
+            f"The folder {location} has no {layout.MANIFEST_NAME}, which is written last: it is a snapshot that was never "
             "completed, or another folder; `statefulspark doctor` explains it.",
         )
     return errors.SpecRejectedError(

@@ -7,9 +7,8 @@ import argparse
 from statefulspark import errors
 from statefulspark.checkpoint import relocate, savepoint
 from statefulspark.cli import convert, options, output, progress, reading, terminal, verbs, waiting
-from statefulspark.contract import api, sizes
+from statefulspark.contract import api, layout, sizes
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.layout import MANIFEST_NAME
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.recovery import external_savepoints
 
@@ -134,7 +133,7 @@ def _find(args: argparse.Namespace) -> verbs.SnapshotFolder:
         if external_location is not None:
             return _split(external_location, args)
         return store, reading.find(store, SnapshotKind.SAVEPOINT, int(location))
-    return _split(location.removesuffix(f"/{MANIFEST_NAME}"), args)
+    return _split(location.removesuffix(f"/{layout.MANIFEST_NAME}"), args)
 
 
 def _split(location: str, args: argparse.Namespace) -> verbs.SnapshotFolder:

@@ -139,6 +139,11 @@ def savepoint(savepoint_id: int, name: str | None = None) -> str:
     return f"{SAVEPOINTS}/{number(savepoint_id)}" + (f"-{name}" if name else "")
 
 
+def snapshot_folder(location: str) -> str:
+    """Return the folder of a snapshot, whose location may be that of its manifest, or end with a slash."""
+    return location.rstrip("/").removesuffix(f"/{MANIFEST_NAME}")
+
+
 def savepoint_pointer(savepoint_id: int) -> str:
     """Return the key that reserves the number of a savepoint at another location."""
     return f"{SAVEPOINTS}/{number(savepoint_id)}.json"

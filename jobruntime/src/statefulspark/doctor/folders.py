@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from statefulspark import errors
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import diagnosis, layout
-from statefulspark.contract.layout import MANIFEST_NAME
 from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.doctor import contents, notes, restart, snapshots
 from statefulspark.doctor.examination import Examination
@@ -44,7 +43,7 @@ def examine(store: ObjectStore, examination: Examination) -> diagnosis.Diagnosis
         TransientError, StateUnknownError: The object store is unavailable.
     """
     names = store.list_names("")
-    if MANIFEST_NAME in names:
+    if layout.MANIFEST_NAME in names:
         return _snapshot_diagnosis(store, examination)
     if _is_job(names):
         job = examine_job(store, examination)

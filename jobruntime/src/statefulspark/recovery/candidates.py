@@ -12,7 +12,6 @@ from statefulspark import errors
 from statefulspark.checkpoint import catalog, lineage_records, progress, read_cache, transfer, verify
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.layout import MANIFEST_NAME
 from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry, SnapshotKind
 from statefulspark.recovery import beginnings, damage, generations, new_packs, plan
 from statefulspark.storage.port import ObjectStore
@@ -304,12 +303,12 @@ def find(
         SpecRejectedError: `SnapshotNotFound`.
         SnapshotCorruptError: The manifest is unreadable.
     """
-    folder = uri.rstrip("/").removesuffix(f"/{MANIFEST_NAME}")
+    folder = layout.snapshot_folder(uri)
     location = _locate(store, folder, open_store, cache)
     try:
         manifest = catalog.read_manifest(location.reader, location.root)
     except errors.ObjectNotFoundError as error:
-        raise _not_found(uri, f"there is no {folder}/_metadata.json") from error
+        raise _not_found(uri, f"there is no {folder}/{layout.MANIFEST_NAME}") from error
     is_own = location.store is store
     own_lineages = (lineages or lineage_records.read_all(location.reader)) if is_own else lineage_records.Lineages()
     files = location

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from statefulspark.contract import layout
+
 from statefulspark_operator.api.spark_savepoint import SavepointDisposal, SavepointPhase, SparkSavepointStatus
 
 PREFIX = "savepoint:"
@@ -99,10 +101,7 @@ def part_with(deleted: Deleted, others: Sequence[str | None]) -> Farewell:
         return Farewell.WAIT
     if deleted.disposal is SavepointDisposal.KEEP or deleted.location is None:
         return Farewell.RELEASE
-    if _folder(deleted.location) in {_folder(other) for other in others if other is not None}:
+    folders = {layout.snapshot_folder(other) for other in others if other is not None}
+    if layout.snapshot_folder(deleted.location) in folders:
         return Farewell.RELEASE
     return Farewell.WAIT if deleted.is_in_use else Farewell.DISPOSE
-
-
-def _folder(location: str) -> str:
-    return location.rstrip("/").removesuffix("/_metadata.json")

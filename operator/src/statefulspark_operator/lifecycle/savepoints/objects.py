@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from statefulspark.contract import layout
+
 from statefulspark_operator.api.spark_savepoint import (
     SavepointOrigin,
     SavepointPhase,
@@ -67,4 +69,4 @@ class SavepointObject:
 
 def folder_of(location: str | None) -> str | None:
     """Return the folder that a location names, however it is written."""
-    return location.rstrip("/").removesuffix("/_metadata.json") if location is not None else None
+    return layout.snapshot_folder(location) if location is not None else None
