@@ -140,6 +140,14 @@ CASES: list[tuple[str, Situation, Reason]] = [
         Reason.RESUMING_START,
     ),
     (
+        "a recorded start waits for an earlier driver whose lost node is back",
+        situation_with(
+            {"driver": a_driver(DriverState.CREATING, epoch=2), "storage": EMPTY},
+            pods=(a_pod(1, deletion_deadline=LATER),),
+        ),
+        Reason.DRIVER_ENDING,
+    ),
+    (
         "a recorded start of an older spec is dropped",
         situation_with({"driver": a_driver(DriverState.CREATING), "pods": (), "storage": EMPTY}, spec=a_spec("i:2")),
         Reason.SUPERSEDED,

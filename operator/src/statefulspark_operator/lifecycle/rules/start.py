@@ -109,8 +109,10 @@ def resume_start(situation: Situation) -> Decision | None:
     driver = situation.intent
     if driver is None or driver.state is not DriverState.CREATING or situation.pod is not None:
         return None
-    message = f"Starting {driver.pod}."
     standby = _chosen_standby(situation, driver)
+    if situation.live_pods and standby is None:
+        return None  # The node of an earlier driver was lost when the start was decided, and is back.
+    message = f"Starting {driver.pod}."
     acts = activation(driver, standby) if standby is not None else _start_actions(situation, driver)
     return Decision(Reason.RESUMING_START, message, Phase.STARTING, situation.status, acts, SOON)
 
