@@ -64,7 +64,7 @@ def read(uri: str, wish: StateSelection, options: StorageOptions) -> pa.Table:
     """Read the requested state; see `read_state`."""
     from statefulspark.canonical import functions, reading, skeleton
 
-    folder = uri.removesuffix(f"/{layout.MANIFEST_NAME}").rstrip("/")
+    folder = layout.snapshot_folder(uri)
     snapshot = candidates.find(
         storage.open_store(folder, options), folder, lambda other: storage.open_store(other, options)
     )
@@ -114,7 +114,7 @@ def convert(
     if not report.ok:
         raise errors.SnapshotCorruptError("SnapshotBroken", f"{uri} cannot be converted: {report.sentence}")
     target = savepoint.SavepointTarget(storage.open_store(parent, options), folder)
-    if target.store.info(f"{folder}/{layout.MANIFEST_NAME}") is not None:
+    if target.store.info(layout.snapshot_manifest(folder)) is not None:
         raise errors.PreconditionFailedError(
             "SavepointExists", f"{target.uri} is a savepoint already; name another folder."
         )

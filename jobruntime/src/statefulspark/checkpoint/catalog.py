@@ -65,7 +65,7 @@ def write_manifest(store: ObjectStore, folder: str, manifest: Manifest) -> None:
     Raises:
         PreconditionFailedError: `CheckpointExists` or `SavepointExists`.
     """
-    key = f"{folder}/{layout.MANIFEST_NAME}" if folder else layout.MANIFEST_NAME
+    key = layout.snapshot_manifest(folder)
     try:
         store.create(key, manifest.sealed(indent=1))
     except errors.ObjectExistsError as error:
@@ -92,7 +92,7 @@ def read_manifest(store: ObjectStore, folder: str) -> Manifest:
         SnapshotCorruptError: `DocumentUnreadable`.
         FormatVersionError: This release cannot read the manifest's version.
     """
-    key = f"{folder}/{layout.MANIFEST_NAME}" if folder else layout.MANIFEST_NAME
+    key = layout.snapshot_manifest(folder)
     return Manifest.parse(store.read(key), f"{store.uri}/{key}")
 
 
@@ -122,7 +122,7 @@ def first_of_later_release(
 
 def _generation_of(store: ObjectStore, ref: SnapshotRef) -> int | None:
     try:
-        return _ManifestGeneration.model_validate_json(store.read(f"{ref.folder}/{layout.MANIFEST_NAME}")).generation
+        return _ManifestGeneration.model_validate_json(store.read(layout.snapshot_manifest(ref.folder))).generation
     except (ValidationError, errors.ObjectNotFoundError):
         return None
 
@@ -134,7 +134,7 @@ def read_manifests(
 
     A snapshot that was deleted in the meantime is left out. Cost: one GET each.
     """
-    keys = {ref: f"{ref.folder}/{layout.MANIFEST_NAME}" for ref in refs}
+    keys = {ref: layout.snapshot_manifest(ref.folder) for ref in refs}
     bodies = read_present(store, tuple(keys.values()))
     return tuple(_parsed(bodies[key], f"{store.uri}/{key}") for key in keys.values() if key in bodies)
 
@@ -169,7 +169,7 @@ def list_all(store: ObjectStore) -> SnapshotListing:
         folder = f"{layout.SAVEPOINTS}/{name.rstrip('/')}"
         if not name.endswith("/"):
             continue
-        if store.info(f"{folder}/{layout.MANIFEST_NAME}"):
+        if store.info(layout.snapshot_manifest(folder)):
             refs.append(_ref(SnapshotKind.SAVEPOINT, folder))
         elif layout.parse_number(name):
             unfinished.append(folder)

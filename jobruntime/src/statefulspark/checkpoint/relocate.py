@@ -133,7 +133,7 @@ def _require_whole(target: ObjectStore, target_folder: str, files: Mapping[str, 
 def _write_manifest_last(source: ObjectStore, folder: str, target: ObjectStore, target_folder: str) -> None:
     """Copy the bytes unchanged, so that fields of a newer release are kept."""
     try:
-        target.create(f"{target_folder}/{layout.MANIFEST_NAME}", source.read(f"{folder}/{layout.MANIFEST_NAME}"))
+        target.create(layout.snapshot_manifest(target_folder), source.read(layout.snapshot_manifest(folder)))
     except errors.ObjectExistsError as error:
         raise errors.PreconditionFailedError(
             "SavepointExists",

@@ -131,10 +131,7 @@ def give_up(store: ObjectStore, properties: SavepointProperties, target: Savepoi
 
     Cost: a GET, a HEAD, a LIST and a DELETE per 1,000 files.
     """
-    if (
-        not _is_own(store, properties, target)
-        or target.store.info(f"{target.folder}/{layout.MANIFEST_NAME}") is not None
-    ):
+    if not _is_own(store, properties, target) or target.store.info(layout.snapshot_manifest(target.folder)) is not None:
         return
     files = [info.key for info in target.store.list(f"{target.folder}/{layout.SAVEPOINT_FILES}")]
     target.store.delete_many(files)
@@ -211,7 +208,7 @@ def take_savepoint(
         PreconditionFailedError: `SavepointExists`; its files were not changed.
         FencedError: A newer driver owns the job, and may have cleaned up the folder in the meantime.
     """
-    if target.store.info(f"{target.folder}/{layout.MANIFEST_NAME}") is not None:
+    if target.store.info(layout.snapshot_manifest(target.folder)) is not None:
         raise catalog.exists_already(target.store, target.folder, SnapshotKind.SAVEPOINT)
     reserve(store, properties, target)
     copy_missing(store, queries, target, on_progress=on_progress)
@@ -299,7 +296,7 @@ def dispose(store: ObjectStore, folder: str) -> int:
         SpecRejectedError: `NotASavepoint`: the folder is a checkpoint, or not a snapshot.
     """
     keys = [info.key for info in store.list(folder)]
-    manifest_key = f"{folder}/{layout.MANIFEST_NAME}"
+    manifest_key = layout.snapshot_manifest(folder)
     notes = (f"{folder}/{CLAIM_NAME}", f"{folder}/{WRITER_NAME}")
     files = [key for key in keys if key.startswith(f"{folder}/{layout.SAVEPOINT_FILES}/")]
     is_savepoint = manifest_key not in keys or catalog.read_manifest(store, folder).kind is SnapshotKind.SAVEPOINT

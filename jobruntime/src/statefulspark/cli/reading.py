@@ -43,7 +43,7 @@ def _hint(store: ObjectStore) -> str:
     if jobs:
         return f" It is no job's folder: name one with --root {', '.join(f'{store.uri}/{job}' for job in jobs[:5])}."
     folders = [name.rstrip("/") for name in store.list_names("") if name.endswith("/")]
-    savepoints = [folder for folder in folders[:100] if store.info(f"{folder}/{layout.MANIFEST_NAME}") is not None]
+    savepoints = [folder for folder in folders[:100] if store.info(layout.snapshot_manifest(folder)) is not None]
     if not savepoints:
         return ""
     locations = ", ".join(f"{store.uri}/{folder}" for folder in savepoints[:5])

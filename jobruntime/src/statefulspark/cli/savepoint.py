@@ -133,7 +133,7 @@ def _find(args: argparse.Namespace) -> verbs.SnapshotFolder:
         if external_location is not None:
             return _split(external_location, args)
         return store, reading.find(store, SnapshotKind.SAVEPOINT, int(location))
-    return _split(location.removesuffix(f"/{layout.MANIFEST_NAME}"), args)
+    return _split(layout.snapshot_folder(location), args)
 
 
 def _split(location: str, args: argparse.Namespace) -> verbs.SnapshotFolder:

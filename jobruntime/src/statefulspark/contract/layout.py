@@ -131,7 +131,7 @@ def checkpoint(checkpoint_id: int) -> str:
 
 def checkpoint_manifest(checkpoint_id: int) -> str:
     """Return the key of a checkpoint's manifest."""
-    return f"{checkpoint(checkpoint_id)}/{MANIFEST_NAME}"
+    return snapshot_manifest(checkpoint(checkpoint_id))
 
 
 def savepoint(savepoint_id: int, name: str | None = None) -> str:
@@ -140,8 +140,13 @@ def savepoint(savepoint_id: int, name: str | None = None) -> str:
 
 
 def snapshot_folder(location: str) -> str:
-    """Return the folder of a snapshot, whose location may be that of its manifest, or end with a slash."""
-    return location.rstrip("/").removesuffix(f"/{MANIFEST_NAME}")
+    """Return the folder of a snapshot, whose location may be that of its manifest, or end with slashes."""
+    return location.rstrip("/").removesuffix(f"/{MANIFEST_NAME}").rstrip("/")
+
+
+def snapshot_manifest(folder: str) -> str:
+    """Return the key of the manifest in a snapshot's folder, which is empty if the snapshot is its own store."""
+    return f"{folder}/{MANIFEST_NAME}" if folder else MANIFEST_NAME
 
 
 def savepoint_pointer(savepoint_id: int) -> str:

@@ -308,7 +308,7 @@ def find(
     try:
         manifest = catalog.read_manifest(location.reader, location.root)
     except errors.ObjectNotFoundError as error:
-        raise _not_found(uri, f"there is no {folder}/{layout.MANIFEST_NAME}") from error
+        raise _not_found(uri, f"there is no {layout.snapshot_manifest(folder)}") from error
     is_own = location.store is store
     own_lineages = (lineages or lineage_records.read_all(location.reader)) if is_own else lineage_records.Lineages()
     files = location

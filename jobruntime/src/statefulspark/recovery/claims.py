@@ -66,14 +66,14 @@ def delete(store: ObjectStore, folder: str, *, root: str) -> None:
         folder: The snapshot's folder below it.
         root: URI of the root of the job that claimed it.
     """
-    manifest, claim_info = store.info(_key(folder, layout.MANIFEST_NAME)), store.info(_key(folder, CLAIM_NAME))
+    manifest, claim_info = store.info(layout.snapshot_manifest(folder)), store.info(_key(folder, CLAIM_NAME))
     if claim_info is None or not is_held(store, folder, root=root):
         return
     try:
         kind = catalog.read_manifest(store, folder).kind
     except errors.ObjectNotFoundError:
         kind = SnapshotKind.SAVEPOINT if layout.SAVEPOINT_FILES in _names(store, folder) else SnapshotKind.CHECKPOINT
-    if manifest is not None and not store.delete_unchanged(_key(folder, layout.MANIFEST_NAME), etag=manifest.etag):
+    if manifest is not None and not store.delete_unchanged(layout.snapshot_manifest(folder), etag=manifest.etag):
         return
     if kind is SnapshotKind.SAVEPOINT:
         savepoint.dispose(store, folder)
