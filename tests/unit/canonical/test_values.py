@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
+import zoneinfo
 from decimal import Decimal
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from statefulspark import errors
 from statefulspark.canonical import values
 
 _UTC = datetime.UTC
+_NEW_YORK = zoneinfo.ZoneInfo("America/New_York")
 _MOMENT = datetime.datetime(2026, 1, 2, 3, 4, 5, 6)
 
 
@@ -43,6 +45,12 @@ def through_parquet(column: list[object]) -> tuple[values.Shape, list[object]]:
         ([_MOMENT, datetime.datetime.min, datetime.datetime.max], "datetime"),
         ([_MOMENT.replace(tzinfo=_UTC)], "datetime_utc"),
         ([_MOMENT, _MOMENT.replace(tzinfo=_UTC)], "msgpack"),
+        ([_MOMENT.replace(fold=1)], "msgpack"),
+        ([_MOMENT.replace(tzinfo=_NEW_YORK), None], "datetime:America/New_York"),
+        ([datetime.datetime(2026, 11, 1, 1, 30, tzinfo=_NEW_YORK, fold=1)], "datetime:America/New_York"),
+        ([datetime.datetime(2026, 3, 8, 2, 30, tzinfo=_NEW_YORK)], "msgpack"),
+        ([_MOMENT.replace(tzinfo=_NEW_YORK), _MOMENT.replace(tzinfo=_UTC)], "msgpack"),
+        ([_MOMENT.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=1)))], "msgpack"),
         ([datetime.timedelta(days=-1, microseconds=1)], "timedelta"),
         ([datetime.timedelta.max], "msgpack"),
         ([datetime.time(1, 2, 3, 4)], "time"),

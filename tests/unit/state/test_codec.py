@@ -6,10 +6,12 @@ import datetime
 import decimal
 import enum
 import uuid
+import zoneinfo
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statefulspark import errors
 from statefulspark.state.types import codec
 from statevalues import LEAVES
 
@@ -51,9 +53,39 @@ def test_a_column_comes_back(values: list[object]) -> None:
     assert _types(back) == _types(values)
 
 
-def test_a_time_with_another_zone_comes_back_as_the_same_moment() -> None:
-    moment = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.timezone(datetime.timedelta(hours=5)))
-    assert codec.unpack(codec.pack(moment)) == moment
+_NEW_YORK = zoneinfo.ZoneInfo("America/New_York")
+_BEHIND = datetime.timezone(-datetime.timedelta(hours=5))
+TIMES = [
+    datetime.datetime(2026, 3, 1, 20, tzinfo=_NEW_YORK),
+    datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.timezone(datetime.timedelta(hours=5, minutes=30))),
+    *(datetime.datetime(2026, 11, 1, 1, 30, tzinfo=_NEW_YORK, fold=fold) for fold in (0, 1)),
+    *(datetime.datetime(2026, 3, 8, 2, 30, tzinfo=_NEW_YORK, fold=fold) for fold in (0, 1)),
+    datetime.datetime(2026, 11, 1, 1, 30, fold=1),
+    datetime.datetime(1582, 10, 10),
+    datetime.datetime(1, 1, 1, tzinfo=_BEHIND.fromutc(datetime.datetime(2, 1, 1, tzinfo=_BEHIND)).tzinfo),
+    datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=datetime.UTC),
+    datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=_BEHIND),
+    datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=_NEW_YORK),
+    datetime.time(20, tzinfo=_NEW_YORK),
+    datetime.time(20, 0, 0, 1, tzinfo=_BEHIND),
+    datetime.time(1, 30, fold=1),
+    datetime.time(),
+]
+
+
+@pytest.mark.parametrize("value", TIMES, ids=repr)
+def test_a_time_comes_back_with_its_zone_and_its_fold(value: datetime.datetime | datetime.time) -> None:
+    back = codec.unpack(codec.pack([value, (value,), {"at": value}]))
+    assert repr(back) == repr([value, (value,), {"at": value}])
+
+
+def test_a_zone_without_a_name_or_an_offset_is_refused() -> None:
+    class Nowhere(datetime.tzinfo):
+        def utcoffset(self, moment: datetime.datetime | None) -> None:
+            return None
+
+    with pytest.raises(errors.SpecRejectedError, match="has neither a name nor an offset"), codec.naming("seen"):
+        codec.pack(datetime.time(1, tzinfo=Nowhere()))
 
 
 class _Color(enum.IntEnum):

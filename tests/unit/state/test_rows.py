@@ -37,3 +37,31 @@ def test_a_row_can_be_copied_and_asked_for_what_it_may_have() -> None:
 
 def test_rows_of_a_process_are_plain_tuples_to_another() -> None:
     assert pickle.loads(pickle.dumps(tuple(_ROW))) == ("ada", 2, 3)  # noqa: S301 -- our own bytes
+
+
+NAMES = [
+    *("_id", "class", "a-b", "0", "count", "index", "_fields", "_asdict", "_0", "_1", "key_group", "a.b", "two words"),
+    *("`q`", '"quoted"', "naïve", "数量", "ID", "id", "", "mro", "self", "__dunder", "None", "_corrupt_record"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_column_of_any_name_is_an_item_and_an_attribute(name: str) -> None:
+    row = rows.row_maker(tuple(NAMES))(range(len(NAMES)))
+    assert row[name] == NAMES.index(name)
+    assert getattr(row, name) == NAMES.index(name)
+
+
+@pytest.mark.parametrize("name", ["_2", "f2", "__len__"])
+def test_a_position_never_passes_for_a_column(name: str) -> None:
+    row = rows.row_maker(("a", "class", "b c", "__len__"))(range(4))
+    assert row["__len__"] == 3
+    assert len(row) == 4
+    if name != "__len__":
+        with pytest.raises(AttributeError, match=f"no column '{name}'"):
+            getattr(row, name)
+
+
+def test_a_row_is_printed_and_becomes_a_dict_by_its_columns() -> None:
+    assert repr(_ROW) == "InputRow(customer='ada', amount=2, two words=3)"
+    assert _ROW._asdict() == {"customer": "ada", "amount": 2, "two words": 3}  # type: ignore[operator]

@@ -2,7 +2,8 @@
 
 A column gets the simplest Arrow type that can hold all of its values without loss; mixed types use the msgpack of the
 state's own codec. The field's metadata contains the shape of the column for the reader: a name such
-as `int`, or a list such as `["tuple", "int", "float"]`, `["list", "str"]`, `["map", "int"]` (keys are strings).
+as `int` or `datetime:Europe/Paris`, or a list such as `["tuple", "int", "float"]`, `["list", "str"]`, `["map", "int"]`
+(keys are strings).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import decimal
 import itertools
 import json
 import uuid
+import zoneinfo
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -27,6 +29,8 @@ NULL = "null"
 Shape = str | list["Shape"]
 """Encoding of a column; see the module."""
 
+_IN_ZONE = "datetime:"
+"""Points in time of one zone; its name follows."""
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 _PLAIN: dict[str, pa.DataType] = {
     NULL: pa.bool_(),
@@ -60,10 +64,18 @@ def _infer_int(values: Sequence[object]) -> Shape:
 
 
 def _infer_datetime(values: Sequence[object]) -> Shape:
-    zones = {value.tzinfo for value in cast("Sequence[datetime.datetime]", values)}
-    if zones == {None}:
-        return "datetime"
-    return "datetime_utc" if zones == {datetime.UTC} else MSGPACK
+    moments = cast("Sequence[datetime.datetime]", values)
+    zones = {value.tzinfo for value in moments}
+    zone = zones.pop()
+    if zones:
+        return MSGPACK
+    if zone is None:
+        return MSGPACK if any(value.fold for value in moments) else "datetime"
+    if zone is datetime.UTC:
+        return "datetime_utc"
+    if isinstance(zone, zoneinfo.ZoneInfo) and zone.key and None not in map(codec.elapsed_us, moments):
+        return f"{_IN_ZONE}{zone.key}"
+    return MSGPACK
 
 
 def _infer_time(values: Sequence[object]) -> Shape:
@@ -132,6 +144,8 @@ def to_array(values: Sequence[object], shape: Shape) -> pa.Array:
     if isinstance(shape, str):
         if shape.startswith("decimal:"):
             return pa.array(values, pa.decimal128(38, int(shape[len("decimal:") :])))
+        if shape.startswith(_IN_ZONE):
+            return pa.array(values, pa.timestamp("us", shape.removeprefix(_IN_ZONE)))
         convert = _TO_ARROW.get(shape)
         plain = values if convert is None else [None if value is None else convert(value) for value in values]
         return pa.array(plain, _PLAIN[shape])

@@ -19,7 +19,7 @@ from statefulspark.state.handles.kindtypes import Converting, Descriptor, StateK
 from statefulspark.state.memory import cleanup, ttl
 from statefulspark.state.memory import scope as scopes
 from statefulspark.state.stored import chunks, evolution, grouptables
-from statefulspark.state.types import conversions
+from statefulspark.state.types import conversions, keyforms
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +57,7 @@ class KeyedContext:
         domains: Time domains in which the operator has timers.
         ttl_change: What happens when a time to live was switched on or off.
         is_vectorized: Whether the function works on whole tables.
+        zone: Time zone in which the function sees the points in time of its keys; None if keys have none.
         declares_only: See attributes.
 
     Attributes:
@@ -73,11 +74,13 @@ class KeyedContext:
         domains: frozenset[timers.TimeDomain] = frozenset(),
         ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
         is_vectorized: bool = False,
+        zone: datetime.tzinfo | None = None,
         declares_only: bool = False,
     ) -> None:
         self.uid = uid
         self.declares_only = declares_only
         self._is_vectorized = is_vectorized
+        self._shown_key = None if zone is None else keyforms.in_zone(zone)
         self._scope = scopes.Scope()
         self._scope.now_ms, self._scope.watermark_ms = now_ms, watermark_ms
         self._ttl_change = ttl_change
@@ -94,12 +97,14 @@ class KeyedContext:
     def key(self) -> object:
         """The key that is being processed: a value, or a tuple for a key of several columns.
 
+        Points in time are in the session's time zone.
+
         Raises:
             SpecRejectedError: There is none, as in `open` and `close`.
         """
         if self._scope.key is scopes.NO_KEY:
             raise errors.SpecRejectedError("NoCurrentKey", "There is no current key outside process() and on_timer().")
-        return self._scope.key
+        return self._scope.key if self._shown_key is None else self._shown_key(self._scope.key)
 
     @property
     def processing_time(self) -> datetime.datetime:
@@ -117,7 +122,10 @@ class KeyedContext:
         return self._firing
 
     def keys(self, table: pa.Table) -> list[object]:
-        """Return the key of each row of a table that has the key columns, as `add_many` and the like take it."""
+        """Return the key of each row of a table that has the key columns, as `add_many` and the like take it.
+
+        Points in time are in UTC.
+        """
         return self._keys_of(table)
 
     def values(self, column: pa.ChunkedArray) -> list[object]:

@@ -6,16 +6,37 @@ arrays lists, maps dicts.
 
 from __future__ import annotations
 
-import collections
 import difflib
 import functools
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 import pyarrow as pa
 
 from statefulspark.state import functions
-from statefulspark.state.types import floatkeys
+from statefulspark.state.types import keyforms
+
+
+class _Row(tuple[object, ...]):
+    """The base of all rows: a tuple that is printed, copied and turned into a dict by the names of its columns."""
+
+    __slots__ = ()
+    _fields: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"InputRow({', '.join(f'{name}={value!r}' for name, value in zip(_columns(self), self, strict=True))})"
+
+    def __getnewargs__(self) -> tuple[tuple[object, ...]]:
+        return (tuple(self),)
+
+    def _asdict(self) -> dict[str, object]:
+        return dict(zip(_columns(self), self, strict=True))
+
+
+def _columns(row: tuple[object, ...]) -> tuple[str, ...]:
+    columns: tuple[str, ...] = vars(type(row))["__columns__"]
+    return columns
 
 
 def _column_getter(positions: dict[str, int]) -> Callable[[tuple[object, ...], str | int | slice], object]:
@@ -40,13 +61,19 @@ def _missing_column(columns: tuple[str, ...]) -> Callable[[object, str], object]
 
 @functools.lru_cache(maxsize=256)
 def row_maker(columns: tuple[str, ...]) -> Callable[[Iterable[object]], functions.InputRow]:
-    """Return a row factory for these columns. A column whose name is not an identifier is accessed as `row["the name"]`."""
-    named_tuple = cast("Callable[..., type[tuple[object, ...]]]", collections.namedtuple)
-    plain = named_tuple("InputRow", columns, rename=True)
+    """Return a row factory for these columns.
+
+    `row["the name"]` and `getattr(row, "the name")` work for every name, and `row.name` wherever Python's grammar allows it.
+    Only a name with two underscores at both ends is no attribute: Python itself asks for those.
+    """
+    attributes = {
+        column: property(operator.itemgetter(position))
+        for position, column in enumerate(columns)
+        if not (column.startswith("__") and column.endswith("__"))
+    }
     get_column = _column_getter({column: position for position, column in enumerate(columns)})
-    own = {"__slots__": (), "__getitem__": get_column, "__getattr__": _missing_column(columns)}
-    row_class = type("InputRow", (plain,), own)
-    # Not `_make`, which is written in Python and takes twice as long.
+    own = {"__getitem__": get_column, "__getattr__": _missing_column(columns), "__columns__": columns}
+    row_class = type("InputRow", (_Row,), {"__slots__": (), "_fields": columns, **attributes, **own})
     return cast("Callable[[Iterable[object]], functions.InputRow]", functools.partial(tuple.__new__, row_class))
 
 
@@ -57,10 +84,10 @@ def to_rows(table: pa.Table) -> list[functions.InputRow]:
 
 
 def to_keys(table: pa.Table, key: Sequence[str]) -> list[object]:
-    """Return the key of each row: a value, or a tuple for a key of several columns. NaN is one key, and -0.0 is 0.0."""
+    """Return the key of each row in its one form (`types.keyforms`): a value, or a tuple for a key of several columns."""
     if len(key) == 1:
-        return list(floatkeys.one_form(to_values(table.column(key[0]))))
-    return list(floatkeys.one_form(list(zip(*(to_values(table.column(name)) for name in key), strict=True))))
+        return list(keyforms.one_form(to_values(table.column(key[0]))))
+    return list(keyforms.one_form(list(zip(*(to_values(table.column(name)) for name in key), strict=True))))
 
 
 def to_values(column: pa.ChunkedArray) -> list[object]:

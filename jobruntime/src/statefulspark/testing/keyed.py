@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Literal
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from statefulspark.state import timers as state_timers
 from statefulspark.state.caching import cache
 from statefulspark.state.memory import ttl
 from statefulspark.state.stored import heads, store
-from statefulspark.state.types import floatkeys
+from statefulspark.state.types import keyforms
 
 DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
 """Processing time of the first batch, unless a test names another."""
@@ -68,6 +68,7 @@ class KeyedHarness:
         self._log = MemoryLog()
         self._ids = itertools.count(1)
         self._cache = cache.LruCache()
+        self._zone: tzinfo = UTC
 
     def feed(self, *batch: Mapping[str, object]) -> list[object]:
         """Run one batch with these rows, and fire the timers that are due.
@@ -112,6 +113,7 @@ class KeyedHarness:
         return self._log.size_bytes
 
     def _run(self, batch: Sequence[Mapping[str, object]]) -> list[object]:
+        self._zone = next(_zones_of(batch), self._zone)
         function, context = copy.deepcopy(self._function), self._context()
         function.open(context)
         context.opened()
@@ -132,6 +134,7 @@ class KeyedHarness:
             domains=self._domains,
             ttl_change=self._ttl_change,
             is_vectorized=isinstance(self._function, functions.VectorizedProcessFunction),
+            zone=self._zone,
         )
 
     def _process(
@@ -151,7 +154,7 @@ class KeyedHarness:
             for key, group in self._by_key(batch).items():
                 context.enter(key)
                 context.clean(len(group))
-                yield from function.process(key, group, context) or ()
+                yield from function.process(context.key, group, context) or ()
         context.leave()
 
     def _by_key(self, batch: Sequence[Mapping[str, object]]) -> dict[object, list[functions.InputRow]]:
@@ -171,12 +174,18 @@ class KeyedHarness:
         grouped: dict[object, list[functions.InputRow]] = {}
         for row in batch:
             values = tuple(row[column] for column in self._key)
-            (key,) = floatkeys.one_form([values[0] if len(values) == 1 else values])
+            (key,) = keyforms.one_form([values[0] if len(values) == 1 else values])
             grouped.setdefault(key, []).append(make(row.values()))
         return grouped
 
     def _new_id(self) -> str:
         return f"{next(self._ids):016x}"
+
+
+def _zones_of(batch: Sequence[Mapping[str, object]]) -> Iterator[tzinfo]:
+    """Yield the time zones of the points in time of some rows; Spark's rows have the zone of the session."""
+    moments = (value for row in batch for value in row.values() if isinstance(value, datetime))
+    return (moment.tzinfo for moment in moments if moment.tzinfo is not None)
 
 
 def _fire(function: functions.KeyedProcessFunction, context: functions.KeyedContext) -> Iterator[object]:

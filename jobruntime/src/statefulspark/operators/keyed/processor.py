@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import zoneinfo
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
@@ -247,6 +248,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             domains=settings.domains,
             ttl_change=settings.ttl_change,
             is_vectorized=isinstance(self._function, functions.VectorizedProcessFunction),
+            zone=zoneinfo.ZoneInfo(settings.timezone) if "timestamp" in settings.key_type else None,
         )
         self._open_function(context)
         context.opened()
@@ -275,7 +277,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
                 if cleans:
                     context.clean(len(group))
                 try:
-                    yielded = process(key, group, context)
+                    yielded = process(context.key, group, context)
                     if yielded is not None:
                         output.extend(yielded)
                 except Exception as error:

@@ -1,9 +1,9 @@
 """Converts keys of Spark's operator to keys of our state: structs to their fields, floats to their bits.
 
-A key of our state equals itself, is hashable, and is unchanged after storage. NaN does not equal itself, and Arrow
-returns a struct as a dict. So a struct becomes a column that is true where the struct is null, followed by its fields; a
-float or double becomes the integer with its bits, where all NaN are equal and -0.0 is 0.0, as in Spark's hash. The parts
-of a key are stored as the type of the key: `struct, double, string` for `struct<d:double,s:string>`.
+A key of our state equals itself, is hashable, and is unchanged after storage (`state.types.keyforms`). NaN does not equal
+itself, and Arrow returns a struct as a dict. So a struct becomes a column that is true where the struct is null, followed by
+its fields; a float or double becomes the integer with its bits, where all NaN are equal and -0.0 is 0.0, as in Spark's hash.
+The parts of a key are stored as the type of the key: `struct, double, string` for `struct<d:double,s:string>`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pyspark.sql import types as spark_types
 
 from statefulspark.state import keygroups
 from statefulspark.state import rows as keyed_rows
+from statefulspark.state.types import keyforms
 
 STORED_AS_BITS = (spark_types.FloatType, spark_types.DoubleType)
 _BITS = {"double": (np.int64, "<d", "<q"), "float": (np.int32, "<f", "<i")}
@@ -59,7 +60,7 @@ def _parts(column: pa.ChunkedArray, kind: spark_types.DataType) -> Iterator[list
     elif kind.simpleString() in _BITS:
         yield _bits(column, kind.simpleString())
     else:
-        yield keyed_rows.to_values(column)
+        yield list(keyforms.one_form(keyed_rows.to_values(column)))
 
 
 def _bits(column: pa.ChunkedArray, kind: str) -> list[object]:

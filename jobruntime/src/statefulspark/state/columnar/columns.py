@@ -1,8 +1,8 @@
 """Changes of one state as columns: hashes, keys and rows, in ascending order of the hash.
 
 Nothing is built to read them: a key is found by its hash, and only the rows that are asked for become objects. A hash
-may belong to several keys, so a key counts as found when its bytes are equal. Keys are equal here when they are packed
-alike; keys of one operator have the types of its key columns, so that this is the same as Python's equality.
+may belong to several keys, so a key counts as found when its bytes are equal. That is the same as Python's equality: keys
+of one operator have the types of its key columns, and one form (`types.keyforms`), which is asserted where they are packed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from statefulspark import errors
 from statefulspark.state.columnar import blobs, damage, rowforms
 from statefulspark.state.memory import tables
-from statefulspark.state.types import codec, floatkeys
+from statefulspark.state.types import codec, keyforms
 
 Hashes = npt.NDArray[np.uint32]
 _Item = TypeVar("_Item")
@@ -105,6 +106,7 @@ class Columns:
             TypeError: A value has a type that cannot be stored; the message is its full name.
         """
         packed = pack_keys(changes)
+        _require_different(changes, packed)
         rows, are_tuples = pack_rows(changes.values(), form)
         if max(sum(map(len, packed)), sum(map(len, rows))) > blobs.LARGEST_BYTES:
             return None
@@ -159,17 +161,35 @@ class Columns:
 
 def pack_keys(keys: Collection[object]) -> list[bytes]:
     """Return the bytes of keys. A key of several columns is an array; a key itself is never a list."""
-    pack, keys = codec.packer(), floatkeys.one_form(keys)
+    pack, keys = codec.packer(), keyforms.one_form(keys)
     if tuple not in set(map(type, keys)):
         return list(map(pack, keys))
     return [pack(list(key)) if type(key) is tuple else pack(key) for key in keys]
+
+
+def _require_different(keys: Collection[object], packed: Sequence[bytes]) -> None:
+    """Refuse to write two keys of equal bytes: the state of one would replace that of the other.
+
+    Raises:
+        InternalError: `KeysAlike`.
+    """
+    if len(set(packed)) == len(packed):
+        return
+    first: dict[bytes, object] = {}
+    for key, body in zip(keys, packed, strict=True):
+        if body in first:
+            raise errors.InternalError(
+                "KeysAlike",
+                f"The keys {first[body]!r:.200} and {key!r:.200} differ and have the same stored form. Nothing was written.",
+            )
+        first[body] = key
 
 
 def unpack_keys(keys: pa.BinaryArray) -> list[object]:
     """Undo `pack_keys`."""
     body = _ARRAY + len(keys).to_bytes(4, "big") + blobs.parts(keys)[1]
     unpacked = cast("list[object]", codec.unpack(body))
-    return list(floatkeys.one_form([tuple(key) if type(key) is list else key for key in unpacked]))
+    return list(keyforms.one_form([tuple(key) if type(key) is list else key for key in unpacked]))
 
 
 def hash_keys(packed: Sequence[bytes]) -> Hashes:

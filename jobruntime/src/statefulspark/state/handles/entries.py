@@ -14,6 +14,7 @@ from statefulspark.state.handles.kindtypes import StateMeta
 from statefulspark.state.memory import cleanup, tables
 from statefulspark.state.memory import scope as scopes
 from statefulspark.state.memory.ttl import Ttl
+from statefulspark.state.types import keyforms
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -181,17 +182,17 @@ class MapHandle(many.MapsOfKeys[K, V]):
 
     def get(self, entry: K) -> V | None:
         """Return the value of an entry, or None when there is no such entry."""
-        return cast("V | None", self._read(entry, self._row())[1])
+        return cast("V | None", self._read(keyforms.entry_form(entry), self._row())[1])
 
     def contains(self, entry: K) -> bool:
         """Tell whether there is an entry; its value may be None."""
-        return self._read(entry, self._row())[0]
+        return self._read(keyforms.entry_form(entry), self._row())[0]
 
     __contains__ = contains
 
     def put(self, entry: K, value: V) -> None:
-        """Set an entry."""
-        key = self._scope.require_key(self._meta)
+        """Set an entry; points in time in its key become UTC, and Decimals lose trailing zeros."""
+        key, entry = self._scope.require_key(self._meta), cast("K", keyforms.entry_form(entry))
         self._expiry.step()
         row = cast("dict[object, object]", self._table.rows.setdefault(key, {}))
         row[entry] = self._expiry.wrap(value)
@@ -210,7 +211,7 @@ class MapHandle(many.MapsOfKeys[K, V]):
 
     def remove(self, entry: K) -> None:
         """Remove an entry if it exists."""
-        self._remove(self._row(), entry)
+        self._remove(self._row(), keyforms.entry_form(entry))
 
     def _remove(self, row: dict[object, object], entry: object) -> None:
         if entry not in row:

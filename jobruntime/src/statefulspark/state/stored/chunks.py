@@ -22,7 +22,7 @@ from statefulspark.state.handles import kindtypes
 from statefulspark.state.handles.kindtypes import StateMeta
 from statefulspark.state.memory import numbers, tables
 from statefulspark.state.stored import columnlayout, compressed, valuetypes
-from statefulspark.state.types import codec, floatkeys
+from statefulspark.state.types import codec, keyforms
 
 __all__ = [
     "Chunk",
@@ -302,8 +302,8 @@ def _decode_section(section: list[list[object]]) -> Section:
         if codec.unpack_column(deleted):
             raise ValueError("a column of numbers comes with deleted keys")
         return Section(meta, numbers.Numbers.unpack(keys, *parts))
-    changes = meta.kind.shape.decode[len(parts)](floatkeys.one_form(codec.unpack_column(keys)), *parts)
-    for key in floatkeys.one_form(codec.unpack_column(deleted)):
+    changes = meta.kind.shape.decode[len(parts)](keyforms.one_form(codec.unpack_column(keys)), *parts)
+    for key in keyforms.one_form(codec.unpack_column(deleted)):
         changes[key] = tables.DELETED
     return Section(meta, changes)
 

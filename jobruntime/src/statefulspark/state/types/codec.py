@@ -1,9 +1,10 @@
 """Values of user state as bytes and back: msgpack with a closed set of types, so that reading never runs code.
 
 Allowed are None, bool, int (any size), float, str, bytes, list, dict, tuple, date, datetime, timedelta, time, Decimal
-and UUID. A decoded value equals the encoded one and has the same type. Every other type is rejected on write, with the
-name of the state and of the type, and never on a read after a failure. Subclasses (numpy numbers, named tuples, enums)
-are rejected too: they would be decoded as another type.
+and UUID. A decoded value equals the encoded one, has the same type, and a time of day or a point in time has the same
+zone, the same offset and the same `fold`, so that a function sees the same before and after a restart. Every other type is
+rejected on write, with the name of the state and of the type, and never on a read after a failure. Subclasses (numpy
+numbers, named tuples, enums) are rejected too: they would be decoded as another type.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from __future__ import annotations
 import contextlib
 import datetime
 import decimal
+import functools
 import uuid
+import zoneinfo
 from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
@@ -19,7 +22,7 @@ import msgpack
 
 from statefulspark import errors
 
-_TUPLE, _BIG_INT, _DATE, _DATETIME, _DATETIME_UTC, _TIMEDELTA, _TIME, _DECIMAL, _UUID = range(1, 10)
+_TUPLE, _BIG_INT, _DATE, _DATETIME, _DATETIME_UTC, _TIMEDELTA, _TIME, _DECIMAL, _UUID, _DATETIME_IN_ZONE = range(1, 11)
 _EPOCH_NAIVE = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -31,9 +34,75 @@ def _int_bytes(value: int) -> bytes:
 
 
 def _encode_datetime(value: datetime.datetime) -> msgpack.ExtType:
-    if value.tzinfo is None:
+    zone = value.tzinfo
+    if zone is None and not value.fold:
         return msgpack.ExtType(_DATETIME, _int_bytes((value - _EPOCH_NAIVE) // _MICROSECOND))
-    return msgpack.ExtType(_DATETIME_UTC, _int_bytes((value - _EPOCH_UTC) // _MICROSECOND))
+    name = None if zone is None else _zone_name(zone, value)
+    if name in (0, "UTC"):
+        return msgpack.ExtType(_DATETIME_UTC, _int_bytes((value - _EPOCH_UTC) // _MICROSECOND))
+    elapsed = elapsed_us(value)
+    if elapsed is not None:
+        return msgpack.ExtType(_DATETIME_IN_ZONE, _pack_inner([elapsed, name]))
+    # A wall time that is no point in time, such as one in the hour that a summer time skips.
+    wall = (value.replace(tzinfo=None) - _EPOCH_NAIVE) // _MICROSECOND
+    return msgpack.ExtType(_DATETIME_IN_ZONE, _pack_inner([wall, name, value.fold]))
+
+
+def elapsed_us(value: datetime.datetime) -> int | None:
+    """Return a point in time in microseconds since 1970; None if the wall time would not come back from it."""
+    zone = value.tzinfo
+    if zone is None:
+        return None
+    try:
+        instant = value.astimezone(datetime.UTC)
+        restored = instant.astimezone(zone)
+    except OverflowError:
+        return None
+    is_same = restored.replace(tzinfo=None) == value.replace(tzinfo=None) and restored.fold == value.fold
+    return (instant - _EPOCH_UTC) // _MICROSECOND if is_same else None
+
+
+def _decode_datetime_in_zone(body: bytes) -> datetime.datetime:
+    count, name, *fold = cast("list[int | str | None]", unpack(body))
+    zone = None if name is None else _zone_of(name)
+    if not fold:
+        return (_EPOCH_UTC + cast("int", count) * _MICROSECOND).astimezone(zone)
+    wall = _EPOCH_NAIVE + cast("int", count) * _MICROSECOND
+    return wall.replace(tzinfo=zone, fold=cast("int", fold[0]))
+
+
+def _encode_time(value: datetime.time) -> msgpack.ExtType:
+    plain = value.replace(tzinfo=None, fold=0).isoformat()
+    if value.tzinfo is None and not value.fold:
+        return msgpack.ExtType(_TIME, plain.encode())
+    name = None if value.tzinfo is None else _zone_name(value.tzinfo, value)
+    return msgpack.ExtType(_TIME, _pack_inner([plain, name, value.fold]))
+
+
+def _decode_time(body: bytes) -> datetime.time:
+    if body[:1].isdigit():
+        return datetime.time.fromisoformat(body.decode())
+    plain, name, fold = cast("tuple[str, str | int | None, int]", unpack(body))
+    zone = None if name is None else _zone_of(name)
+    return datetime.time.fromisoformat(plain).replace(tzinfo=zone, fold=fold)
+
+
+def _zone_name(zone: datetime.tzinfo, value: datetime.datetime | datetime.time) -> str | int:
+    """Return the IANA name of a zone, or its offset from UTC in microseconds; a zone of pytz has its name as `zone`."""
+    name = getattr(zone, "key", None) or getattr(zone, "zone", None)
+    if isinstance(name, str):
+        return name
+    offset = value.utcoffset()
+    if offset is None:
+        raise ValueError(f"{value!r} has the time zone {zone!r}, which has neither a name nor an offset")
+    return offset // _MICROSECOND
+
+
+@functools.lru_cache(maxsize=1024)
+def _zone_of(zone: str | int) -> datetime.tzinfo:
+    if isinstance(zone, str):
+        return zoneinfo.ZoneInfo(zone)
+    return datetime.timezone(zone * _MICROSECOND)
 
 
 def _pack_inner(value: object) -> bytes:
@@ -47,7 +116,7 @@ _ENCODERS: dict[type, Callable[..., msgpack.ExtType]] = {
     datetime.date: lambda value: msgpack.ExtType(_DATE, _int_bytes(value.toordinal())),
     datetime.datetime: _encode_datetime,
     datetime.timedelta: lambda value: msgpack.ExtType(_TIMEDELTA, _int_bytes(value // _MICROSECOND)),
-    datetime.time: lambda value: msgpack.ExtType(_TIME, value.isoformat().encode()),
+    datetime.time: _encode_time,
     decimal.Decimal: lambda value: msgpack.ExtType(_DECIMAL, str(value).encode()),
     uuid.UUID: lambda value: msgpack.ExtType(_UUID, value.bytes),
 }
@@ -72,9 +141,10 @@ _DECODERS: dict[int, Callable[[bytes], object]] = {
     _DATETIME: lambda body: _EPOCH_NAIVE + _signed(body) * _MICROSECOND,
     _DATETIME_UTC: lambda body: _EPOCH_UTC + _signed(body) * _MICROSECOND,
     _TIMEDELTA: lambda body: _signed(body) * _MICROSECOND,
-    _TIME: lambda body: datetime.time.fromisoformat(body.decode()),
+    _TIME: _decode_time,
     _DECIMAL: lambda body: decimal.Decimal(body.decode()),
     _UUID: lambda body: uuid.UUID(bytes=body),
+    _DATETIME_IN_ZONE: _decode_datetime_in_zone,
 }
 
 
