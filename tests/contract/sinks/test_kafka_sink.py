@@ -219,3 +219,34 @@ def test_the_note_on_storage_follows_each_commit(world: World) -> None:
     world.sink.commit(world.prepared(world.at(0), [1]), world.at(0))
     store = storage.open_store(world.context.staging_uri, world.context.options)
     assert Marker.model_validate_json(store.read(kafka_sink.NOTE)) == Marker(generation=1, batch_id=0, epoch=1)
+
+
+def _murmur2(data: bytes) -> int:
+    """The hash of Kafka's Java client (`Utils.murmur2`), as an unsigned number of 32 bits."""
+    mask, factor = 0xFFFFFFFF, 0x5BD1E995
+    hashed = 0x9747B28C ^ len(data)
+    whole = len(data) - len(data) % 4
+    for start in range(0, whole, 4):
+        word = int.from_bytes(data[start : start + 4], "little") * factor & mask
+        hashed = (hashed * factor ^ (word ^ word >> 24) * factor) & mask
+    if whole < len(data):
+        hashed = (hashed ^ int.from_bytes(data[whole:], "little")) * factor & mask
+    hashed = (hashed ^ hashed >> 13) * factor & mask
+    return hashed ^ hashed >> 15
+
+
+def test_a_key_goes_to_the_partition_where_java_clients_put_it(world: World, kafka: Broker) -> None:
+    assert _murmur2(b"foobar") == -790332482 % 2**32  # Kafka's own test has this number
+    keys = [f"k{number}".encode() for number in range(100)]
+    by_itself, by_hash = kafka.new_topic(partitions=12), kafka.new_topic(partitions=12)
+    partitions = pa.array([(_murmur2(key) & 0x7FFFFFFF) % 12 for key in keys], pa.int32())
+    for batch, (topic, extra) in enumerate(((by_itself, {}), (by_hash, {"partition": partitions}))):
+        sink, context = KafkaSink(topic, kafka.servers), world.at(batch)
+        part = sink.write_part(iter([pa.RecordBatch.from_pydict({"value": keys, "key": keys, **extra})]), context)
+        assert part is not None
+        prepared = sink.prepare((part,), context)
+        assert prepared is not None
+        sink.open(context)
+        sink.commit(prepared, context)
+    assert len(kafka.read(by_itself)) == len(keys)
+    assert kafka.read(by_itself) == kafka.read(by_hash)

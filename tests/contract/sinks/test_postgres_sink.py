@@ -224,3 +224,62 @@ def test_a_marker_table_that_the_user_may_not_change_is_refused_with_what_to_run
 
     run(dsn, refused.value.message.partition("its owner must run: ")[2])
     PostgresSink("words", limited).open(world.at(0))
+
+
+def test_nested_values_arrive_as_json(world: World, dsn: str) -> None:
+    run(dsn, "CREATE TABLE nested (s jsonb, m jsonb, l jsonb, ls jsonb[], words json, day_counts jsonb)")
+    attributes, point = pa.map_(pa.string(), pa.string()), pa.struct([("x", pa.float64()), ("raw", pa.binary())])
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.array([{"id": 1, "attrs": [("k", "v")]}], pa.struct([("id", pa.int32()), ("attrs", attributes)])),
+            pa.array([[("o", [("i", "1")])]], pa.map_(pa.string(), attributes)),
+            pa.array([[{"x": float("nan"), "raw": b"\xff\x00"}]], pa.list_(point)),
+            pa.array([[{"x": 0.5, "raw": None}, None]], pa.list_(point)),
+            pa.array([["a", 'b"\\,{}']], pa.list_(pa.string())),
+            pa.array([[(date(2026, 1, 2), 1)]], pa.map_(pa.date32(), pa.int64())),
+        ],
+        names=["s", "m", "l", "ls", "words", "day_counts"],
+    )
+    sink = PostgresSink("nested", dsn)
+    sink.check_schema(rows.schema, StorageOptions())
+    sink.open(world.at(0))
+    commit(sink, world, 0, rows)
+    (row,) = run(
+        dsn, "SELECT s->'attrs'->>'k', m->'o'->>'i', l, ls[1]->>'x', ls[2] IS NULL, words, day_counts FROM nested"
+    )
+    assert row == (
+        "v",
+        "1",
+        [{"x": "NaN", "raw": "/wA="}],
+        "0.5",
+        True,
+        ["a", 'b"\\,{}'],
+        {"2026-01-02": 1},
+    )
+
+
+@pytest.mark.parametrize(
+    ("created", "named"),
+    [
+        ('"Shop"."Totals.2026"', 'Shop."Totals.2026"'),
+        ('"T22Q"', "T22Q"),
+        ('"T22Q"', '"T22Q"'),
+        ('"say ""hi"""', '"say ""hi"""'),
+    ],
+)
+def test_a_table_of_any_name_is_found(world: World, dsn: str, created: str, named: str) -> None:
+    run(dsn, f'CREATE SCHEMA IF NOT EXISTS "Shop"; CREATE TABLE {created} (id bigint, word text)')
+    sink = PostgresSink(named, dsn)
+    sink.open(world.at(0))
+    commit(sink, world, 0, words({1: "one"}))
+    assert run(dsn, f"SELECT * FROM {created}") == [(1, "one")]  # noqa: S608 -- our own name
+
+
+def test_a_unique_index_that_includes_other_columns_is_one_of_its_keys(world: World, dsn: str) -> None:
+    run(dsn, "CREATE TABLE with_included (id bigint, word text, UNIQUE (id) INCLUDE (word))")
+    sink = PostgresSink("with_included", dsn, upsert_by=("id",))
+    sink.check_schema(SCHEMA, StorageOptions())
+    sink.open(world.at(0))
+    commit(sink, world, 0, words({1: "one"}))
+    commit(sink, world, 1, words({1: "eins"}))
+    assert run(dsn, "SELECT * FROM with_included") == [(1, "eins")]

@@ -35,8 +35,8 @@ def test_every_released_version_is_read(folder: Path) -> None:
         {"key_1": "ada", "key_2": 1, "index": 1, "value": {"_1": _NOON, "_2": None}, "renewed_ms": 2000},
     ]
     assert read(folder, uid="mean", state="parts") == [
-        {"key_1": "ada", "key_2": 1, "entry": "x", "value": "[1, 2]"},
-        {"key_1": "bob", "key_2": 2, "entry": "y", "value": '{"nested": "1.50"}'},
+        {"key_1": "ada", "key_2": 1, "entry": "x", "value": "[1,2]"},
+        {"key_1": "bob", "key_2": 2, "entry": "y", "value": '{"nested":"1.50"}'},
     ]
     side = ({"k": 1}, {"k": 2})
     assert read(folder, uid="stateStoreSave-0") == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -87,7 +88,71 @@ def test_postgres_gets_structs_and_maps_as_json() -> None:
         ],
         names=["point", "counts", "price"],
     )
-    assert list(postgres_types.rows(batch)) == [('{"x": 1.5}', '{"a": 1}', Decimal("1.50")), (None, "{}", None)]
+    targets = {"point": "json", "counts": "jsonb", "price": "numeric"}
+    assert list(postgres_types.rows(batch, targets)) == [('{"x":1.5}', '{"a":1}', Decimal("1.50")), (None, "{}", None)]
+
+
+_WORDS = pa.map_(pa.string(), pa.string())
+JSON_FORMS = [
+    pytest.param(
+        {"id": 1, "attrs": [("k", "v")]},
+        pa.struct([("id", pa.int32()), ("attrs", _WORDS)]),
+        "jsonb",
+        '{"id":1,"attrs":{"k":"v"}}',
+        id="map in a struct",
+    ),
+    pytest.param([("o", [("i", "1")])], pa.map_(pa.string(), _WORDS), "jsonb", '{"o":{"i":"1"}}', id="map in a map"),
+    pytest.param(
+        [(date(2026, 1, 2), 1)], pa.map_(pa.date32(), pa.int32()), "jsonb", '{"2026-01-02":1}', id="dates as keys"
+    ),
+    pytest.param({"b": b"\xff\x00"}, pa.struct([("b", pa.binary())]), "json", '{"b":"/wA="}', id="binary"),
+    pytest.param({"x": float("nan")}, pa.struct([("x", pa.float64())]), "jsonb", '{"x":"NaN"}', id="NaN"),
+    pytest.param({"x": 0.1}, pa.struct([("x", pa.float32())]), "jsonb", '{"x":0.1}', id="float of 32 bits"),
+    pytest.param(
+        [{"a": 1}, None], pa.list_(pa.struct([("a", pa.int32())])), "jsonb", '[{"a":1},null]', id="array of structs"
+    ),
+    pytest.param(["a"], pa.list_(pa.string()), "jsonb", '["a"]', id="array of strings"),
+    pytest.param(
+        [{"a": 1}, None],
+        pa.list_(pa.struct([("a", pa.int32())])),
+        "_jsonb",
+        ['{"a":1}', None],
+        id="array of structs into an array of jsonb",
+    ),
+    pytest.param([[("k", "v")]], pa.list_(_WORDS), "_json", ['{"k":"v"}'], id="array of maps into an array of json"),
+    pytest.param('{"a":1}', pa.string(), "jsonb", '{"a":1}', id="text is JSON already"),
+    pytest.param(['{"a":1}'], pa.list_(pa.string()), "_jsonb", ['{"a":1}'], id="texts are JSON already"),
+]
+
+
+@pytest.mark.parametrize(("value", "kind", "target", "written"), JSON_FORMS)
+def test_postgres_gets_every_value_in_its_json_form(
+    value: object, kind: pa.DataType, target: str, written: object
+) -> None:
+    schema = pa.schema([("a", kind)])
+    assert postgres_types.mismatches(schema, [TableColumn("a", target)]) == ()
+    batch = pa.RecordBatch.from_arrays([pa.array([value, None], kind)], schema=schema)
+    assert list(postgres_types.rows(batch, {"a": target})) == [(written,), (None,)]
+
+
+YEAR_10000_US = 253402300800 * 10**6
+NEVER_STORED = [
+    pytest.param(pa.array(["a", "b\0c"]), r"text with the character NUL", id="NUL"),
+    pytest.param(pa.array([YEAR_10000_US], pa.timestamp("us", "UTC")), "10000-01-01 00:00:00", id="point in time"),
+    pytest.param(pa.array([YEAR_10000_US], pa.timestamp("us")), "10000-01-01 00:00:00", id="local time"),
+    pytest.param(pa.array([YEAR_10000_US - 1], pa.timestamp("us", "Asia/Tokyo")), "9999-12-31 23:59:59", id="zone"),
+    pytest.param(pa.array([2932897], pa.date32()), "10000-01-01", id="date"),
+    pytest.param(pa.array([[YEAR_10000_US]], pa.list_(pa.timestamp("us"))), "10000-01-01", id="in an array"),
+]
+
+
+@pytest.mark.parametrize(("column", "said"), NEVER_STORED)
+def test_a_value_that_no_database_takes_is_refused_by_the_worker(column: pa.Array, said: str) -> None:
+    batch = pa.RecordBatch.from_arrays([column], names=["made at"])
+    with pytest.raises(errors.SpecRejectedError, match=said) as refused:
+        postgres_types.storable(batch)
+    assert refused.value.reason == "RowUnsupported"
+    assert "The column 'made at'" in refused.value.message
 
 
 @pytest.mark.parametrize(
@@ -164,8 +229,56 @@ def test_json_rows_have_a_key_and_a_plain_form_of_every_value() -> None:
         "at": "2026-01-02T00:00:00+00:00",
         "day": "2026-01-02",
         "price": "1.50",
-        "raw": "x",
+        "raw": "eA==",
     }
+
+
+KEYS = [
+    pytest.param(pa.array([b"order-1\xff"]), b"order-1\xff", id="binary"),
+    pytest.param(pa.array(["ü"]), "ü".encode(), id="text"),
+    pytest.param(pa.array([True]), b"true", id="boolean"),
+    pytest.param(pa.array([{"a": 1}]), b'{"a":1}', id="struct"),
+    pytest.param(pa.array([0.1], pa.float32()), b"0.1", id="float"),
+    pytest.param(pa.array([0], pa.timestamp("us", "UTC")), b"1970-01-01T00:00:00+00:00", id="point in time"),
+    pytest.param(pa.array([None], pa.string()), None, id="null"),
+]
+
+
+@pytest.mark.parametrize(("column", "key"), KEYS)
+def test_the_key_of_json_rows_is_the_columns_value(column: pa.Array, key: bytes | None) -> None:
+    batch = pa.RecordBatch.from_arrays(
+        [column, pa.array([[("k", [("i", 1)])]], pa.map_(pa.string(), _COUNTS))], ["k", "m"]
+    )
+    (encoded,) = kafka_rows.encode(iter([batch]), kafka_rows.JsonRows(key="k"))
+    assert encoded["key"].to_pylist() == [key]
+    assert json.loads(encoded["value"][0].as_py())["m"] == {"k": {"i": 1}}
+
+
+_COUNTS = pa.map_(pa.string(), pa.int64())
+
+
+def test_a_users_serializer_gets_maps_as_dicts() -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([[("k", 1)]], _COUNTS)], names=["m"])
+    seen: list[object] = []
+
+    def serializer(row: Mapping[str, object]) -> kafka_rows.KafkaRecord:
+        seen.append(row)
+        return kafka_rows.KafkaRecord(b"")
+
+    list(kafka_rows.encode(iter([batch]), serializer))
+    assert seen == [{"m": {"k": 1}}]
+
+
+def test_kafka_refuses_a_map_whose_keys_are_structs_before_the_query_starts() -> None:
+    schema = pa.schema([("m", pa.list_(pa.map_(POINT, pa.int64())))])
+    with pytest.raises(errors.SpecRejectedError, match=r"m is list.*a map whose keys are arrays, structs or maps"):
+        kafka_rows.check(schema, kafka_rows.JsonRows())
+
+
+def test_a_time_beyond_the_year_9999_is_refused_by_the_worker() -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([YEAR_10000_US], pa.timestamp("us", "UTC"))], names=["at"])
+    with pytest.raises(errors.SpecRejectedError, match=r"RowUnsupported: The column 'at'.*10000-01-01"):
+        list(kafka_rows.encode(iter([batch]), kafka_rows.JsonRows()))
 
 
 def test_json_rows_refuse_a_key_that_is_no_column() -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from statefulspark import errors
+from statefulspark import errors, jsontext, rowvalues
 from statefulspark.canonical import documents, field_names, parts, rows, values
 from statefulspark.checkpoint import segments, transfer
 from statefulspark.contract.manifest import Manifest, QueryEntry
@@ -153,7 +153,7 @@ def _filtered(table: pa.Table, selection: StateSelection) -> pa.Table:
     if selection.key is None:
         return table
     names = [name for name in table.column_names if name == rows.KEY or name.startswith(f"{rows.KEY}_")]
-    columns = [table.column(name).to_pylist() for name in names]
+    columns = [rowvalues.values(table.column(name), name) for name in names]
     key_texts = selection.key.split(",") if len(names) > 1 else [selection.key]
     mask = [[_key_text(part) for part in key] == key_texts for key in zip(*columns, strict=True)]
     return table.filter(pa.array(mask, pa.bool_()))
@@ -185,8 +185,8 @@ def _column_for_display(column: pa.ChunkedArray, field: pa.Field, declared: type
 
 
 def text(value: object) -> str:
-    """Return a value as JSON text; other types are converted with `str`."""
-    return json.dumps(value, default=str, ensure_ascii=False)
+    """Return a value as JSON text."""
+    return jsontext.dumps(value)
 
 
 def _limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
@@ -213,4 +213,4 @@ def _as_text(table: pa.Table, name: str, mixed: set[str]) -> pa.ChunkedArray | p
     column = table.column(name)
     if name not in mixed or pa.types.is_string(column.type):
         return column
-    return pa.array([text(value) for value in column.to_pylist()], pa.string())
+    return pa.array([text(value) for value in rowvalues.values(column, name)], pa.string())

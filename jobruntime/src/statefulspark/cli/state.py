@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statefulspark import errors, state_reading
+from statefulspark import errors, jsontext, rowvalues, state_reading
 from statefulspark.cli import options, tables, terminal
 from statefulspark.contract.exit_codes import ExitCode
 
@@ -130,16 +129,16 @@ def _binary(table: pa.Table, output: StateOutput) -> bytes:
 
 
 def _lines(table: pa.Table) -> str:
-    return "".join(f"{json.dumps(row, default=str, ensure_ascii=False)}\n" for row in table.to_pylist())
+    return "".join(f"{jsontext.dumps(row)}\n" for row in rowvalues.dicts(table))
 
 
 def _aligned(table: pa.Table) -> str:
     if not table.num_columns:
         return "There is no state.\n"
-    rows = [tuple(_cell(value) for value in row.values()) for row in table.to_pylist()]
+    rows = [tuple(map(_cell, row.values())) for row in rowvalues.dicts(table)]
     return tables.columns([name.upper() for name in table.column_names], rows)
 
 
 def _cell(value: object) -> str:
-    plain = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    plain = jsontext.text(value)
     return plain if len(plain) <= _MAX_CELL_WIDTH else f"{plain[: _MAX_CELL_WIDTH - 1]}…"

@@ -14,6 +14,7 @@ from typing import cast
 
 import pyarrow as pa
 
+from statefulspark import rowvalues
 from statefulspark.state import functions
 from statefulspark.state.types import keyforms
 
@@ -80,23 +81,30 @@ def row_maker(columns: tuple[str, ...]) -> Callable[[Iterable[object]], function
 def to_rows(table: pa.Table) -> list[functions.InputRow]:
     """Return the rows of a table, in order."""
     make = row_maker(tuple(table.column_names))
-    return list(map(make, zip(*map(to_values, table.columns), strict=True)))
+    return list(map(make, zip(*map(to_values, table.columns, table.column_names), strict=True)))
 
 
 def to_keys(table: pa.Table, key: Sequence[str]) -> list[object]:
     """Return the key of each row in its one form (`types.keyforms`): a value, or a tuple for a key of several columns."""
     if len(key) == 1:
-        return list(keyforms.one_form(to_values(table.column(key[0]))))
-    return list(keyforms.one_form(list(zip(*(to_values(table.column(name)) for name in key), strict=True))))
+        return list(keyforms.one_form(to_values(table.column(key[0]), key[0])))
+    return list(keyforms.one_form(list(zip(*(to_values(table.column(name), name) for name in key), strict=True))))
 
 
-def to_values(column: pa.ChunkedArray) -> list[object]:
-    """Return a column as Python values."""
+def to_values(column: pa.ChunkedArray, name: str = "a column") -> list[object]:
+    """Return a column as Python values.
+
+    Args:
+        column: The column.
+        name: Its name, for errors.
+
+    Raises:
+        SpecRejectedError: `RowUnsupported`: Python has no form of a value.
+    """
     kind = column.type
     is_number = (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and column.null_count == 0
     if is_number or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         # numpy is several times faster than to_pylist and returns the same values here.
         values: list[object] = column.to_numpy().tolist()
         return values
-    listed: list[object] = column.to_pylist(maps_as_pydicts="strict")
-    return listed
+    return rowvalues.values(column, name)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statefulspark import clock, errors, launch, state_reading
+from statefulspark import clock, errors, launch, rowvalues, state_reading
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import config
 from statefulspark.contract.manifest import SnapshotKind
@@ -223,7 +223,7 @@ class JobHarness:
         """
         snapshot = self._newest_checkpoint()
         chosen = None if key is None else str(key)
-        return list(state_reading.read_state(snapshot, uid=uid, state=state, key=chosen).to_pylist())
+        return rowvalues.dicts(state_reading.read_state(snapshot, uid=uid, state=state, key=chosen))
 
     def timers(self, uid: str) -> list[tuple[object, datetime]]:
         """Return the timers of an operator as of the newest checkpoint: keys and moments, the next one first.

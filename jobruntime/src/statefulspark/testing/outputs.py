@@ -6,14 +6,13 @@ sink (`ss.FunctionSink`) stays, since it is the job's own code.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyarrow import parquet
 
-from statefulspark import storage
+from statefulspark import jsontext, rowvalues, storage
 from statefulspark.declaration import Output
 from statefulspark.operatorstate.sink import FunctionSink
 from statefulspark.planning import carry
@@ -59,7 +58,7 @@ def read(folder: Path) -> list[dict[str, object]]:
     store = storage.open_store(folder.as_uri(), _LOCAL)
     rows: list[dict[str, object]] = []
     for batch in commits.read_commits(store):
-        parts = [parquet.read_table(folder / part.path).to_pylist() for part in batch.files]
-        for part in sorted(parts, key=lambda part: json.dumps(part, default=str)):
+        parts = [rowvalues.dicts(parquet.read_table(folder / part.path)) for part in batch.files]
+        for part in sorted(parts, key=jsontext.dumps):
             rows.extend(part)
     return rows

@@ -41,7 +41,7 @@ def to_keys(table: pa.Table, columns: Sequence[str], kinds: Sequence[spark_types
         kinds: Their types.
     """
     given = zip(columns, kinds, strict=True)
-    parts = [part for column, kind in given for part in _parts(table.column(column), kind)]
+    parts = [part for column, kind in given for part in _parts(table.column(column), kind, column)]
     return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
 
 
@@ -52,15 +52,15 @@ def values_of(key: object, kinds: Sequence[spark_types.DataType]) -> list[object
     return [_value(parts, kind) for kind in kinds]
 
 
-def _parts(column: pa.ChunkedArray, kind: spark_types.DataType) -> Iterator[list[object]]:
+def _parts(column: pa.ChunkedArray, kind: spark_types.DataType, name: str) -> Iterator[list[object]]:
     if isinstance(kind, spark_types.StructType):
         yield [True if is_null else None for is_null in column.is_null().to_pylist()]
         for index, field in enumerate(kind.fields):
-            yield from _parts(pc.struct_field(column, [index]), field.dataType)
+            yield from _parts(pc.struct_field(column, [index]), field.dataType, f"{name}.{field.name}")
     elif kind.simpleString() in _BITS:
         yield _bits(column, kind.simpleString())
     else:
-        yield list(keyforms.one_form(keyed_rows.to_values(column)))
+        yield list(keyforms.one_form(keyed_rows.to_values(column, name)))
 
 
 def _bits(column: pa.ChunkedArray, kind: str) -> list[object]:

@@ -7,16 +7,13 @@ allowed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from statefulspark import errors, usercode
+from statefulspark import errors, jsontext, rowvalues, usercode
 
 VALUE, KEY, HEADERS, PARTITION = "value", "key", "headers", "partition"
 _HEADER = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -54,10 +51,14 @@ Serializer = Callable[[Mapping[str, object]], KafkaRecord]
 
 @dataclass(frozen=True, slots=True)
 class JsonRows:
-    """Writes each row as a JSON object; times are ISO 8601, decimals are strings.
+    """Writes each row as a JSON object.
+
+    Maps are objects, binary is Base64, NaN and infinities are strings, Decimals are strings, times are ISO 8601, and
+    durations are ISO 8601 in seconds.
 
     Attributes:
-        key: Column whose text is the record's key; empty for no key.
+        key: Column that is the record's key: binary as it is, text in UTF-8, and other values as they stand in the object,
+            without quotation marks. Empty for no key.
     """
 
     key: str = ""
@@ -65,8 +66,9 @@ class JsonRows:
     def __call__(self, row: Mapping[str, object]) -> KafkaRecord:
         """Return the row's record."""
         key = row[self.key] if self.key else None
-        value = json.dumps(row, default=_plain, ensure_ascii=False, separators=(",", ":")).encode()
-        return KafkaRecord(value, None if key is None else str(key).encode())
+        if key is not None and not isinstance(key, bytes):
+            key = jsontext.text(key).encode()
+        return KafkaRecord(jsontext.dumps(row).encode(), key)
 
 
 def check(schema: pa.Schema, serializer: Serializer | None) -> None:
@@ -75,13 +77,17 @@ def check(schema: pa.Schema, serializer: Serializer | None) -> None:
     Raises:
         SpecRejectedError: `SinkSchemaMismatch`.
     """
-    if serializer is not None:
+    if serializer is None:
+        problems = [] if VALUE in schema.names else [f"{VALUE} is missing"]
+        problems += [problem for field in schema for problem in _problems_of(field)]
+    else:
         key_column = serializer.key if isinstance(serializer, JsonRows) else ""
-        if key_column and key_column not in schema.names:
-            raise _mismatch([f"{key_column} is the key column but is missing"], schema)
-        return
-    problems = [] if VALUE in schema.names else [f"{VALUE} is missing"]
-    problems += [problem for field in schema for problem in _problems_of(field)]
+        problems = [] if key_column in ("", *schema.names) else [f"{key_column} is the key column but is missing"]
+        problems += [
+            f"{field.name} is {field.type}, and a map whose keys are arrays, structs or maps has no form in Python"
+            for field in schema
+            if rowvalues.keys_without_text(field.type)
+        ]
     if problems:
         raise _mismatch(problems, schema)
 
@@ -109,7 +115,7 @@ def _from_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _from_rows(batch: pa.RecordBatch, serializer: Serializer) -> pa.RecordBatch:
-    records = [_record(serializer, row) for row in batch.to_pylist()]
+    records = [_record(serializer, row) for row in rowvalues.dicts(batch)]
     return pa.RecordBatch.from_pydict(
         {
             KEY: [record.key for record in records],
@@ -151,13 +157,3 @@ def _mismatch(problems: Sequence[str], schema: pa.Schema) -> errors.SpecRejected
         f"These columns do not fit a Kafka record: {'; '.join(problems)}. The stream has {', '.join(schema.names)}. "
         "Select value and key, or give the sink a serializer, for example ss.JsonRows(key=...).",
     )
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, (datetime, date)):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, bytes):
-        return value.decode()
-    raise TypeError(f"{type(value).__name__} has no JSON form; pass a serializer to the sink")

@@ -34,6 +34,8 @@ _DEFAULTS: Mapping[str, str | bool] = {
     "linger.ms": "20",
     "batch.size": "500000",
     "compression.type": "lz4",
+    # Spark's Kafka sink, and every Java client, puts a key there.
+    "partitioner": "murmur2_random",
     "queue.buffering.max.kbytes": "65536",
     # A delivery report for each successful record costs more than sending it.
     "delivery.report.only.error": True,

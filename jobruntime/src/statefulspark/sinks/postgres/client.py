@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,9 +40,14 @@ WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 _UNIQUE = """
 SELECT array_agg(a.attname::text)
-FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+FROM pg_index i JOIN pg_attribute a
+  ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
 WHERE i.indrelid = %s AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL GROUP BY i.indexrelid
 """
+
+
+_PARTS = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
+"""The parts of a table's name: quoted, or plain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,8 @@ class PostgresClient:
 
     Attributes:
         dsn: Connection string with the password.
-        table: `schema.table` or `table`.
+        table: `schema.table` or `table`. Each part is taken as it is written, with its case; a part in double quotes may
+            have a dot in it.
         upsert_by: Key columns; empty appends.
     """
 
@@ -72,7 +79,7 @@ class PostgresClient:
         """Compare a stream's columns with the table's; see `PostgresSink.check_schema`."""
         with self._connected("look at") as connection:
             oid, _ = self._find_table(connection)
-            columns = [columntypes.TableColumn(*row) for row in connection.execute(_COLUMNS, [oid])]
+            columns = self._columns(connection)
             keys = [frozenset(row[0]) for row in connection.execute(_UNIQUE, [oid])]
         problems = list(columntypes.mismatches(schema, columns))
         problems += [
@@ -141,9 +148,14 @@ class PostgresClient:
             )
         return row[0], row[1]
 
+    def _columns(self, connection: psycopg.Connection) -> list[columntypes.TableColumn]:
+        oid, _ = self._find_table(connection)
+        return [columntypes.TableColumn(*row) for row in connection.execute(_COLUMNS, [oid])]
+
     @property
     def _name(self) -> sql.Identifier:
-        return sql.Identifier(*self.table.split("."))
+        parts = (quoted.replace('""', '"') or plain for quoted, plain in _PARTS.findall(self.table))
+        return sql.Identifier(*parts)
 
     def _markers(self, connection: psycopg.Connection) -> sql.Identifier:
         return sql.Identifier(self._find_table(connection)[1], MARKER_TABLE)
@@ -214,8 +226,10 @@ class PostgresClient:
 
     def _copy(self, connection: psycopg.Connection, staged: staging.StagedRows, context: SinkContext) -> None:
         names = [column.name for column in staged.columns]
+        targets = {column.name: column.type for column in self._columns(connection)}
+        rows = (row for batch in staging.read(staged, context) for row in columntypes.rows(batch, targets))
         if not self.upsert_by:
-            self._copy_into(connection, self._name, names, _rows(staged, context))
+            self._copy_into(connection, self._name, names, rows)
             return
         batch_table, order = sql.Identifier("statefulspark_batch"), "statefulspark_order"
         columns = sql.SQL(", ").join(map(sql.Identifier, names))
@@ -224,7 +238,7 @@ class PostgresClient:
                 "CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT 0::bigint AS {}, {} FROM {} WITH NO DATA"
             ).format(batch_table, sql.Identifier(order), columns, self._name)
         )
-        numbered = ((number, *row) for number, row in enumerate(_rows(staged, context)))
+        numbered = ((number, *row) for number, row in enumerate(rows))
         self._copy_into(connection, batch_table, [order, *names], numbered)
         keys = sql.SQL(", ").join(map(sql.Identifier, self.upsert_by))
         connection.execute(
@@ -316,8 +330,3 @@ def _is_denied(error: psycopg.Error) -> bool:
         and error.sqlstate is None
         and any(word in str(error) for word in words)
     )
-
-
-def _rows(staged: staging.StagedRows, context: SinkContext) -> Iterator[tuple[object, ...]]:
-    for batch in staging.read(staged, context):
-        yield from columntypes.rows(batch)

@@ -1,18 +1,20 @@
 """Compatibility of stream columns with columns of a PostgreSQL table, and conversion of values; pure.
 
 Integers fit wider integers and numerics; text also fits enums, UUIDs and JSON, which PostgreSQL parses from text;
-structs and maps fit JSON only. A table column that is missing in the stream must be nullable, generated, or have a default.
+structs and maps fit JSON only, arrays fit JSON and arrays. A table column that is missing in the stream must be nullable,
+generated, or have a default.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
+from typing import cast
 
 import pyarrow as pa
+import pyarrow.compute as compute
+
+from statefulspark import errors, jsontext, rowvalues
 
 _JSON = frozenset(["json", "jsonb"])
 _INTEGERS = {"int2": 16, "int4": 32, "int8": 64}
@@ -52,18 +54,57 @@ def mismatches(schema: pa.Schema, columns: Sequence[TableColumn]) -> tuple[str, 
     return (*(problem for problem in problems if problem), *missing)
 
 
-def converters(schema: pa.Schema) -> tuple[Callable[[object], object] | None, ...]:
-    """Return for each column the conversion of its values for COPY; None for no conversion."""
-    return tuple(_to_json if _is_nested(field.type) else None for field in schema)
+def rows(batch: pa.RecordBatch, targets: Mapping[str, str]) -> Iterator[tuple[object, ...]]:
+    """Return a batch's rows for COPY.
 
-
-def rows(batch: pa.RecordBatch) -> Iterator[tuple[object, ...]]:
-    """Return a batch's rows for COPY."""
-    columns = [
-        column.to_pylist() if convert is None else [convert(value) for value in column.to_pylist()]
-        for column, convert in zip(batch.columns, converters(batch.schema), strict=True)
-    ]
+    Args:
+        batch: The rows.
+        targets: PostgreSQL's internal name of each column's type.
+    """
+    columns = (
+        _converted(rowvalues.shortest(column, field.name), field.type, targets[field.name])
+        for column, field in zip(batch.columns, batch.schema, strict=True)
+    )
     return zip(*columns, strict=True)
+
+
+def storable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch; refuse rows that PostgreSQL can never store, on the worker, before the batch is committed.
+
+    Raises:
+        SpecRejectedError: `RowUnsupported`: a text with the character NUL, or a time beyond the year 9999.
+    """
+    for column, field in zip(batch.columns, batch.schema, strict=True):
+        kind = field.type
+        if pa.types.is_temporal(kind) or pa.types.is_nested(kind):
+            rowvalues.values(column, field.name)
+        elif (pa.types.is_string(kind) or pa.types.is_large_string(kind)) and _has_nul(column):
+            raise errors.SpecRejectedError(
+                "RowUnsupported",
+                f"The column {field.name!r} has a text with the character NUL (\\u0000), which PostgreSQL does not store. "
+                "Remove it, for example with translate(), or filter such rows.",
+            )
+    return batch
+
+
+def _has_nul(column: pa.Array) -> bool:
+    return bool(compute.any(compute.match_substring(column, "\0")).as_py())
+
+
+def _converted(values: list[object], kind: pa.DataType, target: str) -> list[object]:
+    """Return values as psycopg writes them: everything that is no text becomes JSON where the table has JSON."""
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if target in _JSON and not is_text:
+        return [None if value is None else jsontext.dumps(value) for value in values]
+    if target.removeprefix(_ARRAY_MARK) in _JSON and not is_text:
+        element = kind.value_type
+        return [
+            None
+            if value is None
+            else _converted(cast("list[object]", value), element, target.removeprefix(_ARRAY_MARK))
+            for value in values
+        ]
+    return values
 
 
 def _mismatch(field: pa.Field, column: TableColumn | None) -> str:
@@ -81,8 +122,10 @@ def _mismatch(field: pa.Field, column: TableColumn | None) -> str:
 def _fits(kind: pa.DataType, column: TableColumn) -> bool:
     target = column.type
     if _is_nested(kind):
-        return target in _JSON
+        return target in _JSON and not rowvalues.keys_without_text(kind)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        if target in _JSON:
+            return not rowvalues.keys_without_text(kind)
         element = TableColumn(column.name, target.removeprefix(_ARRAY_MARK), column.is_enum)
         return target.startswith(_ARRAY_MARK) and _fits(kind.value_type, element)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -111,17 +154,3 @@ def _targets_of(kind: pa.DataType) -> frozenset[str]:
 
 def _is_nested(kind: pa.DataType) -> bool:
     return bool(pa.types.is_struct(kind) or pa.types.is_map(kind))
-
-
-def _to_json(value: object) -> object:
-    if value is None:
-        return None
-    if isinstance(value, list):  # a map is a list of pairs
-        value = dict(value)
-    return json.dumps(value, default=_plain, ensure_ascii=False)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, (datetime, date)):
-        return value.isoformat()
-    return str(value) if isinstance(value, Decimal) else repr(value)

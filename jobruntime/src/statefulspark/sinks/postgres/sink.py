@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from statefulspark.sinks import kinds, secret, staging, visibility
+from statefulspark.sinks.postgres import columntypes
 
 if TYPE_CHECKING:
     from statefulspark.sinks import marker
@@ -52,7 +53,7 @@ class PostgresSink:
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         """Stage the rows of one partition on a worker; nothing is sent to PostgreSQL."""
-        return staging.stage(batches, context)
+        return staging.stage(map(columntypes.storable, batches), context)
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
         """Return the list of staged files of the batch."""
