@@ -16,7 +16,7 @@ _ROOT = Path(statefulspark.__file__).parent
 _CODES = {
     ExitCode.FAILED: """
         AlreadyActivated BatchPlanned GenerationChanged GenerationExists JarsMissing JavaMissing JvmEnded
-        JvmNotStarted KeyGroupScattered PacksUnplaced
+        JvmNotStarted KeyGroupScattered KeysAlike PacksUnplaced
         LookCannotWrite ManifestMissing NoGeneration NotAStandby NotClaimed NotConfigured PlanUnreadable PortUnavailable
         QueryFailed SavepointExists SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing StillStarting
         StandbyRefused StandingBy StoresApart Unexpected WrongKind
@@ -29,7 +29,7 @@ _CODES = {
         LocalStorageRefused LocationInvalid MaxParallelismUnknown NameInvalid NameMissing NotASavepoint NullInState
         OutputRowInvalid OutputValueInvalid PartitionsInvalid PostgresAccessDenied PostgresKeyMissing PostgresMarkersOutdated
         PostgresRefused
-        PostgresTableMissing RegionInvalid RequestInvalid RestoreMissing RootMissing RowsDiffer SavepointLocationInvalid
+        PostgresTableMissing RegionInvalid RequestInvalid RestoreMissing RootMissing RowUnsupported RowsDiffer SavepointLocationInvalid
         SizeImpossible SizeUnknown
         SecretMissing SinkFolderTaken SinkSchemaMismatch SnapshotClaimed SourceRowInvalid StateFormatUnsupported
         StateNotFound StateOwnedByAnother StateTypeUnsupported StateValueInvalid StateValueUnsupported StorageKeyInvalid
