@@ -103,9 +103,7 @@ def _unsupported(column: Column, name: str) -> errors.SpecRejectedError:
                 f"The column {name!r} ({column.type}) has a value that has no form in Python, {_shown(column, position)}: "
                 f"{error}. Filter such rows, or cast the column to a string.",
             )
-    raise errors.InternalError(
-        "RowUnsupported", f"Each value of the column {name!r} converts, and the column does not."
-    )
+    raise errors.InternalError("Unexpected", f"Each value of the column {name!r} converts, and the column does not.")
 
 
 def _shown(column: Column, position: int) -> str:
