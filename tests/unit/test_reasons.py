@@ -29,7 +29,8 @@ _CODES = {
         LocalStorageRefused LocationInvalid MaxParallelismUnknown NameInvalid NameMissing NotASavepoint NullInState
         OutputRowInvalid OutputValueInvalid PartitionsInvalid PostgresAccessDenied PostgresKeyMissing PostgresMarkersOutdated
         PostgresRefused
-        PostgresTableMissing RegionInvalid RequestInvalid RestoreMissing RootMissing RowUnsupported RowsDiffer SavepointLocationInvalid
+        PostgresTableMissing RegionInvalid RequestInvalid RestoreMissing RootMissing RowUnsupported RowsDiffer
+        SavepointLocationInvalid
         SizeImpossible SizeUnknown
         SecretMissing SinkFolderTaken SinkSchemaMismatch SnapshotClaimed SourceRowInvalid StateFormatUnsupported
         StateNotFound StateOwnedByAnother StateTypeUnsupported StateValueInvalid StateValueUnsupported StorageKeyInvalid
@@ -44,7 +45,8 @@ _CODES = {
         InitialStateInvalid InputNotStreaming JobFileMissing JobFileRaised KeyColumnUnknown KeyMissing
         KeyTypeUnsupported KeyedStateOutsideKey KeyedStateOutsideTable MaxParallelismInvalid NoCurrentKey NoQueries
         NoQuery OffsetsGroupInvalid OperatorUidInvalid OperatorUidTaken OutputModeInvalid OutputSchemaInvalid
-        ParallelismInvalid ParameterMissing QueryInvalid SchemaInvalid SinkInvalid SinkSettingRefused SourceNameInvalid
+        ParallelismInvalid ParameterMissing QueryInvalid SchemaInvalid SessionRefused SinkInvalid SinkSettingRefused
+        SourceNameInvalid
         SourceNameTaken SourceNotSingle StateDeclaredTooLate StateDescriptorInvalid StateNameInvalid StateNameTaken
         StateTypeInvalid StateValueTypeUnsupported TimeModeInvalid TimeoutInvalid TimersInvalid TimersNotDeclared
         TtlCleanupInvalid TtlInvalid TtlNotPositive TtlTooLong UidDuplicate UidInvalid WatermarkMissing

@@ -134,3 +134,13 @@ def test_why_nothing_changes_is_logged_when_that_is_wanted(detail: telemetry.Det
 
     assert len(stream.getvalue().splitlines()) == lines
     assert telemetry.is_verbose() is bool(lines)
+
+
+def test_loggers_that_the_jobs_configuration_disabled_are_enabled_again() -> None:
+    ours, others = logging.getLogger("statefulspark.launch"), logging.getLogger("other.library")
+    ours.disabled = others.disabled = True
+    try:
+        telemetry.enable_loggers()
+        assert (ours.disabled, others.disabled) == (False, True)
+    finally:
+        ours.disabled = others.disabled = False

@@ -84,7 +84,7 @@ _DECLARED_WRONGLY = (
     *("KeyedStateOutsideKey", "KeyedStateOutsideTable", "NoCurrentKey", "StateValueTypeUnsupported"),
     *("StateDeclaredTooLate", "StateDescriptorInvalid", "StateNameInvalid", "StateNameTaken", "StateTypeInvalid"),
     *("TtlCleanupInvalid", "TtlInvalid", "TtlNotPositive", "TtlTooLong"),
-    *("BufferInvalid", "OffsetsGroupInvalid", "SchemaInvalid", "SinkInvalid", "SinkSettingRefused"),
+    *("BufferInvalid", "OffsetsGroupInvalid", "SchemaInvalid", "SessionRefused", "SinkInvalid", "SinkSettingRefused"),
     *("SourceNameInvalid", "SourceNameTaken", "SourceNotSingle"),
 )
 """Reasons that require a correction of the job file."""

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from datetime import timedelta
 from enum import StrEnum
@@ -207,6 +207,7 @@ def run_file(
     path: Path,
     job_config: config.JobConfig,
     *,
+    arguments: Sequence[str] = (),
     report: str | None = None,
     role: Role = Role.DRIVER,
     display: Display | None = None,
@@ -216,6 +217,7 @@ def run_file(
     Args:
         path: The file; it declares a job and calls its `run`.
         job_config: The configuration.
+        arguments: What the file finds in `sys.argv` after its own name.
         report: Format of a report on what the start would do, instead of a run; None runs the job.
         role: What the process is to the job.
         display: What a person at a terminal is shown; None leaves it to the environment.
@@ -230,6 +232,7 @@ def run_file(
         config_token, report_token, role_token = _given_config.set(job_config), _report.set(report), _role.set(role)
         display_token = _display.set(display)
         sys.path.insert(0, str(path.parent))
+        sys.argv = [str(path), *arguments]
         try:
             _execute(file)
         except DriverEnded as ended:
@@ -366,6 +369,7 @@ def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = Non
     message = for_reader(message)
     is_clean = code in (ExitCode.FINISHED, ExitCode.DRAINED, ExitCode.STOPPED)
     is_told_last = telemetry.is_for_people()
+    telemetry.enable_loggers()
     extra = {"code": code.name, "reason": reason, "why": None if is_told_last else message}
     _log.log(logging.INFO if is_clean else logging.ERROR, "driver ends", extra=extra)
     if is_told_last:

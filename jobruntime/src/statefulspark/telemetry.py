@@ -39,6 +39,13 @@ class Detail(Enum):
     """Also why nothing changes, and the stacks of Spark and of this product."""
 
 
+def enable_loggers() -> None:
+    """Enable the loggers of this product again: a job that configures logging with `dictConfig` disables all that exist."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if isinstance(logger, logging.Logger) and name.partition(".")[0] == _PRODUCT_LOGGER:
+            logger.disabled = False
+
+
 def is_verbose() -> bool:
     """Tell whether stacks of Spark and of this product are logged."""
     return logging.getLogger(_PRODUCT_LOGGER).isEnabledFor(logging.DEBUG)

@@ -163,3 +163,32 @@ def test_a_run_waits_for_no_import_of_another_command() -> None:
 @pytest.mark.parametrize("word", [None, "--help", "no-such-command"])
 def test_without_a_known_command_all_of_them_are_explained(word: str | None) -> None:
     assert list(_commands(main.build_parser(word))) == _ALL
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        (["--", "--name", "ada"], ["--name", "ada"]),
+        (["--", "--", "x"], ["--", "x"]),
+        (["--"], []),
+        ([], []),
+    ],
+)
+def test_what_follows_two_hyphens_is_the_job_files(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    arguments: list[str],
+) -> None:
+    file = tmp_path / "job.py"
+    file.write_text("import sys\nprint(sys.argv)\nsys.exit(3)\n")
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr("statefulspark.engine.sparklogfile.start_jvm", lambda conf: None)
+
+    assert (
+        main.main(["run", str(file), "--name", "words", "--storage", tmp_path.as_uri(), "--allow-local-files", *words])
+        == 13
+    )
+
+    assert capfd.readouterr().out == f"{[str(file), *arguments]}\n"

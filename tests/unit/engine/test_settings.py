@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from statefulspark.contract import config
+from statefulspark import errors
+from statefulspark.contract import config, engine
 from statefulspark.engine import settings
 from statefulspark.storage import StorageOptions
 
@@ -70,3 +73,70 @@ def test_who_the_job_is_for_the_object_store(
     options = StorageOptions(access_key=key, secret_key=secret, session_token=token)
 
     assert settings.spark_conf(job, options)[settings.CREDENTIALS].split(",") == providers
+
+
+def _conf(conf: dict[str, str], **storage: str) -> dict[str, str]:
+    job = config.JobConfig(
+        name="words", storage=config.StorageConfig(uri="s3://bucket", **storage), engine=config.EngineConfig(conf=conf)
+    )
+    settings.require_startable(job)
+    return settings.spark_conf(job, settings.storage_options(job.storage))
+
+
+S3A = "spark.hadoop.fs.s3a."
+
+
+@pytest.mark.parametrize("key", settings.CLASS_PATHS)
+def test_jars_of_the_job_come_after_those_of_the_product(key: str) -> None:
+    assert _conf({})[key] == f"{settings.JARS}/*"
+    assert _conf({key: "/opt/mine/*"})[key] == f"{settings.JARS}/*:/opt/mine/*"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        f"{S3A}connection.maximum",
+        f"{S3A}attempts.maximum",
+        f"{S3A}connection.establish.timeout",
+        f"{S3A}endpoint.region",
+    ],
+)
+def test_a_setting_of_s3a_that_no_guarantee_needs_is_the_jobs(key: str) -> None:
+    assert _conf({key: "7"})[key] == "7"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.sql.streaming.fileSource.log.deletion",
+        f"{S3A}impl",
+        f"{S3A}audit.execution.interceptors",
+        f"{S3A}change.detection.mode",
+        f"{S3A}path.style.access",
+    ],
+)
+def test_a_setting_that_a_guarantee_needs_is_refused_by_name(key: str) -> None:
+    with pytest.raises(errors.SpecRejectedError, match=re.escape(key)) as refused:
+        _conf({key: "true"})
+    assert refused.value.reason == "EngineSettingRefused"
+
+
+def test_every_setting_is_the_jobs_or_refused_and_none_is_replaced() -> None:
+    """Whatever a job sets is in its session as it is, in front of the product's own, or refused by name."""
+    for key in _conf({}):
+        if not engine.find_refused([key]) and key not in ("spark.app.name", *settings.CLASS_PATHS):
+            assert _conf({key: "mine"})[key] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("conf", "storage"),
+    [
+        ({f"{S3A}endpoint": "http://other:9000"}, {"endpoint": "http://minio:9000"}),
+        ({f"{S3A}connection.ssl.enabled": "true"}, {"endpoint": "http://minio:9000"}),
+    ],
+    ids=["endpoint", "tls"],
+)
+def test_what_contradicts_the_storage_is_refused_by_name(conf: dict[str, str], storage: dict[str, str]) -> None:
+    with pytest.raises(errors.SpecRejectedError, match=re.escape(next(iter(conf)))) as refused:
+        _conf(conf, **storage)
+    assert refused.value.reason == "EngineSettingRefused"

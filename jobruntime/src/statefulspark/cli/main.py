@@ -86,7 +86,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SystemExit: For `--help` and for wrong flags.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
-    args = build_parser(words[0] if words else None).parse_args(words)
+    # What follows belongs to the job file of `run`; argparse would mix it with the words before.
+    own = words[: words.index("--")] if words[:1] == ["run"] and "--" in words else words
+    args = build_parser(words[0] if words else None).parse_args(own)
+    args.of_job_file = words[len(own) + 1 :]
     try:
         code = int(args.handle(args))
         sys.stdout.flush()

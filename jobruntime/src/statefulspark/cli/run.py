@@ -36,6 +36,9 @@ examples:
   Check whether a new version of the job fits its state, before starting it:
     statefulspark run job.py --storage s3://bucket/prefix --check
 
+  Give the job file arguments of its own, which it finds in sys.argv:
+    statefulspark run job.py --dev -- --region eu
+
   Stand by for the driver that runs now:
     statefulspark run job.py --storage s3://bucket/prefix --standby --api-port 8091
 
@@ -162,8 +165,18 @@ def _run(args: argparse.Namespace) -> int:
     launch.parse(args.file)
     # Spark's JVM starts while the job file and its imports are read.
     sparklogfile.start_jvm(settings.spark_conf(job_config, settings.storage_options(job_config.storage)))
+    from statefulspark.engine import session
+
     try:
-        return launch.run_file(args.file, job_config, report=args.check, role=args.role, display=args.display)
+        with session.for_job_file(job_config):
+            return launch.run_file(
+                args.file,
+                job_config,
+                arguments=args.of_job_file,
+                report=args.check,
+                role=args.role,
+                display=args.display,
+            )
     finally:
         gateway.abandon()
 

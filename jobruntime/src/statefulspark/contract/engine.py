@@ -49,6 +49,21 @@ REFUSED_SETTINGS = (
         "spark.sql.streaming.minBatchesToRetain",
         "Spark would delete files that retained checkpoints need; use checkpoint.retained",
     ),
+    RefusedSetting(
+        "spark.sql.streaming.fileSource.log.deletion", "Spark would delete logs that retained checkpoints need"
+    ),
+    RefusedSetting(
+        "spark.hadoop.fs.s3a.impl", "the product's own file system takes what was read ahead, and is S3A otherwise"
+    ),
+    RefusedSetting(
+        "spark.hadoop.fs.s3a.audit.execution.interceptors",
+        "the product's own interceptor doubts a 404 that is not the object store's",
+    ),
+    RefusedSetting(
+        "spark.hadoop.fs.s3a.change.detection.mode",
+        "files are never replaced, and their ETags change when they are moved",
+    ),
+    RefusedSetting("spark.hadoop.fs.s3a.path.style.access", "use storage.pathStyle"),
     RefusedSetting("spark.sql.streaming.checkpointLocation", "the job's location on storage is chosen by storage.uri"),
     RefusedSetting(
         "spark.sql.streaming.asyncProgressTrackingEnabled",

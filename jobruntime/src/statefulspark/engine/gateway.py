@@ -140,7 +140,7 @@ def connect(conf: Mapping[str, str]) -> Iterator[None]:
     start(conf)
     assert _started.launch is not None  # noqa: S101 - it was just started
     try:
-        port, secret = wait(_started.launch)
+        port, secret = wait(_started.launch, packages=conf.get("spark.jars.packages"))
     except errors.InternalError:
         _started.launch = None  # In a notebook, the next run starts another one, perhaps with other settings.
         raise
@@ -228,8 +228,12 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr:
     return Launch(process, folder)
 
 
-def wait(launched: Launch) -> tuple[int, str]:
+def wait(launched: Launch, *, packages: str | None = None) -> tuple[int, str]:
     """Wait until a JVM accepts connections.
+
+    Args:
+        launched: The JVM.
+        packages: The packages that it downloads first, for the error.
 
     Returns:
         Port and secret of its gateway.
@@ -243,10 +247,13 @@ def wait(launched: Launch) -> tuple[int, str]:
         if code is not None or time.monotonic() > deadline:
             launched.stop()
             failure = f"ended with code {code}" if code is not None else f"was not ready within {START_LIMIT_S:.0f} s"
-            raise errors.InternalError(
-                "JvmNotStarted",
-                f"Spark's JVM {failure}; its output says why. Check driver.memory and the Java options.",
-            )
+            remedy = "Check driver.memory and the Java options."
+            if packages:
+                remedy = (
+                    f"It downloads {packages} (spark.jars.packages) first: check that the repositories can be reached, or "
+                    f"put the jars into the image and name them in spark.jars. {remedy}"
+                )
+            raise errors.InternalError("JvmNotStarted", f"Spark's JVM {failure}; its output says why. {remedy}")
         time.sleep(_POLL_INTERVAL_S)
     connection = launched.connection_file.read_bytes()
     shutil.rmtree(launched.folder)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
+from py4j.java_gateway import JavaClass
 from pyspark import SparkContext
+from pyspark.core import context
 from pyspark.sql import SparkSession
 
 from statefulspark import errors, telemetry, threads
-from statefulspark.contract import config
+from statefulspark.contract import config, engine
 from statefulspark.engine import apiserver, gateway, settings, sparklogfile
 from statefulspark.storage import StorageOptions
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject, JVMView
 
 _log = logging.getLogger(__name__)
+_DAEMON = "spark.python.daemon.module"
 _KEEP_SOURCE, _WITHOUT_CHECKSUM_FILE = False, True
 _Given = ParamSpec("_Given")
 _Made = TypeVar("_Made")
@@ -72,6 +76,8 @@ def download(session: SparkSession, uri: str, target: Path) -> None:
 @dataclass(slots=True)
 class _Begun:
     session: Future[SparkSession] | None = None
+    context: SparkContext | None = None
+    """What this module has made last; in a notebook the next run finds it."""
 
 
 _begun = _Begun()
@@ -128,23 +134,80 @@ def _built(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     if not any(gateway.JARS.glob("statefulspark-checkpoint*.jar")):
         raise errors.InternalError("JarsMissing", f"There are no jars in {gateway.JARS}; build them with `make jars`.")
     settings.check_settings(job.engine.conf)
-    # Workers must use this interpreter, because it has the job's packages.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = settings.spark_conf(job, options)
-    if SparkContext._gateway is None:
-        sparklogfile.start_jvm(conf)
-        with gateway.connect(conf):
-            SparkContext._ensure_initialized()
-    else:
-        gateway.abandon()  # The job file has already started Spark.
+    with for_job_file(job):
+        SparkContext._ensure_initialized()
+    found = SparkContext._active_spark_context
+    if found is not None and found is not _begun.context:
+        conf = _without_own(conf, found, is_master_free=job.engine.master is None)
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = apiserver.patiently(builder.getOrCreate)
+    _begun.context = session.sparkContext if found is None else _begun.context
     session.sparkContext.setLogLevel("WARN")
     _reduce_logging(session)
     _log.info("spark is up", extra={"master": session.sparkContext.master})
     return session
+
+
+@contextlib.contextmanager
+def for_job_file(job: config.JobConfig) -> Iterator[None]:
+    """Let PySpark use the driver's own JVM within the block, whoever makes the first session there.
+
+    A session that the job file makes has the settings of the driver then, but for those that the file gives it.
+    """
+    # Workers must use this interpreter, because it has the job's packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = settings.spark_conf(job, settings.storage_options(job.storage))
+    own: Any = context
+    pysparks_own = own.launch_gateway
+
+    def driver_jvm(*given: object, **named: object) -> object:
+        sparklogfile.start_jvm(conf)
+        with gateway.connect(conf):
+            return pysparks_own(*given, **named)
+
+    own.launch_gateway = driver_jvm
+    try:
+        yield
+    finally:
+        own.launch_gateway = pysparks_own
+
+
+def _without_own(conf: Mapping[str, str], made: SparkContext, *, is_master_free: bool) -> dict[str, str]:
+    """Return the settings that a session of the job file gets; what the file has set itself stays as it is.
+
+    Args:
+        conf: The settings of the driver.
+        made: What the file, or a module that it imports, has made.
+        is_master_free: Whether nobody has configured where Spark runs.
+
+    Raises:
+        SpecRejectedError: `SessionRefused`: it was made before the job ran, or has settings that would break a guarantee.
+    """
+    classes = cast("JVMView", made._jvm).io.statefulspark.checkpoint
+    if not isinstance(classes.ConditionalCheckpointFileManager, JavaClass):
+        raise _session_refused(
+            "its JVM has none of the jars of a driver, since the file was not started with `statefulspark run FILE`"
+        )
+    set_by_file = {key for key, value in conf.items() if made.getConf().get(key, value) != value}
+    if is_master_free:
+        set_by_file.discard("spark.master")
+    refused = [f"{setting.key} ({setting.reason})" for setting in engine.find_refused(sorted(set_by_file))]
+    if made.getConf().get(_DAEMON) != conf[_DAEMON]:
+        refused.append(f"{_DAEMON} (workers keep state between batches)")
+    if refused:
+        raise _session_refused(f"it sets {'; '.join(refused)}")
+    return {key: value for key, value in conf.items() if key not in set_by_file and key != "spark.master"}
+
+
+def _session_refused(why: str) -> errors.SpecRejectedError:
+    return errors.SpecRejectedError(
+        "SessionRefused",
+        f"The job cannot use the Spark session that the job file, or a module that it imports, has made: {why}. Use the "
+        "session that a query function is given, and put its settings into engine.conf.",
+    )
 
 
 def jvm_view(session: SparkSession) -> JVMView:

@@ -1,7 +1,8 @@
 """The settings of a driver's Spark session: those that the guarantees need, and those that the user may set.
 
-The user cannot change the settings in `_guaranteed`; `contract.engine` refuses them by name. All other settings have a
-default that suits streaming on a few cores, and can be overridden. This module does not import PySpark.
+The user cannot change the settings in `_guaranteed`; `contract.engine` refuses them by name. Those in `_storage` follow from
+the configuration of the storage. All other settings have a default that suits streaming on a few cores, and can be
+overridden. This module does not import PySpark.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ FILE_MANAGER = "io.statefulspark.checkpoint.ConditionalCheckpointFileManager"
 WORKER_DAEMON = "statefulspark.workers.daemon"
 STATE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 JARS = gateway.JARS
+CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
 CREDENTIALS = "spark.hadoop.fs.s3a.aws.credentials.provider"
 REQUEST_TIMEOUT_S = 30
 """How long a store may say nothing: to an upload (Hadoop: 200 s), and to any other request (Hadoop: 60 s)."""
@@ -55,6 +57,13 @@ def require_startable(job: config.JobConfig) -> None:
     """
     check_settings(job.engine.conf)
     options = storage_options(job.storage)
+    replaced = sorted(key for key, value in _storage(options).items() if job.engine.conf.get(key, value) != value)
+    if replaced:
+        raise errors.SpecRejectedError(
+            "EngineSettingRefused",
+            f"These Spark settings contradict the endpoint or the credentials of the job's storage: {', '.join(replaced)}. "
+            "Remove them, or configure only them and neither the endpoint nor keys of the storage.",
+        )
     for uri in (job.storage.uri, job.savepoint_location, job.restore.snapshot):
         if uri is not None and not uri.startswith(layout.CHECKPOINT_REFERENCE):
             storage.require_location(uri.rstrip("/"), options)
@@ -81,20 +90,30 @@ def spark_conf(job: config.JobConfig, options: StorageOptions) -> dict[str, str]
         options: Endpoint and credentials of the object store.
     """
     master = job.engine.master or "local[*]"
-    return {
-        "spark.app.name": f"{job.namespace}/{job.name}",
-        "spark.master": master,
-        **_defaults(),
-        **worker_settings(),
-        **_local(master),
-        **job.engine.conf,
-        **job.engine.platform,
-        **_guaranteed(),
-        **_storage(options),
-    }
+    return _with_jars(
+        {
+            "spark.app.name": f"{job.namespace}/{job.name}",
+            "spark.master": master,
+            **_defaults(),
+            **worker_settings(),
+            **_local(master),
+            **_storage_defaults(options),
+            **job.engine.conf,
+            **job.engine.platform,
+            **_guaranteed(),
+            **_storage(options),
+        }
+    )
+
+
+def _with_jars(conf: dict[str, str]) -> dict[str, str]:
+    """Put the product's jars before those that the job has on its class path."""
+    paths = {key: ":".join(filter(None, (f"{JARS}/*", conf.get(key)))) for key in CLASS_PATHS}
+    return {**conf, **paths}
 
 
 def _guaranteed() -> dict[str, str]:
+    """Return what a job cannot change; `contract.engine` refuses each of them by name."""
     return {
         "spark.sql.streaming.stateStore.providerClass": STATE_PROVIDER,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -103,8 +122,6 @@ def _guaranteed() -> dict[str, str]:
         # Only the pruner deletes: Spark would delete files that a retained checkpoint still needs.
         "spark.sql.streaming.minBatchesToRetain": "1000000000",
         "spark.sql.streaming.fileSource.log.deletion": "false",
-        "spark.driver.extraClassPath": f"{JARS}/*",
-        "spark.executor.extraClassPath": f"{JARS}/*",
     }
 
 
@@ -163,19 +180,26 @@ def worker_settings() -> dict[str, str]:
     }
 
 
+def _storage_defaults(options: StorageOptions) -> dict[str, str]:
+    prefix = "spark.hadoop.fs.s3a."
+    return {
+        prefix + "endpoint.region": options.region or "us-east-1",
+        # Saves one round trip for each PUT; servers report errors without it, too.
+        prefix + "connection.expect.continue": "false",
+        prefix + "attempts.maximum": "10",
+        prefix + "connection.establish.timeout": "15s",
+        prefix + "connection.maximum": "64",
+    }
+
+
 def _storage(options: StorageOptions) -> dict[str, str]:
+    """Return what follows from the storage section of the configuration."""
     prefix = "spark.hadoop.fs.s3a."
     conf = {
         prefix + "impl": FILE_SYSTEM,
         prefix + "path.style.access": str(options.path_style).lower(),
-        prefix + "endpoint.region": options.region or "us-east-1",
-        # Saves one round trip for each PUT; servers report errors without it, too.
-        prefix + "connection.expect.continue": "false",
         prefix + "change.detection.mode": "none",
-        prefix + "attempts.maximum": "10",
-        prefix + "connection.establish.timeout": "15s",
         prefix + "audit.execution.interceptors": NOT_FOUND_INTERCEPTOR,
-        prefix + "connection.maximum": "64",
     }
     if options.endpoint:
         conf[prefix + "endpoint"] = options.endpoint

@@ -148,7 +148,7 @@ _ROW_OF_EACH_KIND: dict[str, tuple[chunks.StateMeta, object, object, dict[str, o
     ),
     "record with a mixture": (
         chunks.StateMeta("s", _KIND.VALUE, "record<n:int,parts:array<any>,of:map<str,record<x:int>>>", has_ttl=False),
-        None, (3, [1, "x"], {"k": (1,)}), {"value": '{"n": 3, "parts": [1, "x"], "of": {"k": {"x": 1}}}'},
+        None, (3, [1, "x"], {"k": (1,)}), {"value": '{"n":3,"parts":[1,"x"],"of":{"k":{"x":1}}}'},
     ),
     "record of another width": (
         chunks.StateMeta("s", _KIND.VALUE, "record<n:int>", has_ttl=False), None, (3, 2.0), {"value": {"_1": 3, "_2": 2.0}},
