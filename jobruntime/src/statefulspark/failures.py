@@ -60,6 +60,10 @@ _SLOW_START = (
     "Python worker failed to connect back",
     "Timed out while waiting for the Python worker to connect back",
 )
+_STAGE_REPEATED = (
+    "[STAGE_REPEATED]",
+    "A shuffle map stage with indeterminate output was failed and retried",
+)
 _INPUT_LOST = re.compile(
     r"Some data may have been lost because they are not available in Kafka any more(?:.*?Reason:\s*(?P<why>[^\n]+))?",
     re.DOTALL,
@@ -249,6 +253,15 @@ def lost_a_race(text: str) -> bool:
     query is safe, since Spark reads the log again and continues after that batch.
     """
     return "CONCURRENT_STREAM_LOG_UPDATE" in text or "Multiple streaming queries are concurrently using" in text
+
+
+def is_stage_repeated(text: str) -> bool:
+    """Tell whether a batch was not committed because an executor was lost and one of its stages gave other rows again.
+
+    Either the check before the commit found two states of one partition (`StateAttempts` in `jobruntime/jvm`), or Spark
+    had used rows of the first attempt already. A restart of the query is safe: the batch runs again as a whole.
+    """
+    return any(marker in text for marker in _STAGE_REPEATED)
 
 
 def _is_damage(text: str) -> bool:

@@ -154,6 +154,35 @@ def test_a_failure_that_passes_is_told_and_counted_although_the_query_runs_again
     assert error.is_repeated
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[STREAM_FAILED] x: [STAGE_REPEATED] Batch 2 is not committed", id="found before the commit"),
+        pytest.param("A shuffle map stage with indeterminate output was failed and retried.", id="found by Spark"),
+    ],
+)
+def test_a_batch_whose_executor_was_lost_between_two_stages_runs_again_without_a_restart_of_the_job(text: str) -> None:
+    engine = Engine()
+
+    for _ in range(queries.MAX_REPEATED_STAGES):
+        engine.fails(text)
+        engine.query.refresh(_FACT)
+
+    assert (engine.starts, engine.query.error) == (1 + queries.MAX_REPEATED_STAGES, None)
+    engine.fails(text)
+    assert engine.query.error == text
+
+
+def test_a_commit_ends_the_count_of_lost_executors() -> None:
+    engine = Engine()
+    engine.fails("[STAGE_REPEATED]")
+    engine.query.refresh(_FACT)
+
+    engine.query.refresh(replace(_FACT, last_committed=4, last_offsets=4))
+
+    assert engine.query.repeated_stages == 0
+
+
 _EXPIRED = (
     "KafkaIllegalStateException: Some data may have been lost because they are not available in Kafka any more;\nx"
 )

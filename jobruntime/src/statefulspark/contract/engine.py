@@ -64,6 +64,14 @@ REFUSED_SETTINGS = (
         "files are never replaced, and their ETags change when they are moved",
     ),
     RefusedSetting("spark.hadoop.fs.s3a.path.style.access", "use storage.pathStyle"),
+    RefusedSetting(
+        "spark.sql.shuffle.orderIndependentChecksum.enabled",
+        "a stage that runs again could give other rows than those that were used already",
+    ),
+    RefusedSetting(
+        "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
+        "a stage that runs again could give other rows than those that were used already",
+    ),
     RefusedSetting("spark.sql.streaming.checkpointLocation", "the job's location on storage is chosen by storage.uri"),
     RefusedSetting(
         "spark.sql.streaming.asyncProgressTrackingEnabled",

@@ -122,6 +122,9 @@ def _guaranteed() -> dict[str, str]:
         # Only the pruner deletes: Spark would delete files that a retained checkpoint still needs.
         "spark.sql.streaming.minBatchesToRetain": "1000000000",
         "spark.sql.streaming.fileSource.log.deletion": "false",
+        # A stage that runs again and gives other rows is never mixed with rows of its first attempt (Spark 4.2).
+        "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+        "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
     }
 
 

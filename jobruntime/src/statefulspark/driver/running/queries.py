@@ -25,6 +25,9 @@ busy this often without a batch in between has another problem."""
 MAX_LOST_RACES = 2
 """An older driver can win one race for a batch before it is fenced; more losses have another cause."""
 
+MAX_REPEATED_STAGES = 3
+"""How often a batch runs again because an executor was lost in it; a driver that loses one each time has another problem."""
+
 LONG_BATCH_S = 10.0
 """A batch that has been running for longer is looked into."""
 
@@ -103,6 +106,7 @@ class RunningQuery:
     slow_starts: int = 0
     lost_races: int = 0
     lost_inputs: int = 0
+    repeated_stages: int = 0
     begin: Callable[[], StreamingQuery] = field(init=False)
     """How it was started last, and how it is restarted."""
     restarts: int = 0
@@ -145,7 +149,7 @@ class RunningQuery:
             Whether it was restarted, behind an open gate.
         """
         if fact.last_committed > self.fact.last_committed:
-            self.slow_starts = self.lost_inputs = 0
+            self.slow_starts = self.lost_inputs = self.repeated_stages = 0
         self._note_batch(fact)
         self.fact = fact
         if not self.is_starting:
@@ -177,6 +181,9 @@ class RunningQuery:
         elif failures.lost_a_race(error) and self.lost_races < MAX_LOST_RACES:
             self.lost_races += 1
             self._schedule_restart("an older driver committed the batch first, continuing after it", 0.0)
+        elif failures.is_stage_repeated(error) and self.repeated_stages < MAX_REPEATED_STAGES:
+            self.repeated_stages += 1
+            self._schedule_restart("an executor was lost between two stages, running the batch again", 0.0)
         elif failures.is_input_lost(error) and not self.lost_inputs:
             self.lost_inputs += 1
             self._schedule_restart("rows are no longer in kafka, restarting the query to be sure", LOST_INPUT_PAUSE_S)

@@ -18,8 +18,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  *
  * <p>Files that must not be overwritten (offsets, commits, metadata) are PUT with If-None-Match, so exactly one of several
  * drivers writes a log entry. Every failure of {@code close()} is reported to Spark; the manager of spark-hadoop-cloud
- * ignores it, so that a batch counts as committed without its file. These files pass the {@link EpochFence}, and the
- * entries of offsets and commits the {@link QueryGate}, too.
+ * ignores it, so that a batch counts as committed without its file. These files pass the {@link EpochFence}, the entries of
+ * offsets and commits the {@link QueryGate}, and those of commits {@link StateAttempts}, too.
  *
  * <p>Local folders work in the same way for development: a temporary file is linked or renamed to its name.
  */
@@ -59,6 +59,9 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
       LogEntry entry = overwriteIfPossible ? null : LogEntry.of(fs.makeQualified(path));
       if (entry != null) {
         QueryGate.pass(entry);
+        if (entry.log() == LogEntry.Log.COMMITS) {
+          StateAttempts.requireOne(entry);
+        }
       }
       FilePublisher.Draft draft = overwriteIfPossible ? publisher.replace(path) : publisher.create(path);
       return new Output(draft, path, entry, !overwriteIfPossible);
