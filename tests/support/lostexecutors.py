@@ -3,9 +3,9 @@
     python -m lostexecutors FOLDER
 
 The first operator gives each key a random tag in each batch, keeps it and passes it on; the second one keeps what it is
-passed. Both emit what they had kept before, so that the next batch shows whether the states of both are of the same attempt.
-In one batch, tasks of the second operator stand still as soon as they have their rows, and an executor that has run the first
-one is killed. Prints as JSON the failures of the query, which is started again after each, and the rows of each batch.
+passed. Both emit what they had kept before, so that the next batch shows whether the states of both are of one attempt.
+In one batch, tasks of the second operator stand still as soon as they have their rows, and an executor that has run the
+first one is killed. Prints as JSON the failures of the query, which is started again after each, and each batch's rows.
 """
 
 from __future__ import annotations
