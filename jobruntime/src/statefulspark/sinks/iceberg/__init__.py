@@ -1,8 +1,9 @@
 """The Iceberg sink: a batch is one snapshot of the table, which includes the sink's position.
 
 ```
-sink       the sink class                                     client       the catalog and its commits
-datafiles  data files, and their form in transactions         columntypes  stream columns against table columns
+sink       the sink class                              client       the catalog, and what is committed to the table
+commits    one commit, whatever the catalog answers    columntypes  stream columns against table columns
+datafiles  data files, and their form in transactions
 ```
 """
 

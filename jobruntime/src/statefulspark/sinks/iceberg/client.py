@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyiceberg.exceptions as iceberg_errors
 from pyiceberg.catalog import load_catalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.table import TableProperties
 
 from statefulspark import errors
 from statefulspark.sinks import marker
-from statefulspark.sinks.iceberg import columntypes, datafiles
+from statefulspark.sinks.iceberg import columntypes, commits, datafiles
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -31,7 +30,6 @@ _OPENER = f"{PREFIX}opened-by-epoch"
 """Snapshot property of the empty snapshot of `open`."""
 _DEFAULTS = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}
 """Writes a small file with one PUT; Arrow's client uses multipart uploads, which not every server supports."""
-_CONFLICTS = (iceberg_errors.CommitFailedException, iceberg_errors.ValidationException)
 _UNKNOWN = (
     iceberg_errors.CommitStateUnknownException,
     iceberg_errors.ServerError,
@@ -147,16 +145,9 @@ class IcebergClient:
     def _append(
         self, table: Table, files: tuple[datafiles.DataFile, ...], after: marker.Marker, context: SinkContext
     ) -> None:
-        # The runtime retries after it has read the marker again. This changes only our copy of the table.
-        table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
         described = [datafiles.to_manifest(table, file) for file in files]
         summary = {**_identity(context), _WRITER: str(context.epoch)} if files else {_OPENER: str(after.epoch)}
-        transaction = table.transaction()
-        transaction.set_properties({_property(context): after.to_json()})
-        with transaction.update_snapshot(snapshot_properties=summary).fast_append() as append:
-            for file in described:
-                append.append_data_file(file)
-        transaction.commit_transaction()
+        commits.append(table, described, {_property(context): after.to_json()}, summary)
 
     @contextmanager
     def _translating(self, action: str) -> Iterator[None]:
@@ -168,7 +159,7 @@ class IcebergClient:
                 "IcebergTableMissing",
                 f"The table {self.table} does not exist, and a sink creates none; create it first.",
             ) from error
-        except _CONFLICTS as error:
+        except commits.ConflictError as error:
             raise errors.TransientError(
                 "IcebergRaced", f"{where}: another writer committed at the same time.", retry_after_s=0.5
             ) from error

@@ -2,9 +2,9 @@
 
 Workers write data files to the table's location. When the batch is to be visible, the driver appends them in one
 table commit that also sets the position: in the snapshot's summary for information, and in a table property that outlives
-the expiry of snapshots. A commit succeeds only on the table version that was read: the client's retries are disabled,
-because they could commit a batch again that another driver has committed meanwhile. After a conflict with another writer
-the runtime retries with the new table version.
+the expiry of snapshots. A commit succeeds only on the table version that was read, and is one attempt: a repetition by the
+client could commit a batch again that another driver has committed meanwhile. Whether it has happened is read from the table
+(`commits`). After a conflict with another writer the runtime retries with the new table version.
 
 Opening the sink commits an empty snapshot with the driver's epoch, so that running commits of older drivers fail. Files of
 aborted batches are deleted; files of attempts that died before they were recorded are removed by Iceberg's orphan file
