@@ -23,6 +23,7 @@ OF_MAINTENANCE = {
     "ListObjectsV2 -",
     "HeadObject state *.sst",
     "PutObject state *.sst",
+    "PutObject state *.sst.crc",
     "PutObject state *.zip",
     "PutObject state *.zip.crc",
 }

@@ -1,14 +1,26 @@
 package io.statefulspark.storage;
 
 import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
+import java.util.zip.CRC32C;
 import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.s3a.S3AFileSystem;
 
-/** Hadoop's S3A, which reads a file from {@link FilesAhead} where it is there. */
+/**
+ * Hadoop's S3A, which reads a file from {@link FilesAhead} where it is there, and writes a checksum beside each table of state.
+ */
 public final class ReadAheadFileSystem extends S3AFileSystem {
+  private static final String TABLE = ".sst";
+  private static final String CHECKSUM = ".crc";
+  private static final String NO_PROBES = "fs.s3a.create.performance";
+
   /** Hadoop creates the file system by its class name. */
   public ReadAheadFileSystem() {}
 
@@ -28,6 +40,37 @@ public final class ReadAheadFileSystem extends S3AFileSystem {
       throws IOException {
     if (deleteSource || !wasTaken(makeQualified(source), target)) {
       super.copyToLocalFile(deleteSource, source, target, useRawLocalFileSystem);
+    }
+  }
+
+  /**
+   * Spark puts the tables of a snapshot with this. It writes a checksum beside all its other files of state, and none beside
+   * these; an etag proves their content only where it is an MD5, which it is not with SSE-KMS, SSE-C or an upload in parts.
+   */
+  @Override
+  public void copyFromLocalFile(boolean deleteSource, boolean overwrite, Path source, Path target) throws IOException {
+    if (target.getName().endsWith(TABLE)) {
+      putChecksum(java.nio.file.Path.of(source.toUri().getPath()), target);
+    }
+    super.copyFromLocalFile(deleteSource, overwrite, source, target);
+  }
+
+  /** Writes the fields of Spark's checksum files that a reader needs. It comes first: a snapshot never names a table without. */
+  private void putChecksum(java.nio.file.Path source, Path target) throws IOException {
+    CRC32C sum = new CRC32C();
+    long size = 0;
+    byte[] buffer = new byte[1 << 16];
+    try (InputStream in = Files.newInputStream(source)) {
+      for (int read = in.read(buffer); read > 0; read = in.read(buffer)) {
+        sum.update(buffer, 0, read);
+        size += read;
+      }
+    }
+    String json = "{\"algorithm\":\"CRC32C\",\"value\":" + (int) sum.getValue() + ",\"mainFileSize\":" + size + "}";
+    FSDataOutputStreamBuilder<?, ?> file = createFile(target.suffix(CHECKSUM)).recursive().overwrite(true);
+    file.opt(NO_PROBES, true);
+    try (OutputStream out = file.build()) {
+      out.write(json.getBytes(StandardCharsets.UTF_8));
     }
   }
 
