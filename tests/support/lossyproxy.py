@@ -1,12 +1,13 @@
-"""A TCP proxy on loopback that loses answers or falls silent, for tests of what a client makes of that."""
+"""A TCP proxy on loopback that loses answers, falls silent or sees what is written; for tests of what clients make of it."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from urllib.parse import unquote
 
 _CHUNK_BYTES = 1 << 16
 _REFUSAL = b"""<Error><Code>InvalidRequest</Code><Message>The specified copy source is larger than the maximum allowable
@@ -33,6 +34,7 @@ class LossyProxy:
         has_lost_the_store: Methods whose requests are answered 404, as by an ingress whose backend is gone.
         ignores_conditions: While true, a write that the server refuses for its condition is answered as done.
         refuses_whole_copies: While true, CopyObject is answered as S3 does for an object of more than 5 GB.
+        on_written: Called with bucket and key of each object that was written, before its writer is answered.
     """
 
     def __init__(self, upstream_port: int) -> None:
@@ -45,6 +47,7 @@ class LossyProxy:
         self.has_lost_the_store: frozenset[str] = frozenset()
         self.ignores_conditions = False
         self.refuses_whole_copies = False
+        self.on_written: Callable[[str], None] = lambda path: None
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -72,10 +75,13 @@ class LossyProxy:
             server = socket.create_connection(("127.0.0.1", self._upstream_port))
             self._open += [client, server]
             lossy = threading.Event()
-            threading.Thread(target=self._forward, args=(client, server, lossy), daemon=True).start()
-            threading.Thread(target=self._answer, args=(server, client, lossy), daemon=True).start()
+            asked = [b""]
+            threading.Thread(target=self._forward, args=(client, server, lossy, asked), daemon=True).start()
+            threading.Thread(target=self._answer, args=(server, client, lossy, asked), daemon=True).start()
 
-    def _forward(self, client: socket.socket, server: socket.socket, lossy: threading.Event) -> None:
+    def _forward(
+        self, client: socket.socket, server: socket.socket, lossy: threading.Event, asked: list[bytes]
+    ) -> None:
         with contextlib.suppress(OSError):
             while chunk := client.recv(_CHUNK_BYTES):
                 if self.silent:
@@ -88,10 +94,12 @@ class LossyProxy:
                     break
                 if self._is_lost(chunk):
                     lossy.set()
+                if b" HTTP/1.1" in (line := chunk.partition(b"\r\n")[0]):
+                    asked[0] = line
                 server.sendall(chunk)
             server.shutdown(socket.SHUT_WR)
 
-    def _answer(self, server: socket.socket, client: socket.socket, lossy: threading.Event) -> None:
+    def _answer(self, server: socket.socket, client: socket.socket, lossy: threading.Event, asked: list[bytes]) -> None:
         with contextlib.suppress(OSError):
             while chunk := server.recv(_CHUNK_BYTES):
                 if lossy.is_set() and not chunk.startswith(b"HTTP/1.1 100"):
@@ -99,6 +107,8 @@ class LossyProxy:
                 if self.ignores_conditions and chunk.startswith(_REFUSED):
                     client.sendall(_DONE)
                     break
+                if chunk.startswith(b"HTTP/1.1 200") and (path := _written(asked[0])):
+                    self.on_written(path)
                 client.sendall(chunk)
         _break(client)
         _break(server)
@@ -116,6 +126,15 @@ def _break(connection: socket.socket) -> None:
     """End a connection, and the calls of other threads that wait on it, which closing alone would not."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
+
+
+def _written(request_line: bytes) -> str | None:
+    """Return bucket and key of the object that a request writes: by one PUT, or as the end of an upload in parts."""
+    method, _, rest = request_line.decode().partition(" ")
+    path, _, query = rest.partition(" ")[0].partition("?")
+    is_object = "/" in path.strip("/")
+    is_write = method == ("POST" if "uploadId=" in query else "PUT")
+    return unquote(path).strip("/") if is_object and is_write else None
 
 
 def _is_whole_copy(chunk: bytes) -> bool:

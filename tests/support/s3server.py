@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
+import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import botocore.client
 import botocore.config
 import botocore.session
+import lossyproxy
 import processes
 import pytest
 from statefulspark.storage import options
@@ -78,6 +81,14 @@ class S3Server(processes.Server):
             config=botocore.config.Config(s3={"addressing_style": "path"}),
         )
 
+    def encrypt(self, path: str) -> None:
+        """Give an object another etag, as an encryption with a key of its own does: it looks like an MD5 and is none.
+
+        Args:
+            path: Bucket and key.
+        """
+        os.setxattr(self.objects / path, "user.etag", f'"{uuid.uuid4().hex}"'.encode())
+
     def requests(self) -> tuple[str, ...]:
         """Return the log lines of all requests so far."""
         return tuple(self.access_log.read_text().splitlines()) if self.access_log.exists() else ()
@@ -92,6 +103,14 @@ def running(folder: Path) -> AbstractContextManager[S3Server]:
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     with running(tmp_path_factory.mktemp("s3")) as server:
         yield server
+
+
+@contextmanager
+def encrypted(server: S3Server) -> Iterator[str]:
+    """Return the address of a proxy to a server: what is written through it has etags as with SSE-KMS."""
+    with lossyproxy.proxy_to(server.endpoint) as proxy:
+        proxy.on_written = server.encrypt
+        yield proxy.endpoint
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+import etags
 import pytest
 from manifests import a_manifest
 from sparkroot import FakeQuery
@@ -44,11 +45,12 @@ class Job:
     clock: Clock = field(default_factory=Clock)
     epoch: int = 0
     lineages: lineage_records.Lineages = field(default_factory=lineage_records.Lineages)
+    etag_of: etags.EtagOf = etags.plain
     bucket: ObjectStore = field(init=False)
     store: ObjectStore = field(init=False)
 
     def __post_init__(self) -> None:
-        self.bucket = stores.MemoryStore("memory://bucket", self.clock)
+        self.bucket = stores.MemoryStore("memory://bucket", self.clock, self.etag_of)
         self.store = self.bucket.child("default/flights")
 
     def open_store(self, uri: str) -> ObjectStore:

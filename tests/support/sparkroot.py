@@ -102,7 +102,7 @@ class FakeQuery:
             for index in range(len(row)):
                 folder = self._folder(partition, index)
                 name, body = f"00000{number}-{self._uuid()}.sst", self._bytes(self.sst_bytes)
-                self._put(f"{folder}/SSTs/{name}", body)
+                self._put_guarded(f"{folder}/SSTs/{name}", body)
                 names = [*self.ssts.get(folder, [])[-kept_ssts:], (name, len(body))]
                 self.ssts[folder] = names
 

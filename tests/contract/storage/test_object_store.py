@@ -1,17 +1,24 @@
-"""One suite for every adapter of the object store port: memory, a local folder, and S3 on a real server."""
+"""One suite for every adapter of the object store port: memory, a local folder, and S3 on a real server.
+
+Memory and S3 also with etags that are no MD5s, as with SSE-KMS.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import etags
 import pytest
 import s3server
 from statefulspark import errors, storage
-from statefulspark.storage import ObjectStore, StorageOptions, fsspec_connection
+from statefulspark.storage import ObjectStore, StorageOptions, fsspec_connection, fsspec_store
 from statefulspark.testing import stores
 
 ODD_KEYS = (
@@ -26,15 +33,18 @@ ODD_KEYS = (
 )
 
 
-@pytest.fixture(params=["memory", "file", "s3"])
+@pytest.fixture(params=["memory", "memory, encrypted", "file", "s3", "s3, encrypted"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
-    if request.param == "memory":
-        yield stores.MemoryStore()
-    elif request.param == "file":
+    kind, _, is_encrypted = request.param.partition(", ")
+    if kind == "memory":
+        yield stores.MemoryStore(etag_of=etags.Encrypted() if is_encrypted else None)
+    elif kind == "file":
         yield storage.open_store(f"file://{tmp_path}/root", StorageOptions(allow_local_files=True))
     else:
         server = request.getfixturevalue("s3")
-        yield storage.open_store(f"s3://{server.new_bucket()}/some/prefix", server.options())
+        with s3server.encrypted(server) if is_encrypted else nullcontext(server.endpoint) as endpoint:
+            options = dataclasses.replace(server.options(), endpoint=endpoint)
+            yield storage.open_store(f"s3://{server.new_bucket()}/some/prefix", options)
 
 
 @pytest.fixture
@@ -45,9 +55,9 @@ def elsewhere(request: pytest.FixtureRequest, store: ObjectStore, tmp_path: Path
     if store.uri.startswith("file:"):
         options = StorageOptions(allow_local_files=True)
         return lambda prefix: storage.open_store(f"file://{tmp_path}/other/{prefix}", options)
-    server = request.getfixturevalue("s3")
-    bucket = server.new_bucket()
-    return lambda prefix: storage.open_store(f"s3://{bucket}/{prefix}", server.options())
+    bucket = request.getfixturevalue("s3").new_bucket()
+    assert isinstance(store, fsspec_store.FsspecStore)
+    return lambda prefix: fsspec_store.FsspecStore(store._connection, bucket, prefix)
 
 
 def test_what_was_written_is_read_back(store: ObjectStore) -> None:
@@ -204,6 +214,19 @@ def test_info_sees_a_write_and_a_deletion_at_once(store: ObjectStore) -> None:
     seen.append(store.info("a") is not None)
 
     assert seen == [False, True, False]
+
+
+def test_with_sse_kms_an_etag_is_no_md5_and_a_copy_has_another(s3: s3server.S3Server) -> None:
+    with s3server.encrypted(s3) as endpoint:
+        options = dataclasses.replace(s3.options(), endpoint=endpoint)
+        store = storage.open_store(f"s3://{s3.new_bucket()}", options)
+        store.write("a", b"body")
+        store.copy_many([("a", "b")])
+
+        found = {info.key: info.etag for info in store.list("")}
+
+    assert all(re.fullmatch(r"[0-9a-f]{32}", etag) for etag in found.values())
+    assert len({*found.values(), etags.plain("a", b"body", datetime.now(UTC))}) == 3
 
 
 def test_list_is_recursive_sorted_and_agrees_with_info(store: ObjectStore) -> None:

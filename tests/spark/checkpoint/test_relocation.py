@@ -5,12 +5,13 @@ And what passes the driver on the way: nothing that grows with the state.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from s3server import S3Server
+from s3server import S3Server, encrypted
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import storage
@@ -57,9 +58,11 @@ class S3Job(Job):
         return self.opener(uri)
 
 
-@pytest.fixture
-def options(s3: S3Server) -> StorageOptions:
-    return replace(s3.options(), allow_local_files=True)
+@pytest.fixture(params=["etags that are MD5s", "etags of SSE-KMS"])
+def options(request: pytest.FixtureRequest, s3: S3Server) -> Iterator[StorageOptions]:
+    plain = nullcontext(s3.endpoint)
+    with encrypted(s3) if request.param == "etags of SSE-KMS" else plain as endpoint:
+        yield replace(s3.options(), endpoint=endpoint, allow_local_files=True)
 
 
 @pytest.fixture

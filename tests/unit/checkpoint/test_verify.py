@@ -9,7 +9,7 @@ import pytest
 from manifests import a_manifest
 from sparkroot import FakeQuery
 from statefulspark import errors
-from statefulspark.checkpoint import closure, transfer, verify
+from statefulspark.checkpoint import checksums, closure, transfer, verify
 from statefulspark.checkpoint.verify import ProblemKind
 from statefulspark.contract import api
 from statefulspark.storage import local_store
@@ -120,6 +120,19 @@ def test_a_root_that_was_copied_to_another_disk_still_verifies(tmp_path: Path) -
     shutil.copytree(tmp_path / "old", tmp_path / "new")
 
     assert problems(local_store.LocalStore(str(tmp_path / "new")), entry, deep=True) == []
+
+
+def test_checksums_of_small_files_are_compared_on_another_disk(tmp_path: Path) -> None:
+    store = local_store.LocalStore(str(tmp_path / "old"))
+    for name, body in (("commits/0", b'v2\n{"stateUniqueIds":{}}'), ("offsets/0", b"v1\n{}\n-"), ("metadata", b"{}")):
+        store.write(f"q/{name}", body)
+        store.write(f"q/{checksums.hadoop_sidecar(name)}", bytes.fromhex("6372630000000200") + crc32(body))
+    entry = closure.close_over(store, "q", 0)
+    shutil.copytree(tmp_path / "old", tmp_path / "new")
+
+    report = verify.verify(local_store.LocalStore(str(tmp_path / "new")), a_manifest(queries=[entry]))
+
+    assert (report.files, report.problems, report.uncompared) == (6, (), ())
 
 
 def test_a_sound_snapshot_costs_one_listing_per_query_and_a_read_per_small_file() -> None:

@@ -12,9 +12,11 @@ import pytest
 import yaml
 from manifests import a_manifest, a_query, an_operator
 from statefulspark import launch, storage
+from statefulspark.checkpoint import catalog
 from statefulspark.cli import main
-from statefulspark.contract import config, layout
+from statefulspark.contract import base, config, layout
 from statefulspark.contract.manifest import (
+    FileEntry,
     Manifest,
     SnapshotFormat,
     SnapshotKind,
@@ -54,17 +56,18 @@ def root(tmp_path: Path) -> ObjectStore:
 
 
 def a_cut_of_words(kind: SnapshotKind, number: int, path: str, name: str | None = None) -> Manifest:
+    bodies = {"commits/12": b"12345", "offsets/12": b"123456"}
     query = a_query(
         "counts",
         an_operator("by-word", name="tws", partitions=4, max_parallelism=128),
         batch_id=12,
         path=path,
-        files={"commits/12": 5, "offsets/12": 6},
         offsets=('{"topic":{"0":41}}',),
     )
+    files = (FileEntry(path=name, size_bytes=len(body), crc32=base.crc32_hex(body)) for name, body in bodies.items())
     return a_manifest(
         number,
-        [query],
+        [query.model_copy(update={"files": tuple(files)})],
         kind=kind,
         job="words",
         trigger=Trigger.PERIODIC if kind is SnapshotKind.CHECKPOINT else Trigger.MANUAL,
@@ -311,6 +314,26 @@ def test_every_broken_file_is_listed(run: Run, root: ObjectStore) -> None:
         f"  SizeDiffers: {root.uri}/{path}/offsets/12 has 3 bytes instead of 6.",
     ]
     assert (told["ok"], [one["kind"] for one in told["problems"]]) == (False, ["Missing", "SizeDiffers"])
+
+
+def test_what_could_not_be_compared_is_said(run: Run, root: ObjectStore) -> None:
+    """A file beside which there is no checksum, and whose etag is unknown."""
+    put_checkpoint(root, 42)
+    manifest = catalog.read_manifest(root, layout.checkpoint(42))
+    (query,) = manifest.queries
+    root.write(f"{query.path}/a.sst", b"1234")
+    more = query.model_copy(update={"files": (*query.files, FileEntry(path="a.sst", size_bytes=4))})
+    root.write(layout.checkpoint_manifest(42), manifest.model_copy(update={"queries": (more,)}).to_json().encode())
+
+    result = run("checkpoint", "verify", "42", "--deep", *at(root))
+    told = json.loads(run("checkpoint", "verify", "42", "--deep", "-o", "json", *at(root)).out)
+
+    assert result.code == 0
+    assert result.out.splitlines() == [
+        "Checkpoint 42 is complete: 3 files, 15 B verified.",
+        f"Nothing tells what the content of {query.path}/a.sst was, so only the size was compared.",
+    ]
+    assert (told["ok"], told["uncompared"]) == (True, [f"{query.path}/a.sst"])
 
 
 def test_savepoints_are_listed_without_checkpoints(run: Run, root: ObjectStore) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
+import etags
 import pytest
 from snapshots import Job
 from sparkroot import FakeQuery
@@ -47,7 +48,10 @@ class Case:
 
 @pytest.fixture
 def case() -> Case:
-    job = Job()
+    return _a_case(Job())
+
+
+def _a_case(job: Job) -> Case:
     now = job.clock.now
     epochs.ensure_owner(
         job.store, OwnerRecord(namespace="default", job="flights", owner_id="uid-1", created_at=now), take_over=False
@@ -367,3 +371,37 @@ def test_what_a_dead_driver_staged_in_vain_is_told_as_freeable(case: Case) -> No
     found = doctor.examine(case.job.store, case.how())
     told = output.render(doctor_command.report(found, now=case.job.clock.now), OutputFormat.TABLE)
     assert "staging/delays/out" in told
+
+
+@pytest.mark.parametrize(("written", "examined"), etags.LIVES.values(), ids=etags.LIVES)
+def test_nothing_is_accused_for_its_etag(written: etags.EtagOf, examined: etags.EtagOf) -> None:
+    changing = etags.Changing(written, examined)
+    case = _a_case(Job(etag_of=changing))
+    changing.change()
+
+    found = case.examine(deep=True)
+
+    assert found.problems == ()
+    assert [health.uncompared for health in (*found.checkpoints, *found.savepoints)] == [()] * 3
+
+
+def test_what_could_not_be_compared_is_told_and_no_problem() -> None:
+    """A table beside which there is no checksum, as another program may leave it."""
+    job = Job(etag_of=etags.Encrypted())
+    query = job.running(batches=1)
+    query.upload_snapshots()
+    job.store.delete_many([info.key for info in job.store.list("") if info.key.endswith(".sst.crc")])
+    job.checkpoint(query)
+    case = Case(job, query, (), "")
+
+    found = case.examine(deep=True)
+    text = output.render(
+        doctor_command.report(doctor.examine(job.store, case.how()), now=job.clock.now), OutputFormat.TABLE
+    )
+
+    tables = tuple(f"{job.store.uri}/{info.key}" for info in job.store.list("") if info.key.endswith(".sst"))
+    assert (found.problems, found.checkpoints[0].uncompared) == ((), tables)
+    assert (
+        f"Checkpoint 1: nothing tells what the content of {tables[0]} and 1 more files was; only the" in found.notes[-1]
+    )
+    assert "nothing tells" not in text

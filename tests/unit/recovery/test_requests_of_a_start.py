@@ -167,7 +167,7 @@ def test_a_restore_in_place_reads_the_record_again_that_it_replaces() -> None:
     [
         pytest.param(at_its_checkpoint, 36, 28, id="at its checkpoint"),
         pytest.param(past_its_checkpoint, 44, 35, id="past its checkpoint"),
-        pytest.param(with_damaged_checkpoints, 64, 35, id="with damaged checkpoints"),
+        pytest.param(with_damaged_checkpoints, 66, 35, id="with damaged checkpoints"),
         pytest.param(asked_for_the_savepoint_where_it_stands, 49, 38, id="in place at the savepoint of its stop"),
     ],
 )

@@ -1,7 +1,8 @@
 """Checksum files beside the files in a checkpoint root.
 
-Spark writes `<name>.crc` (JSON, CRC-32C over the whole file) beside state files; Hadoop's local file system writes
-`.<name>.crc` (CRC-32 per chunk) beside every file, on file:// only.
+Spark writes `<name>.crc` (JSON, CRC-32C over the whole file) beside snapshots and changelogs of state, and our S3 file
+system writes the same beside the tables (SST files) that Spark uploads. Hadoop's local file system writes `.<name>.crc`
+(CRC-32 per chunk) beside every file, on file:// only.
 """
 
 from __future__ import annotations
@@ -46,6 +47,31 @@ def sidecars(key: str) -> tuple[str, ...]:
 def is_sidecar(key: str) -> bool:
     """Tell whether a file is a checksum of another."""
     return key.endswith(".crc")
+
+
+def guarded(sidecar: str) -> str:
+    """Return the file that a checksum file belongs to; on file:// that may be another checksum file."""
+    folder, name = posixpath.split(sidecar)
+    return posixpath.join(folder, name.removeprefix(".").removesuffix(".crc"))
+
+
+def family(key: str) -> str:
+    """Return the file that is no checksum, of a file and its checksum files."""
+    while is_sidecar(key):
+        key = guarded(key)
+    return key
+
+
+def matches(body: bytes, sidecar: str, content: bytes) -> bool:
+    """Tell whether a file matches a checksum file, of which name and content are given."""
+    is_hadoops = posixpath.basename(sidecar).startswith(".")
+    return matches_hadoop(body, content) if is_hadoops else matches_spark(body, content)
+
+
+def is_readable(path: str, body: bytes) -> bool:
+    """Tell whether a file is no checksum of Spark's, or one that can be read."""
+    is_sparks = is_sidecar(path) and not posixpath.basename(path).startswith(".")
+    return not is_sparks or size_in_spark(body) is not None
 
 
 def matches_spark(body: bytes, sidecar: bytes) -> bool:

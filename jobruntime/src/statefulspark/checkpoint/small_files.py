@@ -1,7 +1,7 @@
-"""Checksums of the small files that a start reads: Spark's logs and metadata, and the batch records.
+"""Checksums of the small files that a start reads: Spark's logs and metadata, the batch records, and segments of sources.
 
 A store may return an unchanged etag for a file whose bytes have changed on disk, so an etag does not prove the content.
-State files have Spark's own checksum files; for the small files a manifest holds a checksum of the content.
+State files have checksum files beside them; for the small files a manifest holds a checksum of the content.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from statefulspark.checkpoint import batch_records, catalog, checksums
+from statefulspark.checkpoint import batch_records, catalog, checksums, segments
 from statefulspark.contract import base
 from statefulspark.contract.manifest import FileEntry
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _Name = TypeVar("_Name", str, int)
 
-LIMIT_BYTES = 2**20
+LIMIT_BYTES = 16 * 2**20
 """A larger file, such as the compacted log of a source with very many files, has only its etag."""
 
-_SMALL = re.compile(r"^(metadata|offsets/\d+|commits/\d+|sources/.+|state/\d+/_(metadata|stateSchema)/.+)$")
+_SMALL = re.compile(
+    rf"^(metadata|offsets/\d+|commits/\d+|(sources|{segments.FOLDER})/.+|state/.+/_(metadata|stateSchema)/.+)$"
+)
 _MD5 = re.compile(r"^[0-9a-f]{32}$")
 
 

@@ -96,13 +96,17 @@ def is_named_once(path: str) -> bool:
 
     The content of such a file never changes, so a copy of it is current for ever.
     """
-    return packs.of_key(path) is not None or is_of_state_store(path)
+    return packs.of_key(path) is not None or is_of_state_store(path.removesuffix(_CHECKSUM_SUFFIX))
 
 
 def is_of_state_store(path: str) -> bool:
-    """Tell whether a file of a query's root is what Spark's state stores load: a snapshot, a table or a changelog."""
-    name = posixpath.basename(path).removesuffix(_CHECKSUM_SUFFIX)
-    return path.startswith("state/") and (name.endswith(_TABLE_SUFFIX) or sparklog.parse_state_file(name) is not None)
+    """Tell whether a file of a query's root is what Spark's state stores load: a snapshot, a table or a changelog.
+
+    So are the checksum files of snapshots and changelogs; those of tables are read by `verify` alone.
+    """
+    name = posixpath.basename(path)
+    is_state_file = sparklog.parse_state_file(name.removesuffix(_CHECKSUM_SUFFIX)) is not None
+    return path.startswith("state/") and (name.endswith(_TABLE_SUFFIX) or is_state_file)
 
 
 def missing_commits(files: StateFiles, commits: Mapping[int, sparklog.Commit], batch_id: int) -> int | None:

@@ -1,27 +1,28 @@
 """Verification: every file of a snapshot exists, with the size and the content in the manifest.
 
 Existence, size and etag come from one listing per query; files that it does not show are looked up by name. A different
-etag is not a proof (a file that was moved to another bucket or disk may have a new one), so such a file is read and
-compared by content. The small files that a start reads are always compared by content, since a store may return an
-unchanged etag for a damaged file. `deep` reads every file that has a checksum. Packs are compared with their own checksums.
+etag is not a proof (a file that was copied or encrypted anew may have a new one), so such a file is read and compared by
+content. The small files that a start reads are always compared by content, since a store may return an unchanged etag for
+a damaged file. `deep` reads every file. What vouches for a content is in `content`; packs and records have checksums of
+their own. A file for which nothing vouches is no problem: the report names it, since only its size was compared.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from statefulspark import errors
-from statefulspark.checkpoint import batch_records, catalog, checksums, listing, progress, sparklog
+from statefulspark.checkpoint import batch_records, catalog, checksums, content, listing, progress
 from statefulspark.contract import base
 from statefulspark.contract.manifest import FileEntry, Manifest, QueryEntry
 from statefulspark.packs import names as packs
 from statefulspark.packs import packfile
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
-_MD5 = re.compile(r"^[0-9a-f]{32}$")
+_IN_MEMORY_BYTES = 32 * 2**20
+"""So much is read at once; a larger file alone."""
 
 
 class ProblemKind(StrEnum):
@@ -62,11 +63,13 @@ class VerifyReport:
         files: Number of checked files.
         size_bytes: Their size according to the manifest.
         problems: Every broken file, in the manifest's order.
+        uncompared: Keys of the files that were read and for which nothing vouches: only their sizes were compared.
     """
 
     files: int
     size_bytes: int
     problems: tuple[Problem, ...]
+    uncompared: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -75,11 +78,20 @@ class VerifyReport:
 
     @property
     def sentence(self) -> str:
-        """The outcome in one sentence that names the first broken file."""
+        """The outcome in one sentence that names the first broken file, and in another what could not be compared."""
         if self.ok:
-            return f"{self.files} files verified."
+            return " ".join(filter(None, (f"{self.files} files verified.", self.reservation)))
         more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
         return f"{self.problems[0].detail}{more}"
+
+    @property
+    def reservation(self) -> str | None:
+        """A sentence on the files whose content could not be compared; None if there are none."""
+        if not self.uncompared:
+            return None
+        first, more = self.uncompared[0], len(self.uncompared) - 1
+        them = f"{first} and {more} more files" if more else first
+        return f"Nothing tells what the content of {them} was, so only the size was compared."
 
 
 def verify(store: ObjectStore, manifest: Manifest, *, root: str = "", deep: bool = False) -> VerifyReport:
@@ -89,7 +101,7 @@ def verify(store: ObjectStore, manifest: Manifest, *, root: str = "", deep: bool
         store: The job's root, or the store that holds the savepoint.
         manifest: The snapshot's manifest.
         root: The folder to which the manifest's paths are relative: "" for a checkpoint, its own for a savepoint.
-        deep: Read every file that has a checksum, instead of trusting equal etags.
+        deep: Read every file, instead of trusting equal etags.
 
     Returns:
         The problems; an empty list proves that the snapshot is complete now.
@@ -116,38 +128,86 @@ def verify_queries(
     entries = tuple(queries)
     files = [file for query in entries for file in query.files]
     count = progress.FileCount([file.size_bytes for file in files], on_progress)
-    problems = [
-        problem for query in entries for problem in _query_problems(store, query, count=count, root=root, deep=deep)
-    ]
-    return VerifyReport(len(files), sum(file.size_bytes for file in files), tuple(problems))
+    found = [_examined(store, query, count=count, root=root, deep=deep) for query in entries]
+    return VerifyReport(
+        len(files),
+        sum(file.size_bytes for file in files),
+        tuple(problem for one in found for problem in one.problems),
+        tuple(key for one in found for key in one.uncompared),
+    )
 
 
-def _query_problems(
-    store: ObjectStore, query: QueryEntry, *, count: progress.FileCount, root: str, deep: bool
-) -> Sequence[Problem]:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    problems: tuple[Problem, ...] = ()
+    uncompared: tuple[str, ...] = ()
+
+
+def _examined(store: ObjectStore, query: QueryEntry, *, count: progress.FileCount, root: str, deep: bool) -> _Found:
     if not query.files:
-        return ()
+        return _Found()
     folder = f"{root}/{query.path}" if root else query.path
     listed = listing.below(store, folder, [file.path for file in query.files])
     problems = {file.path: _listing_problem(store.uri, folder, file, listed) for file in query.files}
-    present = [file for file in query.files if problems[file.path] is None]
-    small = [file for file in present if file.crc32 is not None or _is_checked_by_content(query, file)]
-    bodies = catalog.read_present(store, [f"{folder}/{file.path}" for file in small]) if small else {}
-    problems |= {file.path: _small_problem(store.uri, folder, file, query, bodies) for file in small}
-    settled = {file.path for file in small if file.crc32 is not None}
-    suspects = [
-        file
-        for file in present
-        if problems[file.path] is None
-        and file.path not in settled
-        and (deep or file.checksum not in (None, f"etag:{listed[file.path].etag}"))
-    ]
+    present = {file.path: file for file in query.files if problems[file.path] is None}
+    small = [file for file in present.values() if file.crc32 is not None or batch_records.of_key(file.path) is not None]
+    bodies = _read(store, folder, [file.path for file in small])
+    problems |= {file.path: _small_problem(store.uri, folder, file, bodies) for file in small}
+    evidence = content.Evidence(
+        present,
+        {path: listed[path].etag for path in present},
+        content.etags_are_md5([file for file in small if file.path in bodies], bodies),
+    )
+    settled = {file.path for file in small}
+    suspects = _suspects([file for file in present.values() if file.path not in settled], evidence, deep=deep)
     suspected = {file.path for file in suspects}
+    vouching = {path for path in listed if problems.get(path) is None}
     count.add(file.size_bytes for file in query.files if file.path not in suspected)
-    for file in suspects:
-        problems[file.path] = _content_problem(store, folder, file, listed)
-        count.add((file.size_bytes,))
-    return [problem for problem in problems.values() if problem is not None]
+    uncompared: list[str] = []
+    for part in _parts(suspects):
+        bodies = _read(store, folder, _with_witnesses(part, vouching))
+        for file in part:
+            problem, is_compared = _content_problem(store.uri, folder, file, evidence, bodies)
+            problems[file.path] = problem
+            uncompared += [] if is_compared else [f"{folder}/{file.path}"]
+            count.add((file.size_bytes,))
+    return _Found(tuple(problem for problem in problems.values() if problem is not None), tuple(uncompared))
+
+
+def _read(store: ObjectStore, folder: str, paths: Sequence[str]) -> dict[str, bytes]:
+    """Read those of some files that exist, by path."""
+    bodies = catalog.read_present(store, [f"{folder}/{path}" for path in paths]) if paths else {}
+    return {path: bodies[f"{folder}/{path}"] for path in paths if f"{folder}/{path}" in bodies}
+
+
+def _suspects(files: Iterable[FileEntry], evidence: content.Evidence, *, deep: bool) -> list[FileEntry]:
+    """Return the files to read, each file together with its checksum files, which vouch for each other."""
+    families: dict[str, list[FileEntry]] = {}
+    for file in files:
+        families.setdefault(checksums.family(file.path), []).append(file)
+    chosen = (family for family in families.values() if deep or not all(map(evidence.is_unchanged, family)))
+    return [file for family in chosen for file in family]
+
+
+def _parts(files: Iterable[FileEntry]) -> Iterator[list[FileEntry]]:
+    """Yield files that are in memory together; files of one family are together."""
+    part: list[FileEntry] = []
+    part_bytes = 0
+    for file in files:
+        is_next_family = bool(part) and checksums.family(part[-1].path) != checksums.family(file.path)
+        if is_next_family and part_bytes + file.size_bytes > _IN_MEMORY_BYTES:
+            yield part
+            part, part_bytes = [], 0
+        part.append(file)
+        part_bytes += file.size_bytes
+    if part:
+        yield part
+
+
+def _with_witnesses(files: Iterable[FileEntry], vouching: Collection[str]) -> list[str]:
+    """Return the paths of files, of the checksum files beside them, and of the files that they are checksums of."""
+    families = ((checksums.family(file.path), file.path, *checksums.sidecars(file.path)) for file in files)
+    return list(dict.fromkeys(path for family in families for path in family if path in vouching))
 
 
 def _listing_problem(uri: str, folder: str, file: FileEntry, listed: Mapping[str, ObjectInfo]) -> Problem | None:
@@ -161,74 +221,43 @@ def _listing_problem(uri: str, folder: str, file: FileEntry, listed: Mapping[str
     return None
 
 
-def _is_checked_by_content(query: QueryEntry, file: FileEntry) -> bool:
-    """Tell whether a file is checked by content although the manifest holds only its etag."""
-    is_offsets = bool(query.offsets) and file.path == f"offsets/{query.batch_id}"
-    return file.checksum is not None and (is_offsets or batch_records.of_key(file.path) is not None)
-
-
-def _small_problem(
-    uri: str, folder: str, file: FileEntry, query: QueryEntry, bodies: Mapping[str, bytes]
-) -> Problem | None:
+def _small_problem(uri: str, folder: str, file: FileEntry, bodies: Mapping[str, bytes]) -> Problem | None:
     key = f"{folder}/{file.path}"
-    if key not in bodies:
+    if file.path not in bodies:
         return Problem(key, ProblemKind.MISSING, f"{uri}/{key} does not exist any more.")
-    body = bodies[key]
+    body = bodies[file.path]
     if file.crc32 is not None and file.crc32 != base.crc32_hex(body):
         return Problem(key, ProblemKind.CHECKSUM_DIFFERS, f"{uri}/{key} is not the file that was written.")
     try:
         batch_records.require_readable(file.path, body, f"{uri}/{key}")
-        is_offsets = file.path == f"offsets/{query.batch_id}" and query.offsets
-        offsets = sparklog.parse_offsets(body, f"{uri}/{key}") if is_offsets else query.offsets
     except errors.FormatVersionError as error:
         return Problem(key, ProblemKind.NEWER, error.message)
     except errors.SnapshotCorruptError as error:
         return Problem(key, ProblemKind.UNREADABLE, error.message)
-    if offsets != query.offsets:
-        return Problem(key, ProblemKind.CHECKSUM_DIFFERS, f"{uri}/{key} has other offsets than the manifest.")
     return None
 
 
 def _content_problem(
-    store: ObjectStore, folder: str, file: FileEntry, listed: Mapping[str, ObjectInfo]
-) -> Problem | None:
+    uri: str, folder: str, file: FileEntry, evidence: content.Evidence, bodies: Mapping[str, bytes]
+) -> tuple[Problem | None, bool]:
+    """Return what is wrong with a file, and whether its content could be compared."""
     key = f"{folder}/{file.path}"
-    try:
-        if packs.of_key(file.path) is not None:
-            return _pack_problem(store, key)
-        if _content_matches(store, folder, file, listed):
-            return None
-    except errors.ObjectNotFoundError:
-        return Problem(key, ProblemKind.MISSING, f"{store.uri}/{key} does not exist any more.")
-    return Problem(key, ProblemKind.CHECKSUM_DIFFERS, f"{store.uri}/{key} is not the file that was written.")
+    if file.path not in bodies:
+        return Problem(key, ProblemKind.MISSING, f"{uri}/{key} does not exist any more."), True
+    if packs.of_key(file.path) is not None:
+        return _pack_problem(bodies[file.path], uri, key), True
+    verdict = evidence.verdict(file.path, bodies)
+    if verdict is content.Verdict.DIFFERENT:
+        return Problem(key, ProblemKind.CHECKSUM_DIFFERS, f"{uri}/{key} is not the file that was written."), True
+    return None, verdict is content.Verdict.SAME
 
 
-def _pack_problem(store: ObjectStore, key: str) -> Problem | None:
+def _pack_problem(body: bytes, uri: str, key: str) -> Problem | None:
     """Compare a pack with its own checksums, which cover all of it; its name is used once."""
     try:
-        packfile.require_sound(store.read(key), f"{store.uri}/{key}")
+        packfile.require_sound(body, f"{uri}/{key}")
     except errors.FormatVersionError as error:
         return Problem(key, ProblemKind.NEWER, error.message)
     except errors.SnapshotCorruptError as error:
         return Problem(key, ProblemKind.CHECKSUM_DIFFERS, error.message)
     return None
-
-
-def _content_matches(store: ObjectStore, folder: str, file: FileEntry, listed: Mapping[str, ObjectInfo]) -> bool:
-    """Compare by content: with the recorded MD5; if that differs, with the checksum file if there is one."""
-    body = store.read(f"{folder}/{file.path}")
-    recorded = _recorded_md5(file)
-    if recorded == checksums.md5_hex(body):
-        return True
-    spark, hadoop = checksums.spark_sidecar(file.path), checksums.hadoop_sidecar(file.path)
-    if spark in listed:
-        return checksums.matches_spark(body, store.read(f"{folder}/{spark}"))
-    if hadoop in listed:
-        return checksums.matches_hadoop(body, store.read(f"{folder}/{hadoop}"))
-    return recorded is None
-
-
-def _recorded_md5(file: FileEntry) -> str | None:
-    """Return the etag if it can be the MD5 of the body, as on S3 for a file that was written with one PUT."""
-    etag = (file.checksum or "").removeprefix("etag:")
-    return etag if _MD5.match(etag) else None

@@ -183,6 +183,7 @@ def _snapshot_text(snapshot: diagnosis.SnapshotHealth, now: datetime) -> Iterato
                 if snapshot.files is not None
                 else None,
             ),
+            ("Not compared", f"the content of {len(snapshot.uncompared)} files" if snapshot.uncompared else None),
         )
     )
     rows = [(file.problem, file.expected, file.found, file.path) for file in snapshot.broken]

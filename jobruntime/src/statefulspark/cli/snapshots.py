@@ -74,15 +74,17 @@ def verified(manifest: Manifest, location: str, report: VerifyReport) -> output.
         "problems": [
             {"path": problem.path, "kind": problem.kind.value, "detail": problem.detail} for problem in report.problems
         ],
+        "uncompared": list(report.uncompared),
     }
 
     def draw(_: bool) -> str:
         label = manifest.label.capitalize()
         amount = f"{report.files} files, {sizes.format_short(report.size_bytes)}"
+        reservation = f"{report.reservation}\n" if report.reservation is not None else ""
         if report.ok:
-            return f"{label} is complete: {amount} verified.\n"
+            return f"{label} is complete: {amount} verified.\n{reservation}"
         lines = "".join(f"  {problem.kind.value}: {problem.detail}\n" for problem in report.problems)
-        return f"{label} is broken: {len(report.problems)} of {amount}.\n{lines}"
+        return f"{label} is broken: {len(report.problems)} of {amount}.\n{lines}{reservation}"
 
     return output.Result(data, [_name(manifest)], draw)
 

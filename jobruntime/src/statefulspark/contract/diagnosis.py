@@ -50,6 +50,8 @@ class SnapshotHealth(WireModel):
     size_bytes: int | None = None
     files: int | None = None
     broken: tuple[BrokenFile, ...] = ()
+    uncompared: tuple[str, ...] = ()
+    """Absolute URIs of the files that were read and whose content nothing vouches for: only their sizes were compared."""
     problem: str | None = None
     """Why its manifest cannot be used, if it cannot."""
 

@@ -58,10 +58,10 @@ class FileEntry(WireModel):
     """Relative to the query's `path`."""
     size_bytes: int = Field(ge=0)
     checksum: str | None = None
-    """`etag:<value>` as the store reported it, or Spark's own `crc32c:<hex>`; absent if there is neither."""
+    """`etag:<value>` as the store reported it; absent if it was not asked."""
     crc32: str | None = None
-    """CRC-32 of the content, eight hexadecimal digits, for the small files that a start reads: logs, metadata, records.
-    Absent for large files, and if the writer did not read the file."""
+    """CRC-32 of the content, eight hexadecimal digits, for the small files that a start reads: logs, metadata, records,
+    segments of sources. Absent for large files, and if the writer did not read the file."""
 
 
 class KeyedStateEntry(WireModel):

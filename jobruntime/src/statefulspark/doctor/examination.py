@@ -16,7 +16,7 @@ class Examination:
     Attributes:
         now: The current time in UTC.
         policy: What pruning would keep.
-        deep: Read every file that has a checksum.
+        deep: Read every file, instead of trusting equal etags.
         open_store: Opens other locations, of savepoints that the job started from or claimed.
     """
 

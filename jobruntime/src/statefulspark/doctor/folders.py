@@ -93,6 +93,7 @@ def examine_job(store: ObjectStore, examination: Examination) -> diagnosis.JobHe
                 store, [query for _, manifest in survey if isinstance(manifest, Manifest) for query in manifest.queries]
             ),
             *(sentence for health in external for sentence in snapshots.problems(health)),
+            *(sentence for health in (*checkpoints, *savepoints, *external) for sentence in snapshots.notes(health)),
         ),
         problems=(
             *owner_problems,

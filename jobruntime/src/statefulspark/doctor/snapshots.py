@@ -67,6 +67,7 @@ def _verified(
         size_bytes=report.size_bytes,
         files=report.files,
         broken=tuple(_broken(store, problem, sizes) for problem in report.problems),
+        uncompared=tuple(f"{store.uri}/{key}" for key in report.uncompared),
     )
 
 
@@ -94,3 +95,11 @@ def problems(health: diagnosis.SnapshotHealth) -> Iterable[str]:
         yield (
             f"{health.label.capitalize()} is broken: {first.path}: expected {first.expected}, found {first.found}{rest}."
         )
+
+
+def notes(health: diagnosis.SnapshotHealth) -> Iterable[str]:
+    """Yield a sentence on the files of a snapshot whose content could not be compared."""
+    if health.uncompared:
+        first, more = health.uncompared[0], len(health.uncompared) - 1
+        them = f"{first} and {more} more files" if more else first
+        yield f"{health.label.capitalize()}: nothing tells what the content of {them} was; only the size was compared."

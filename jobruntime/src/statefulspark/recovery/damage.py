@@ -2,7 +2,7 @@
 
 Verification does not load state. A file that passes it and that Spark cannot load would make every start fail in the same
 way. So a driver whose query failed like that writes a note with the generation, the query and the batch whose state was
-loaded. After the first note the next start reads every file with a checksum, of every candidate, and tries again; after a
+loaded. After the first note the next start reads every file of every candidate, and tries again; after a
 second note on the same batch the batch is unusable, and the start takes an older snapshot, as for any other damage.
 
 A note does not name the damaged file. If a file of that batch was written again after the note, by the store's clock, the

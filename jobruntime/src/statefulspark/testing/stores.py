@@ -42,11 +42,19 @@ class MemoryStore:
     Args:
         uri: The URI of the store.
         clock: Returns the time of a write, UTC.
+        etag_of: Returns the etag of an object from its key below the outermost store, its body, and the time of its write;
+            the MD5 of the body when omitted, as on S3 without SSE-KMS.
     """
 
-    def __init__(self, uri: str = "memory://test", clock: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self,
+        uri: str = "memory://test",
+        clock: Callable[[], datetime] | None = None,
+        etag_of: Callable[[str, bytes, datetime], str] | None = None,
+    ) -> None:
         self._uri = uri
         self._clock = clock or _utc_now
+        self._etag_of = etag_of or _md5
         self._prefix = ""
         self._objects = _Objects()
 
@@ -95,7 +103,7 @@ class MemoryStore:
         """See the port."""
         with self._objects.lock:
             stored = self._objects.bodies.get(self._full(key))
-        return None if stored is None else _describe(key, *stored)
+        return None if stored is None else self._describe(key, *stored)
 
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
@@ -103,7 +111,7 @@ class MemoryStore:
         folder = self._folder(prefix)
         with self._objects.lock:
             entries = [(key[start:], stored) for key, stored in self._objects.bodies.items() if key.startswith(folder)]
-        return tuple(_describe(key, *stored) for key, stored in sorted(entries))
+        return tuple(self._describe(key, *stored) for key, stored in sorted(entries))
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""
@@ -156,7 +164,7 @@ class MemoryStore:
 
     def child(self, prefix: str) -> MemoryStore:
         """See the port."""
-        store = MemoryStore(self._uri, self._clock)
+        store = MemoryStore(self._uri, self._clock, self._etag_of)
         store._prefix = key_rules.join(self._prefix, key_rules.require_folder(prefix))
         store._objects = self._objects
         return store
@@ -168,6 +176,10 @@ class MemoryStore:
         with self._objects.lock:
             store._objects = _Objects(dict(self._objects.bodies))
         return store
+
+    def _describe(self, key: str, body: bytes, modified_at: datetime) -> ObjectInfo:
+        etag = self._etag_of(self._full(key), body, modified_at)
+        return ObjectInfo(key=key, size_bytes=len(body), etag=etag, modified_at=modified_at)
 
     def _full(self, key: str) -> str:
         return key_rules.join(self._prefix, key_rules.require_key(key))
@@ -368,9 +380,8 @@ class FaultyStore:
         return key_rules.join(self._prefix, key)
 
 
-def _describe(key: str, body: bytes, modified_at: datetime) -> ObjectInfo:
-    etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
-    return ObjectInfo(key=key, size_bytes=len(body), etag=etag, modified_at=modified_at)
+def _md5(key: str, body: bytes, modified_at: datetime) -> str:
+    return hashlib.md5(body, usedforsecurity=False).hexdigest()
 
 
 def _utc_now() -> datetime:
