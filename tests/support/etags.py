@@ -1,11 +1,14 @@
-"""The etags that stores give: MD5s of the content, and others that look like one or not."""
+"""What stores tell of objects beside their content: etags that are MD5s, look like one or not, and checksums or none."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+
+from statefulspark.storage.port import ObjectInfo
+from statefulspark.testing import stores
 
 EtagOf = Callable[[str, bytes, datetime], str]
 
@@ -62,6 +65,17 @@ LIVES: dict[str, tuple[EtagOf, EtagOf]] = {
     "of SSE-KMS, and then MD5s": (Encrypted(), plain),
 }
 """The etags of a root while it is written, and when it is verified."""
+
+
+class Untold(stores.FaultyStore):
+    """A store whose objects have lost what their writers told of them, as after a copy by some other tool."""
+
+    def info(self, key: str) -> ObjectInfo | None:
+        found = super().info(key)
+        return replace(found, crc32=None) if found is not None else None
+
+    def child(self, prefix: str) -> Untold:
+        return Untold(self.wrapped.child(prefix))
 
 
 def _md5(body: bytes) -> str:

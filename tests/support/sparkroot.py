@@ -33,6 +33,7 @@ class FakeQuery:
     ids: dict[int, dict[str, list[list[str]]]] = field(default_factory=dict)
     ssts: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     sst_bytes: int = 200
+    step: int = 100
 
     def __post_init__(self) -> None:
         self._random = random.Random(f"{self.seed} {self.generation} {self.uid}")
@@ -65,7 +66,7 @@ class FakeQuery:
         number = self.batch + 1
         if number == 0:
             self.begin()
-        self._put(f"offsets/{number}", f'v1\n{{"batchWatermarkMs":0}}\n{{"offset":{number * 100}}}'.encode())
+        self._put(f"offsets/{number}", f'v1\n{{"batchWatermarkMs":0}}\n{{"offset":{number * self.step}}}'.encode())
         return number
 
     def attempt(self, number: int) -> list[list[str]]:

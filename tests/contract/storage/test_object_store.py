@@ -216,6 +216,29 @@ def test_info_sees_a_write_and_a_deletion_at_once(store: ObjectStore) -> None:
     assert seen == [False, True, False]
 
 
+def test_info_tells_the_checksum_that_the_writer_told_also_of_a_copy(store: ObjectStore) -> None:
+    """A local folder has nowhere to keep it."""
+    store.write("written", b"123456789")
+    store.create("created", b"123456789")
+    store.write("replaced", b"before")
+    store.replace("replaced", b"123456789", etag=etag_of(store, "replaced"))
+    store.copy_many([("created", "copied")])
+
+    told = {info.crc32 for key in ("written", "created", "replaced", "copied") if (info := store.info(key))}
+
+    assert told == {None if store.uri.startswith("file:") else "cbf43926"}
+
+
+def test_nothing_is_told_of_what_others_wrote(s3: s3server.S3Server) -> None:
+    bucket = s3.new_bucket()
+    fsspec_connection.connect(s3.options()).quick.call_s3("put_object", Bucket=bucket, Key="a", Body=b"body")
+
+    found = storage.open_store(f"s3://{bucket}", s3.options()).info("a")
+
+    assert found is not None
+    assert found.crc32 is None
+
+
 def test_with_sse_kms_an_etag_is_no_md5_and_a_copy_has_another(s3: s3server.S3Server) -> None:
     with s3server.encrypted(s3) as endpoint:
         options = dataclasses.replace(s3.options(), endpoint=endpoint)

@@ -64,6 +64,23 @@ def test_a_file_is_there_only_after_close(place: Place, name: str) -> None:
     assert place.manager.exists(place.path(name))
 
 
+def test_a_file_that_is_written_once_tells_its_checksum(spark: SparkSession, s3: s3server.S3Server) -> None:
+    """It is the only thing that vouches for a log entry before a checkpoint does; a very large one has none."""
+    place = _s3_place(spark, s3, s3.endpoint)
+    for name, body in (("offsets/0", b"body"), ("metadata", b""), ("sources/0/9.compact", bytes(2**20 + 1))):
+        place.start(name, body).close()
+    place.start("state/0/0/1.changelog", b"body", overwrite=True).close()
+
+    told = {info.key: found.crc32 for info in place.store.list("") if (found := place.store.info(info.key))}
+
+    assert told == {
+        "offsets/0": "dba80bb2",
+        "metadata": "00000000",
+        "sources/0/9.compact": None,
+        "state/0/0/1.changelog": None,
+    }
+
+
 def test_a_cancelled_file_never_appears(place: Place) -> None:
     out = place.start("offsets/0", b"body")
 

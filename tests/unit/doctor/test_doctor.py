@@ -387,7 +387,7 @@ def test_nothing_is_accused_for_its_etag(written: etags.EtagOf, examined: etags.
 
 def test_what_could_not_be_compared_is_told_and_no_problem() -> None:
     """A table beside which there is no checksum, as another program may leave it."""
-    job = Job(etag_of=etags.Encrypted())
+    job = Job().on(etags.Untold(stores.MemoryStore(etag_of=etags.Encrypted())))
     query = job.running(batches=1)
     query.upload_snapshots()
     job.store.delete_many([info.key for info in job.store.list("") if info.key.endswith(".sst.crc")])

@@ -8,7 +8,8 @@ completed, which here needs proof.)
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 
 import etags
@@ -26,7 +27,7 @@ from statefulspark.contract.notes import DamageNote
 from statefulspark.driver.running import queries
 from statefulspark.recovery import damage
 from statefulspark.recovery.plan import StartMode, StartPlan
-from statefulspark.storage.port import ObjectInfo, ObjectStore
+from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
 
 KINDS = {
@@ -103,7 +104,8 @@ def world() -> World:
 def any_world(request: pytest.FixtureRequest) -> World:
     """The same, on stores with all sorts of etags."""
     changing = etags.Changing(*request.param)
-    world = _a_world(Job(etag_of=changing))
+    job = Job()
+    world = _a_world(job.on(etags.Untold(stores.MemoryStore(job.bucket.uri, job.clock, changing))))
     changing.change()
     return world
 
@@ -545,11 +547,16 @@ def test_offsets_changed_in_place_do_not_repeat_rows(world: World) -> None:
     assert key in (plan.fallback or "")
 
 
-def test_offsets_that_no_checkpoint_knows_are_compared_with_what_the_store_says_of_them(world: World) -> None:
-    """On a store that tells the MD5 of contents, as S3 does."""
+@pytest.mark.parametrize("etag_of", [etags.plain, etags.Encrypted()], ids=["MD5s", "etags of SSE-KMS"])
+@pytest.mark.parametrize("name", ["offsets/6", "commits/6"])
+def test_logs_that_no_checkpoint_knows_are_compared_with_what_their_writer_told(
+    etag_of: etags.EtagOf, name: str
+) -> None:
+    world = _a_world(Job(etag_of=etag_of))
     world.query.run_batch()
-    key = f"{world.query.path}/offsets/6"
-    world.job.store = RottenStore(world.job.store, {key: world.job.store.read(key).replace(b"600", b"500")})
+    key = f"{world.query.path}/{name}"
+    body = world.job.store.read(key)
+    world.job.store = RottenStore(world.job.store, {key: body.replace(b"600", b"500").replace(b'Ms": 0', b'Ms": 7')})
 
     plan = world.job.boot()
 
@@ -557,20 +564,32 @@ def test_offsets_that_no_checkpoint_knows_are_compared_with_what_the_store_says_
     assert key in (plan.fallback or "")
 
 
-class EncryptingStore(stores.FaultyStore):
-    """A store whose etags look like an MD5 and are none, as with SSE-KMS."""
+@pytest.mark.parametrize("turned_on_at", range(8))
+def test_an_encryption_that_is_turned_on_at_any_time_is_no_damage(turned_on_at: int) -> None:
+    """Or one that Spark's files have and the driver's have not: MD5s and others lie side by side."""
+    encrypted = etags.Encrypted()
+    switch = Job().clock.now + timedelta(seconds=turned_on_at)
 
-    def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
-        return tuple(replace(info, etag=info.etag[::-1]) for info in super().list(prefix))
+    def etag_of(key: str, body: bytes, modified_at: datetime) -> str:
+        return (etags.plain if modified_at < switch else encrypted)(key, body, modified_at)
 
+    job = Job(etag_of=etag_of)
+    query = FakeQuery(job.store, job.boot().generation)
+    for _ in range(3):
+        query.run_batch()
+        query.upload_snapshots()
+        job.clock.forward(1)
+    job.checkpoint(query)
+    for _ in range(4):
+        query.run_batch()
+        job.clock.forward(1)
+    damage.write(
+        job.store, DamageNote(generation=1, epoch=1, query="delays", batch_id=9, said="", noted_at=job.clock.now)
+    )
 
-def test_etags_that_are_no_checksums_are_no_damage(world: World) -> None:
-    world.query.run_batch()
-    world.job.store = EncryptingStore(world.job.store)
+    plan = job.boot()
 
-    plan = world.job.boot()
-
-    assert (dict(plan.start_batches), plan.fallback) == ({"delays": 6}, None)
+    assert (plan.mode, plan.fallback, dict(plan.start_batches)) == (StartMode.CONTINUE, None, {"delays": 6})
 
 
 def test_checksums_of_content_travel_with_savepoints_and_into_new_generations(world: World) -> None:

@@ -166,13 +166,15 @@ def test_a_restore_in_place_reads_the_record_again_that_it_replaces() -> None:
     ("built", "start", "check"),
     [
         pytest.param(at_its_checkpoint, 36, 28, id="at its checkpoint"),
-        pytest.param(past_its_checkpoint, 44, 35, id="past its checkpoint"),
+        pytest.param(past_its_checkpoint, 46, 37, id="past its checkpoint"),
         pytest.param(with_damaged_checkpoints, 66, 35, id="with damaged checkpoints"),
         pytest.param(asked_for_the_savepoint_where_it_stands, 49, 38, id="in place at the savepoint of its stop"),
     ],
 )
 def test_the_requests_are_so_many(built: Callable[[], World], start: int, check: int) -> None:
-    """Eight are listings; the rest are a GET per document and small file, a HEAD per next number, and what is written."""
+    """Eight are listings; the rest are a GET per document and small file, a HEAD per new log entry and next number, and what is
+    written.
+    """
     of_check, of_start = built(), built()
 
     assert len(requests(of_check, lambda job: job.plan(of_check.wish))) == check

@@ -106,11 +106,6 @@ class ClosureBuilder:
                 self._small.forget_others(self._last_paths)
                 return entry
 
-    @property
-    def corrupt_files(self) -> tuple[str, ...]:
-        """Small files of the last closure whose content differs from the store's MD5, where the store has one."""
-        return self._small.corrupt_files
-
     def _closed_over(self, batch_id: int, listed: Mapping[str, ObjectInfo], committed: Mapping[str, int]) -> QueryEntry:
         uid = posixpath.basename(self._path)
         if f"commits/{batch_id}" not in listed:

@@ -16,6 +16,7 @@ from enum import Enum
 from statefulspark.checkpoint import checksums
 from statefulspark.contract import base
 from statefulspark.contract.manifest import FileEntry
+from statefulspark.storage.port import ObjectInfo
 
 _MD5 = re.compile(r"^etag:([0-9a-f]{32})$")
 
@@ -81,6 +82,13 @@ class Evidence:
         file = self.files.get(path)
         recorded = recorded_md5(file) if file is not None else None
         return recorded is not None and recorded == checksums.md5_hex(bodies[path])
+
+
+def as_told(info: ObjectInfo | None, body: bytes) -> Verdict:
+    """Compare the content of an object with what its writer told of it; a copy by another tool may have lost that."""
+    if info is None or info.crc32 is None:
+        return Verdict.UNKNOWN
+    return Verdict.SAME if info.crc32 == base.crc32_hex(body) else Verdict.DIFFERENT
 
 
 def etags_are_md5(files: Iterable[FileEntry], bodies: Mapping[str, bytes]) -> bool:

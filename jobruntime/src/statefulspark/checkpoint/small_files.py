@@ -24,7 +24,6 @@ LIMIT_BYTES = 16 * 2**20
 _SMALL = re.compile(
     rf"^(metadata|offsets/\d+|commits/\d+|(sources|{segments.FOLDER})/.+|state/.+/_(metadata|stateSchema)/.+)$"
 )
-_MD5 = re.compile(r"^[0-9a-f]{32}$")
 
 
 def is_small(path: str, size_bytes: int) -> bool:
@@ -38,7 +37,6 @@ def is_small(path: str, size_bytes: int) -> bool:
 class _Fingerprint:
     etag: str
     crc32: str
-    is_md5: bool
 
 
 class SmallFiles:
@@ -97,23 +95,9 @@ class SmallFiles:
         retained = set(paths)
         self._fingerprints = {path: fingerprint for path, fingerprint in self._fingerprints.items() if path in retained}
 
-    @property
-    def corrupt_files(self) -> tuple[str, ...]:
-        """Files whose content differs from their etag, on a store whose etags are MD5 sums.
-
-        An etag may look like an MD5 sum without being one. It counts as one only if the etag of another file matches.
-        """
-        with_md5 = {
-            path: fingerprint for path, fingerprint in self._fingerprints.items() if _MD5.match(fingerprint.etag)
-        }
-        different = tuple(sorted(path for path, fingerprint in with_md5.items() if not fingerprint.is_md5))
-        return different if len(different) < len(with_md5) else ()
-
     def _remember(self, path: str, info: ObjectInfo, body: bytes) -> None:
         if is_small(path, info.size_bytes):
-            self._fingerprints[path] = _Fingerprint(
-                info.etag, base.crc32_hex(body), checksums.md5_hex(body) == info.etag
-            )
+            self._fingerprints[path] = _Fingerprint(info.etag, base.crc32_hex(body))
 
     def _is_current(self, listed: Mapping[str, ObjectInfo], path: str) -> bool:
         fingerprint = self._fingerprints.get(path)

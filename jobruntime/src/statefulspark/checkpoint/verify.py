@@ -167,7 +167,7 @@ def _examined(store: ObjectStore, query: QueryEntry, *, count: progress.FileCoun
     for part in _parts(suspects):
         bodies = _read(store, folder, _with_witnesses(part, vouching))
         for file in part:
-            problem, is_compared = _content_problem(store.uri, folder, file, evidence, bodies)
+            problem, is_compared = _content_problem(store, folder, file, evidence, bodies)
             problems[file.path] = problem
             uncompared += [] if is_compared else [f"{folder}/{file.path}"]
             count.add((file.size_bytes,))
@@ -238,15 +238,17 @@ def _small_problem(uri: str, folder: str, file: FileEntry, bodies: Mapping[str, 
 
 
 def _content_problem(
-    uri: str, folder: str, file: FileEntry, evidence: content.Evidence, bodies: Mapping[str, bytes]
+    store: ObjectStore, folder: str, file: FileEntry, evidence: content.Evidence, bodies: Mapping[str, bytes]
 ) -> tuple[Problem | None, bool]:
-    """Return what is wrong with a file, and whether its content could be compared."""
-    key = f"{folder}/{file.path}"
+    """Return what is wrong with a file, and whether its content could be compared. Cost: a HEAD if nothing else vouches."""
+    uri, key = store.uri, f"{folder}/{file.path}"
     if file.path not in bodies:
         return Problem(key, ProblemKind.MISSING, f"{uri}/{key} does not exist any more."), True
     if packs.of_key(file.path) is not None:
         return _pack_problem(bodies[file.path], uri, key), True
     verdict = evidence.verdict(file.path, bodies)
+    if verdict is content.Verdict.UNKNOWN:
+        verdict = content.as_told(store.info(key), bodies[file.path])
     if verdict is content.Verdict.DIFFERENT:
         return Problem(key, ProblemKind.CHECKSUM_DIFFERS, f"{uri}/{key} is not the file that was written."), True
     return None, verdict is content.Verdict.SAME

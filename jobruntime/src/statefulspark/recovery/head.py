@@ -197,7 +197,7 @@ def _query(
         return base
     builder = closure.ClosureBuilder(store, path, base=base)
     entry = _with_transactions_of(base, builder.close_over(newest, _committed(store, path, base)))
-    _require_unchanged(store, entry, base, builder.corrupt_files)
+    _require_unchanged(store, entry, base)
     _require_sound(store, entry, base, at=at)
     _require_readable_states(store, entry, base)
     return entry
@@ -243,21 +243,22 @@ def _require_readable_plan(store: read_cache.ReadCache, path: str, committed: in
                 )
 
 
-def _require_unchanged(
-    store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry, corrupt_files: Sequence[str]
-) -> None:
-    """Compare the small files with the checksums in the checkpoint, or with the store's if the checkpoint has none."""
-    recorded = {file.path: file.crc32 for file in base.files if file.crc32 is not None}
-    changed = [file.path for file in entry.files if recorded.get(file.path, file.crc32) != file.crc32]
-    changed += [path for path in corrupt_files if path not in recorded]
-    if changed:
-        raise _not_what_was_written(store, entry, changed[0])
+def _require_unchanged(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry) -> None:
+    """Compare the small files with the checksums in the checkpoint, and newer ones with what their writers told of them.
 
-
-def _not_what_was_written(store: read_cache.ReadCache, entry: QueryEntry, path: str) -> errors.SnapshotCorruptError:
-    return errors.SnapshotCorruptError(
-        "ChecksumDiffers", f"{store.uri}/{posixpath.join(entry.path, path)} is not the file that was written."
-    )
+    Records are compared with their own checksums already.
+    """
+    recorded = {file.path: file.crc32 for file in base.files}
+    small = [file for file in entry.files if file.crc32 is not None and batch_records.of_key(file.path) is None]
+    newer = [file.path for file in small if file.path not in recorded]
+    told = {path: info.crc32 for path, info in listing.look_up(store, entry.path, newer).items()}
+    for file in small:
+        expected = recorded.get(file.path) or told.get(file.path)
+        if expected not in (None, file.crc32):
+            raise errors.SnapshotCorruptError(
+                "ChecksumDiffers",
+                f"{store.uri}/{posixpath.join(entry.path, file.path)} is not the file that was written.",
+            )
 
 
 def _require_sound(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry, *, at: progress.Steps) -> None:

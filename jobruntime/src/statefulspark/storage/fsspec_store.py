@@ -16,6 +16,7 @@ import math
 import random
 import time
 import uuid
+import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypedDict, TypeVar, cast
@@ -37,6 +38,7 @@ _DELETE_BATCH = 500  # DeleteObjects accepts 1000 keys; fewer, so that the answe
 _MULTIPART_BLOCK_BYTES = 512 * 2**20
 _BUCKET_CHECK_INTERVAL_S = 30.0  # a bucket that has answered within this time is not checked again
 _WRITER = "statefulspark-writer"
+_CRC32 = "statefulspark-crc32"  # in the metadata, which every server has and copies; not all know x-amz-checksum-*
 _TOO_LARGE_TO_COPY = frozenset(["InvalidRequest", "EntityTooLarge"])  # CopyObject: "up to 5 GB in a single operation"
 
 
@@ -201,31 +203,35 @@ class FsspecStore:
     async def _put(self, full_key: str, body: bytes) -> None:
         target = self._target("write", full_key)
         patient = len(body) > _LARGE_BODY_BYTES
-        await self._retried(lambda: self._request("put_object", patient=patient, Key=full_key, Body=body), target)
+        metadata = _metadata(body)
+        await self._retried(
+            lambda: self._request("put_object", patient=patient, Key=full_key, Body=body, Metadata=metadata), target
+        )
 
     async def _create(self, full_key: str, body: bytes) -> None:
         """PUT If-None-Match."""
         put = functools.partial(self._request, "put_object", Key=full_key, Body=body, IfNoneMatch="*")
-        await self._signed(put, full_key, self._target("create", full_key))
+        await self._signed(put, body, self._target("create", full_key))
 
     async def _replace(self, full_key: str, body: bytes, etag: str) -> None:
         """PUT If-Match."""
         put = functools.partial(self._request, "put_object", Key=full_key, Body=body, IfMatch=f'"{etag}"')
         target = self._target("replace", full_key)
         try:
-            await self._signed(put, full_key, target)
+            await self._signed(put, body, target)
         except (errors.ObjectExistsError, errors.ObjectNotFoundError) as error:
             raise errors.ObjectChangedError(target.uri) from error
 
     async def _signed(
-        self, put: Callable[..., Awaitable[_Answer]], full_key: str, target: fsspec_errors.RequestTarget
+        self, put: Callable[..., Awaitable[_Answer]], body: bytes, target: fsspec_errors.RequestTarget
     ) -> None:
         """PUT with a condition; if an attempt's answer was lost, check who wrote the object."""
         writer = uuid.uuid4().hex
+        metadata = {_WRITER: writer, **_metadata(body)}
         try:
-            await self._retried(lambda: put(Metadata={_WRITER: writer}), target)
+            await self._retried(lambda: put(Metadata=metadata), target)
         except (errors.ObjectExistsError, errors.TransientError):
-            if not await self._was_written_by(writer, full_key):
+            if not await self._was_written_by(writer, target.key):
                 raise
 
     async def _was_written_by(self, writer: str, full_key: str) -> bool:
@@ -363,6 +369,7 @@ class FsspecStore:
             size_bytes=answer["ContentLength"] if "ContentLength" in answer else answer["Size"],
             etag=answer["ETag"].strip('"'),
             modified_at=answer["LastModified"],
+            crc32=answer.get("Metadata", {}).get(_CRC32),
         )
 
     def _full(self, key: str) -> str:
@@ -374,6 +381,11 @@ class FsspecStore:
 
     def _target(self, action: str, full_key: str) -> fsspec_errors.RequestTarget:
         return fsspec_errors.RequestTarget(action, self._bucket, full_key, self._connection.endpoint)
+
+
+def _metadata(body: bytes) -> dict[str, str]:
+    """Return what an object says of its own body."""
+    return {_CRC32: f"{zlib.crc32(body):08x}"}
 
 
 def _is_marker(info: ObjectInfo) -> bool:

@@ -24,12 +24,14 @@ class ObjectInfo:
         size_bytes: Length of the body.
         etag: Changes when the body changes; opaque, without quotes.
         modified_at: Time of the last write by the store's clock, UTC.
+        crc32: CRC-32 of the body that its writer sent, eight hexadecimal digits; None in listings, and if nobody told it.
     """
 
     key: str
     size_bytes: int
     etag: str
     modified_at: datetime
+    crc32: str | None = None
 
 
 class ObjectStore(Protocol):

@@ -16,8 +16,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
+import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -103,7 +104,9 @@ class MemoryStore:
         """See the port."""
         with self._objects.lock:
             stored = self._objects.bodies.get(self._full(key))
-        return None if stored is None else self._describe(key, *stored)
+        if stored is None:
+            return None
+        return replace(self._describe(key, *stored), crc32=f"{zlib.crc32(stored[0]):08x}")
 
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
