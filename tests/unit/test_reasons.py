@@ -53,7 +53,8 @@ _CODES = {
     """,
     ExitCode.INCOMPATIBLE_STATE: """
         AggregationChanged JoinChanged KeyChanged MaxParallelismChanged MaxParallelismExceeded NonRestoredState
-        OperatorsAmbiguous OutputModeChanged SinkAhead SinkTaken SourcesAmbiguous StateKeyTypeIncompatible
+        OperatorsAmbiguous OutputModeChanged OutputRepeated SinkAhead SinkTaken SourcesAmbiguous StateAbsent
+        StateKeyTypeIncompatible
         StateModeIncompatible StateTtlIncompatible StateTypeIncompatible TimeZoneChanged ValueChanged WindowChanged
     """,
     ExitCode.SNAPSHOT_NOT_FOUND: "SnapshotNotFound",

@@ -113,6 +113,9 @@ _BY_REASON = {
     "SourcesAmbiguous": ExitCode.INCOMPATIBLE_STATE,
     "TimeZoneChanged": ExitCode.INCOMPATIBLE_STATE,
     "ValueChanged": ExitCode.INCOMPATIBLE_STATE,
+    # A rollback that would not be harmless; see driver/starting/rollbacks.py.
+    "OutputRepeated": ExitCode.INCOMPATIBLE_STATE,
+    "StateAbsent": ExitCode.INCOMPATIBLE_STATE,
     # A sink that holds output which is not part of the state; see sinks/marker.py.
     "SinkAhead": ExitCode.INCOMPATIBLE_STATE,
     "SinkTaken": ExitCode.INCOMPATIBLE_STATE,

@@ -74,6 +74,45 @@ def test_each_change_of_operators_alone_is_one(planned: plans.PlannedQuery, told
 
 
 @pytest.mark.parametrize(
+    ("planned", "absent"),
+    [
+        pytest.param((_planned(a_planned_operator("a"), reads=("s",)),), None, id="the same job"),
+        pytest.param((_planned(reads=("s",)),), None, id="less than there is"),
+        pytest.param(
+            (_planned(a_planned_operator("a"), a_planned_operator("b", 1), reads=("s",)),),
+            "operator 'b' of query 'q'",
+            id="an operator",
+        ),
+        pytest.param((_planned(a_planned_operator("a"), reads=("s", "t")),), "source 't' of query 'q'", id="a source"),
+        pytest.param(
+            (_planned(a_planned_operator("a"), reads=("s",)), plans.PlannedQuery("p", (), ())),
+            "query 'p'",
+            id="a query",
+        ),
+    ],
+)
+def test_what_a_rollback_would_start_without_state_is_refused_by_name(
+    planned: tuple[plans.PlannedQuery, ...], absent: str | None
+) -> None:
+    cut = _in_the_cut(an_operator("a"), sources=(_source("s"),))
+    found = comparison.compare([cut], planned, label="checkpoint 7", allow_non_restored_state=True)
+
+    if absent is None:
+        comparison.require_state_for_all(found, planned, "checkpoint 7")
+        return
+    with pytest.raises(errors.SpecRejectedError, match=f"checkpoint 7 holds no state of {absent}, with") as refused:
+        comparison.require_state_for_all(found, planned, "checkpoint 7")
+    assert refused.value.reason == "StateAbsent"
+
+
+def test_a_query_that_never_committed_a_batch_loses_nothing_in_a_rollback() -> None:
+    planned = (_planned(a_planned_operator("a"), reads=("s",)),)
+    found = comparison.compare([_in_the_cut(batch_id=-1)], planned, label="it", allow_non_restored_state=False)
+
+    comparison.require_state_for_all(found, planned, "it")
+
+
+@pytest.mark.parametrize(
     ("reads", "told"),
     [
         pytest.param(("a", "b"), (), id="the same"),

@@ -128,6 +128,9 @@ class RestoreConfig(WireModel):
     take_over_sinks: bool = False
     """Write to sinks that hold output of state from which this start does not descend, or output that is newer than the
     restored cut and cannot be withdrawn: their output stays, and may be there twice. Without it such a start is refused."""
+    rollback: bool = False
+    """The job goes back to a version that ran before, and nobody has asked for that by name: refuse a start that would begin
+    a part of the job without state, or write rows once more to a sink that neither withdraws nor replaces them."""
     id: str | None = None
     """Identifies this restore request, so that a restart does not repeat it; the snapshot's name when absent. Change it to
     restore from the same snapshot again."""

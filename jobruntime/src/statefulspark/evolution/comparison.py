@@ -72,12 +72,26 @@ class Evolution:
         )
 
     @property
+    def new_sources(self) -> tuple[str, ...]:
+        """Names of the sources that start where their options say."""
+        names = self.planned.source_entries
+        return tuple(names[index].name for index, line in enumerate(self.lines) if line is None)
+
+    @property
+    def empty(self) -> tuple[str, ...]:
+        """The operators and sources that start without state, as named in errors."""
+        query = f"of query {self.query.uid!r}"
+        return (
+            *(f"operator {operator.entry_uid!r} {query}" for operator in self.added),
+            *(f"source {name!r} {query}" for name in self.new_sources),
+        )
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """Every change as a sentence."""
         uid = f"query {self.query.uid!r}"
         by_id = {operator.operator_id: operator for operator in self.query.operators}
         moved = [by_id[old].uid for old, new in self.operators.items() if old != new]
-        names = self.planned.source_entries
         sentences = [
             *(f"{uid}: operator {name!r} has another position in the plan" for name in moved),
             *(f"{uid}: operator {operator.entry_uid!r} is new and starts empty" for operator in self.added),
@@ -85,8 +99,9 @@ class Evolution:
             *(f"{uid}: the position of source {source.name!r} is dropped" for source in self.dropped_sources),
         ]
         if not self.keeps_sources:
-            new = [names[index].name for index, line in enumerate(self.lines) if line is None]
-            sentences += [f"{uid}: source {name!r} is new and starts where its options say" for name in new]
+            sentences += [
+                f"{uid}: source {name!r} is new and starts where its options say" for name in self.new_sources
+            ]
             old_order = [line for line in self.lines if line is not None]
             sentences += [f"{uid}: sources have another order"] if old_order != sorted(old_order) else []
         if self.partitions:
@@ -177,6 +192,30 @@ def require_no_lost_state(evolutions: Iterable[Evolution], label: str) -> None:
             "NonRestoredState",
             f"{label} holds state of {', '.join(lost)}, which the job does not have. Give the job back those uids and "
             "source names, or set allowNonRestoredState to start without that state; it stays in the snapshot.",
+        )
+
+
+def require_state_for_all(evolutions: Iterable[Evolution], planned: Iterable[plans.PlannedQuery], label: str) -> None:
+    """Refuse to start a query, an operator or a source without state, as a rollback must: the job has run with all of them.
+
+    A query that has never committed a batch has no state to lose.
+
+    Args:
+        evolutions: The changes of each restored query.
+        planned: Every query of the job.
+        label: Name of the snapshot in errors.
+
+    Raises:
+        SpecRejectedError: `StateAbsent`: names what the snapshot has no state of.
+    """
+    restored = {evolution.query.uid: evolution for evolution in evolutions}
+    absent = [f"query {plan.uid!r}" for plan in planned if plan.uid not in restored]
+    absent += [name for evolution in restored.values() for name in evolution.empty]
+    if absent:
+        raise errors.SpecRejectedError(
+            "StateAbsent",
+            f"{label} holds no state of {', '.join(absent)}, with which this version of the job ran before: a version "
+            "without them came after it. Restore an older snapshot, which has their state, by name.",
         )
 
 

@@ -77,7 +77,9 @@ class SinkContext:
 class TwoPhaseSink(Protocol):
     """Writes the rows of a batch durably, and makes them visible when a checkpoint covers the batch.
 
-    A sink with an attribute `visible` that is `"batch"` makes them visible as soon as Spark has committed the batch.
+    A sink with an attribute `visible` that is `"batch"` makes them visible as soon as Spark has committed the batch. A sink
+    with an attribute `takes_batches_again` that is True withdraws or replaces the rows of a batch that comes once more, so
+    that the job may be rolled back behind it.
 
     Guaranteed by the runtime: a driver calls `open` before any other method; `prepare` gets the parts of exactly one attempt
     at a batch; `commit` is called in the order of batches, only for batches that a completed checkpoint covers, or that

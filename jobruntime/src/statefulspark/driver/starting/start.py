@@ -26,7 +26,7 @@ from statefulspark.driver import serve
 from statefulspark.driver.output import job_sinks, writing
 from statefulspark.driver.running import hooks
 from statefulspark.driver.snapshots import snapshot_writer
-from statefulspark.driver.starting import assemble, claim, shown_batches, start_control
+from statefulspark.driver.starting import assemble, claim, rollbacks, shown_batches, start_control
 from statefulspark.driver.starting.assemble import Built, BuiltQuery, Comparison, JobRoot
 from statefulspark.engine import jvm, session, settings, warming
 from statefulspark.engine.canonical import load
@@ -275,7 +275,8 @@ def compare(
         built: The job as it would run.
 
     Raises:
-        SpecRejectedError: The job cannot restore part of the state, or a sink has shown batches that are not in it.
+        SpecRejectedError: The job cannot restore part of the state, a sink has shown batches that are not in it, or a
+            rollback is not harmless.
     """
     allows_lost_state = job_config.restore.allow_non_restored_state
     outputs = {query.uid: query.output for query in built.queries}
@@ -283,12 +284,14 @@ def compare(
         built.functions.require_place(start_plan.queries)
         built.master_hooks.require_place(start_plan.master_states)
         job_sinks.require_place(start_plan.queries, job_sinks.keys_of(outputs))
+    planned = tuple(query.planned for query in built.queries)
     changes = comparison.compare(
         start_plan.queries,
-        (query.planned for query in built.queries),
+        planned,
         label=start_plan.restored_from or "The state on storage",
         allow_non_restored_state=allows_lost_state,
     )
+    rollbacks.require_harmless(job_config.restore, root, start_plan, changes, planned=planned, outputs=outputs)
     shown_batches.require_contained(job_config, root, start_plan, outputs)
     declared = {operator.uid: operator.states for query in built.queries for operator in query.operators}
     compared = {change.query.uid: keyed_states.compare(change, declared) for change in changes}

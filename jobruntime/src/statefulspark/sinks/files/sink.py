@@ -29,7 +29,7 @@ import io
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -58,6 +58,8 @@ class FilesSink:
     uri: str
     compression: str = "zstd"
     visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT
+    takes_batches_again: ClassVar = True
+    """It withdraws what the restored state does not contain."""
 
     def __post_init__(self) -> None:
         """Reject an unknown visibility.

@@ -51,6 +51,11 @@ class PostgresSink:
         """
         visibility.parse(self.visible, kinds.POSTGRES.name)
 
+    @property
+    def takes_batches_again(self) -> bool:
+        """Whether rows that come once more replace those that are there."""
+        return bool(self.upsert_by)
+
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         """Stage the rows of one partition on a worker; nothing is sent to PostgreSQL."""
         return staging.stage(map(columntypes.storable, batches), context)
