@@ -11,6 +11,7 @@ import asyncio
 import copy
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -83,7 +84,6 @@ class Snapshot:
     epoch: int
     at: datetime
     trigger: Trigger
-    restore_id: str | None = None
     request_id: str | None = None
 
 
@@ -93,6 +93,12 @@ class FakeStorage:
 
     claims: dict[int, str] = field(default_factory=dict)
     snapshots: list[Snapshot] = field(default_factory=list)
+    head: int = 0
+    """The last row of the newest state: every batch is committed with its rows, whether a checkpoint follows or not."""
+    restored: set[str] = field(default_factory=set)
+    """Ids of the restores that were carried out."""
+    output: list[tuple[int, int]] = field(default_factory=list)
+    """The rows that a sink has, with the epochs that wrote them."""
     unreadable: StorageUnreadable | None = None
     unused: int = 0
     """Number of files that no snapshot needs and nobody has marked."""
@@ -109,6 +115,12 @@ class FakeStorage:
     @property
     def newest_epoch(self) -> int:
         return max(self.claims, default=0)
+
+    @property
+    def repeated(self) -> list[int]:
+        """The rows that the sink has more than once."""
+        rows = Counter(row for row, _ in self.output)
+        return sorted(row for row, times in rows.items() if times > 1)
 
     def add(
         self,
@@ -252,6 +264,10 @@ class FakeDriver:
     """Since when its batch has been running that never ends."""
     hangs_in: str | None = None
     """What Spark does of that batch."""
+    refuses_newest: str | None = None
+    """The reason for which it refuses the newest state, if it does."""
+    withdraws: bool = False
+    """Whether its sinks withdraw the rows of batches that come again."""
     has_committed: bool = False
     committed_at: datetime | None = None
     standby: StandbyStatus | None = None
@@ -282,6 +298,8 @@ class FakeDriver:
             return
         if self.state is JobState.RUNNING:
             self.rows, self.has_committed, self.committed_at = self.rows + 1, True, now
+            self.storage.head = self.rows
+            self.storage.output.append((self.rows, self.epoch))
         self._finish_operations(now)
         if self.exit_code is None and self.state is JobState.RUNNING and now >= self.next_checkpoint_at:
             self._checkpoint(now, Trigger.PERIODIC)
@@ -329,27 +347,38 @@ class FakeDriver:
     def _restore(self, now: datetime) -> None:
         restore = resources.section(dict(self.config), "restore")  # type: ignore[arg-type]
         wanted, restore_id = resources.text(restore, "snapshot"), resources.text(restore, "id")
-        since = [found for found in self.storage.snapshots if found.restore_id == restore_id and restore_id]
-        source = self.storage.latest(SnapshotKind.CHECKPOINT)
-        if wanted and not since:
+        if restore_id in self.storage.restored or not (wanted or restore.get("fresh") is True):
+            if self.refuses_newest is not None:
+                self.end(14, self.refuses_newest, "the newest state does not fit")
+                return
+            source = self.storage.latest(SnapshotKind.CHECKPOINT)
+            self.rows = self.storage.head
+        else:
             source = next((found for found in self.storage.snapshots if found.location == wanted), None)
-            if source is None:
+            if wanted and source is None:
                 self.end(15, "SnapshotNotFound", f"There is no snapshot {wanted}.")
                 return
-        if restore.get("fresh") is True and not since:
-            source = None
-        self.rows = source.rows if source else 0
+            rows = source.rows if source else 0
+            if restore.get("rollback") is True and self.storage.head > rows and not self.withdraws:
+                self.end(14, "OutputRepeated", f"rows {rows + 1} to {self.storage.head} would be written once more")
+                return
+            self._go_to(rows, restore_id)
         self.restored_from = f"{source.kind.value} {source.id}" if source else None
         self.state = JobState.RUNNING
         self.next_checkpoint_at = now + CHECKPOINT_EVERY
+
+    def _go_to(self, rows: int, restore_id: str) -> None:
+        """Carry out a restore, which makes another state the newest."""
+        self.rows = self.storage.head = rows
+        self.storage.restored |= {restore_id} if restore_id else set()
+        if self.withdraws:
+            self.storage.output[:] = [(row, epoch) for row, epoch in self.storage.output if row <= rows]
 
     def _checkpoint(self, now: datetime, trigger: Trigger) -> None:
         self.checkpoints += 1
         self.last_checkpoint = self.storage.add(
             SnapshotKind.CHECKPOINT, rows=self.rows, epoch=self.epoch, at=now, trigger=trigger
         )
-        restore_id = resources.text(resources.section(dict(self.config), "restore"), "id")  # type: ignore[arg-type]
-        self.storage.snapshots[-1] = Snapshot(**{**vars(self.last_checkpoint), "restore_id": restore_id or None})
         self.next_checkpoint_at = now + CHECKPOINT_EVERY
 
     def _finish_operations(self, now: datetime) -> None:

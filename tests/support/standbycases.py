@@ -37,6 +37,7 @@ from situations import (
 from statefulspark.contract.api import CheckpointCounts, JobState, QueryStatus, SnapshotSummary
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark_operator.api import revision
 from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.standby import StandbyState
 from statefulspark_operator.api.status import (
@@ -69,6 +70,7 @@ WITHOUT_SAVEPOINT = a_spec("i:2", upgrade={"mode": "Warm"}, restore={"mode": "La
 HOT = a_spec(driver={"standby": True})
 STOPPED = an_operation(OperationPhase.COMPLETED, location=SP, requested_at=NOW, finished_at=NOW)
 FOUND = StorageFacts(newest_epoch=1, savepoint=SavepointFact.FOUND)
+MISSING = StorageFacts(newest_epoch=1, savepoint=SavepointFact.MISSING)
 ACTIVATED = a_driver(DriverState.CREATING, epoch=2, revision=OTHER, pod=STANDBY_POD, decided_at=NOW)
 NEW_POD = a_pod(2, name=STANDBY_POD, uid="uid-s1", revision=OTHER)
 
@@ -131,6 +133,38 @@ def on_trial(failures: int, *, state: UpgradeState = UpgradeState.STARTING, **ch
         "last_savepoint": SnapshotStatus(id=43, completed_at=LONG_AGO, location=SP, batches={"delays": 41}),
     }
     return situation_with(ENDED, **{**base, **changes})
+
+
+def going_back(
+    snapshot: str | None = None, *, code: int = 14, reason: str = "NonRestoredState", **changes: object
+) -> Situation:
+    """The driver of the revision before has ended on the newest state, or on the savepoint that it was to go back to."""
+    restore = RestoreIntent(id="uid-rollback-2", snapshot=snapshot, rollback=True)
+    rolled_back = an_upgrade(
+        UpgradeState.ROLLED_BACK, savepoint=changes.pop("savepoint", SP), message="It failed.",
+        trial=TrialStatus(failures=3, committed={"delays": 44}),
+    )  # fmt: skip
+    ended = a_driver(
+        DriverState.ENDED, epoch=3, restore=restore, end_reason=reason, end_message="It says why.", exit_code=code
+    )
+    base: dict[str, object] = {
+        "driver": ended,
+        "spec": a_spec(),
+        "withheld": OTHER,
+        "upgrade": rolled_back,
+        "restore": restore,
+        "epoch": 3,
+        "last_savepoint": SnapshotStatus(id=43, completed_at=LONG_AGO, location=SP, batches={"delays": 41}),
+    }
+    return situation_with(ENDED, **{**base, **changes})
+
+
+def end_while_going_back(code: int, snapshot: str | None = None, **changes: object) -> Situation:
+    """The pod of that driver has just ended."""
+    restore = RestoreIntent(id="uid-rollback-2", snapshot=snapshot, rollback=True)
+    pod = a_pod(3, PodPhase.FAILED, exit=ContainerExit(code, message="it says why"))
+    base: dict[str, object] = {"driver": a_driver(epoch=3, restore=restore), "pods": (pod,)}
+    return going_back(snapshot, **{**base, **changes})  # type: ignore[arg-type]
 
 
 def trial_end(code: int, **changes: object) -> Situation:
@@ -714,6 +748,47 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the new revision starts once more": on_trial(
             1, state=UpgradeState.FIRST_CHECKPOINT, trial={"checkpoints": 2}, storage=FOUND
+        ),
+        "the newest state does not fit": going_back(),
+        "the newest state is of a later release": going_back(code=17, reason="FormatVersionUnknown"),
+        "the newest state does not fit and there is no savepoint": going_back(savepoint=None),
+        "the newest state does not fit and another revision is requested": going_back(
+            spec=a_spec("i:3"), withheld=None, storage=FOUND
+        ),
+        "neither fits": going_back(SP, reason="OutputRepeated"),
+        "neither fits and a person restores the savepoint": going_back(
+            SP, reason="OutputRepeated", spec=a_spec(restore={"from": SP, "takeOverSinks": True}), storage=FOUND
+        ),
+        "the driver on the newest state is fenced": going_back(code=12, reason="Fenced", storage=FOUND),
+        "a person was asked": going_back(
+            stalled=StallStatus(generation=1, reason="RollbackNeedsDecision", message="m"),
+            restore=RestoreIntent(id="uid-rollback-3", rollback=True),
+        ),
+        "a person was asked, and has changed something": going_back(
+            stalled=StallStatus(generation=1, reason="RollbackNeedsDecision", message="m"), job=a_job(generation=2),
+            restore=RestoreIntent(id="uid-rollback-3", rollback=True), storage=FOUND,
+        ),
+        "the savepoint is gone, and the policy is to use a checkpoint": going_back(
+            SP, restore=RestoreIntent(id="uid-rollback-3", snapshot=SP, rollback=True),
+            spec=a_spec(savepoint={"onFailure": "UseLatestCheckpoint"}), storage=MISSING,
+        ),
+        "the old revision refuses the newest state": end_while_going_back(14),
+        "the old revision fails on the newest state": end_while_going_back(1),
+        "the old revision fails on the newest state once more than it may": end_while_going_back(
+            1, spec=a_spec(restart={"maxFailures": 1}), restarts=RestartStatus(consecutive=1)
+        ),
+        "the old revision finds its job file wrong": end_while_going_back(13),
+        "the old revision fails on the savepoint": end_while_going_back(1, SP),
+        "the old revision is evicted from the newest state": end_while_going_back(
+            1, pods=(a_pod(3, PodPhase.FAILED, status_reason="Evicted"),)
+        ),
+        "another revision follows a rollback without a checkpoint": going_back(
+            code=1, reason="QueryFailed", spec=a_spec("i:3"), withheld=None, storage=FOUND
+        ),
+        "the old revision goes back in a job whose revisions start empty": going_back(
+            code=1, reason="QueryFailed", storage=FOUND,
+            spec=a_spec(upgrade={"mode": "Stateless"}, restore={"freshState": True}),
+            restore_applied=revision.restore_id(a_spec(upgrade={"mode": "Stateless"}, restore={"freshState": True})),
         ),
         "another revision follows one that never worked": on_trial(
             1, spec=a_spec("i:3"), storage=FOUND

@@ -166,6 +166,11 @@ REASON = {
     Reason.ACTIVATION_REFUSED: NOTHING,
     Reason.ROLLED_BACK: "Read the message, correct the job and apply it. See [roll back](../howto/roll-back.md).",
     Reason.ROLLBACK_NEEDED: "Run `kubectl statefulspark rollback JOB`, or apply a corrected version.",
+    Reason.ROLLBACK_TO_SAVEPOINT: NOTHING,
+    Reason.ROLLBACK_NEEDS_DECISION: (
+        "Apply a version that the newest state fits, or go back with the command in the message: output comes once more then. "
+        "See [roll back](../howto/roll-back.md)."
+    ),
     Reason.STALLED: "Change what the message names.",
     Reason.FINISHED: "To run the job again, change `restartNonce`.",
     Reason.BACKING_OFF: f"{LOG} The message has the time of the next start.",

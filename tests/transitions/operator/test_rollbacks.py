@@ -1,4 +1,7 @@
-"""A new revision that fails before it is stable: the one before runs again, from the savepoint of its stop."""
+"""A new revision that fails before it is stable: the one before runs again, and no row comes twice without a person's word.
+
+The oracle is the rows that the sink has, in order: each driver commits one a second.
+"""
 
 from __future__ import annotations
 
@@ -55,22 +58,252 @@ def fail_as_driver(world: JobWorld, code: int, reason: str, *, after_s: int = 0)
     raise AssertionError(f"not rolled back: {world.reasons}")
 
 
-@MODES
-def test_three_ends_without_a_checkpoint_lead_back_to_the_savepoint_of_the_stop(mode: str) -> None:
-    world = running(mode)
-    world.change(NEW_IMAGE)
-    fail_as_driver(world, 1, "QueryFailed", after_s=7)
+def old_refuses(world: JobWorld, reason: str, *, withdraws: bool = False) -> None:
+    """Let every later driver of the old revision refuse the newest state; its sinks may withdraw rows."""
 
-    world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.epoch == 5)
+    def starts(driver: FakeDriver) -> None:
+        pod = world.cluster.objects[("Pod", "demo", driver.pod)]
+        if resources.items(pod, "spec", "containers")[0]["image"] == OLD_IMAGE:
+            driver.refuses_newest, driver.withdraws = reason, withdraws
+
+    world.on_start = starts
+
+
+def rows_of(world: JobWorld) -> list[int]:
+    return [row for row, _ in world.storage.output]
+
+
+def have_each_row_once(world: JobWorld) -> bool:
+    rows = rows_of(world)
+    return rows == list(range(1, len(rows) + 1))
+
+
+ENDS = pytest.mark.parametrize(
+    ("code", "reason", "after_s"),
+    [
+        pytest.param(1, "QueryFailed", 7, id="failed after batches"),
+        pytest.param(1, "QueryFailed", 0, id="failed before a batch"),
+        pytest.param(137, "OOMKilled", 7, id="killed for its memory"),
+        pytest.param(12, "Fenced", 7, id="fenced"),
+        pytest.param(13, "BadJob", 0, id="a wrong job file"),
+        pytest.param(13, "FunctionInvalid", 7, id="a wrong job file, found later"),
+        pytest.param(14, "NonRestoredState", 0, id="state that does not fit"),
+        pytest.param(14, "StateIncompatible", 7, id="state that does not fit, found later"),
+        pytest.param(17, "SegmentDamaged", 7, id="unknown state"),
+        pytest.param(18, "InputLost", 7, id="lost input"),
+    ],
+)
+POLICIES = pytest.mark.parametrize("policy", ["Automatic", "Manual"])
+
+
+def fail_and_go_back(world: JobWorld, policy: str, code: int, reason: str, after_s: int) -> int:
+    """Let the new revision fail, and give the word that a manual rollback waits for; return the rows before it began."""
+    world.change(NEW_IMAGE)
+    fail_as_driver(world, code, reason, after_s=after_s)
+    if policy == "Manual":
+        assert world.status.stalled is not None
+        assert world.status.stalled.reason == "RollbackNeeded"
+        world.change({"upgrade": {"rollback": "Automatic"}})
+    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
+    assert savepoint is not None
+    return savepoint.rows
+
+
+@POLICIES
+@ENDS
+def test_a_rollback_goes_on_after_what_the_failed_revision_has_committed(
+    policy: str, code: int, reason: str, after_s: int
+) -> None:
+    world = running("Warm", rollback=policy)
+    fail_and_go_back(world, policy, code, reason, after_s)
+    left = world.storage.head
+
+    world.run_until(lambda: world.status.phase is Phase.RUNNING and image_of(world) == OLD_IMAGE)
+    world.run_until(lambda: world.status.restore is None)
+
+    assert have_each_row_once(world)
+    assert world.storage.head > left
+    assert "the newest state" in message_of(world, "RolledBack")
+    assert condition(world, ConditionType.UPGRADE_BLOCKED) is ConditionStatus.TRUE
+
+
+@POLICIES
+@ENDS
+def test_state_that_the_old_revision_does_not_fit_asks_unless_nothing_was_committed(
+    policy: str, code: int, reason: str, after_s: int
+) -> None:
+    world = running("Warm", rollback=policy)
+    old_refuses(world, "NonRestoredState")
+    before = fail_and_go_back(world, policy, code, reason, after_s)
+    left = world.storage.head
+
+    world.run_until(
+        lambda: world.status.phase in (Phase.RUNNING, Phase.STALLED) and is_in(world, UpgradeState.ROLLED_BACK)
+    )
+    world.run(60)
+
+    assert have_each_row_once(world)
+    if left == before:
+        assert (world.status.phase, image_of(world), world.status.stalled) == (Phase.RUNNING, OLD_IMAGE, None)
+        return
+    assert world.status.stalled is not None
+    assert (world.status.phase, world.status.stalled.reason) == (Phase.STALLED, "RollbackNeedsDecision")
+    assert world.storage.head == left
+
+
+@POLICIES
+@ENDS
+def test_sinks_that_withdraw_go_back_to_the_savepoint_without_asking(
+    policy: str, code: int, reason: str, after_s: int
+) -> None:
+    world = running("Warm", rollback=policy)
+    old_refuses(world, "NonRestoredState", withdraws=True)
+    fail_and_go_back(world, policy, code, reason, after_s)
+
+    world.run_until(lambda: world.status.phase is Phase.RUNNING and image_of(world) == OLD_IMAGE)
 
     savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
     assert savepoint is not None
-    assert (image_of(world), world.driver.restored_from) == ("registry.example/flights:1", f"savepoint {savepoint.id}")
-    assert condition(world, ConditionType.UPGRADE_BLOCKED) is ConditionStatus.TRUE
-    assert [record.outcome for record in world.status.history] == [RevisionOutcome.ROLLED_BACK, RevisionOutcome.RUNNING]
-    assert world.status.history[0].snapshot == savepoint.location
-    message = message_of(world, "RolledBack")
+    assert world.driver.restored_from == f"savepoint {savepoint.id}"
+    assert have_each_row_once(world)
+
+
+def stalled_for_a_decision() -> JobWorld:
+    world = running("Warm")
+    old_refuses(world, "NonRestoredState")
+    world.change(NEW_IMAGE)
+    fail_as_driver(world, 1, "QueryFailed", after_s=7)
+    world.run_until(lambda: world.status.stalled is not None)
+    return world
+
+
+def test_the_question_names_the_batches_the_repeated_rows_and_the_command() -> None:
+    world = stalled_for_a_decision()
+    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
+    assert savepoint is not None
+    assert world.status.stalled is not None
+    message = world.status.stalled.message
+
     assert f"delays {savepoint.rows + 1} to" in message
+    assert "NonRestoredState" in message
+    assert f"rows {savepoint.rows + 1} to {world.storage.head} would be written once more" in message
+    assert (
+        "kubectl -n demo patch ssj flights --type merge -p "
+        f'\'{{"spec":{{"restore":{{"from":"{savepoint.location}","takeOverSinks":true}}}}}}\'' in message
+    )
+    assert world.status.message is not None
+    assert "takeOverSinks" in world.status.message
+
+
+def test_the_command_goes_back_to_the_savepoint_and_rows_come_again_by_a_persons_word() -> None:
+    world = stalled_for_a_decision()
+    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
+    assert savepoint is not None
+
+    world.change({"restore": {"from": savepoint.location, "takeOverSinks": True}})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+    assert (image_of(world), world.driver.restored_from) == (OLD_IMAGE, f"savepoint {savepoint.id}")
+    assert world.storage.repeated[:1] == [savepoint.rows + 1]
+
+
+def test_any_other_change_looks_whether_the_newest_state_fits_now() -> None:
+    world = stalled_for_a_decision()
+    world.run(120)
+    assert world.status.phase is Phase.STALLED
+    world.on_start = lambda _driver: None
+
+    world.change({"restore": {"allowNonRestoredState": True}})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+    assert image_of(world) == OLD_IMAGE
+    assert have_each_row_once(world)
+
+
+def test_a_corrected_revision_goes_on_from_the_newest_state_and_may_have_new_parts() -> None:
+    world = stalled_for_a_decision()
+    world.on_start = lambda _driver: None
+
+    world.change({"image": "registry.example/flights:3"})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+    assert image_of(world) == "registry.example/flights:3"
+    assert resources.section(dict(world.driver.config), "restore")["rollback"] is False  # type: ignore[arg-type]
+    assert have_each_row_once(world)
+
+
+def test_a_corrected_revision_that_comes_while_the_way_back_is_refused_is_started() -> None:
+    world = running("Warm")
+    old_refuses(world, "NonRestoredState")
+    world.change(NEW_IMAGE)
+    fail_as_driver(world, 1, "QueryFailed", after_s=7)
+    world.run_until(lambda: world.status.restore is not None and world.status.restore.snapshot is not None)
+    world.run_until(lambda: world.driver.exit_code == 14 and world.driver.epoch == world.status.epoch)
+
+    world.change({"image": "registry.example/flights:3"})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+    assert image_of(world) == "registry.example/flights:3"
+    assert have_each_row_once(world)
+
+
+def test_an_old_revision_that_fails_on_the_newest_state_is_told_the_savepoint_as_the_way_back() -> None:
+    world = running("Warm", rollback="Manual")
+    world.change({"restart": {"maxFailures": 3}})
+    world.change(NEW_IMAGE)
+    fail_as_driver(world, 1, "QueryFailed", after_s=7)
+    world.on_start = lambda driver: driver.end(1, "QueryFailed", "poisoned")
+    world.change({"upgrade": {"rollback": "Automatic"}})
+
+    world.run_until(lambda: is_in(world, UpgradeState.ROLLED_BACK))
+    world.run_until(lambda: world.status.stalled is not None)
+
+    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
+    assert savepoint is not None
+    assert world.status.stalled is not None
+    assert world.status.stalled.reason == "BudgetExhausted"
+    assert f'"from":"{savepoint.location}","takeOverSinks":true' in world.status.stalled.message
+
+
+def test_an_old_revision_that_has_completed_a_checkpoint_is_not_told_to_go_back_any_more() -> None:
+    world = running("Warm")
+    world.change(NEW_IMAGE)
+    fail_as_driver(world, 13, "BadJob")
+    world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.restore is None)
+    world.fail_driver(14, "StateIncompatible", "later")
+    world.run_until(lambda: world.status.stalled is not None)
+
+    assert world.status.stalled is not None
+    assert (world.status.stalled.reason, world.status.stalled.message) == ("StateIncompatible", "later")
+
+
+def test_without_a_savepoint_the_old_revision_goes_on_from_the_newest_state() -> None:
+    world = running("Cold")
+    world.change({"restore": {"mode": "LastCheckpoint"}})
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+    fail_as_driver(world, 13, "BadJob")
+
+    world.run_until(lambda: world.status.phase is Phase.RUNNING and image_of(world) == OLD_IMAGE)
+
+    assert have_each_row_once(world)
+
+
+def test_without_a_savepoint_state_that_does_not_fit_stalls_and_says_that_there_is_no_way_back() -> None:
+    world = running("Cold")
+    world.change({"restore": {"mode": "LastCheckpoint"}})
+    old_refuses(world, "NonRestoredState")
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+    fail_as_driver(world, 13, "BadJob")
+
+    world.run_until(lambda: world.status.phase is Phase.STALLED)
+    world.run(60)
+
+    assert world.status.stalled is not None
+    assert world.status.stalled.reason == "RollbackNeedsDecision"
+    assert "no savepoint" in world.status.stalled.message
+    assert have_each_row_once(world)
 
 
 @MODES
@@ -84,6 +317,8 @@ def test_a_state_or_job_file_that_does_not_fit_leads_back_at_once(mode: str, cod
 
     assert image_of(world) == "registry.example/flights:1"
     assert world.status.stalled is None
+    assert have_each_row_once(world)
+    assert world.status.history[0].outcome is RevisionOutcome.ROLLED_BACK
     assert [event for event in world.reasons if event == "RolledBack"] == ["RolledBack"]
 
 
@@ -193,9 +428,8 @@ def test_a_change_that_follows_a_failing_revision_goes_back_to_the_one_that_work
     world.run_until(lambda: is_in(world, UpgradeState.ROLLED_BACK))
     world.run_until(lambda: world.status.phase is Phase.RUNNING)
 
-    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
-    assert savepoint is not None
-    assert (image_of(world), world.driver.restored_from) == ("registry.example/flights:1", f"savepoint {savepoint.id}")
+    assert image_of(world) == "registry.example/flights:1"
+    assert have_each_row_once(world)
 
 
 def test_the_history_keeps_the_latest_five_upgrades() -> None:

@@ -48,6 +48,7 @@ LEFT_OUT = {
     "ownerId": "the resource's uid",
     "revision": "computed from the spec",
     "storage.allowLocalFiles": "state on one node's disk cannot be restored on another; for development outside a cluster",
+    "restore.rollback": "the operator's own, for a rollback; a person who restores a snapshot by name has decided",
     "restore.id": "made from what is asked for and restore.nonce",
     "engine.master": "follows from executor.instances and driver.cores",
     "engine.platform": "follows from driver and executor; never the user's",

@@ -520,6 +520,8 @@ def test_the_order_of_the_rules_is_the_design() -> None:
         "health.restart_stalled",
         "rollback.roll_back",
         "rollback.stall_for_rollback",
+        "rollback.go_to_savepoint",
+        "rollback.ask_for_decision",
         "standby.remove_unwanted",
         "suspension.suspend",
         "handover.block",

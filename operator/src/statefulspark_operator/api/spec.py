@@ -310,7 +310,7 @@ class Restore(ApiModel):
     for. A new value on a running job restarts it from there; removing the value changes nothing."""
     mode: Annotated[RestoreMode, ChangeCost.IGNORE] = RestoreMode.SAVEPOINT
     """What a new revision goes on from: `Savepoint` (default), taken by the stop of the running one, or `LastCheckpoint`: no
-    savepoint is taken, and once the new revision has completed a checkpoint there is no way back to the old one."""
+    savepoint is taken, so that a rollback goes back only if the newest state fits the old revision."""
     allow_non_restored_state: Annotated[bool, ChangeCost.IGNORE] = False
     """Drop state whose uid no longer exists in the job, instead of refusing to start."""
     claim_mode: Annotated[ClaimMode | None, ChangeCost.IGNORE] = Field(

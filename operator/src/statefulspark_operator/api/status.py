@@ -85,6 +85,8 @@ class RestoreIntent(ApiModel):
     """Whether state whose uid no longer exists in the job may be dropped."""
     fresh: bool = False
     """Start with empty state although there are checkpoints."""
+    rollback: bool = False
+    """A rollback: the driver refuses to start if a part of the job would begin without state, or rows would come twice."""
     claim_mode: ClaimMode | None = None
     """Who owns the snapshot after the start; absent means that its owner keeps it."""
 

@@ -35,9 +35,10 @@ class RollbackPolicy(StrEnum):
     """The behaviour when a new revision fails before it is stable."""
 
     AUTOMATIC = "Automatic"
-    """Go back to the revision that ran before, from the savepoint of its stop."""
+    """Go back to the revision that ran before, on the newest state. If that does not fit it, go back to the savepoint of its
+    stop, unless output would come twice; then stop as Stalled, with the command in the message."""
     MANUAL = "Manual"
-    """Stop as Stalled, with the command that goes back in the message."""
+    """Stop as Stalled, with the command that goes back in the message; it goes back as `Automatic` does."""
 
 
 class Upgrade(ApiModel):
@@ -53,7 +54,10 @@ class Upgrade(ApiModel):
     """Number of completed checkpoints after which a new revision is stable and is not rolled back any more. Default 3."""
     rollback: Annotated[RollbackPolicy, ChangeCost.RELOAD] = RollbackPolicy.AUTOMATIC
     """When a new revision that is not stable yet refuses the state or its job file, or ends three times in a row without a
-    checkpoint: `Automatic` (default) goes back to the revision before, `Manual` stops as Stalled."""
+    checkpoint: `Automatic` (default) goes back to the revision before, `Manual` stops as Stalled. The old revision goes on
+    from the newest state. If that does not fit it, it goes back to the savepoint of its stop, provided that no output comes
+    twice: nothing was committed since, or every sink withdraws or replaces rows. Otherwise the job is Stalled, and the
+    message has the command that goes back all the same."""
 
 
 STATELESS_MESSAGE = (

@@ -69,6 +69,9 @@ ADVICE: Mapping[Reason, str | None] = {
     Reason.ACTIVATION_REFUSED: _WAIT,
     Reason.ROLLED_BACK: _WITHHELD,
     Reason.ROLLBACK_NEEDED: f"Go back to the version before: {_ROLLBACK}. Any other change of the spec tries again.",
+    Reason.ROLLBACK_TO_SAVEPOINT: _WAIT,
+    Reason.ROLLBACK_NEEDS_DECISION: "Decide whether output may come twice, with the command in the message; or apply a "
+    "corrected version.",
     Reason.STALLED: _RETRY,
     Reason.FINISHED: "Change spec.restartNonce to run it again.",
     Reason.BACKING_OFF: f"It is started again by itself. Why the last one ended: {LOGS} --previous",

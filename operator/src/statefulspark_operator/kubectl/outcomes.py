@@ -195,11 +195,7 @@ def _by_policy(view: View, target: Target, upgrade: UpgradeStatus | None) -> Out
             "still asks for the one that failed, which is not tried again until the spec changes; spec.upgrade.rollback "
             "is Automatic now."
         )
-    return (
-        Pending(_now(view))
-        if went_back or view.status.phase is not Phase.STALLED
-        else _stalled(view) or Pending(_now(view))
-    )
+    return Failed(f"The job is {_now(view)}") if view.status.phase is Phase.STALLED else Pending(_now(view))
 
 
 def _runs(view: View) -> Done | None:

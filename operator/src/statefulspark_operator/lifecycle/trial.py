@@ -31,14 +31,10 @@ def is_on_trial(upgrade: UpgradeStatus, driver: DriverIntent) -> bool:
 
 
 def has_failed(upgrade: UpgradeStatus | None) -> bool:
-    """Tell whether the new revision has used up its budget, and there is a state to go back to.
-
-    Without a savepoint of the stop, that is the latest checkpoint, as long as the new revision has completed none.
-    """
+    """Tell whether the new revision has used up its budget, and another one ran before it."""
     if upgrade is None or upgrade.state not in steps.ON_TRIAL or of(upgrade).failures < BUDGET:
         return False
-    has_origin = upgrade.savepoint is not None or of(upgrade).checkpoints == 0
-    return has_origin and upgrade.from_revision not in ("", upgrade.to_revision)
+    return upgrade.from_revision not in ("", upgrade.to_revision)
 
 
 def may_go_back(upgrade: UpgradeStatus | None, spec: StatefulSparkJobSpec | None) -> bool:

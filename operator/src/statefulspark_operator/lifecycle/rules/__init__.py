@@ -43,6 +43,8 @@ RULES: tuple[Rule, ...] = (
     health.restart_stalled,  # A savepoint or stop has its own timeout.
     rollback.roll_back,  # A revision that has failed its trial is not started again.
     rollback.stall_for_rollback,
+    rollback.go_to_savepoint,  # The newest state comes first; it repeats nothing.
+    rollback.ask_for_decision,
     standby.remove_unwanted,  # Before anything that may create another one.
     suspension.suspend,  # The spec requests that no driver runs.
     handover.block,  # A revision that cannot start never touches the running one.

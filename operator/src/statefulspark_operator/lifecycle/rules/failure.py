@@ -6,6 +6,7 @@ counts as ended; so does one on a node that does not answer, because its epoch i
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 
 from statefulspark_operator.api.spec import Restart
@@ -22,7 +23,7 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.lifecycle import backoff, ends, steps, trial
+from statefulspark_operator.lifecycle import backoff, ends, going_back, steps, trial
 from statefulspark_operator.lifecycle.decision import AT_ONCE, Decision
 from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
 from statefulspark_operator.lifecycle.reason import Reason
@@ -80,6 +81,7 @@ def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
     driver = situation.intent
     if driver is None:
         return None
+    end = _with_last_resort(situation, end)
     operation = _settle_operation(situation, end)
     status = situation.status.model_copy(
         update={
@@ -93,6 +95,8 @@ def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
     )
     if end.kind is EndKind.REFUSED and trial.may_go_back(status.upgrade, situation.spec):
         return _count_failure(situation, status, end)
+    if going_back.refused(status) is not None:
+        return Decision(Reason.DRIVER_REFUSED, end.message, Phase.RESTARTING, status, (), AT_ONCE)
     if end.kind is EndKind.REFUSED and situation.is_outdated:
         return _count_failure(situation, status, end)  # It says nothing about the revision that the spec requests now.
     if end.kind is EndKind.REFUSED:
@@ -101,6 +105,14 @@ def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
         reason = end.kind.value if isinstance(end.kind.value, Reason) else Reason.DRIVER_STOPPED
         return Decision(reason, end.message, _phase_after(situation, end), status, (), AT_ONCE)
     return _count_failure(situation, status, end)
+
+
+def _with_last_resort(situation: Situation, end: DriverEnd) -> DriverEnd:
+    """Add how a person goes back further, if the state of a failed revision may be why the one before it fails."""
+    resort = going_back.last_resort(situation)
+    if not resort or end.kind not in (EndKind.FAILED, EndKind.REFUSED) or going_back.is_refusal(end.code, end.reason):
+        return end
+    return dataclasses.replace(end, message=f"{end.message} {resort}")
 
 
 def _ended(situation: Situation, driver: DriverIntent, end: DriverEnd) -> DriverIntent:

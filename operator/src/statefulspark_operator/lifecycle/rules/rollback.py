@@ -1,7 +1,7 @@
-"""Going back to the revision that ran before, from the savepoint of its stop, while the new one is not stable yet.
+"""Going back to the revision that ran before, while the new one is not stable yet.
 
 A revision that was rolled back is not tried again until the spec changes. Output that it has committed stays where it is and
-is named; sinks that know whose batches they have do not take the same ones again.
+is named; the revision before goes on after it. How, is in `going_back`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
     Phase,
-    RestoreIntent,
     SnapshotStatus,
     UpgradeState,
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RollbackPolicy
-from statefulspark_operator.lifecycle import history, trial
+from statefulspark_operator.lifecycle import going_back, history, trial
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import Situation
@@ -40,8 +39,8 @@ def roll_back(situation: Situation) -> Decision | None:
         return None
     upgrade, driver = failed
     message = (
-        f"{_verdict(upgrade, driver)} Revision {upgrade.from_revision} starts again from "
-        f"{upgrade.savepoint or 'the latest checkpoint'}. {_committed(situation, upgrade)} Change the spec to try again."
+        f"{_verdict(upgrade, driver)} Revision {upgrade.from_revision} starts again from the newest state. "
+        f"{_committed(situation, upgrade)} Change the spec to try again."
     )
     ended = {"state": UpgradeState.ROLLED_BACK, "reason": driver.end_reason or "DriverFailed", "message": message}
     rolled_back = upgrade.model_copy(update=ended)
@@ -50,15 +49,61 @@ def roll_back(situation: Situation) -> Decision | None:
     )
     restarts = situation.status.restarts.model_copy(update={"consecutive": 0, "next_attempt_at": None})
     changes = {"upgrade": rolled_back, "history": revisions, "restarts": restarts, "stalled": None}
-    status = situation.status.model_copy(update=changes | {"restore": _restore(situation, upgrade, driver)})
+    restore = going_back.intent(situation, driver, None)
+    status = situation.status.model_copy(update=changes | {"restore": restore})
     return Decision(Reason.ROLLED_BACK, message, Phase.RESTARTING, status, (), AT_ONCE)
 
 
-def _restore(situation: Situation, upgrade: UpgradeStatus, driver: DriverIntent) -> RestoreIntent | None:
-    """Return the snapshot to go back to, with an id of its own: the failed revision was started from it as well."""
-    if upgrade.savepoint is None:
+def go_to_savepoint(situation: Situation) -> Decision | None:
+    """Does the newest state not fit the revision before, and is there the savepoint of its stop?"""
+    refused = going_back.refused(situation.status)
+    if refused is None or situation.is_outdated:
         return None
-    return RestoreIntent(id=f"{situation.job.uid}-rollback-{driver.epoch}", snapshot=upgrade.savepoint)
+    upgrade, driver = refused
+    if upgrade.savepoint is None or driver.restore is None or driver.restore.snapshot is not None:
+        return None
+    does_not_fit = f"The newest state does not fit revision {upgrade.from_revision}: {_why(driver)}"
+    message = f"{does_not_fit} It goes back to {upgrade.savepoint}, if that repeats no output."
+    status = situation.status.model_copy(
+        update={
+            "upgrade": upgrade.model_copy(update={"message": f"{upgrade.message or ''} {does_not_fit}".strip()}),
+            "restore": going_back.intent(situation, driver, upgrade.savepoint),
+        }
+    )
+    return Decision(Reason.ROLLBACK_TO_SAVEPOINT, message, Phase.RESTARTING, status, (), AT_ONCE)
+
+
+def ask_for_decision(situation: Situation) -> Decision | None:
+    """Can the revision before go on from no state without losing some of it or repeating output?"""
+    refused = going_back.refused(situation.status)
+    if refused is None or situation.is_outdated:
+        return None
+    upgrade, driver = refused
+    message = _question(situation, upgrade, driver)
+    again = going_back.intent(situation, driver, None)
+    stalled = situation.stalled(Reason.ROLLBACK_NEEDS_DECISION.word, message)
+    status = situation.status.model_copy(update={"stalled": stalled, "restore": again})
+    return Decision(Reason.ROLLBACK_NEEDS_DECISION, message, Phase.STALLED, status, (), LATER)
+
+
+def _question(situation: Situation, upgrade: UpgradeStatus, driver: DriverIntent) -> str:
+    unfit = f"Revision {upgrade.from_revision} cannot go on from the newest state"
+    others = "Or apply a version of the job that the newest state fits."
+    if upgrade.savepoint is None:
+        return (
+            f"{unfit}, and no savepoint was taken before revision {upgrade.to_revision}: {_why(driver)} "
+            f"{_committed(situation, upgrade)} Restore an older snapshot by name (restore.from). {others}"
+        )
+    return (
+        f"{unfit}, and the savepoint before revision {upgrade.to_revision} is not gone back to without your word: "
+        f"{_why(driver)} {_committed(situation, upgrade)} To go back to it all the same, with that output once more in "
+        f"sinks that cannot withdraw it: {going_back.command(situation.job, upgrade.savepoint)}. {others} "
+        f"{upgrade.message or ''}"
+    )
+
+
+def _why(driver: DriverIntent) -> str:
+    return f"{driver.end_reason}: {driver.end_message or 'it gave no reason.'}"
 
 
 def stall_for_rollback(situation: Situation) -> Decision | None:
@@ -69,8 +114,8 @@ def stall_for_rollback(situation: Situation) -> Decision | None:
     upgrade, driver = failed
     job = situation.job
     message = (
-        f"{_verdict(upgrade, driver)} {_committed(situation, upgrade)} To go back to revision {upgrade.from_revision} from "
-        f"{upgrade.savepoint or 'the latest checkpoint'}: kubectl -n {job.namespace} patch ssj {job.name} --type merge -p "
+        f"{_verdict(upgrade, driver)} {_committed(situation, upgrade)} To go back to revision {upgrade.from_revision} on "
+        f"the newest state: kubectl -n {job.namespace} patch ssj {job.name} --type merge -p "
         '\'{"spec":{"upgrade":{"rollback":"Automatic"}}}\'. Any other change of the spec tries again.'
     )
     stalled = situation.stalled(Reason.ROLLBACK_NEEDED.word, message)
@@ -94,7 +139,7 @@ def _committed(situation: Situation, upgrade: UpgradeStatus) -> str:
         (query, batch) for query, batch in sorted(trial.of(upgrade).committed.items()) if batch > before.get(query, -1)
     ]
     if not ahead:
-        return "It committed no batch."
+        return "It was not seen to commit a batch."
     named = ", ".join(
         f"{query} {before[query] + 1} to {batch}" if query in before else f"{query} up to {batch}"
         for query, batch in ahead

@@ -21,7 +21,7 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import UpgradeMode
-from statefulspark_operator.lifecycle import actions, history, steps, trial
+from statefulspark_operator.lifecycle import actions, going_back, history, steps, trial
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
@@ -167,7 +167,8 @@ def refuse_missing_savepoint(situation: Situation) -> Decision | None:
         return None
     if storage.savepoint is not SavepointFact.MISSING or situation.pending_restore is not None:
         return None
-    if situation.spec.savepoint.on_failure is SavepointFailurePolicy.USE_LATEST_CHECKPOINT:
+    may_use_checkpoint = situation.spec.savepoint.on_failure is SavepointFailurePolicy.USE_LATEST_CHECKPOINT
+    if may_use_checkpoint and not restore.rollback:
         status = situation.status.model_copy(update={"restore": None})
         message = f"{restore.snapshot} is not complete on storage; continuing from the latest completed checkpoint."
         return Decision(Reason.SAVEPOINT_MISSING, message, _phase(situation), status, (), AT_ONCE)
@@ -234,14 +235,22 @@ def _restore(situation: Situation) -> RestoreIntent | None:
             fresh=spec.restore.fresh_state,
             claim_mode=config.ClaimMode[spec.restore.claim_mode.name] if spec.restore.claim_mode else None,
         )
-    if _starts_empty(situation, spec):
+    recorded = _recorded(situation)
+    if (recorded is None or not recorded.rollback) and _starts_empty(situation, spec):
         return RestoreIntent(id=f"{situation.desired_revision}-stateless-{situation.job.generation}", fresh=True)
-    if situation.status.restore is not None:
-        update = {"allow_non_restored_state": spec.restore.allow_non_restored_state}
-        return situation.status.restore.model_copy(update=update)
+    if recorded is not None:
+        return recorded.model_copy(update={"allow_non_restored_state": spec.restore.allow_non_restored_state})
     if spec.restore.allow_non_restored_state:
         return RestoreIntent(id=f"{revision.revision_of(spec)}-latest", allow_non_restored_state=True)
     return None
+
+
+def _recorded(situation: Situation) -> RestoreIntent | None:
+    """Return what was decided before about the next start; a rollback is no longer meant if another revision is to start."""
+    recorded = situation.status.restore
+    if recorded is None or not recorded.rollback:
+        return recorded
+    return recorded if going_back.under_way(situation.status, situation.desired_revision) is not None else None
 
 
 def _starts_empty(situation: Situation, spec: StatefulSparkJobSpec) -> bool:

@@ -21,7 +21,7 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RestoreMode, UpgradeMode
-from statefulspark_operator.lifecycle import backoff, code, steps, trial
+from statefulspark_operator.lifecycle import backoff, code, going_back, steps, trial
 from statefulspark_operator.lifecycle.decision import QUICK, SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
@@ -137,10 +137,16 @@ def new_upgrade(situation: Situation, target: str, state: UpgradeState) -> Upgra
         state=state,
         requested_at=situation.now,
     )
-    has_no_checkpoint = before is not None and before.state in steps.STARTED and trial.of(before).checkpoints == 0
-    if before is None or not has_no_checkpoint or before.from_revision == target:
+    if before is None or before.from_revision == target or not _is_unproven(situation, before):
         return upgrade
     return upgrade.model_copy(update={"from_revision": before.from_revision, "savepoint": before.savepoint})
+
+
+def _is_unproven(situation: Situation, before: UpgradeStatus) -> bool:
+    """Tell whether no checkpoint was completed since an upgrade, by its revision or, after a rollback, by the old one."""
+    if before.state in steps.STARTED:
+        return trial.of(before).checkpoints == 0
+    return going_back.under_way(situation.status, before.from_revision) is not None
 
 
 def _request(situation: Situation, pod: DriverPod, *, attempt: int) -> Decision:

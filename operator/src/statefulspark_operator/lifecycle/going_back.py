@@ -1,0 +1,89 @@
+"""The way back to the revision before, from the decision until that revision has completed a checkpoint. Pure.
+
+It goes on from the newest state, so that no row comes twice. Where that does not fit, it goes to the savepoint of its own
+stop, from which the failed revision began; its driver refuses that if rows would come twice. What is left is for a person.
+"""
+
+from __future__ import annotations
+
+from statefulspark.contract.exit_codes import ExitCode
+
+from statefulspark_operator.api.status import (
+    DriverIntent,
+    DriverState,
+    RestoreIntent,
+    StatefulSparkJobStatus,
+    UpgradeState,
+    UpgradeStatus,
+)
+from statefulspark_operator.lifecycle.situation import Job, Situation
+
+_OF_A_LATER_RELEASE = "FormatVersionUnknown"
+"""The runtime's reason for state that a later release has written."""
+
+
+def intent(situation: Situation, driver: DriverIntent, snapshot: str | None) -> RestoreIntent:
+    """Return what the next start of the revision before goes back to.
+
+    Args:
+        situation: The job.
+        driver: The driver that has ended; every step of the way has another one, and so an id of its own.
+        snapshot: The savepoint of the stop; None for the newest state.
+    """
+    return RestoreIntent(id=f"{situation.job.uid}-rollback-{driver.epoch}", snapshot=snapshot, rollback=True)
+
+
+def under_way(status: StatefulSparkJobStatus, revision: str | None) -> UpgradeStatus | None:
+    """Return the upgrade that is rolled back to a revision, until that has completed a checkpoint; None otherwise.
+
+    Args:
+        status: The recorded status.
+        revision: The revision that runs, or is to run.
+    """
+    upgrade, restore = status.upgrade, status.restore
+    if upgrade is None or upgrade.state is not UpgradeState.ROLLED_BACK or upgrade.from_revision != revision:
+        return None
+    return upgrade if restore is not None and restore.rollback else None
+
+
+def refused(status: StatefulSparkJobStatus) -> tuple[UpgradeStatus, DriverIntent] | None:
+    """Return the upgrade and the driver that has refused the state on the way back; None if none has.
+
+    Args:
+        status: The recorded status; once the next step is recorded there, the refusal of the one before is over.
+    """
+    driver = status.driver
+    if driver is None or driver.state is not DriverState.ENDED or driver.restore != status.restore:
+        return None
+    upgrade = under_way(status, driver.revision)
+    return (upgrade, driver) if upgrade is not None and is_refusal(driver.exit_code, driver.end_reason) else None
+
+
+def is_refusal(code: int | None, reason: str | None) -> bool:
+    """Tell whether a driver ended because the state does not fit, or because rows would come twice.
+
+    Args:
+        code: Its exit code.
+        reason: Its reason.
+    """
+    return code == ExitCode.INCOMPATIBLE_STATE or reason == _OF_A_LATER_RELEASE
+
+
+def last_resort(situation: Situation) -> str:
+    """Return how a person leaves the newest state, if it fails the revision before; empty unless that is on its way back."""
+    driver = situation.intent
+    upgrade = under_way(situation.status, driver.revision) if driver is not None else None
+    if driver is None or upgrade is None or upgrade.savepoint is None:
+        return ""
+    if driver.restore is None or driver.restore.snapshot is not None:
+        return ""
+    return (
+        f"It runs on the state that revision {upgrade.to_revision} has left. To go back to the savepoint before, which "
+        f"repeats output in sinks that cannot withdraw it: {command(situation.job, upgrade.savepoint)}."
+    )
+
+
+def command(job: Job, savepoint: str) -> str:
+    """Return the command that restores a savepoint although output comes twice."""
+    patch = f'{{"spec":{{"restore":{{"from":"{savepoint}","takeOverSinks":true}}}}}}'
+    return f"kubectl -n {job.namespace} patch ssj {job.name} --type merge -p '{patch}'"
