@@ -109,3 +109,16 @@ def test_a_changed_job_goes_on_after_what_was_shown(world: World) -> None:
     world.settle(changed)
 
     assert len(generations(world)) == 2
+
+
+def test_a_changed_job_goes_on_from_a_savepoint_that_was_taken_before_any_checkpoint(world: World) -> None:
+    driver = world.start()
+    world.batches(driver, 3)
+    savepoint = world.stop(driver)
+    assert savepoint is not None
+    assert world.checkpoints() == []
+
+    changed = world.start(world.wish(restore=RestoreConfig(snapshot=savepoint, id="upgrade"), is_changed=True))
+    world.settle(changed)
+
+    assert len(generations(world)) == 2

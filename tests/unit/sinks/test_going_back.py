@@ -254,6 +254,11 @@ HISTORIES = [
     pytest.param((FIRST,), history.History(), id="it began empty"),
     pytest.param((FIRST, made_from(2, cut_at(1, 5))), history.History((cut_at(1, 5),)), id="a cut of the one before"),
     pytest.param(
+        (FIRST, made_from(2, cut_at(1, 5), source=None)),
+        history.History((cut_at(1, 5),)),
+        id="a cut before the first checkpoint, which has no name",
+    ),
+    pytest.param(
         (FIRST, made_from(2, cut_at(1, 5)), made_from(3, cut_at(2, 7))),
         history.History((cut_at(2, 7), cut_at(1, 5))),
         id="a chain",

@@ -36,10 +36,11 @@ def of(generations: Generations, generation: int) -> History:
     record = generations.record(generation)
     if record is None or generation in generations.unreadable:
         return History(known_from=generation)
-    if record.source is None:
-        return History()  # It began with empty state.
     cut = _cut_of(record)
-    return History(known_from=generation) if cut is None else from_cut(generations, cut, lineage=record.lineage)
+    if cut is not None:
+        return from_cut(generations, cut, lineage=record.lineage)
+    began_empty = record.source is None
+    return History() if began_empty else History(known_from=generation)
 
 
 def from_cut(generations: Generations, cut: Ancestor, *, lineage: str | None) -> History:
