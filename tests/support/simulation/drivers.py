@@ -89,8 +89,6 @@ class SimulatedDriver(drivers.Driver):
     """How many records were committed in the generation in use when it claimed its epoch."""
     must_begin_at: int | None = None
     """The record at which it has to begin, since a snapshot was asked for."""
-    may_go_back: bool = False
-    """Whether an operator takes a revision back with it, to the savepoint before that revision."""
 
     @property
     def is_at_rest(self) -> bool:

@@ -138,7 +138,7 @@ def a_start_goes_on_from_the_newest_state(record: Record, driver: SimulatedDrive
     begun = driver.found[QUERY]
     if driver.must_begin_at is not None and begun != driver.must_begin_at:
         yield f"{driver.name} begins at {begun}, and {driver.must_begin_at} was asked for"
-    if driver.must_begin_at is None and not driver.may_go_back and begun < (driver.head_at_claim or 0):
+    if driver.must_begin_at is None and begun < (driver.head_at_claim or 0):
         yield f"{driver.name} begins at {begun}, and {driver.head_at_claim} records were committed when it claimed"
     if driver.plan is not None and driver.plan.fallback is not None:
         yield f"{driver.name} falls back although nothing is damaged: {driver.plan.fallback}"

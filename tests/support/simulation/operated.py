@@ -239,8 +239,6 @@ class Operated(Simulation):
         """Run what is in a pod: a driver under the epoch of its label, or a standby."""
         process = self._created()
         wish = replace(self._plain(), restore=restore, is_changed=is_changed)
-        process.may_go_back = "rollback" in (restore.id or "")
-        self.record.has_gone_back |= process.may_go_back
         if epoch:
             process.begin(wish, epoch)
         else:
