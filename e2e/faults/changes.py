@@ -67,7 +67,7 @@ def with_one_more_source(world: World) -> None:
 
 
 def rolled_back(flags: tuple[str, ...], world: World) -> None:
-    """A new version of the job ends by itself, and the old one goes on."""
+    """A new version of the job ends by itself, and the old one goes on from the newest state, as an operator does it."""
     world.stop_or_die()
     world.start(*flags)
     world.note_end()

@@ -168,7 +168,7 @@ REASON = {
     Reason.ROLLBACK_NEEDED: "Run `kubectl statefulspark rollback JOB`, or apply a corrected version.",
     Reason.ROLLBACK_TO_SAVEPOINT: NOTHING,
     Reason.ROLLBACK_NEEDS_DECISION: (
-        "Apply a version that the newest state fits, or go back with the command in the message: output comes once more then. "
+        "Apply a version that the newest state fits; or go back with the command in the message, which repeats output. "
         "See [roll back](../howto/roll-back.md)."
     ),
     Reason.STALLED: "Change what the message names.",

@@ -148,7 +148,7 @@ def test_a_rollback_of_a_blocked_upgrade_makes_the_job_ready_again_without_a_res
     assert commands.why(command) is PluginExit.DONE
 
 
-def test_a_job_that_waits_for_a_person_goes_back_to_the_savepoint_of_its_stop() -> None:
+def test_a_job_that_waits_for_a_person_goes_back_on_the_newest_state() -> None:
     world = running(mode="Cold", rollback="Manual")
     old = world.status.revision
     world.change(NEW_IMAGE)
@@ -160,8 +160,29 @@ def test_a_job_that_waits_for_a_person_goes_back_to_the_savepoint_of_its_stop() 
     assert commands.rollback(command, None) is PluginExit.DONE
 
     assert world.status.revision == old
+    assert world.storage.repeated == []
+    assert f"Revision {old} runs again, from checkpoint 1." in screen.out.getvalue()
+
+
+@pytest.mark.parametrize("policy", ["Automatic", "Manual"])
+def test_a_rollback_that_would_repeat_output_fails_with_the_command_that_does_it_all_the_same(policy: str) -> None:
+    world = running(mode="Cold", rollback=policy)
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: world.status.epoch == 2 and world.driver.epoch == 2)
+    world.run(6)
+    world.on_start = lambda driver: setattr(driver, "refuses_newest", "NonRestoredState")
+    world.driver.end(13, "BadJob", "line 7")
+    world.run_until(lambda: world.status.stalled is not None)
+    command, screen = at(world)
+
+    assert commands.rollback(command, None) is PluginExit.FAILED
+
+    assert world.storage.repeated == []
     assert world.status.last_savepoint is not None
-    assert f"Revision {old} runs again, from savepoint {world.status.last_savepoint.id}." in screen.out.getvalue()
+    assert (
+        f'"from":"{world.status.last_savepoint.location}","takeOverSinks":true'
+        in screen.out.getvalue() + screen.err.getvalue()
+    )
 
 
 @pytest.mark.parametrize("ask", [commands.suspend, commands.savepoint])

@@ -259,7 +259,10 @@ def test_a_rollback_by_the_operator_is_done_when_the_old_revision_runs_and_says_
         a_stored_status(revision=OLD_REVISION, upgrade=back, conditions=BECAME_STALLED), pods=(a_stored_pod(),)
     )
 
+    asks = a_view(a_stored_status(phase=Phase.STALLED, upgrade=back, conditions=BECAME_STALLED, message="decide"))
+
     assert outcomes.rollback(waiting, target, generation=4) == Failed("The job is Stalled: line 17")
+    assert outcomes.rollback(asks, target, generation=4) == Failed("The job is Stalled: decide")
     assert outcomes.rollback(restarting, target, generation=4) == Pending("Restarting: again")
     done = outcomes.rollback(runs, target, generation=4)
     assert isinstance(done, Done)
