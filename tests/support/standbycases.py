@@ -760,6 +760,9 @@ CASES: dict[str, dict[str, Situation]] = {
             SP, reason="OutputRepeated", spec=a_spec(restore={"from": SP, "takeOverSinks": True}), storage=FOUND
         ),
         "the driver on the newest state is fenced": going_back(code=12, reason="Fenced", storage=FOUND),
+        "the newest state does not fit and the spec is that of the old revision": going_back(
+            withheld=None, upgrade=an_upgrade(UpgradeState.ABORTED, savepoint=SP)
+        ),
         "a person was asked": going_back(
             stalled=StallStatus(generation=1, reason="RollbackNeedsDecision", message="m"),
             restore=RestoreIntent(id="uid-rollback-3", rollback=True),

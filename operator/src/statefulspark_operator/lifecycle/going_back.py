@@ -21,6 +21,9 @@ from statefulspark_operator.lifecycle.situation import Job, Situation
 _OF_A_LATER_RELEASE = "FormatVersionUnknown"
 """The runtime's reason for state that a later release has written."""
 
+_ROLLED_BACK = frozenset({UpgradeState.ROLLED_BACK, UpgradeState.ABORTED})
+"""Aborted: it was rolled back, and a person has made the spec that of the revision before."""
+
 
 def intent(situation: Situation, driver: DriverIntent, snapshot: str | None) -> RestoreIntent:
     """Return what the next start of the revision before goes back to.
@@ -41,7 +44,7 @@ def under_way(status: StatefulSparkJobStatus, revision: str | None) -> UpgradeSt
         revision: The revision that runs, or is to run.
     """
     upgrade, restore = status.upgrade, status.restore
-    if upgrade is None or upgrade.state is not UpgradeState.ROLLED_BACK or upgrade.from_revision != revision:
+    if upgrade is None or upgrade.state not in _ROLLED_BACK or upgrade.from_revision != revision:
         return None
     return upgrade if restore is not None and restore.rollback else None
 
