@@ -172,7 +172,7 @@ def test_a_restore_in_place_reads_the_record_again_that_it_replaces() -> None:
     ],
 )
 def test_the_requests_are_so_many(built: Callable[[], World], start: int, check: int) -> None:
-    """Eight are listings; the rest are a GET per document and small file, a HEAD per new log entry and number, and writes."""
+    """Eight are listings; the rest are a GET per document and small file, a HEAD per log entry and number, and writes."""
     of_check, of_start = built(), built()
 
     assert len(requests(of_check, lambda job: job.plan(of_check.wish))) == check
