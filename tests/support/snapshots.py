@@ -160,6 +160,7 @@ class Job:
             entries,
             now=self.clock.now,
             generation=queries[0].generation,
+            epoch=max(self.epoch, 1),
             trigger=trigger,
         )
         catalog.write_checkpoint(where, manifest)

@@ -210,7 +210,12 @@ KINDS = (
     _plain(
         "epoch",
         manifest.EpochRecord(
-            epoch=7, claimed_at=NOON, holder="flights-driver-7/4f", claim_id="c0ffee", notes_beginning=True
+            epoch=7,
+            claimed_at=NOON,
+            holder="flights-driver-7/4f",
+            claim_id="c0ffee",
+            follows="decade",
+            notes_beginning=True,
         ),
     ),
     _plain("beginning", notes.BeginningNote(generation=1, epoch=1, noted_at=NOON)),

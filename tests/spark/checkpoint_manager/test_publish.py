@@ -81,6 +81,18 @@ def test_a_file_that_is_written_once_tells_its_checksum(spark: SparkSession, s3:
     }
 
 
+def test_a_file_that_is_written_once_tells_the_claim_of_its_driver(spark: SparkSession, s3: s3server.S3Server) -> None:
+    place, fence = _s3_place(spark, s3, s3.endpoint), streams.fence(spark)
+    fence.sign("c0ffee")
+    place.start("offsets/0", b"body").close()
+    fence.disable()
+    place.start("offsets/1", b"body").close()
+
+    told = {info.key: found.claim for info in place.store.list("") if (found := place.store.info(info.key))}
+
+    assert told == {"offsets/0": "c0ffee", "offsets/1": None}
+
+
 def test_a_cancelled_file_never_appears(place: Place) -> None:
     out = place.start("offsets/0", b"body")
 

@@ -97,7 +97,7 @@ def _spoilt(body: bytes, how: str) -> bytes:
 
 @pytest.fixture
 def world() -> World:
-    return _a_world(Job())
+    return _built_on(Job())
 
 
 @pytest.fixture(params=etags.LIVES.values(), ids=etags.LIVES)
@@ -105,12 +105,12 @@ def any_world(request: pytest.FixtureRequest) -> World:
     """The same, on stores with all sorts of etags."""
     changing = etags.Changing(*request.param)
     job = Job()
-    world = _a_world(job.on(etags.Untold(stores.MemoryStore(job.bucket.uri, job.clock, changing))))
+    world = _built_on(job.on(etags.Untold(stores.MemoryStore(job.bucket.uri, job.clock, changing))))
     changing.change()
     return world
 
 
-def _a_world(job: Job) -> World:
+def _built_on(job: Job) -> World:
     query = FakeQuery(job.store, job.boot().generation)
     for number in range(6):
         query.plan_batch()
@@ -552,7 +552,7 @@ def test_offsets_changed_in_place_do_not_repeat_rows(world: World) -> None:
 def test_logs_that_no_checkpoint_knows_are_compared_with_what_their_writer_told(
     etag_of: etags.EtagOf, name: str
 ) -> None:
-    world = _a_world(Job(etag_of=etag_of))
+    world = _built_on(Job(etag_of=etag_of))
     world.query.run_batch()
     key = f"{world.query.path}/{name}"
     body = world.job.store.read(key)

@@ -23,7 +23,7 @@ from statefulspark.testing import stores
 each_life = pytest.mark.parametrize(("written", "verified"), etags.LIVES.values(), ids=etags.LIVES)
 
 
-def a_job(etag_of: etags.EtagOf) -> tuple[Job, FakeQuery]:
+def a_job_on(etag_of: etags.EtagOf) -> tuple[Job, FakeQuery]:
     """Return a job with state snapshots and two checkpoints, of which the newer one has packs of changelogs behind it."""
     job = Job(etag_of=etag_of)
     query = FakeQuery(job.store, job.boot().generation)
@@ -48,7 +48,7 @@ def moved(job: Job, etag_of: etags.EtagOf) -> Job:
 def test_a_root_in_another_bucket_starts_at_its_newest_checkpoint(
     written: etags.EtagOf, verified: etags.EtagOf
 ) -> None:
-    job, _ = a_job(written)
+    job, _ = a_job_on(written)
 
     plan = moved(job, verified).boot()
 
@@ -58,7 +58,7 @@ def test_a_root_in_another_bucket_starts_at_its_newest_checkpoint(
 @each_life
 def test_a_start_after_an_encryption_in_place_goes_on(written: etags.EtagOf, verified: etags.EtagOf) -> None:
     changing = etags.Changing(written, verified)
-    job, query = a_job(changing)
+    job, query = a_job_on(changing)
     query.run_batch()
     changing.change()
 
@@ -69,7 +69,7 @@ def test_a_start_after_an_encryption_in_place_goes_on(written: etags.EtagOf, ver
 
 @each_life
 def test_a_copy_of_a_savepoint_verifies_and_is_restored(written: etags.EtagOf, verified: etags.EtagOf) -> None:
-    job, query = a_job(written)
+    job, query = a_job_on(written)
     place = job.savepoint(query)
     other = Job(job.clock, etag_of=verified)
 
@@ -85,7 +85,7 @@ def test_a_copy_of_a_savepoint_verifies_and_is_restored(written: etags.EtagOf, v
 @each_life
 @pytest.mark.parametrize("suffix", [".zip", ".sst", ".changelog", "offsets/5"])
 def test_damage_in_a_copy_is_found(written: etags.EtagOf, verified: etags.EtagOf, suffix: str) -> None:
-    job, query = a_job(written)
+    job, query = a_job_on(written)
     place = job.savepoint(query)
     other = Job(job.clock, etag_of=verified)
     relocate.relocate(place.store, place.folder, other.bucket, "words")
@@ -102,7 +102,7 @@ def test_damage_in_a_copy_is_found(written: etags.EtagOf, verified: etags.EtagOf
 @each_life
 def test_everything_that_is_read_is_compared(written: etags.EtagOf, verified: etags.EtagOf) -> None:
     changing = etags.Changing(written, verified)
-    job, _ = a_job(changing)
+    job, _ = a_job_on(changing)
     changing.change()
     manifest = catalog.read_manifest(job.store, layout.checkpoint(2))
 
@@ -111,7 +111,7 @@ def test_everything_that_is_read_is_compared(written: etags.EtagOf, verified: et
     assert (report.problems, report.uncompared) == ((), ())
 
 
-def a_cut(store: ObjectStore) -> QueryEntry:
+def a_cut_without_checksums(store: ObjectStore) -> QueryEntry:
     """Return a cut with a table beside which there is no checksum, as other programs may leave it."""
     query = FakeQuery(store)
     query.run_batch()
@@ -132,7 +132,7 @@ def test_a_file_for_which_nothing_vouches_is_named_and_is_no_damage(
     etag_of: etags.EtagOf, is_compared: bool, is_found: bool
 ) -> None:
     store = etags.Untold(stores.MemoryStore(etag_of=etag_of))
-    entry = a_cut(store)
+    entry = a_cut_without_checksums(store)
     key = next(f"{entry.path}/{file.path}" for file in entry.files if file.path.endswith(".sst"))
 
     sound = verify.verify(store, a_manifest(queries=[entry]), deep=True)
@@ -148,7 +148,7 @@ def test_a_file_for_which_nothing_vouches_is_named_and_is_no_damage(
 def test_what_the_writer_told_vouches_where_nothing_else_does(written: etags.EtagOf, verified: etags.EtagOf) -> None:
     changing = etags.Changing(written, verified)
     store = stores.MemoryStore(etag_of=changing)
-    entry = a_cut(store)
+    entry = a_cut_without_checksums(store)
     changing.change()
 
     report = verify.verify(store, a_manifest(queries=[entry]))

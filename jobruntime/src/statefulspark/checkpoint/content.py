@@ -21,7 +21,7 @@ from statefulspark.storage.port import ObjectInfo
 _MD5 = re.compile(r"^etag:([0-9a-f]{32})$")
 
 
-class Verdict(Enum):
+class Knowledge(Enum):
     """What is known of a file's content."""
 
     SAME = "same"
@@ -50,7 +50,7 @@ class Evidence:
         """Tell whether a file has the etag that it had, if that is known."""
         return file.checksum in (None, f"etag:{self.etags[file.path]}")
 
-    def verdict(self, path: str, bodies: Mapping[str, bytes]) -> Verdict:
+    def compare(self, path: str, bodies: Mapping[str, bytes]) -> Knowledge:
         """Compare the content of a file with what vouches for it.
 
         Args:
@@ -58,13 +58,13 @@ class Evidence:
             bodies: Contents by path: the file, and what there is of its checksum files and of the file that it guards.
         """
         if self._has_recorded_md5(path, bodies):
-            return Verdict.SAME
+            return Knowledge.SAME
         pairs = [(main, sidecar) for main, sidecar in _pairs(path) if main in bodies and sidecar in bodies]
         if any(checksums.matches(bodies[main], sidecar, bodies[sidecar]) for main, sidecar in pairs):
-            return Verdict.SAME
+            return Knowledge.SAME
         is_blamed = any(self._blamed(main, sidecar, bodies) == path for main, sidecar in pairs)
         has_md5 = self.etags_are_md5 and recorded_md5(self.files[path]) is not None
-        return Verdict.DIFFERENT if is_blamed or has_md5 else Verdict.UNKNOWN
+        return Knowledge.DIFFERENT if is_blamed or has_md5 else Knowledge.UNKNOWN
 
     def _blamed(self, main: str, sidecar: str, bodies: Mapping[str, bytes]) -> str:
         """Return which of a file and its checksum file is not what was written, since they do not match."""
@@ -84,11 +84,11 @@ class Evidence:
         return recorded is not None and recorded == checksums.md5_hex(bodies[path])
 
 
-def as_told(info: ObjectInfo | None, body: bytes) -> Verdict:
+def as_told(info: ObjectInfo | None, body: bytes) -> Knowledge:
     """Compare the content of an object with what its writer told of it; a copy by another tool may have lost that."""
     if info is None or info.crc32 is None:
-        return Verdict.UNKNOWN
-    return Verdict.SAME if info.crc32 == base.crc32_hex(body) else Verdict.DIFFERENT
+        return Knowledge.UNKNOWN
+    return Knowledge.SAME if info.crc32 == base.crc32_hex(body) else Knowledge.DIFFERENT
 
 
 def etags_are_md5(files: Iterable[FileEntry], bodies: Mapping[str, bytes]) -> bool:

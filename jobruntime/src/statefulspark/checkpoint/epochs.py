@@ -10,7 +10,7 @@ import contextlib
 from datetime import datetime
 
 from statefulspark import errors
-from statefulspark.checkpoint import listing
+from statefulspark.checkpoint import catalog, listing
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import EpochRecord, OwnerRecord
 from statefulspark.storage.port import ObjectStore
@@ -59,7 +59,8 @@ def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: st
         FencedError: The assigned epoch, or a newer one, belongs to another driver.
     """
     highest = newest(store)
-    if highest and (claimed := read(store, highest)).claim_id == claim_id and not claimed.filled:
+    before = read(store, highest) if highest else None
+    if before is not None and before.claim_id == claim_id and not before.filled:
         return highest
     target = assigned if assigned is not None else highest + 1
     if target <= highest:
@@ -70,12 +71,33 @@ def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: st
             claimed_at=now,
             holder=holder,
             claim_id=claim_id,
+            follows=(before.claim_id if before is not None else None) if number == highest + 1 else claim_id,
             filled=number < target,
             notes_beginning=True,
         )
         if not _create(store, record):
             return _lost(store, assigned=assigned, record=record, target=target)
     return target
+
+
+def claims_since(store: ObjectStore, epoch: int) -> dict[str, int] | None:
+    """Return the epoch of each claim since one, in its life of the root; None if a record cannot be read.
+
+    Where a root was copied over an older life of itself, records of two lives lie side by side. One of the other life does
+    not follow the one before it. Cost: a listing, a HEAD, and a GET each.
+    """
+    keys = {number: layout.epoch(number) for number in range(epoch, newest(store) + 1)}
+    bodies = catalog.read_present(store, list(keys.values()))
+    try:
+        records = [EpochRecord.parse(bodies.get(key, b""), f"{store.uri}/{key}") for key in keys.values()]
+    except errors.SnapshotCorruptError:
+        return None
+    claims: dict[str, int] = {}
+    for before, record in zip((None, *records), records, strict=False):
+        if before is not None and record.follows != before.claim_id:
+            break
+        claims[record.claim_id] = record.epoch
+    return claims
 
 
 def require_current(store: ObjectStore, epoch: int) -> None:

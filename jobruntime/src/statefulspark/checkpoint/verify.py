@@ -128,24 +128,24 @@ def verify_queries(
     entries = tuple(queries)
     files = [file for query in entries for file in query.files]
     count = progress.FileCount([file.size_bytes for file in files], on_progress)
-    found = [_examined(store, query, count=count, root=root, deep=deep) for query in entries]
+    findings = [_examined(store, query, count=count, root=root, deep=deep) for query in entries]
     return VerifyReport(
         len(files),
         sum(file.size_bytes for file in files),
-        tuple(problem for one in found for problem in one.problems),
-        tuple(key for one in found for key in one.uncompared),
+        tuple(problem for query in findings for problem in query.problems),
+        tuple(key for query in findings for key in query.uncompared),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Findings:
     problems: tuple[Problem, ...] = ()
     uncompared: tuple[str, ...] = ()
 
 
-def _examined(store: ObjectStore, query: QueryEntry, *, count: progress.FileCount, root: str, deep: bool) -> _Found:
+def _examined(store: ObjectStore, query: QueryEntry, *, count: progress.FileCount, root: str, deep: bool) -> _Findings:
     if not query.files:
-        return _Found()
+        return _Findings()
     folder = f"{root}/{query.path}" if root else query.path
     listed = listing.below(store, folder, [file.path for file in query.files])
     problems = {file.path: _listing_problem(store.uri, folder, file, listed) for file in query.files}
@@ -171,7 +171,7 @@ def _examined(store: ObjectStore, query: QueryEntry, *, count: progress.FileCoun
             problems[file.path] = problem
             uncompared += [] if is_compared else [f"{folder}/{file.path}"]
             count.add((file.size_bytes,))
-    return _Found(tuple(problem for problem in problems.values() if problem is not None), tuple(uncompared))
+    return _Findings(tuple(problem for problem in problems.values() if problem is not None), tuple(uncompared))
 
 
 def _read(store: ObjectStore, folder: str, paths: Sequence[str]) -> dict[str, bytes]:
@@ -246,12 +246,12 @@ def _content_problem(
         return Problem(key, ProblemKind.MISSING, f"{uri}/{key} does not exist any more."), True
     if packs.of_key(file.path) is not None:
         return _pack_problem(bodies[file.path], uri, key), True
-    verdict = evidence.verdict(file.path, bodies)
-    if verdict is content.Verdict.UNKNOWN:
-        verdict = content.as_told(store.info(key), bodies[file.path])
-    if verdict is content.Verdict.DIFFERENT:
+    knowledge = evidence.compare(file.path, bodies)
+    if knowledge is content.Knowledge.UNKNOWN:
+        knowledge = content.as_told(store.info(key), bodies[file.path])
+    if knowledge is content.Knowledge.DIFFERENT:
         return Problem(key, ProblemKind.CHECKSUM_DIFFERS, f"{uri}/{key} is not the file that was written."), True
-    return None, verdict is content.Verdict.SAME
+    return None, knowledge is content.Knowledge.SAME
 
 
 def _pack_problem(body: bytes, uri: str, key: str) -> Problem | None:

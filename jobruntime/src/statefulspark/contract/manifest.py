@@ -300,6 +300,8 @@ class EpochRecord(StoredDocument):
     """The driver that claimed it: pod name and uid, or host and process id."""
     claim_id: str
     """Unique for each process, so that a driver recognises its own claim if the answer was lost."""
+    follows: str | None = None
+    """The claim of the epoch before; absent for the first one. In one life of a root each follows the one before it."""
     filled: bool = False
     """True for a number that was skipped: no driver ever ran under it."""
     notes_beginning: bool = False

@@ -110,9 +110,10 @@ class Fence:
         jvm = spark_session.jvm_view(session)
         self._fence = cast("JavaObject", jvm.io.statefulspark.checkpoint.EpochFence)
 
-    def configure(self, next_epoch_uri: str) -> None:
-        """Set the record that exists only if a newer driver owns the job."""
+    def configure(self, next_epoch_uri: str, claim_id: str) -> None:
+        """Set the record that exists only if a newer driver owns the job, and the claim that log entries tell as theirs."""
         self._fence.configure(next_epoch_uri)
+        self._fence.sign(claim_id)
 
     @property
     def fenced(self) -> bool:

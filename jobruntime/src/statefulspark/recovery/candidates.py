@@ -256,7 +256,7 @@ def read_storage(
     refs = (*catalog.checkpoints_from(cache, following), *listed)
     checkpoints = tuple(ref for ref in refs if ref.kind is SnapshotKind.CHECKPOINT)
     answers = catalog.read_manifests(cache, checkpoints)
-    manifests = {manifest.id: manifest for manifest in answers if isinstance(manifest, Manifest)}
+    manifests, of_other_lives = _of_one_life([manifest for manifest in answers if isinstance(manifest, Manifest)])
     in_use = {manifest.generation for manifest in manifests.values()}
     history = generations.with_lost_records(generations.read_all(cache), in_use)
     return StorageView(
@@ -265,13 +265,39 @@ def read_storage(
         generations=history,
         refs=refs,
         checkpoints=manifests,
-        unreadable=tuple(error.message for error in answers if isinstance(error, errors.SnapshotCorruptError)),
+        unreadable=(
+            *(error.message for error in answers if isinstance(error, errors.SnapshotCorruptError)),
+            *of_other_lives,
+        ),
         next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,
         damage=damage.read_all(cache).with_outdated(cache, _cuts(manifests.values(), history)),
         lineages=lineages if lineages and lineages.taken else lineage_records.read_all(cache),
         at=at,
     )
+
+
+def _of_one_life(manifests: Iterable[Manifest]) -> tuple[dict[int, Manifest], tuple[str, ...]]:
+    """Leave out the checkpoints of another life of the root: it was copied over an older one, which had taken more of them.
+
+    Within one life numbers and epochs grow together.
+
+    Returns:
+        The others by their number, newest first, and a message for each that is left out.
+    """
+    retained: dict[int, Manifest] = {}
+    left_out: list[str] = []
+    newest: dict[int, Manifest] = {}
+    for manifest in sorted(manifests, key=lambda manifest: manifest.id):
+        before = newest.get(manifest.generation, manifest)
+        if manifest.epoch < before.epoch:
+            left_out.append(
+                f"{manifest.label} is of epoch {manifest.epoch}, and {before.label} before it of epoch {before.epoch}: it "
+                "is of another life of this root, which was copied over an older one."
+            )
+        else:
+            retained[manifest.id] = newest[manifest.generation] = manifest
+    return dict(sorted(retained.items(), reverse=True)), tuple(left_out)
 
 
 def _cuts(manifests: Iterable[Manifest], history: generations.Generations) -> Iterator[QueryEntry]:

@@ -15,6 +15,7 @@ from statefulspark.checkpoint import (
     batch_records,
     checksums,
     closure,
+    epochs,
     listing,
     progress,
     read_cache,
@@ -27,6 +28,7 @@ from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, QueryEntry
 from statefulspark.packs import names as packs
 from statefulspark.recovery import damage, in_place, new_packs
+from statefulspark.storage.port import ObjectInfo
 
 _READ_UP_TO_BYTES = 256 * 2**20
 """Up to this total, new state files are compared with their checksum by content, small ones first; the rest by size."""
@@ -56,6 +58,7 @@ def inspect(
     base: Sequence[QueryEntry],
     notes: damage.Damage | None = None,
     *,
+    since_epoch: int = 0,
     proven_packs: Collection[str] = (),
     at: progress.Steps = progress.unheard,
 ) -> Head:
@@ -69,6 +72,7 @@ def inspect(
         generation: The one in use.
         base: Its queries in the latest checkpoint, or at its beginning.
         notes: Notes about state that drivers could not load.
+        since_epoch: The epoch that wrote the base.
         proven_packs: Keys of packs that need not be read; see `new_packs`.
         at: Told of what may take long.
 
@@ -81,7 +85,10 @@ def inspect(
     base_by_uid = {query.uid: query for query in base}
     folders = _folders(store, generation)
     try:
-        newest = [_query(store, generation, uid, base_by_uid, at=at) for uid in sorted({*folders, *base_by_uid})]
+        newest = [
+            _query(store, generation, uid, base_by_uid, since_epoch=since_epoch, at=at)
+            for uid in sorted({*folders, *base_by_uid})
+        ]
     except errors.FormatVersionError:
         raise  # The file is undamaged; falling back to older state would lose the work of a later release.
     except errors.SnapshotCorruptError as error:
@@ -181,7 +188,13 @@ def _log_end(store: read_cache.ReadCache, path: str) -> in_place.LogEnd:
 
 
 def _query(
-    store: read_cache.ReadCache, generation: int, uid: str, base_by_uid: Mapping[str, QueryEntry], *, at: progress.Steps
+    store: read_cache.ReadCache,
+    generation: int,
+    uid: str,
+    base_by_uid: Mapping[str, QueryEntry],
+    *,
+    since_epoch: int,
+    at: progress.Steps,
 ) -> QueryEntry:
     path = layout.query_root(generation, uid)
     base = base_by_uid.get(uid) or QueryEntry(uid=uid, batch_id=-1, path=path)
@@ -193,11 +206,13 @@ def _query(
             f"{base.batch_id}.",
         )
     _require_readable_plan(store, path, newest)
+    log_infos = listing.look_up(store, path, _log_after(store, path, base.batch_id, newest))
+    _require_of_one_life(store, path, log_infos, since_epoch)
     if newest == base.batch_id:
         return base
     builder = closure.ClosureBuilder(store, path, base=base)
     entry = _with_transactions_of(base, builder.close_over(newest, _committed(store, path, base)))
-    _require_unchanged(store, entry, base)
+    _require_unchanged(store, entry, base, log_infos)
     _require_sound(store, entry, base, at=at)
     _require_readable_states(store, entry, base)
     return entry
@@ -243,17 +258,60 @@ def _require_readable_plan(store: read_cache.ReadCache, path: str, committed: in
                 )
 
 
-def _require_unchanged(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry) -> None:
+def _log_after(store: read_cache.ReadCache, path: str, base_batch: int, newest: int) -> list[str]:
+    """Return the entries of Spark's logs after a batch, in the order of their writing.
+
+    The listing may not show the newest commit yet.
+    """
+    planned, committed = (
+        {name.number for file in store.list_names(f"{path}/{log}") if (name := sparklog.parse_log_file(file))}
+        for log in ("offsets", "commits")
+    )
+    committed.add(newest)
+    numbers = sorted(number for number in planned | committed if number > base_batch)
+    return [
+        f"{log}/{number}"
+        for number in numbers
+        for log, present in (("offsets", planned), ("commits", committed))
+        if number in present
+    ]
+
+
+def _require_of_one_life(
+    store: read_cache.ReadCache, path: str, log_infos: Mapping[str, ObjectInfo], since_epoch: int
+) -> None:
+    """Refuse batches of another life of the root: it was copied over an older one, of which later batches were left there.
+
+    Within one life a later entry is of the same or a later epoch. Entries that do not tell their driver are believed.
+    """
+    signed = {key: info.claim for key, info in log_infos.items() if info.claim is not None}
+    epoch = max(since_epoch, 1)
+    claims = epochs.claims_since(store, epoch) if signed else None
+    if claims is None:
+        return
+    for key, claim in signed.items():
+        if claims.get(claim, 0) < epoch:
+            raise errors.SnapshotCorruptError(
+                "OtherLife",
+                f"{store.uri}/{path}/{key} was written by a driver of another life of this root, which was copied over an "
+                "older one; copy with the option that deletes what the source does not have (aws s3 sync --delete).",
+            )
+        epoch = claims[claim]
+
+
+def _require_unchanged(
+    store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry, log_infos: Mapping[str, ObjectInfo]
+) -> None:
     """Compare the small files with the checksums in the checkpoint, and newer ones with what their writers told of them.
 
     Records are compared with their own checksums already.
     """
     recorded = {file.path: file.crc32 for file in base.files}
     small = [file for file in entry.files if file.crc32 is not None and batch_records.of_key(file.path) is None]
-    newer = [file.path for file in small if file.path not in recorded]
-    told = {path: info.crc32 for path, info in listing.look_up(store, entry.path, newer).items()}
+    newer = [file.path for file in small if file.path not in recorded and file.path not in log_infos]
+    sums = {path: info.crc32 for path, info in {**log_infos, **listing.look_up(store, entry.path, newer)}.items()}
     for file in small:
-        expected = recorded.get(file.path) or told.get(file.path)
+        expected = recorded.get(file.path) or sums.get(file.path)
         if expected not in (None, file.crc32):
             raise errors.SnapshotCorruptError(
                 "ChecksumDiffers",

@@ -38,6 +38,7 @@ _DELETE_BATCH = 500  # DeleteObjects accepts 1000 keys; fewer, so that the answe
 _MULTIPART_BLOCK_BYTES = 512 * 2**20
 _BUCKET_CHECK_INTERVAL_S = 30.0  # a bucket that has answered within this time is not checked again
 _WRITER = "statefulspark-writer"
+_CLAIM = "statefulspark-claim"
 _CRC32 = "statefulspark-crc32"  # in the metadata, which every server has and copies; not all know x-amz-checksum-*
 _TOO_LARGE_TO_COPY = frozenset(["InvalidRequest", "EntityTooLarge"])  # CopyObject: "up to 5 GB in a single operation"
 
@@ -370,6 +371,7 @@ class FsspecStore:
             etag=answer["ETag"].strip('"'),
             modified_at=answer["LastModified"],
             crc32=answer.get("Metadata", {}).get(_CRC32),
+            claim=answer.get("Metadata", {}).get(_CLAIM),
         )
 
     def _full(self, key: str) -> str:

@@ -24,6 +24,7 @@ class ObjectInfo:
         size_bytes: Length of the body.
         etag: Changes when the body changes; opaque, without quotes.
         modified_at: Time of the last write by the store's clock, UTC.
+        claim: The claim of the driver whose Spark has written it; None in listings, and if nobody told it.
         crc32: CRC-32 of the body that its writer sent, eight hexadecimal digits; None in listings, and if nobody told it.
     """
 
@@ -32,6 +33,7 @@ class ObjectInfo:
     etag: str
     modified_at: datetime
     crc32: str | None = None
+    claim: str | None = None
 
 
 class ObjectStore(Protocol):

@@ -23,6 +23,7 @@ import org.apache.hadoop.fs.s3a.S3AFileSystem;
 public final class EpochFence {
   private static volatile Path nextEpoch;
   private static volatile FencedException fencedBy;
+  private static volatile String claim;
 
   private EpochFence() {}
 
@@ -35,12 +36,28 @@ public final class EpochFence {
   public static synchronized void configure(String nextEpochUri) {
     nextEpoch = new Path(LogEntry.rootKey(nextEpochUri));
     fencedBy = null;
+    claim = null;
+  }
+
+  /**
+   * Lets what this process writes once tell which driver has written it.
+   *
+   * @param claimId the id of the driver's claim, as the record of its epoch has it
+   */
+  public static synchronized void sign(String claimId) {
+    claim = claimId;
+  }
+
+  /** Returns the id of this driver's claim; null if it was not told. */
+  static String claim() {
+    return claim;
   }
 
   /** Turns the fence off; for tests, and for a process that runs another job. */
   public static synchronized void disable() {
     nextEpoch = null;
     fencedBy = null;
+    claim = null;
   }
 
   /** Tells whether a newer epoch was detected; stays true until the fence is configured again. */

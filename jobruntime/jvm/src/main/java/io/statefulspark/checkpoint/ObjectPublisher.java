@@ -18,7 +18,8 @@ import org.apache.hadoop.fs.Path;
  *
  * <p>A created object has the id of its writer in a header. When a PUT fails, its answer may have been lost after it
  * took effect; the header then shows whether this writer created the object. Another header has the CRC-32 of its content,
- * since nothing else tells it before a checkpoint does; what is replaced are files of state, with checksum files beside them.
+ * since nothing else tells it before a checkpoint does, and one the claim of the driver. What is replaced are files of state,
+ * with checksum files beside them.
  */
 final class ObjectPublisher implements FilePublisher {
   static final String CONDITIONAL_CREATE = "fs.option.create.conditional.overwrite";
@@ -26,6 +27,7 @@ final class ObjectPublisher implements FilePublisher {
   private static final String HEADER = "fs.s3a.create.header.";
   private static final String WRITER = "statefulspark-writer";
   private static final String CHECKSUM = "statefulspark-crc32";
+  private static final String CLAIM = "statefulspark-claim";
   private static final int HELD_BYTES = 1 << 20;
 
   private final FileSystem fs;
@@ -124,6 +126,10 @@ final class ObjectPublisher implements FilePublisher {
       builder.opt(HEADER + WRITER, writer);
       if (checksum != null) {
         builder.opt(HEADER + CHECKSUM, checksum);
+      }
+      String claim = EpochFence.claim();
+      if (claim != null) {
+        builder.opt(HEADER + CLAIM, claim);
       }
       out = (FSDataOutputStream) builder.build();
       held.writeTo(out);

@@ -1,0 +1,222 @@
+"""A root that was copied over an older life of itself: `aws s3 sync` without `--delete`, after a failover and back.
+
+Later batches and checkpoints of the older life lie behind those of the newer one, under numbers that it has not reached.
+Nothing is made of both: what a driver of the other life has written does not count, and the start says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+import pytest
+from snapshots import Job
+from sparkroot import FakeQuery
+from statefulspark.checkpoint import epochs, verify
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import QueryEntry
+from statefulspark.recovery.plan import StartMode
+from statefulspark.storage import keys
+from statefulspark.storage.port import ObjectInfo
+from statefulspark.testing import stores
+
+
+class SignedStore(stores.FaultyStore):
+    """A store whose log entries tell the claim of their driver, as those that Spark writes do."""
+
+    def __init__(self, wrapped: stores.MemoryStore, claims: dict[str, str] | None = None) -> None:
+        super().__init__(wrapped)
+        self.memory = wrapped
+        self.claims: dict[str, str] = claims if claims is not None else {}
+        self.claim = ""
+
+    def info(self, key: str) -> ObjectInfo | None:
+        found = super().info(key)
+        return replace(found, claim=self.claims.get(self._full_key(key))) if found is not None else None
+
+    def write(self, key: str, body: bytes) -> None:
+        super().write(key, body)
+        if "/offsets/" in key or "/commits/" in key:
+            self.claims[self._full_key(key)] = self.claim
+
+    def child(self, prefix: str) -> SignedStore:
+        return SignedStore(self.memory.child(prefix), self.claims)
+
+    def _full_key(self, key: str) -> str:
+        return keys.join(self.memory._prefix, key)
+
+
+@dataclass
+class Life:
+    """One life of a root: its own drivers and batches, the same numbers."""
+
+    job: Job
+    store: SignedStore
+    bucket: SignedStore
+    query: FakeQuery = field(init=False)
+
+    def start(self) -> None:
+        """Start a driver, which goes on after the newest batch."""
+        self.job.boot()
+        self.store.claim = epochs.read(self.store, self.job.epoch).claim_id
+
+    def run(self, batches: int, *, checkpoints_after: Collection[int] = ()) -> None:
+        """Run batches, and take a checkpoint after some of them, counted from 1."""
+        for number in range(1, batches + 1):
+            self.query.run_batch()
+            if number in checkpoints_after:
+                self.query.upload_snapshots()
+                self.job.checkpoint(self.query)
+
+    def state_files(self) -> frozenset[str]:
+        """Return the state files of a partition that the root has."""
+        folder = self.query.path
+        return frozenset(info.key.removeprefix(f"{folder}/") for info in self.store.list(f"{folder}/state/0/0"))
+
+    def fork(self) -> Life:
+        """Copy the root, as it is, to another server under the same address."""
+        bucket = SignedStore(self.bucket.memory.copy(self.job.clock), dict(self.bucket.claims))
+        other = a_life_of(self.job.on(bucket))
+        other.query = replace(self.query, store=other.store, seed=2, step=90, ids=dict(self.query.ids), ssts={})
+        return other
+
+    def overlay(self, other: Life) -> None:
+        """Copy another life over this one, and delete nothing."""
+        self.bucket.memory._objects.bodies.update(other.bucket.memory._objects.bodies)
+        self.bucket.claims.update(other.bucket.claims)
+
+
+def a_life_of(job: Job) -> Life:
+    assert isinstance(job.bucket, SignedStore)
+    job.store = job.bucket.child("default/flights")
+    return Life(job, job.store, job.bucket)
+
+
+@dataclass
+class Lives:
+    """The life that was left, and the one that is copied over it, from a checkpoint at batch 2 on."""
+
+    older: Life
+    newer: Life
+
+
+@pytest.fixture
+def lives() -> Lives:
+    job = Job()
+    older = a_life_of(job.on(SignedStore(stores.MemoryStore("memory://bucket", job.clock))))
+    older.start()
+    older.query = FakeQuery(older.store)
+    older.run(3, checkpoints_after=[3])
+    return Lives(older, older.fork())
+
+
+@pytest.mark.parametrize("restarts", [0, 1, 3], ids=["", "the older one restarts", "the older one restarts more often"])
+@pytest.mark.parametrize(
+    ("older", "older_checkpoints", "newer", "newer_checkpoints"),
+    [
+        pytest.param(6, (), 3, (), id="no checkpoint since the fork"),
+        pytest.param(6, (), 3, (1,), id="a checkpoint of the newer one, and batches after it"),
+        pytest.param(6, (), 3, (3,), id="the newer one ended with a checkpoint"),
+        pytest.param(6, (1,), 3, (3,), id="as many checkpoints in both"),
+        pytest.param(1, (), 3, (3,), id="the older one ended soon"),
+        pytest.param(0, (), 3, (3,), id="the older one ended at once"),
+    ],
+)
+def test_a_start_goes_on_in_the_life_that_was_copied(
+    lives: Lives,
+    older: int,
+    older_checkpoints: tuple[int, ...],
+    newer: int,
+    newer_checkpoints: tuple[int, ...],
+    restarts: int,
+) -> None:
+    for _ in range(restarts):
+        lives.older.start()
+    lives.older.run(older, checkpoints_after=older_checkpoints)
+    lives.newer.start()
+    lives.newer.run(newer, checkpoints_after=newer_checkpoints)
+    of_newer = lives.newer.state_files()
+    lives.older.overlay(lives.newer)
+
+    plan = lives.older.job.boot()
+
+    assert _state_files(plan.queries[0]) <= of_newer
+    assert (plan.mode is StartMode.COPY) is ("another life" in (plan.fallback or "")) is (older > newer)
+    assert verify.verify_queries(lives.older.store, plan.queries, deep=True).ok
+
+
+@pytest.mark.parametrize(
+    ("restarts", "is_of_newer"),
+    [
+        pytest.param(0, True, id="its driver is older than that of the newer life"),
+        pytest.param(3, False, id="its driver has the higher epoch, which sinks notice"),
+    ],
+)
+def test_a_whole_checkpoint_of_the_older_life_is_told_by_its_epoch(
+    lives: Lives, restarts: int, is_of_newer: bool
+) -> None:
+    """It needs no file that the newer life has, so nothing is made of both."""
+    for _ in range(restarts):
+        lives.older.start()
+    lives.older.run(20, checkpoints_after=(1, 5, 20))
+    of_older = lives.older.state_files()
+    lives.newer.start()
+    lives.newer.run(3, checkpoints_after=(3,))
+    of_newer = lives.newer.state_files()
+    lives.older.overlay(lives.newer)
+
+    plan = lives.older.job.boot()
+
+    assert _state_files(plan.queries[0]) <= (of_newer if is_of_newer else of_older)
+    assert ("another life of this root" in (plan.fallback or "")) is is_of_newer
+
+
+def test_a_batch_that_the_older_life_had_planned_is_not_run(lives: Lives) -> None:
+    """Spark would read the older life's range after the newer life's rows."""
+    lives.newer.start()
+    lives.newer.run(3, checkpoints_after=(3,))
+    lives.older.run(3)
+    lives.older.query.plan_batch()
+    lives.older.overlay(lives.newer)
+
+    plan = lives.older.job.boot()
+
+    assert (plan.mode, dict(plan.start_batches)) == (StartMode.COPY, {"delays": 5})
+    assert "offsets/6 was written by a driver of another life" in (plan.fallback or "")
+
+
+def test_what_several_drivers_of_one_life_wrote_counts(lives: Lives) -> None:
+    life = lives.older
+    for _ in range(3):
+        life.start()
+        life.run(2)
+        life.query.plan_batch()
+
+    plan = life.job.boot()
+
+    assert (plan.mode, plan.fallback, dict(plan.start_batches)) == (StartMode.CONTINUE, None, {"delays": 8})
+
+
+def test_entries_that_do_not_tell_their_driver_count(lives: Lives) -> None:
+    """A tool may copy no metadata."""
+    lives.older.start()
+    lives.older.run(3)
+    lives.older.bucket.claims.clear()
+
+    assert dict(lives.older.job.boot().start_batches) == {"delays": 5}
+
+
+def test_an_epoch_that_cannot_be_read_accuses_nobody(lives: Lives) -> None:
+    life = lives.older
+    for _ in range(2):
+        life.start()
+        life.run(3)
+    life.store.write(layout.epoch(2), b"{")
+
+    plan = life.job.boot()
+
+    assert (plan.fallback, dict(plan.start_batches)) == (None, {"delays": 8})
+
+
+def _state_files(query: QueryEntry) -> frozenset[str]:
+    return frozenset(file.path for file in query.files if file.path.startswith("state/0/0/"))
