@@ -163,7 +163,8 @@ class Driver(ApiModel):
     """Environment variables of the driver."""
     template: OpaqueObject | None = None
     """A pod template (`metadata`, `spec`) that is merged into the driver's pod: nodeSelector, tolerations, volumes,
-    sidecars and so on. Lists of named objects are merged by name; the driver's container is named `driver`."""
+    sidecars and so on. Lists of named objects are merged by name; the driver's container is named `driver`, and it alone tells
+    how the driver is: sidecars may end and restart."""
     service_account_name: str | None = Field(default=None, max_length=253)
     """Service account of the driver; absent means the namespace's default, or one that is created for the job if it has
     executors. One of your own needs the rights of that one, to start executors."""

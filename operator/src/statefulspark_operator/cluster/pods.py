@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
@@ -129,17 +130,31 @@ def _unschedulable(pod: Resource) -> str | None:
 
 
 def _container_state(pod: Resource, container: str) -> Resource:
-    """Return the state of the pod's own container, or of an init container that it waits for, or that has failed."""
-    for status in resources.items(pod, "status", "initContainerStatuses"):
-        state = resources.section(status, "state")
-        has_failed = resources.number(state, "terminated", "exitCode") != 0
-        if status.get("name") == container or "waiting" in state or has_failed:
+    """Return the state of the pod's own container; before that has started, of the init container that keeps it from it.
+
+    Other containers come and go beside it, and say nothing about it: sidecars, ephemeral containers, and native sidecars,
+    which are init containers that Kubernetes restarts whenever they end.
+    """
+    own = next((state for name, state in _states(pod, "containerStatuses") if name == container), {})
+    if "running" in own or "terminated" in own:
+        return own
+    native = native_sidecars(pod)
+    for name, state in _states(pod, "initContainerStatuses"):
+        has_failed = name not in native and resources.number(state, "terminated", "exitCode") != 0
+        if "waiting" in state or has_failed:
             return state
-    states = {
-        status.get("name"): resources.section(status, "state")
-        for status in resources.items(pod, "status", "containerStatuses")
-    }
-    return states.get(container, {})
+    return own
+
+
+def _states(pod: Resource, kind: str) -> Iterator[tuple[str, Resource]]:
+    for status in resources.items(pod, "status", kind):
+        yield resources.text(status, "name"), resources.section(status, "state")
+
+
+def native_sidecars(pod: Resource) -> tuple[str, ...]:
+    """Return the names of the pod's native sidecars: its init containers that are always restarted."""
+    found = (item for item in resources.items(pod, "spec", "initContainers") if item.get("restartPolicy") == "Always")
+    return tuple(resources.text(item, "name") for item in found)
 
 
 def _waiting(state: Resource) -> Waiting | None:

@@ -17,7 +17,7 @@ from typing import Self
 from pydantic_core import from_json, to_json
 
 from statefulspark_operator.api import names
-from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster import pods, resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Kind, Resource
 
@@ -40,7 +40,10 @@ def slim(resource: Resource) -> Resource:
         metadata["annotations"] = {name: value for name, value in annotations.items() if name != _LAST_APPLIED}
     slimmed: Resource = {**resource, "metadata": metadata}
     if resources.text(resource, "kind") == resources.POD.name:
-        slimmed["spec"] = {"nodeName": resources.text(resource, "spec", "nodeName")}
+        spec: Resource = {"nodeName": resources.text(resource, "spec", "nodeName")}
+        if native := pods.native_sidecars(resource):
+            spec["initContainers"] = [{"name": name, "restartPolicy": "Always"} for name in native]
+        slimmed["spec"] = spec
     return slimmed
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 from statefulspark import errors
 
 from statefulspark_operator.kubectl.view import View
-from statefulspark_operator.lifecycle.situation import DriverPod, PodPhase
+from statefulspark_operator.lifecycle.situation import DriverPod
 
 
 class Whose(Enum):
@@ -47,7 +47,7 @@ def choose(view: View, whose: Whose) -> LogChoice:
     if whose is Whose.STANDBY:
         return _standby(view)
     live, ended = view.live_driver, view.ended_driver
-    has_log = live is not None and live.waiting is None and live.phase is not PodPhase.PENDING
+    has_log = live is not None and live.has_started
     if whose is Whose.MATTERS and live is not None and (has_log or ended is None):
         return LogChoice(live.name, f"driver of epoch {live.epoch}")
     if ended is not None:

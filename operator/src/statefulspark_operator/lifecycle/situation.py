@@ -121,6 +121,11 @@ class DriverPod:
         """Whether the driver's process has certainly ended; a sidecar may still run."""
         return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) or self.exit is not None
 
+    @property
+    def has_started(self) -> bool:
+        """Whether the driver's process has begun; a pod runs for Kubernetes as soon as any of its containers does."""
+        return self.phase is not PodPhase.PENDING and self.waiting is None
+
     def is_lost(self, now: datetime) -> bool:
         """Tell whether it outlived its deadline, because its node does not answer. It may still run; its epoch is fenced."""
         return not self.is_over and self.deletion_deadline is not None and now > self.deletion_deadline + LOST_AFTER
@@ -153,7 +158,7 @@ class ExecutorPod:
     @property
     def runs(self) -> bool:
         """Whether it can have tasks."""
-        return self.phase is PodPhase.RUNNING and not self.is_leaving
+        return self.phase is PodPhase.RUNNING and not self.is_leaving and self.obstacle is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.decision import LATER, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
-from statefulspark_operator.lifecycle.situation import PodPhase, Situation
+from statefulspark_operator.lifecycle.situation import Situation
 
 
 def suspend(situation: Situation) -> Decision | None:
@@ -27,7 +27,7 @@ def suspend(situation: Situation) -> Decision | None:
     starting = situation.driver_status is not None and situation.driver_status.state is JobState.STARTING
     stop = operations.stop_operation(situation)
     failed = stop is not None and stop.state is OperationPhase.FAILED and stop.generation == situation.job.generation
-    if pod.phase is PodPhase.PENDING or starting or failed:
+    if not pod.has_started or starting or failed:
         deletion = operations.delete_after(situation, stop if failed else None, pod)
         return _suspending(situation, f"Stopping {pod.name}.", deletion)
     operation = operations.new_operation(situation, kind=OperationKind.STOP, trigger="stop", epoch=pod.epoch)

@@ -25,7 +25,7 @@ from statefulspark_operator.lifecycle import backoff, code, going_back, steps, t
 from statefulspark_operator.lifecycle.decision import QUICK, SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
-from statefulspark_operator.lifecycle.situation import DriverPod, PodPhase, Situation
+from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 
 RETRY_INITIAL = timedelta(seconds=10)
 RETRY_LONGEST = timedelta(minutes=5)
@@ -94,7 +94,7 @@ def replace_driver(situation: Situation) -> Decision | None:
 
 def runs_the_job(situation: Situation, pod: DriverPod) -> bool:
     """Tell whether the driver may have progress that needs a savepoint; a silent driver is assumed to run the job."""
-    if pod.phase is PodPhase.PENDING:
+    if not pod.has_started:
         return False
     return situation.driver_status is None or situation.driver_status.state is not JobState.STARTING
 
