@@ -137,10 +137,43 @@ def rolled_back_upgrade(world: JobWorld) -> None:
     until(world, lambda: world.driver.pod == "flights-standby-1" and world.driver.epoch == 2)
     world.driver.end(14, "NonRestoredState", "it does not fit")
     until(world, lambda: has_in_upgrade(world, UpgradeState.ROLLED_BACK) and has_run(world, 3))
+    assert world.driver.pod == "flights-driver-3"
+    assert world.storage.repeated == []
+    assert [record.outcome.value for record in world.status.history] == ["RolledBack", "Running"]
+
+
+def _failed_upgrade(world: JobWorld, *, withdraws: bool) -> None:
+    """The new revision fails after some batches, and its state does not fit the old one."""
+    start(world)
+    world.change({"image": "registry.example/flights:2"})
+    until(world, lambda: sum(epoch == 2 for _, epoch in world.storage.output) > 3)
+
+    def refuse(driver: FakeDriver) -> None:
+        driver.refuses_newest, driver.withdraws = "NonRestoredState", withdraws
+
+    world.on_start = refuse
+    world.driver.end(13, "BadJob", "it fails")
+    until(world, lambda: has_in_upgrade(world, UpgradeState.ROLLED_BACK))
+
+
+def rolled_back_to_its_savepoint(world: JobWorld) -> None:
+    _failed_upgrade(world, withdraws=True)
+    until(world, lambda: has_run(world, 4))
     savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
     assert savepoint is not None
-    assert (world.driver.pod, world.driver.restored_from) == ("flights-driver-3", f"savepoint {savepoint.id}")
-    assert [record.outcome.value for record in world.status.history] == ["RolledBack", "Running"]
+    assert world.driver.restored_from == f"savepoint {savepoint.id}"
+    assert world.storage.repeated == []
+
+
+def rolled_back_by_a_person(world: JobWorld) -> None:
+    _failed_upgrade(world, withdraws=False)
+    until(world, lambda: world.status.phase is Phase.STALLED)
+    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
+    assert savepoint is not None
+    assert world.storage.repeated == []
+    world.change({"restore": {"from": savepoint.location, "takeOverSinks": True}})
+    until(world, lambda: has_run(world, 5))
+    assert world.driver.restored_from == f"savepoint {savepoint.id}"
 
 
 def takeover(world: JobWorld) -> None:
@@ -179,6 +212,8 @@ SCENARIOS: tuple[Callable[[JobWorld], None], ...] = (
     other_code,
     blocked_upgrade,
     rolled_back_upgrade,
+    rolled_back_to_its_savepoint,
+    rolled_back_by_a_person,
     takeover,
     suspend_and_resume,
     delete,

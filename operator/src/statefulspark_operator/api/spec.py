@@ -163,7 +163,7 @@ class Driver(ApiModel):
     """Environment variables of the driver."""
     template: OpaqueObject | None = None
     """A pod template (`metadata`, `spec`) that is merged into the driver's pod: nodeSelector, tolerations, volumes,
-    sidecars and so on. Lists of named objects are merged by name; the driver's container is named `driver`, and it alone tells
+    sidecars and so on. Lists of named objects are merged by name; the driver's container is named `driver`. It alone tells
     how the driver is: sidecars may end and restart."""
     service_account_name: str | None = Field(default=None, max_length=253)
     """Service account of the driver; absent means the namespace's default, or one that is created for the job if it has
