@@ -18,7 +18,7 @@ from looprig import LoopRig, SparkHandle
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import clock, errors, storage
-from statefulspark.checkpoint import catalog
+from statefulspark.checkpoint import catalog, lineage_records
 from statefulspark.contract.config import CheckpointConfig, JobConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest
 from statefulspark.driver.api.status import JobStatusTracker
@@ -154,8 +154,9 @@ class DrivenJob(LoopRig):
             started_at=self.job.clock.now,
             declared=cast("functions.JobFunctions", None),
         )
+        descent = lineage_records.Descent("0wn", self.plan.generation)
         who = job_sinks.DriverAttempt(
-            self.job.store, parts.root.options, "default/flights", self.job.epoch, self.plan.generation
+            self.job.store, parts.root.options, "default/flights", self.job.epoch, self.plan.generation, descent
         )
         committer = commit.Committer(who, [])
         committer.start(self.plan.queries)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -128,6 +128,19 @@ class Broker(processes.Server):
             return {place.partition: place.offset for place in found if place.offset >= 0}
         finally:
             reader.close()
+
+    def keep_offset(self, group: str, topic: str) -> Callable[[], None]:
+        """Remember the offset of a group in the first partition, and return what sets it back."""
+        reader = Consumer({"bootstrap.servers": self.servers, "group.id": group, "log_level": 0})
+        (kept,) = reader.committed([TopicPartition(topic, 0)], 30)
+        reader.close()
+
+        def set_back() -> None:
+            writer = Consumer({"bootstrap.servers": self.servers, "group.id": group, "log_level": 0})
+            writer.commit(offsets=[kept], asynchronous=False)
+            writer.close()
+
+        return set_back
 
     def _partitions(self, reader: Consumer, topic: str) -> list[TopicPartition]:
         count = len(reader.list_topics(topic, 30).topics[topic].partitions)

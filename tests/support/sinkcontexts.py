@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from statefulspark.sinks import base
+from dataclasses import replace
+
+from statefulspark.contract.manifest import Position
+from statefulspark.sinks import base, marker, standing
 from statefulspark.storage import StorageOptions
+
+OWN = "0wn"
+"""The lineage of the job."""
+CLAIM = "claim of epoch {}"
 
 
 def a_sink_context(**changes: object) -> base.SinkContext:
@@ -17,6 +24,26 @@ def a_sink_context(**changes: object) -> base.SinkContext:
         "epoch": 1,
         "staging_uri": "memory://bucket/staging",
         "options": StorageOptions(),
+        "lineage": OWN,
+        "claim_of": CLAIM.format,
         **changes,
     }
-    return base.SinkContext(**({"committing_epoch": fields["epoch"]} | fields))  # type: ignore[arg-type]
+    committing = fields.setdefault("committing_epoch", fields["epoch"])
+    fields.setdefault("descent", standing.SinkLineage(OWN))
+    return base.SinkContext(**({"claim": CLAIM.format(committing)} | fields))  # type: ignore[arg-type]
+
+
+def by_epoch(context: base.SinkContext, epoch: int) -> base.SinkContext:
+    """Return the context as the driver of another epoch commits the batch."""
+    return replace(context, committing_epoch=epoch, claim=CLAIM.format(epoch))
+
+
+def at(generation: int, batch_id: int, lineage: str = OWN) -> Position:
+    """Return a batch of the job."""
+    return Position(lineage=lineage, generation=generation, batch_id=batch_id)
+
+
+def a_marker(*committed: Position, epoch: int = 1, **changes: object) -> marker.Marker:
+    """Build the marker of a sink that was opened by a driver of the job."""
+    fields = {"lineage": OWN, "origin": OWN, "claim": CLAIM.format(epoch)} | changes
+    return marker.Marker(epoch=epoch, committed=committed, **fields)  # type: ignore[arg-type]

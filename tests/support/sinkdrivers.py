@@ -11,10 +11,10 @@ import pyarrow.parquet as parquet
 from manifests import a_manifest
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
-from statefulspark.checkpoint import catalog, closure, epochs, progress, savepoint
+from statefulspark.checkpoint import catalog, closure, epochs, lineage_records, progress, savepoint
 from statefulspark.contract import api
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import Manifest, Trigger
+from statefulspark.contract.manifest import Manifest, QueryEntry, Trigger
 from statefulspark.driver.output import commit, job_sinks
 from statefulspark.driver.snapshots import notify
 from statefulspark.recovery import generations, history
@@ -75,7 +75,8 @@ class Driver:
             JOB,
             self.job.epoch,
             self.plan.generation,
-            self.plan.descent,
+            self.descent,
+            claim_id=self.job.claim_id,
             takes_over_sinks=bool(restore and restore.take_over_sinks),
             history=history.of(generations.read_all(self.job.store), self.plan.generation),
         )
@@ -123,8 +124,7 @@ class Driver:
     def complete(self) -> Manifest:
         """Complete a checkpoint; nobody hears of it yet."""
         store, generation = self.job.store, self.plan.generation
-        closer = closure.ClosureBuilder(store, self.query.path)
-        entry = closer.close_over(self.query.batch, self.committer.committed_batches(QUERY))
+        entry = self.closed_over()
         number = catalog.next_snapshot_id(store)
         self.announcer.snapshot_covers(number, (entry,))
         epochs.require_current(store, self.job.epoch)
@@ -134,16 +134,26 @@ class Driver:
         return manifest
 
     @property
+    def descent(self) -> lineage_records.Descent:
+        """Where its state comes from."""
+        assert self.plan.descent is not None
+        return self.plan.descent
+
+    def closed_over(self) -> QueryEntry:
+        """Return what a snapshot of the last committed batch says of the query."""
+        closer = closure.ClosureBuilder(self.job.store, self.query.path)
+        entry = closer.close_over(self.query.batch, self.committer.committed_batches(QUERY))
+        return entry.model_copy(update={"sinks": self.committer.sink_entries(entry)})
+
+    @property
     def origin(self) -> dict[str, object]:
         """Which root the driver's snapshots are of, as their manifests say it."""
-        found = self.plan.descent
-        assert found is not None
+        found = self.descent
         return {"lineage": found.lineage, "root": self.job.store.uri, "ancestors": found.ancestors}
 
     def savepoint(self) -> str:
         """Take a savepoint of the last committed batch, commit nothing, and return its URI."""
-        closer = closure.ClosureBuilder(self.job.store, self.query.path)
-        entry = closer.close_over(self.query.batch, self.committer.committed_batches(QUERY))
+        entry = self.closed_over()
         number = catalog.next_snapshot_id(self.job.store)
         request = savepoint.SavepointProperties(
             id=number,

@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import pyiceberg.catalog.sql
 import pyiceberg.io.fsspec  # noqa: F401
+import sinkcontexts
 import sinkworlds
 from statefulspark import errors
 from statefulspark.sinks.iceberg import client as iceberg_client  # noqa: F401
@@ -59,11 +60,11 @@ def take_steps(channel: socket.socket) -> None:
     sink, context = sinkworlds.build(order["recipe"]), sinkworlds.context_from(order["context"])
     for step in order["steps"]:
         epoch = step.get("epoch", context.epoch)
-        there = replace(context, batch_id=step.get("batch", 0), committing_epoch=epoch)
+        there = sinkcontexts.by_epoch(replace(context, batch_id=step.get("batch", 0)), epoch)
         if "kill" in step:
             arm(step["kill"], step["when"])
         elif "open" in step:
-            sink.open(replace(context, epoch=step["open"], committing_epoch=step["open"]))
+            sink.open(sinkcontexts.by_epoch(replace(context, epoch=step["open"]), step["open"]))
         elif "commit" in step:
             sink.commit(step["commit"].encode(), there)
         elif "abort" in step:

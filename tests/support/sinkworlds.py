@@ -20,6 +20,7 @@ import processes
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as parquet
+import sinkcontexts
 from pyiceberg.catalog import load_catalog
 from sinkcontexts import a_sink_context
 from statefulspark import storage
@@ -52,6 +53,7 @@ class World:
         read: Returns the ids that are visible.
         forget: Throws the marker away.
         staged: Returns the names of what is staged and not committed.
+        backup: Takes a backup of the system of a sink, and returns what puts it back; for Kafka its marker's offset alone.
     """
 
     recipe: Recipe
@@ -59,6 +61,7 @@ class World:
     read: Callable[[], list[int]]
     forget: Callable[[], None]
     staged: Callable[[], tuple[str, ...]]
+    backup: Callable[[base.SinkContext], Callable[[], None]]
 
     @property
     def sink(self) -> base.TwoPhaseSink:
@@ -67,7 +70,8 @@ class World:
 
     def at(self, batch_id: int, *, generation: int = 1, epoch: int = 1) -> base.SinkContext:
         """Return the context of a batch that this epoch has written and commits."""
-        return replace(self.context, batch_id=batch_id, generation=generation, epoch=epoch, committing_epoch=epoch)
+        context = replace(self.context, batch_id=batch_id, generation=generation, epoch=epoch)
+        return sinkcontexts.by_epoch(context, epoch)
 
     def prepared(self, context: base.SinkContext, ids: Sequence[int]) -> bytes:
         """Write rows in two parts and return the prepared transaction."""
@@ -173,7 +177,14 @@ def kafka_world(broker: Broker, s3: S3Server) -> World:
         kafka_sink._sessions._open.clear()
 
     recipe = {"kind": "kafka", "topic": topic, "bootstrap_servers": broker.servers}
-    return World(recipe, context, read, forget, lambda: _parquet(context))
+    return World(
+        recipe,
+        context,
+        read,
+        forget,
+        lambda: _parquet(context),
+        lambda whose: broker.keep_offset(f"{whose.transactional_id}/marker", topic),
+    )
 
 
 def postgres_world(dsn: str, s3: S3Server) -> World:
@@ -190,7 +201,24 @@ def postgres_world(dsn: str, s3: S3Server) -> World:
         with psycopg.connect(dsn) as connection:
             connection.execute("DELETE FROM statefulspark_sinks")
 
-    return World({"kind": "postgres", "table": "words", "dsn": dsn}, context, read, forget, lambda: _parquet(context))
+    def backup(_: base.SinkContext) -> Callable[[], None]:
+        tables = ("words", "statefulspark_sinks")
+        with psycopg.connect(dsn) as connection:
+            for table in tables:
+                connection.execute(f"DROP TABLE IF EXISTS kept_{table}")  # type: ignore[arg-type]
+                connection.execute(f"CREATE TABLE kept_{table} AS TABLE {table}")  # type: ignore[arg-type]
+
+        def restore() -> None:
+            with psycopg.connect(dsn) as connection:
+                for table in tables:
+                    connection.execute(f"TRUNCATE {table}")  # type: ignore[arg-type]
+                    statement = f"INSERT INTO {table} TABLE kept_{table}"
+                    connection.execute(statement)  # type: ignore[arg-type]
+
+        return restore
+
+    recipe = {"kind": "postgres", "table": "words", "dsn": dsn}
+    return World(recipe, context, read, forget, lambda: _parquet(context), backup)
 
 
 def iceberg_world(folder: Path, s3: S3Server) -> World:
@@ -229,8 +257,17 @@ def iceberg_world(folder: Path, s3: S3Server) -> World:
         names = [f"s3://{bucket}/{info.key}" for info in store.list("") if info.key.endswith(".parquet")]
         return tuple(name for name in names if name not in held)
 
+    def backup(_: base.SinkContext) -> Callable[[], None]:
+        kept = catalog.load_table("shop.words").metadata_location
+
+        def restore() -> None:
+            catalog.drop_table("shop.words")
+            catalog.register_table("shop.words", kept)
+
+        return restore
+
     recipe = {"kind": "iceberg", "table": "shop.words", "catalog": properties}
-    return World(recipe, context, read, forget, staged)
+    return World(recipe, context, read, forget, staged, backup)
 
 
 def files_world(s3: S3Server) -> World:
@@ -247,7 +284,17 @@ def files_world(s3: S3Server) -> World:
         listed = {file.path for commit in files_commits.read_commits(store) for file in commit.files}
         return tuple(info.key for info in store.list(files_orphans.DATA) if info.key not in listed)
 
-    return World({"kind": "files", "uri": uri}, context, read, lambda: None, staged)
+    def backup(_: base.SinkContext) -> Callable[[], None]:
+        kept = {info.key: store.read(info.key) for info in store.list("") if not info.key.startswith("data/")}
+
+        def restore() -> None:
+            store.delete_many([info.key for info in store.list("_commits")])
+            for key, body in kept.items():
+                store.write(key, body)
+
+        return restore
+
+    return World({"kind": "files", "uri": uri}, context, read, lambda: None, staged, backup)
 
 
 def _context(s3: S3Server) -> base.SinkContext:
@@ -259,10 +306,9 @@ def _context(s3: S3Server) -> base.SinkContext:
 
 def _context_json(context: base.SinkContext) -> dict[str, object]:
     options = context.options
-    assert context.descent == standing.SinkLineage(), "drivers in other processes know one root only"
-    plain = {
-        name: getattr(context, name) for name in context.__dataclass_fields__ if name not in ("options", "descent")
-    }
+    assert context.descent == standing.SinkLineage(sinkcontexts.OWN), "drivers in other processes know one root only"
+    left_out = ("options", "descent", "claim_of", "expected")
+    plain = {name: getattr(context, name) for name in context.__dataclass_fields__ if name not in left_out}
     return plain | {"options": {name: getattr(options, name) for name in options.__dataclass_fields__}}
 
 
@@ -273,7 +319,7 @@ def _step_json(step: Mapping[str, object]) -> dict[str, object]:
 def context_from(given: Mapping[str, object]) -> base.SinkContext:
     """Return the context that another process has written down."""
     options = StorageOptions(**dict(given["options"]))  # type: ignore[call-overload]
-    return base.SinkContext(**{**given, "options": options})  # type: ignore[arg-type]
+    return a_sink_context(**{**given, "options": options})
 
 
 def _staging(context: base.SinkContext) -> storage.ObjectStore:

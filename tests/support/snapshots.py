@@ -46,6 +46,7 @@ class Job:
     epoch: int = 0
     lineages: lineage_records.Lineages = field(default_factory=lineage_records.Lineages)
     etag_of: etags.EtagOf = etags.plain
+    claim_id: str = ""
     bucket: ObjectStore = field(init=False)
     store: ObjectStore = field(init=False)
 
@@ -58,7 +59,9 @@ class Job:
         return self.bucket.child(prefix)
 
     def author(self) -> Author:
-        return Author("default", "flights", max(self.epoch, 1), self.clock.now, lineages=self.lineages)
+        return Author(
+            "default", "flights", max(self.epoch, 1), self.clock.now, lineages=self.lineages, claim_id=self.claim_id
+        )
 
     def plan(
         self,
@@ -107,8 +110,8 @@ class Job:
         where = self.store
         owner = OwnerRecord(namespace="default", job="flights", owner_id="uid", created_at=self.clock.now)
         epochs.ensure_owner(where, owner, take_over=False)
-        claim_id = f"claim {next(_CLAIMS)}"
-        self.epoch = epochs.claim(where, assigned=None, holder="pod", claim_id=claim_id, now=self.clock.now)
+        self.claim_id = f"claim {next(_CLAIMS)}"
+        self.epoch = epochs.claim(where, assigned=None, holder="pod", claim_id=self.claim_id, now=self.clock.now)
         cache = read_cache.ReadCache(where)
         self.lineages = lineage_records.ensure(
             where, lineage=uuid.uuid4().hex, epoch=self.epoch, now=self.clock.now, cache=cache

@@ -87,6 +87,15 @@ _QUERY = manifest.QueryEntry(
     prepared=(
         manifest.PreparedEntry(uid="out", path="prepared/out/00000012-00000007.json", batch_id=12, is_empty=True),
     ),
+    sinks=(
+        manifest.SinkEntry(
+            uid="out",
+            kind="KafkaSink",
+            target="kafka://kafka:9092/delays",
+            committed=manifest.Position(lineage=LINEAGE, generation=3, batch_id=11),
+            kept_after=manifest.Position(lineage=BEFORE, generation=2, batch_id=7),
+        ),
+    ),
 )
 CHECKPOINT = manifest.Manifest(
     kind=manifest.SnapshotKind.CHECKPOINT,
@@ -135,8 +144,20 @@ _GENERATION = manifest.GenerationRecord(
     ancestors=(_ANCESTOR,),
     master_states=(_MASTER,),
     restored_in_place=43,
+    goes_back=True,
 )
-_MARKER = marker.Marker(generation=3, batch_id=12, epoch=7, lost_at=NOON, lineage=LINEAGE, root=ROOT, reached_in=BEFORE)
+_MARKER = marker.Marker(
+    lineage=LINEAGE,
+    root=ROOT,
+    epoch=7,
+    claim="c0ffee",
+    origin=BEFORE,
+    committed=(
+        manifest.Position(lineage=BEFORE, generation=2, batch_id=9),
+        manifest.Position(lineage=LINEAGE, generation=3, batch_id=12),
+    ),
+    lost_at=NOON,
+)
 _PART = commits.PartFile(path=f"data/00012000/00012345-00000003-00000007-{UNIQUE}.parquet", rows=20, size_bytes=1234)
 _DATA_FILE = datafiles.DataFile(
     path="s3://bucket/tables/delays/data/x.parquet",
@@ -290,5 +311,5 @@ KINDS = (
         indent=None,
     ),
     _plain("folder-owner", commits.FolderOwner(sink=SINK, marker=_MARKER), indent=None),
-    StoredKind("marker", formats.MARKER, _MARKER, lambda: _MARKER.to_json().encode(), marker.Marker.parse),
+    _plain("marker", _MARKER, indent=None),
 )

@@ -56,14 +56,15 @@ class MarkedSink(FakeSink):
     marker: marker.Marker | None = None
     shown: list[str] = field(default_factory=list)
 
+    target: str = "memory://target"
+
     def open(self, context: SinkContext) -> None:
         self.marker = marker.open_marker(self.marker, context, "the target")
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
-        assert self.marker is not None
-        marker.require_newest(self.marker, context, "the target")
-        if not self.marker.covers(context):
-            self.marker = self.marker.after(context)
+        reached = marker.require_newest(self.marker, context, "the target")
+        if not reached.covers(context):
+            self.marker = reached.after(context)
             self.shown.append(f"{context.generation}/{context.batch_id}")
 
     def stored_marker(self, context: SinkContext) -> marker.Marker | None:

@@ -27,7 +27,7 @@ _CODES = {
         EngineMissing EngineSettingRefused ExtraMissing FileMissing FolderNotEmpty FolderUnwritable
         IcebergAccessDenied IcebergRefused IcebergTableMissing JobInvalid KafkaAccessDenied KafkaRefused KafkaTopicMissing
         LocalStorageRefused LocationInvalid MaxParallelismUnknown NameInvalid NameMissing NotASavepoint NullInState
-        OutputRowInvalid OutputValueInvalid PartitionsInvalid PostgresAccessDenied PostgresKeyMissing PostgresMarkersOutdated
+        OutputRowInvalid OutputValueInvalid PartitionsInvalid PostgresAccessDenied PostgresKeyMissing
         PostgresRefused
         PostgresTableMissing RegionInvalid RequestInvalid RestoreMissing RootMissing RowUnsupported RowsDiffer
         SavepointLocationInvalid
@@ -53,8 +53,8 @@ _CODES = {
     """,
     ExitCode.INCOMPATIBLE_STATE: """
         AggregationChanged JoinChanged KeyChanged MaxParallelismChanged MaxParallelismExceeded NonRestoredState
-        OperatorsAmbiguous OutputModeChanged OutputRepeated SinkAhead SinkTaken SourcesAmbiguous StateAbsent
-        StateKeyTypeIncompatible
+        OperatorsAmbiguous OutputModeChanged OutputRepeated SinkAhead SinkOpenedElsewhere SinkTaken SourcesAmbiguous
+        StateAbsent StateKeyTypeIncompatible
         StateModeIncompatible StateTtlIncompatible StateTypeIncompatible TimeZoneChanged ValueChanged WindowChanged
     """,
     ExitCode.SNAPSHOT_NOT_FOUND: "SnapshotNotFound",
@@ -66,14 +66,17 @@ _CODES = {
         BatchNotCommitted BatchSkipped CanonicalFailed CanonicalMissing CanonicalUnreadable ChecksumDiffers ChunkMissing
         ChunkUnreadable ClosureIncomplete CommitLogBehind CopyIncomplete DocumentUnreadable EmptyStateFailed
         FormatVersionUnknown IcebergPartitioningChanged IcebergTableReplaced KafkaMarkerLost KafkaMarkerUnreadable
-        KeyGroupsDiffer NoCheckpointVerifies OperatorStateDamaged PostgresMarkerMissing RepartitionFailed RestoreUnknown
-        SegmentDamaged SegmentMissing SnapshotBroken SourceOffsetUnknown SparkLogUnreadable StagedRowsMissing
+        KeyGroupsDiffer NoCheckpointVerifies OperatorStateDamaged RepartitionFailed RestoreUnknown
+        SegmentDamaged SegmentMissing SinkBehind SinkHistoryForgotten SinkMarkerMissing SnapshotBroken
+        SourceOffsetUnknown SparkLogUnreadable StagedRowsMissing
         StateMissing StateWithoutCheckpoint StopUnseen
     """,
 }
 _EXPECTED = {reason: code for code, reasons in _CODES.items() for reason in reasons.split()}
 _CLASSES = {name: found for name, found in vars(errors).items() if isinstance(found, type)} | {
-    "FilesAbsentError": errors.SnapshotCorruptError  # a kind of it that only its own module knows
+    # Kinds of them that only their own modules know.
+    "FilesAbsentError": errors.SnapshotCorruptError,
+    "SinkBehindError": errors.StateUnknownError,
 }
 # Given as a variable where they are raised.
 _FROM_TABLES = {refusal.reason: errors.SpecRejectedError for refusal in definitions._REFUSED.values()} | dict.fromkeys(

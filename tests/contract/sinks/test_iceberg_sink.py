@@ -12,6 +12,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from s3server import S3Server
+from sinkcontexts import OWN
 from sinkworlds import SCHEMA, World
 from statefulspark import errors
 from statefulspark.sinks.iceberg import IcebergSink
@@ -64,6 +65,7 @@ def test_each_batch_is_a_snapshot_that_says_which_one_it_is(world: World, catalo
     said = snapshot.summary.additional_properties
     assert {name: value for name, value in said.items() if name.startswith("statefulspark.")} == {
         "statefulspark.sink": world.context.transactional_id,
+        "statefulspark.lineage": OWN,
         "statefulspark.generation": "1",
         "statefulspark.batch": "4",
         "statefulspark.epoch": "1",

@@ -14,6 +14,7 @@ import pytest
 import sinkworlds
 from kafkabroker import Broker
 from s3server import S3Server
+from sinkcontexts import a_marker, at
 from sinkworlds import World
 from statefulspark import errors, storage
 from statefulspark.sinks import base
@@ -218,7 +219,7 @@ def test_the_note_on_storage_follows_each_commit(world: World) -> None:
     world.sink.open(world.at(0))
     world.sink.commit(world.prepared(world.at(0), [1]), world.at(0))
     store = storage.open_store(world.context.staging_uri, world.context.options)
-    assert Marker.model_validate_json(store.read(kafka_sink.NOTE)) == Marker(generation=1, batch_id=0, epoch=1)
+    assert Marker.parse(store.read(kafka_sink.NOTE), kafka_sink.NOTE) == a_marker(at(1, 0))
 
 
 def _murmur2(data: bytes) -> int:

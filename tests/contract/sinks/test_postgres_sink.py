@@ -151,7 +151,7 @@ def test_a_row_that_the_table_refuses_leaves_nothing_of_its_batch(world: World, 
 def test_a_row_of_the_marker_table_that_is_gone_is_never_guessed_at(world: World) -> None:
     world.sink.open(world.at(0))
     world.forget()
-    with pytest.raises(errors.StateUnknownError, match="PostgresMarkerMissing"):
+    with pytest.raises(errors.StateUnknownError, match="SinkMarkerMissing"):
         world.sink.commit(world.prepared(world.at(0), [1]), world.at(0))
 
 
@@ -184,46 +184,6 @@ def test_the_tables_in_the_pages_are_those_that_a_sink_takes(world: World, dsn: 
     assert run(dsn, of_markers) == made
     PostgresSink("words", dsn).open(world.at(0, epoch=2))
     assert run(dsn, described.format("totals")) == [("customer", "text", "NO"), ("total", "double precision", "YES")]
-
-
-OLD_MARKERS = (
-    "CREATE TABLE statefulspark_sinks (sink text PRIMARY KEY, generation bigint NOT NULL, batch_id bigint NOT NULL, "
-    "epoch bigint NOT NULL, changed_at timestamptz NOT NULL DEFAULT now())"
-)
-
-
-def test_a_marker_table_of_an_older_release_gets_the_columns_that_it_lacks(world: World, dsn: str) -> None:
-    run(dsn, OLD_MARKERS)
-    with psycopg.connect(dsn) as connection:
-        connection.execute("INSERT INTO statefulspark_sinks VALUES (%s, 1, 0, 1)", [world.context.transactional_id])
-    sink = PostgresSink("words", dsn)
-
-    sink.open(world.at(0, epoch=2))
-    for batch, rows in enumerate([words({1: "a"}), words({2: "b"})]):
-        context = world.at(batch, epoch=2)
-        part = sink.write_part(iter([rows]), context)
-        assert part is not None
-        prepared = sink.prepare((part,), context)
-        assert prepared is not None
-        sink.commit(prepared, context)
-
-    assert world.read() == [2], "batch 0 was committed by the older release"
-
-
-def test_a_marker_table_that_the_user_may_not_change_is_refused_with_what_to_run(
-    world: World, dsn: str, postgres: Postgres
-) -> None:
-    run(dsn, OLD_MARKERS)
-    run(dsn, "CREATE ROLE appender LOGIN PASSWORD 'writer'")
-    run(dsn, "GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO appender")
-    limited = psycopg.conninfo.make_conninfo(dsn, user="appender", password="writer")
-
-    with pytest.raises(errors.SpecRejectedError, match=r"ALTER TABLE .*statefulspark_sinks.* ADD COLUMN") as refused:
-        PostgresSink("words", limited).open(world.at(0))
-    assert refused.value.reason == "PostgresMarkersOutdated"
-
-    run(dsn, refused.value.message.partition("its owner must run: ")[2])
-    PostgresSink("words", limited).open(world.at(0))
 
 
 def test_nested_values_arrive_as_json(world: World, dsn: str) -> None:

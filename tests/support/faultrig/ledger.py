@@ -35,6 +35,7 @@ class LedgerSink:
 
     ledger: Ledger
     visible: str = "checkpoint"
+    target: str = "memory://ledger"
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         return staging.stage((batch for batch in batches if batch.num_rows), context)
@@ -59,7 +60,7 @@ class LedgerSink:
         if not self.reached(context).covers(context):
             rows = [row for batch in staging.read(staged, context) for row in rows_of(batch)]
         transact("commit", lambda: self._append(rows, context))
-        staging.sweep(context, self.reached(context).position)
+        staging.sweep(context, context.position)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         staging.discard(staging.parse(transaction, context), context)

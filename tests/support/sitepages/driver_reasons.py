@@ -17,6 +17,7 @@ _KINDS = {
 }
 _OTHERS = {
     "FilesAbsentError": "SnapshotCorruptError",
+    "SinkBehindError": "StateUnknownError",
     "raised": "UserCodeError",
     "user_code_error": "UserCodeError",
 }

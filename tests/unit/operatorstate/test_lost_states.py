@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
 from statefulspark import errors, operatorstate
-from statefulspark.checkpoint import batch_records, catalog, closure, required_records
+from statefulspark.checkpoint import batch_records, catalog, closure, lineage_records, required_records
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.prepared import OutputRecord, UnchangedRecord
@@ -88,8 +88,9 @@ class Driver:
         self.declared.declare(QUERY, Output(cast("DataFrame", Stream()), sink, UID, "append", None))
         self.declared.bind(place, self.plan)
         self.bound: BoundSink = self.declared._sinks[QUERY]
+        descent = lineage_records.Descent("0wn", self.plan.generation)
         who = job_sinks.DriverAttempt(
-            self.job.store, StorageOptions(), "default/flights", self.job.epoch, self.plan.generation
+            self.job.store, StorageOptions(), "default/flights", self.job.epoch, self.plan.generation, descent
         )
         committer = commit.Committer(who, [])
         committer.start(self.plan.queries, functions=self.declared.recorded)

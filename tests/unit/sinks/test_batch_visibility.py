@@ -221,7 +221,9 @@ def test_the_visibility_may_change_with_transactions_in_flight(
     ]
 
 
-def test_a_batch_of_a_files_sink_costs_a_look_for_a_newer_epoch_and_its_commit(bucket: stores.MemoryStore) -> None:
+def test_a_batch_of_a_files_sink_costs_a_look_for_a_newer_epoch_two_into_the_folder_and_its_commit(
+    bucket: stores.MemoryStore,
+) -> None:
     watched = stores.FaultyStore(bucket)
     driver = Driver(watched, Clock(), visible="batch")
     driver.batch()
@@ -232,6 +234,8 @@ def test_a_batch_of_a_files_sink_costs_a_look_for_a_newer_epoch_and_its_commit(b
 
     assert [(one.name, one.key) for one in watched.operations[before:]] == [
         ("info", "default/flights/epochs/00000002.json"),
+        ("read", "output/_sink.json"),
+        ("read", "output/_commits/00000000.json"),
         ("create", "output/_commits/00000001.json"),
     ]
 

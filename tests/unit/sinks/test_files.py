@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from sinkcontexts import a_sink_context
+from sinkcontexts import OWN, a_sink_context, by_epoch
 from sinkdrivers import MemoryFiles
 from snapshots import Clock
 from statefulspark import errors
@@ -35,11 +34,15 @@ def clock() -> Clock:
 
 @pytest.fixture
 def folder(clock: Clock) -> stores.MemoryStore:
-    return stores.MemoryStore("memory://bucket/out", clock)
+    """Return a folder that the driver of epoch 1 has claimed."""
+    folder = stores.MemoryStore("memory://bucket/out", clock)
+    files_commits.claim_folder(folder, at(-1, generation=1, epoch=1))
+    return folder
 
 
 def at(batch: int, *, generation: int = 2, epoch: int = 3) -> SinkContext:
-    return replace(CONTEXT, batch_id=batch, generation=generation, epoch=epoch)
+    context = replace(CONTEXT, batch_id=batch, generation=generation, epoch=epoch)
+    return by_epoch(context, epoch)
 
 
 def sink_in(folder: ObjectStore) -> MemoryFiles:
@@ -61,28 +64,28 @@ def commit(folder: ObjectStore, context: SinkContext, *counts: int) -> None:
     sink_in(folder).commit(stage(folder, context, *counts), context)
 
 
+def stored_commit(batch: int, *parts: files_commits.PartFile, generation: int) -> files_commits.BatchCommit:
+    return files_commits.BatchCommit(
+        batch_id=batch,
+        epoch=3,
+        committed_at=NOON,
+        files=parts,
+        generation=generation,
+        sink=CONTEXT.transactional_id,
+        lineage=OWN,
+    )
+
+
 def committed(folder: ObjectStore) -> list[tuple[int, int, int]]:
     """Return batch, generation and epoch of every commit file."""
     return [(one.batch_id, one.generation, one.epoch) for one in files_commits.read_commits(folder)]
-
-
-def an_old_commit(folder: ObjectStore, batch: int) -> None:
-    """Write a commit file as releases wrote it that committed with every batch."""
-    body = {
-        "formatVersion": 1,
-        "batchId": batch,
-        "epoch": 1,
-        "committedAt": "2026-01-01T00:00:00Z",
-        "files": [{"path": f"data/{batch:08d}-{UNIQUE}.parquet", "rows": 2, "sizeBytes": 10}],
-    }
-    folder.write(files_commits.commit_key(batch), json.dumps(body).encode())
 
 
 def test_it_is_a_two_phase_sink() -> None:
     assert isinstance(files.FilesSink("s3://bucket/out"), TwoPhaseSink)
 
 
-def test_rows_are_invisible_until_the_commit_which_is_one_request(folder: stores.MemoryStore) -> None:
+def test_rows_are_invisible_until_the_commit_which_is_two_requests(folder: stores.MemoryStore) -> None:
     transaction = stage(folder, at(5), 3, 0, 2)
     before = committed(folder)
     faulty = stores.FaultyStore(folder)
@@ -91,7 +94,7 @@ def test_rows_are_invisible_until_the_commit_which_is_one_request(folder: stores
 
     (found,) = files_commits.read_commits(folder)
     assert before == []
-    assert [operation.name for operation in faulty.operations] == ["create"]
+    assert [operation.name for operation in faulty.operations] == ["read", "create"]
     assert sorted(file.rows for file in found.files) == [2, 3], "a partition without rows has no file"
     tables = [parquet.read_table(io.BytesIO(folder.read(file.path))) for file in found.files]
     assert sorted(table.num_rows for table in tables) == [2, 3]
@@ -110,7 +113,7 @@ def test_committing_again_changes_nothing_whoever_does_it(folder: stores.MemoryS
     before = folder.read(files_commits.commit_key(5))
 
     sink_in(folder).commit(transaction, at(5))
-    sink_in(folder).commit(stage(folder, at(5, epoch=4), 1), at(5, epoch=4))
+    sink_in(folder).commit(transaction, by_epoch(at(5), 4))
 
     assert folder.read(files_commits.commit_key(5)) == before
 
@@ -133,7 +136,7 @@ def test_a_restored_batch_takes_the_place_of_what_was_made_of_its_number_in_a_fu
     """The job went back, committed the number anew, and then came forward to a cut that has the first one prepared."""
     first = stage(folder, at(5, generation=1), 3)
     commit(folder, at(5), 1)
-    third = replace(at(5, generation=3, epoch=5), descent=SinkLineage(generation=3))
+    third = replace(at(5, generation=3, epoch=5), descent=SinkLineage(OWN, 3))
     sink_in(folder).open(third)
 
     sink_in(folder).commit(first, replace(third, generation=1))
@@ -143,15 +146,6 @@ def test_a_restored_batch_takes_the_place_of_what_was_made_of_its_number_in_a_fu
     ]
 
 
-def test_commits_of_old_releases_are_read_and_replaced(folder: stores.MemoryStore) -> None:
-    an_old_commit(folder, 5)
-    (old,) = files_commits.read_commits(folder)
-    commit(folder, at(5), 1)
-
-    assert (old.batch_id, old.generation, old.sink, old.files[0].rows) == (5, 0, None, 2)
-    assert committed(folder) == [(5, 2, 3)]
-
-
 @pytest.mark.parametrize(
     ("cut", "generation", "left"),
     [
@@ -159,7 +153,7 @@ def test_commits_of_old_releases_are_read_and_replaced(folder: stores.MemoryStor
         pytest.param(9, 1, [0, 1, 2, 3, 4, 5], id="after batches that are not committed yet"),
         pytest.param(2, 2, [0, 1, 2], id="back to an older cut, in a new generation"),
         pytest.param(-1, 2, [], id="back to the beginning"),
-        pytest.param(2, 1, [0, 1, 2, 3, 4, 5], id="in the generation that committed them"),
+        pytest.param(2, 1, [0, 1, 2], id="in the generation that committed them: state was put back"),
     ],
 )
 def test_opening_withdraws_the_future_that_did_not_happen(
@@ -180,30 +174,16 @@ def test_opening_costs_the_same_however_much_was_committed(folder: stores.Memory
 
     sink_in(faulty).open(at(29))
 
-    whose, fence, orphans = ["info", "info", "info", "read", "create"], ["info", "create"], ["list"]
+    newest = ["info", "info", "read", "read"]  # The number after it, itself, and twice its content.
+    whose, fence, orphans = ["info", "read", *newest, "replace"], ["info", "create"], ["list"]
     assert [operation.name for operation in faulty.operations] == [*whose, *fence, *orphans]
 
     again = stores.FaultyStore(folder)
     sink_in(again).open(at(29))
 
-    whose, fence = ["info", "read", "replace"], ["info", "info", "info", "read"]
+    newest = ["info", "info", "info", "read", "read", "read"]  # And the fence.
+    whose, fence = ["info", "read", *newest, "replace"], ["info", "info", "info", "read"]
     assert [operation.name for operation in again.operations] == [*whose, *fence, *orphans]
-
-
-@pytest.mark.parametrize(
-    ("cut", "left"),
-    [
-        pytest.param(1, [0, 1], id="the batch after the cut comes again"),
-        pytest.param(-1, [], id="a job that starts anew writes all of them anew"),
-    ],
-)
-def test_opening_a_folder_of_an_old_release(folder: stores.MemoryStore, cut: int, left: list[int]) -> None:
-    for batch in range(3):
-        an_old_commit(folder, batch)
-
-    sink_in(folder).open(at(cut))
-
-    assert [batch for batch, _, _ in committed(folder)] == left
 
 
 def test_a_folder_belongs_to_one_sink(folder: stores.MemoryStore) -> None:
@@ -211,7 +191,7 @@ def test_a_folder_belongs_to_one_sink(folder: stores.MemoryStore) -> None:
     commit(folder, at(6), 1)
 
     with pytest.raises(
-        errors.SpecRejectedError, match="batch 6 of statefulspark/default/flights/delays/out"
+        errors.SpecRejectedError, match="is that of statefulspark/default/flights/delays/out"
     ) as opening:
         sink_in(folder).open(other)
     with pytest.raises(errors.SpecRejectedError, match="give it its own folder") as committing:
@@ -225,7 +205,7 @@ def test_aborting_deletes_the_files_and_again_is_fine(folder: stores.MemoryStore
     sink_in(folder).abort(transaction, at(5))
     sink_in(folder).abort(transaction, at(5))
 
-    assert folder.list("") == ()
+    assert [info.key for info in folder.list("")] == [files_commits.SINK]
 
 
 def test_what_was_committed_after_all_is_not_deleted(folder: stores.MemoryStore) -> None:
@@ -238,8 +218,8 @@ def test_what_was_committed_after_all_is_not_deleted(folder: stores.MemoryStore)
     assert folder.list("") == before
 
 
-def a_file(batch: int, generation: int | None = 2, *, age: timedelta = HOUR) -> ObjectInfo:
-    numbers = f"{batch:08d}" if generation is None else f"{batch:08d}-{generation:08d}-00000003"
+def a_file(batch: int, generation: int = 2, *, age: timedelta = HOUR) -> ObjectInfo:
+    numbers = f"{batch:08d}-{generation:08d}-00000003"
     return ObjectInfo(f"data/00000000/{numbers}-{UNIQUE}.parquet", 10, "etag", NOON - age)
 
 
@@ -251,17 +231,13 @@ def a_file(batch: int, generation: int | None = 2, *, age: timedelta = HOUR) -> 
         pytest.param(a_file(6), False, id="its batch is not committed: it may be prepared"),
         pytest.param(a_file(5, 1), True, id="of an older generation"),
         pytest.param(a_file(5, 3), False, id="of a newer generation, which will replace the commit"),
-        pytest.param(a_file(5, None), True, id="named by an old release"),
         pytest.param(replace(a_file(5), key="data/00000000/notes.txt"), False, id="not ours"),
         pytest.param(a_file(4), False, id="its commit lists it"),
     ],
 )
 def test_an_orphan_is_a_file_whose_batch_was_committed_without_it(file: ObjectInfo, is_orphan: bool) -> None:
     part = files_commits.PartFile(path=a_file(4).key, rows=1, size_bytes=10)
-    commits = {
-        batch: files_commits.BatchCommit(batch_id=batch, epoch=3, committed_at=NOON, files=(part,), generation=2)
-        for batch in (4, 5)
-    }
+    commits = {batch: stored_commit(batch, part, generation=2) for batch in (4, 5)}
 
     assert files_orphans.orphans([file], commits, now=NOON) == ((file.key,) if is_orphan else ())
 
@@ -306,14 +282,13 @@ def a_rollback(folder: stores.MemoryStore, *, committed_through: int = 7) -> Non
 def test_a_commit_that_arrives_after_a_rollback_stays_invisible(folder: stores.MemoryStore, batch: int) -> None:
     late = stage(folder, at(batch, generation=1), 3)
     a_rollback(folder)
-    request = files_commits.BatchCommit(
-        batch_id=batch, epoch=3, committed_at=NOON, files=(), generation=1, sink=CONTEXT.transactional_id
-    )
+    request = stored_commit(batch, generation=1)
 
     with pytest.raises(errors.ObjectExistsError):
         folder.create(files_commits.commit_key(batch), request.to_json().encode())
-    with pytest.raises(errors.FencedError, match="generation 2"):
-        sink_in(folder).commit(late, at(batch, generation=1))
+    for driver in (3, 4):  # The one that was replaced, and one that has its batch and is not.
+        with pytest.raises(errors.FencedError):
+            sink_in(folder).commit(late, by_epoch(at(batch, generation=1), driver))
 
     assert [number for number, _, _ in committed(folder)] == [0, 1, 2, 3, 4]
 
@@ -324,7 +299,7 @@ def test_a_restored_batch_of_an_older_generation_takes_the_place_of_what_was_wit
     """The job went back, and then forward again to a savepoint that had this batch prepared."""
     left = stage(folder, at(6, generation=1), 3)
     a_rollback(folder)
-    third = replace(at(6, generation=3, epoch=5), descent=SinkLineage(generation=3))
+    third = replace(at(6, generation=3, epoch=5), descent=SinkLineage(OWN, 3))
     sink_in(folder).open(third)
 
     sink_in(folder).commit(left, replace(third, generation=1))
@@ -393,7 +368,8 @@ def test_two_drivers_that_open_a_folder_at_once_leave_the_newer_one(folder: stor
     assert [number for number, _, _ in committed(folder)] == [0, 1]
 
 
-def test_a_folder_that_another_job_has_opened_is_that_jobs_whatever_its_lineage(folder: stores.MemoryStore) -> None:
+def test_a_folder_that_another_job_has_opened_is_that_jobs_whatever_its_lineage() -> None:
+    folder = stores.MemoryStore("memory://bucket/out")
     sink_in(folder).open(replace(at(-1), lineage="theirs", descent=SinkLineage("theirs"), job="default/other"))
 
     with pytest.raises(errors.SpecRejectedError, match="is that of statefulspark/default/other") as refused:

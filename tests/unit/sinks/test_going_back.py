@@ -7,20 +7,20 @@ import itertools
 import pytest
 import sinkdrivers
 from manifests import NEW_YEAR
-from sinkcontexts import a_sink_context
+from sinkcontexts import a_marker, a_sink_context, at
 from sinkdrivers import QUERY, Driver
 from snapshots import Clock, Job
 from statefulspark import errors
 from statefulspark.checkpoint import lineage_records
 from statefulspark.contract import config
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import Ancestor, GenerationRecord, QueryEntry
+from statefulspark.contract.manifest import Ancestor, GenerationRecord, Position, QueryEntry
 from statefulspark.declaration import Output
 from statefulspark.driver.starting import assemble, shown_batches
 from statefulspark.recovery import generations, history, recovery
-from statefulspark.recovery.plan import StartPlan
+from statefulspark.recovery.plan import StartMode, StartPlan
 from statefulspark.sinks import marker
-from statefulspark.sinks.standing import Position, SinkLineage
+from statefulspark.sinks.standing import SinkLineage
 from statefulspark.storage import StorageOptions
 from statefulspark.testing import stores
 from toldsinks import FakeSink, MarkedSink
@@ -75,7 +75,7 @@ def test_an_older_checkpoint_is_refused_with_the_sink_the_batch_and_the_word(buc
         start(bucket, sink, to(older))
 
     assert raised.value.reason == "SinkAhead"
-    for part in ("sink 'out'", "batch 4 (generation 1)", "continue after batch 1", "--take-over-sinks"):
+    for part in ("sink 'out'", "has batch 4 (generation 1)", "continue after batch 1", "--take-over-sinks"):
         assert part in raised.value.message
     assert sink.shown == [f"1/{batch}" for batch in range(5)]
 
@@ -141,7 +141,7 @@ def test_a_left_branch_is_not_gone_back_to_behind_what_the_other_one_showed(buck
     other.batch()
     other.show()
 
-    with pytest.raises(errors.SpecRejectedError, match=r"shows batch 2 \(generation 2\)"):
+    with pytest.raises(errors.SpecRejectedError, match=r"has batch 2 \(generation 2\)"):
         start(bucket, sink, to(forward))
 
 
@@ -176,7 +176,9 @@ def test_a_check_says_it_before_anything_is_stopped_and_changes_nothing(bucket: 
     older = shown_up_to_batch_4(bucket, sink)
     before = {info.key: info.etag for info in bucket.list("")}, sink.marker
 
-    with pytest.raises(errors.SpecRejectedError, match=r"sink .out. shows each batch.*batch 4") as raised:
+    with pytest.raises(
+        errors.SpecRejectedError, match=r"sink .out. cannot go on: memory://target has batch 4"
+    ) as raised:
         compare(bucket, sink, to(older))
 
     assert raised.value.reason == "SinkAhead"
@@ -250,6 +252,7 @@ def cut_at(generation: int, batch: int, lineage: str = OWN) -> Ancestor:
 
 
 FIRST = made_from(1, None)
+BACK = {"goes_back": True}
 HISTORIES = [
     pytest.param((FIRST,), history.History(), id="it began empty"),
     pytest.param((FIRST, made_from(2, cut_at(1, 5))), history.History((cut_at(1, 5),)), id="a cut of the one before"),
@@ -273,23 +276,18 @@ HISTORIES = [
     ),
     pytest.param((made_from(4, cut_at(3, 7, "other")),), history.History(), id="a cut of another root"),
     pytest.param(
-        (
-            FIRST,
-            made_from(
-                2,
-                None,
-                source="checkpoint:1",
-                parent_generation=1,
-                queries=(QueryEntry(uid=QUERY, path="generations/00000002/delays", batch_id=5),),
-            ),
-        ),
-        history.History((cut_at(1, 5),)),
-        id="an earlier release copied a checkpoint",
+        (FIRST, made_from(2, cut_at(1, 5), **BACK), made_from(3, cut_at(2, 7))),
+        history.History((cut_at(2, 7), cut_at(1, 5)), went_back=2),
+        id="an older one went back",
     ),
     pytest.param(
-        (FIRST, made_from(2, None, source="s3://b/savepoint")),
-        history.History(known_from=2),
-        id="an earlier release copied a savepoint",
+        (FIRST, made_from(2, cut_at(1, 5), **BACK), made_from(3, cut_at(2, 7), **BACK)),
+        history.History((cut_at(2, 7), cut_at(1, 5)), went_back=3),
+        id="both went back",
+    ),
+    pytest.param((made_from(2, None, **BACK),), history.History(went_back=2), id="empty state that was asked for"),
+    pytest.param(
+        (made_from(4, cut_at(3, 7, "other"), **BACK),), history.History(went_back=4), id="a savepoint of another root"
     ),
 ]
 
@@ -305,41 +303,54 @@ def test_a_generation_without_a_readable_record_is_taken_to_contain_what_was_bef
     assert history.of(every, 1) == history.History(known_from=1)
 
 
-LINE = SinkLineage(OWN, 4, cuts=(Position("old", 2, 8),), line=(Position(OWN, 3, 7), Position(OWN, 1, 5)), known_from=1)
-SHOWN = [
-    pytest.param(Position(OWN, 4, 9), False, id="the restored batch"),
-    pytest.param(Position(OWN, 4, 10), True, id="a later one of the same generation"),
-    pytest.param(Position(OWN, 3, 7), False, id="the end of the part of an ancestor that is contained"),
-    pytest.param(Position(OWN, 3, 8), True, id="what follows it there"),
-    pytest.param(Position(OWN, 2, 1), True, id="a branch that was left"),
-    pytest.param(Position(OWN, 2, -1), False, id="a branch that showed nothing"),
-    pytest.param(Position("old", 2, 8), False, id="the end of what was taken over"),
-    pytest.param(Position("old", 2, 9), True, id="what follows it in the other root"),
-    pytest.param(Position("foreign", 9, 9), False, id="another matter"),
+PLANS = [
+    pytest.param(StartPlan(StartMode.CONTINUE, 3, fallback="damage"), False, id="it goes on in its generation"),
+    pytest.param(StartPlan(StartMode.COPY, 3, changes=("rescaled",)), False, id="a copy of the newest state"),
+    pytest.param(StartPlan(StartMode.COPY, 3, why_copied="it is older"), True, id="a snapshot that was asked for"),
+    pytest.param(StartPlan(StartMode.COPY, 3, fallback="damage"), True, id="damage"),
+    pytest.param(StartPlan(StartMode.EMPTY, 3), True, id="empty state"),
 ]
 
 
-@pytest.mark.parametrize(("reached", "is_left"), SHOWN)
-def test_a_batch_is_left_behind(reached: Position, is_left: bool) -> None:
-    assert LINE.is_left_behind(reached, Position(OWN, 4, 9)) is is_left
+@pytest.mark.parametrize(("plan", "goes_back"), PLANS)
+def test_a_start_goes_back(plan: StartPlan, goes_back: bool) -> None:
+    assert history.goes_back(plan) is goes_back
+
+
+LINE = SinkLineage(OWN, 4, cuts=(at(2, 8, "old"), at(2, 3, OWN)), line=(at(3, 7, OWN), at(1, 5, OWN)), known_from=1)
+SHOWN = [
+    pytest.param(at(4, 9, OWN), True, id="the restored batch"),
+    pytest.param(at(4, 10, OWN), False, id="a later one of the same generation"),
+    pytest.param(at(3, 7, OWN), True, id="the end of the part of an ancestor that is contained"),
+    pytest.param(at(3, 8, OWN), False, id="what follows it there"),
+    pytest.param(at(2, 3, OWN), True, id="what came back through another root"),
+    pytest.param(at(2, 4, OWN), False, id="a branch that was left"),
+    pytest.param(at(2, -1, OWN), True, id="a branch that showed nothing"),
+    pytest.param(at(2, 8, "old"), True, id="the end of what was taken over"),
+    pytest.param(at(1, 99, "old"), True, id="an older generation of it"),
+    pytest.param(at(2, 9, "old"), False, id="what follows it in the other root"),
+    pytest.param(at(3, 0, "old"), False, id="a later generation of it"),
+    pytest.param(at(9, 9, "foreign"), False, id="another matter"),
+]
+
+
+@pytest.mark.parametrize(("committed", "is_contained"), SHOWN)
+def test_a_batch_is_contained(committed: Position, is_contained: bool) -> None:
+    assert LINE.contains(committed, at(4, 9, OWN)) is is_contained
 
 
 def test_what_is_older_than_every_record_counts_as_contained() -> None:
-    line = SinkLineage(OWN, 4, line=(Position(OWN, 3, 7),), known_from=3)
-    assert not line.is_left_behind(Position(OWN, 2, 99), Position(OWN, 4, 9))
+    line = SinkLineage(OWN, 4, line=(at(3, 7, OWN),), known_from=3)
+    assert line.contains(at(2, 99, OWN), at(4, 9, OWN))
 
 
 def test_a_sink_that_withdraws_is_opened_behind_what_it_has_shown() -> None:
-    stored = marker.Marker(generation=3, batch_id=8, epoch=1, lineage=OWN)
+    stored = a_marker(at(3, 8, OWN), lineage=OWN, origin=OWN)
     context = a_sink_context(generation=4, batch_id=9, epoch=2, lineage=OWN, descent=LINE)
 
-    assert marker.open_marker(stored, context, "the folder", withdraws=True).position == stored.position
-    with pytest.raises(errors.SpecRejectedError, match="the folder shows batch 8"):
+    assert marker.open_marker(stored, context, "the folder", withdraws=True).newest == stored.newest
+    with pytest.raises(errors.SpecRejectedError, match="the folder has batch 8"):
         marker.open_marker(stored, context, "the folder")
-
-
-def test_nothing_is_left_behind_where_nobody_compares() -> None:
-    assert not SinkLineage(OWN, 4).is_left_behind(Position(OWN, 2, 99), Position(OWN, 4, 9))
 
 
 def test_a_cut_names_the_batches_of_every_query() -> None:

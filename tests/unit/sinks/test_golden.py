@@ -19,12 +19,6 @@ def a_part(path: str) -> tuple[PartFile, ...]:
     return (PartFile(path=path, rows=20, size_bytes=1234),)
 
 
-OLD_COMMIT = BatchCommit(
-    batch_id=12,
-    epoch=3,
-    committed_at=datetime(2026, 11, 21, 2, tzinfo=UTC),
-    files=a_part(f"data/00000012-{UNIQUE}.parquet"),
-)
 COMMIT = BatchCommit(
     batch_id=12345,
     epoch=7,
@@ -32,17 +26,17 @@ COMMIT = BatchCommit(
     files=a_part(f"data/00012000/00012345-00000003-00000007-{UNIQUE}.parquet"),
     generation=3,
     sink="statefulspark/team/flights/delays/out",
+    lineage="9f1c0000000000000000000000000000",
 )
-WITHDRAWN = COMMIT.model_copy(update={"files": (), "lineage": "9f1c0000000000000000000000000000", "withdrawn": True})
+WITHDRAWN = COMMIT.model_copy(update={"files": (), "withdrawn": True})
 OWNER = FolderOwner(
     sink="statefulspark/team/flights/delays/out",
     marker=Marker(
-        generation=3,
-        batch_id=12344,
-        epoch=7,
         lineage="9f1c0000000000000000000000000000",
         root="s3://bucket/state/team/flights",
-        reached_in="1d5a0000000000000000000000000000",
+        epoch=7,
+        claim="c0ffee",
+        origin="1d5a0000000000000000000000000000",
     ),
 )
 LINEAGE = LineageRecord(
@@ -79,7 +73,6 @@ WRITTEN: tuple[tuple[str, Document], ...] = (
     ("unchanged-v1.json", UNCHANGED),
 )
 READ = (
-    ("commit-v1-with-every-batch.json", OLD_COMMIT),
     ("prepared-v1-sealed.json", PREPARED),
     ("output-v1.json", OUTPUT),
     *WRITTEN,

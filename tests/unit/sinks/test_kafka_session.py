@@ -7,8 +7,8 @@ from unittest import mock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from sinkcontexts import a_marker
 from statefulspark import errors
-from statefulspark.sinks import marker
 from statefulspark.sinks.kafka import session as kafka_session
 
 TARGET = kafka_session.KafkaTarget("127.0.0.1:9", "words", "default/words", "default/words/marker")
@@ -32,7 +32,7 @@ def test_a_fenced_producer_is_lost_whatever_call_says_so(call: str, raised: Exce
     session = kafka_session.Session(TARGET)
     producer = mock.Mock(**{"flush.return_value": 0, f"{call}.side_effect": raised})
     with mock.patch.object(session, "_producer", producer), pytest.raises(kafka_session.ProducerLostError):
-        session.commit((), marker.NOTHING, "commit batch 7")
+        session.commit((), a_marker(), "commit batch 7")
 
 
 def test_a_fenced_producer_whose_exception_the_client_has_lost_says_it_when_it_is_asked_again() -> None:
@@ -40,14 +40,14 @@ def test_a_fenced_producer_whose_exception_the_client_has_lost_says_it_when_it_i
     nothing = SystemError("flush returned NULL without setting an exception")
     producer = mock.Mock(**{"flush.side_effect": nothing, "abort_transaction.side_effect": fenced()})
     with mock.patch.object(session, "_producer", producer), pytest.raises(kafka_session.ProducerLostError):
-        session.commit((), marker.NOTHING, "commit batch 7")
+        session.commit((), a_marker(), "commit batch 7")
 
 
 def test_an_error_of_python_itself_is_no_fence() -> None:
     session = kafka_session.Session(TARGET)
     producer = mock.Mock(**{"begin_transaction.side_effect": SystemError("bad call")})
     with mock.patch.object(session, "_producer", producer), pytest.raises(SystemError, match="bad call"):
-        session.commit((), marker.NOTHING, "commit batch 7")
+        session.commit((), a_marker(), "commit batch 7")
 
 
 def test_a_marker_that_the_client_does_not_send_in_time_is_given_up_and_may_be_tried_again(
@@ -66,7 +66,7 @@ def test_a_marker_that_the_client_does_not_send_in_time_is_given_up_and_may_be_t
             mock.patch.object(session, "_producer", producer),
             pytest.raises(errors.TransientError, match="KafkaUnavailable"),
         ):
-            session.commit((), marker.NOTHING, "commit batch 7")
+            session.commit((), a_marker(), "commit batch 7")
     finally:
         over.set()
     assert (producer.abort_transaction.called, producer.commit_transaction.called) == (True, False)
@@ -76,4 +76,4 @@ def test_what_the_client_says_of_a_marker_is_said() -> None:
     session = kafka_session.Session(TARGET)
     producer = mock.Mock(**{"flush.return_value": 0, "send_offsets_to_transaction.side_effect": fenced()})
     with mock.patch.object(session, "_producer", producer), pytest.raises(kafka_session.ProducerLostError):
-        session.commit((), marker.NOTHING, "commit batch 7")
+        session.commit((), a_marker(), "commit batch 7")

@@ -1,4 +1,4 @@
-"""How far a sink has committed, and when a lost marker leaves a batch in doubt: pure rules."""
+"""What a marker has, and when a lost one leaves a batch in doubt: pure rules."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sinkcontexts import a_sink_context
+from sinkcontexts import OWN, a_marker, a_sink_context, at
 from statefulspark import errors
+from statefulspark.contract.manifest import Position
+from statefulspark.sinks import marker
 from statefulspark.sinks.kafka import sink as kafka
 from statefulspark.sinks.marker import Marker, require_newest
+from statefulspark.sinks.standing import Expected, SinkLineage
 from statefulspark.testing import stores
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
@@ -18,47 +21,115 @@ CONTEXT = a_sink_context(generation=2, batch_id=5, epoch=3, committing_epoch=4, 
 
 
 @pytest.mark.parametrize(
-    ("generation", "batch_id", "covered"),
+    ("committed", "covered"),
     [
-        pytest.param(2, 4, False, id="the batch before"),
-        pytest.param(2, 5, True, id="the batch itself"),
-        pytest.param(2, 6, True, id="a later batch"),
-        pytest.param(1, 9, False, id="a later batch of the generation before"),
-        pytest.param(3, -1, True, id="a newer generation without a batch"),
-        pytest.param(0, -1, False, id="nothing"),
+        pytest.param((at(2, 4),), False, id="the batch before"),
+        pytest.param((at(2, 5),), True, id="the batch itself"),
+        pytest.param((at(2, 6),), True, id="a later batch"),
+        pytest.param((at(1, 9),), False, id="a later batch of the generation before"),
+        pytest.param((at(3, 9),), False, id="a later batch of a newer generation"),
+        pytest.param((at(2, 6), at(3, 1)), True, id="a later batch, and another generation since"),
+        pytest.param((at(2, 9, "other"),), False, id="a later batch of that generation in another lineage"),
+        pytest.param((), False, id="nothing"),
     ],
 )
-def test_positions_are_compared_by_generation_and_then_by_batch(generation: int, batch_id: int, covered: bool) -> None:
-    assert Marker(generation=generation, batch_id=batch_id).covers(CONTEXT) is covered
+def test_a_batch_is_covered_by_a_commit_of_its_own_generation_alone(
+    committed: tuple[Position, ...], covered: bool
+) -> None:
+    assert a_marker(*committed).covers(CONTEXT) is covered
 
 
-def test_a_commit_moves_the_position_and_never_lowers_the_epoch() -> None:
-    assert Marker(generation=1, batch_id=8, epoch=6).after(CONTEXT) == Marker(generation=2, batch_id=5, epoch=6)
+def test_what_an_ancestor_of_its_first_lineage_had_prepared_is_of_another_sink() -> None:
+    descent = SinkLineage("new", 1, cuts=(at(2, 5, "older"), at(2, 5, OWN)))
+    context = replace(CONTEXT, descent=descent)
+    assert a_marker(lineage="new", origin="new").covers(context)
+    assert not a_marker(lineage="new", origin=OWN).covers(context)
+    assert not a_marker(lineage="new", origin="older").covers(context)
 
 
-def test_an_older_epoch_is_refused_and_the_same_one_is_not() -> None:
-    require_newest(Marker(epoch=4), CONTEXT, "the topic clicks")
-    with pytest.raises(errors.FencedError, match="Epoch 5 writes to the topic clicks now, so epoch 4 must not"):
-        require_newest(Marker(epoch=5), CONTEXT, "the topic clicks")
+def test_a_commit_moves_the_position_of_its_generation_to_the_end_and_leaves_the_driver_that_made_it() -> None:
+    before = a_marker(at(2, 1), at(1, 8), epoch=3)
+    assert before.after(CONTEXT) == a_marker(at(1, 8), at(2, 5), epoch=4)
+
+
+def test_a_marker_remembers_the_latest_generations_and_refuses_to_guess_about_others() -> None:
+    full = a_marker(*(at(number, 9) for number in range(1, 60)))
+    for number in range(1, 60):
+        full = full.counting(at(number, 9))
+    assert full.committed == tuple(at(number, 9) for number in range(60 - marker.REMEMBERED, 60))
+    assert len(full.to_json()) < 4096
+    assert full.covers(replace(CONTEXT, generation=59))
+    assert not full.covers(replace(CONTEXT, generation=60, descent=SinkLineage(OWN, 60)))
+    with pytest.raises(errors.StateUnknownError, match="generation 2 of batch 5 is none of them") as refused:
+        full.covers(CONTEXT)
+    assert refused.value.reason == "SinkHistoryForgotten"
 
 
 @pytest.mark.parametrize(
-    ("found", "noted", "expected"),
+    "other",
     [
-        pytest.param(None, None, None, id="neither: the first start"),
-        pytest.param(Marker(batch_id=3), None, Marker(batch_id=3), id="Kafka's alone"),
-        pytest.param(
-            Marker(batch_id=4), Marker(batch_id=3), Marker(batch_id=4), id="both: Kafka's, the note may be late"
-        ),
-        pytest.param(
-            None, Marker(batch_id=3), Marker(batch_id=3, lost_at=NOW), id="the note alone: the marker was lost"
-        ),
+        pytest.param(a_marker(epoch=5), id="a newer epoch"),
+        pytest.param(a_marker(epoch=4, claim="another"), id="the same epoch of another copy"),
+        pytest.param(a_marker(epoch=1, lineage="other"), id="a job at another root"),
     ],
 )
-def test_the_marker_is_kafkas_or_else_the_notes(
-    found: Marker | None, noted: Marker | None, expected: Marker | None
+def test_a_sink_that_another_driver_has_opened_is_not_written_to(other: Marker) -> None:
+    assert require_newest(a_marker(epoch=4), CONTEXT, "the topic clicks") == a_marker(epoch=4)
+    assert require_newest(a_marker(epoch=3), CONTEXT, "the topic clicks") == a_marker(epoch=3)
+    with pytest.raises(errors.FencedError, match=r"(the topic clicks now|taken the topic clicks over)"):
+        require_newest(other, CONTEXT, "the topic clicks")
+
+
+def test_a_commit_to_a_sink_that_lost_what_it_had_is_stopped_and_says_what() -> None:
+    context = replace(CONTEXT, expected=Expected(at(2, 4), at(2, 1)))
+    require_newest(a_marker(at(2, 4), epoch=4), context, "the table")
+    with pytest.raises(
+        marker.SinkBehindError, match=r"the table has batch 2 \(generation 2\).*it had batch 4"
+    ) as behind:
+        require_newest(a_marker(at(2, 2), epoch=4), context, "the table")
+    with pytest.raises(marker.SinkBehindError) as further:
+        require_newest(a_marker(at(2, 0), epoch=4), context, "the table")
+    assert (behind.value.is_healable, further.value.is_healable) == (True, False)
+
+
+def test_a_commit_to_a_sink_without_a_marker_is_stopped() -> None:
+    with pytest.raises(errors.StateUnknownError, match="has no marker in the table") as missing:
+        require_newest(None, CONTEXT, "the table")
+    assert missing.value.reason == "SinkMarkerMissing"
+
+
+@pytest.mark.parametrize(
+    ("noted", "known", "expected"),
+    [
+        pytest.param(None, None, None, id="neither: the first start"),
+        pytest.param(a_marker(at(1, 3)), None, a_marker(at(1, 3), lost_at=NOW), id="the note: the marker was lost"),
+        pytest.param(None, at(1, 2), a_marker(at(1, 2), epoch=4, lost_at=NOW), id="what the snapshot knows"),
+        pytest.param(a_marker(at(1, 3)), at(1, 2), a_marker(at(1, 3), lost_at=NOW), id="both: the note is newer"),
+    ],
+)
+def test_without_kafkas_marker_the_note_counts_or_else_the_snapshot(
+    noted: Marker | None, known: Position | None, expected: Marker | None
 ) -> None:
-    assert kafka.recovered_marker(found, noted, NOW) == expected
+    context = replace(CONTEXT, expected=Expected(known))
+    assert kafka.recovered_marker(noted, context, NOW) == expected
+
+
+@pytest.mark.parametrize("once", [(at(1, 3), None), (None, at(1, 3))], ids=["by the note", "by the snapshot"])
+@pytest.mark.parametrize(
+    ("after_lost_marker", "expected"), [("commit", a_marker(at(1, 2))), ("skip", a_marker(at(1, 3))), ("fail", None)]
+)
+def test_kafkas_marker_that_went_back_is_never_taken_silently(
+    once: tuple[Position | None, ...], after_lost_marker: str, expected: Marker | None
+) -> None:
+    sink = kafka.KafkaSink("clicks", "kafka:9092", after_lost_marker=after_lost_marker)
+    newer = kafka.settled_marker(sink, a_marker(at(1, 4)), once, CONTEXT)
+    assert newer == a_marker(at(1, 4)), "the note may be late"
+    if expected is not None:
+        assert kafka.settled_marker(sink, a_marker(at(1, 2)), once, CONTEXT) == expected
+        return
+    with pytest.raises(errors.StateUnknownError, match="has gone back: it lacks batch 3") as lost:
+        kafka.settled_marker(sink, a_marker(at(1, 2)), once, CONTEXT)
+    assert lost.value.reason == "KafkaMarkerLost"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +144,7 @@ def test_the_marker_is_kafkas_or_else_the_notes(
 def test_only_a_batch_whose_commit_may_be_forgotten_is_in_doubt(
     lost_at: datetime | None, staged_at: datetime, in_doubt: bool
 ) -> None:
-    assert kafka.is_in_doubt(Marker(lost_at=lost_at), staged_at, DAY) is in_doubt
+    assert kafka.is_in_doubt(a_marker(lost_at=lost_at), staged_at, DAY) is in_doubt
 
 
 def test_names_in_other_systems_keep_jobs_apart_whose_names_run_together() -> None:
@@ -83,13 +154,13 @@ def test_names_in_other_systems_keep_jobs_apart_whose_names_run_together() -> No
 
 def test_a_note_of_a_driver_that_was_replaced_does_not_take_the_position_back() -> None:
     store = stores.MemoryStore()
-    newer = Marker(generation=1, batch_id=8, epoch=3)
-    kafka.write_note(store, Marker(generation=1, batch_id=4, epoch=2))
+    newer = a_marker(at(1, 8), epoch=3)
+    kafka.write_note(store, a_marker(at(1, 4), epoch=2))
     kafka.write_note(store, newer)
 
-    kafka.write_note(store, Marker(generation=1, batch_id=5, epoch=2))
+    kafka.write_note(store, a_marker(at(1, 5), epoch=2))
 
-    assert Marker.model_validate_json(store.read(kafka.NOTE)) == newer
+    assert Marker.parse(store.read(kafka.NOTE), kafka.NOTE) == newer
 
 
 def test_a_note_of_a_later_release_stays_and_is_told_by_its_version() -> None:
@@ -97,21 +168,21 @@ def test_a_note_of_a_later_release_stays_and_is_told_by_its_version() -> None:
     store.write(kafka.NOTE, b'{"formatVersion":2,"position":"elsewhere"}')
 
     with pytest.raises(errors.FormatVersionError, match=f"{kafka.NOTE} has format version 2"):
-        kafka.write_note(store, Marker(generation=1, batch_id=5, epoch=2))
+        kafka.write_note(store, a_marker(at(1, 5), epoch=2))
 
     assert store.read(kafka.NOTE) == b'{"formatVersion":2,"position":"elsewhere"}'
 
 
 def test_a_note_that_is_overtaken_between_the_look_and_the_write_stays_away() -> None:
     store = stores.MemoryStore()
-    kafka.write_note(store, Marker(generation=1, batch_id=4, epoch=2))
-    newer = Marker(generation=1, batch_id=8, epoch=3)
+    kafka.write_note(store, a_marker(at(1, 4), epoch=2))
+    newer = a_marker(at(1, 8), epoch=3)
 
     class Overtaken(stores.FaultyStore):
         def replace(self, key: str, body: bytes, *, etag: str) -> None:
             kafka.write_note(store, newer)
             super().replace(key, body, etag=etag)
 
-    kafka.write_note(Overtaken(store), Marker(generation=1, batch_id=5, epoch=2))
+    kafka.write_note(Overtaken(store), a_marker(at(1, 5), epoch=2))
 
-    assert Marker.model_validate_json(store.read(kafka.NOTE)) == newer
+    assert Marker.parse(store.read(kafka.NOTE), kafka.NOTE) == newer

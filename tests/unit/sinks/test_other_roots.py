@@ -150,7 +150,7 @@ def test_an_old_job_that_went_further_is_withdrawn_or_refused_by_name(world: Wor
         assert world.values == rows(*range(9))
         return
     with pytest.raises(
-        errors.SpecRejectedError, match=r"batch 6.*continues after batch 4.*--take-over-sinks"
+        errors.SpecRejectedError, match=r"batch 6.*continue after batch 4.*--take-over-sinks"
     ) as refused:
         world.driver(NEW, **restore)
     assert refused.value.reason == "SinkAhead"

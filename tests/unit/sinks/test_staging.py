@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from sinkcontexts import a_sink_context
+from sinkcontexts import a_sink_context, at
 from statefulspark import errors, storage
-from statefulspark.sinks import base, staging, standing
+from statefulspark.sinks import base, staging
 from statefulspark.storage import StorageOptions
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
@@ -84,8 +84,8 @@ def test_a_sweep_takes_everything_up_to_the_position_and_nothing_else(context: b
     for generation, batch_id in positions:
         staged(iter([rows(0, 1)]), replace(context, generation=generation, batch_id=batch_id))
     storage.open_store(context.staging_uri, context.options).write("marker.json", b"{}")
-    staging.sweep(context, standing.Position(None, 1, 4))
-    staging.sweep(context, standing.Position("another root's", 9, 9))
+    staging.sweep(context, at(1, 4))
+    staging.sweep(context, at(9, 9, "another root's"))
     assert [name[:17] for name in names(context)] == ["00000001-00000005", "00000002-00000000", "marker.json"]
 
 

@@ -39,6 +39,15 @@ def read(store: ObjectStore, epoch: int) -> EpochRecord:
     return EpochRecord.parse(store.read(key), f"{store.uri}/{key}")
 
 
+def claim_of(store: ObjectStore, epoch: int) -> str | None:
+    """Return the id of the claim of an epoch; None if no driver ran under it. Cost: one GET."""
+    try:
+        record = read(store, epoch)
+    except errors.ObjectNotFoundError:
+        return None
+    return None if record.filled else record.claim_id
+
+
 def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: str, now: datetime) -> int:
     """Claim the right to write.
 

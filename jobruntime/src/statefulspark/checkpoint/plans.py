@@ -178,7 +178,7 @@ def key_groups(restored: Iterable[QueryEntry]) -> dict[str, int | None]:
 
 
 def inherit(entries: Iterable[QueryEntry], previous: Iterable[QueryEntry]) -> tuple[QueryEntry, ...]:
-    """Copy the plan from an earlier manifest of the same generation to closures that were made without a driver."""
+    """Copy what only a driver knows from an earlier manifest of the generation to closures that were made without one."""
     by_uid = {entry.uid: entry for entry in previous}
     return tuple(_inherited(entry, by_uid.get(entry.uid)) for entry in entries)
 
@@ -193,6 +193,7 @@ def _inherited(entry: QueryEntry, previous: QueryEntry | None) -> QueryEntry:
             "operators": tuple(_annotated(operator, operators.get(operator.uid)) for operator in entry.operators),
             "sources": previous.sources if fits else (),
             "time_zone": previous.time_zone,
+            "sinks": previous.sinks,
         }
     )
 

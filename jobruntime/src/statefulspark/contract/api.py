@@ -135,6 +135,8 @@ class SinkStatus(WireModel):
     """The last batch whose output is visible; absent until the first commit of this driver."""
     pending_transactions: int = 0
     """Transactions that this driver has prepared and not committed: they wait for the next checkpoint."""
+    sent_again: str | None = None
+    """What the sink had lost, and this driver has committed to it once more; absent if nothing was lost."""
 
 
 class SnapshotSummary(WireModel):

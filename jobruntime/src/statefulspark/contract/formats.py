@@ -101,7 +101,7 @@ COMMIT = DocumentFormat("commit files", writes=1, reads=(1,))
 FOLDER_OWNER = DocumentFormat("records of a files sink's owner", writes=1, reads=(1,))
 """`_sink.json` of a files sink, with the marker in it."""
 MARKER = DocumentFormat("markers of sinks", writes=1, reads=(1,))
-"""A sink's record in its own system; a marker without a version has version 1."""
+"""A sink's record in its own system."""
 
 CHUNK = DocumentFormat("chunks of keyed state", writes=6, reads=(1, 2, 3, 4, 5, 6))
 """A blob of `even_log_U`; it is written in the oldest version that can hold its content."""

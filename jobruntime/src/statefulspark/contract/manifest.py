@@ -137,6 +137,29 @@ class PreparedEntry(WireModel):
     """True if the batch had nothing to commit, so that a job without the sink loses nothing."""
 
 
+class Position(WireModel):
+    """A batch among all batches of all lineages; batches are comparable within one generation of one lineage."""
+
+    lineage: str
+    generation: int
+    batch_id: int
+
+
+class SinkEntry(WireModel):
+    """What a sink has committed at least when the snapshot was taken."""
+
+    uid: str
+    kind: str
+    """The sink's class, for example `KafkaSink`."""
+    target: str | None = None
+    """What it writes to, without credentials; absent for a sink that does not tell."""
+    committed: Position | None = None
+    """The last batch that the sink has committed; absent if it has committed none."""
+    kept_after: Position | None = None
+    """The last batch before the transactions that the snapshot names; absent if these begin with the sink's first one. A
+    sink that has this batch gets all later ones from the snapshot."""
+
+
 class QueryEntry(WireModel):
     """One query at its committed batch."""
 
@@ -156,6 +179,7 @@ class QueryEntry(WireModel):
     operator_states: tuple[OperatorStateEntry, ...] = ()
     prepared: tuple[PreparedEntry, ...] = ()
     """In the order of batches; those that are already committed have no effect."""
+    sinks: tuple[SinkEntry, ...] = ()
 
 
 class Ancestor(WireModel):
@@ -285,7 +309,10 @@ class GenerationRecord(SealedDocument):
     restored_in_place: int | None = None
     """Number of the savepoint that was last restored in it without a copy."""
     cut: Ancestor | None = None
-    """The cut that it was made from, which may be of its own lineage; absent for an empty start, and in earlier releases."""
+    """The cut that it was made from, which may be of its own lineage; absent for an empty start."""
+    goes_back: bool = False
+    """True if it was made from a snapshot that was asked for, from empty state that was asked for, or from an older snapshot
+    because newer state is damaged: batches that followed the cut are produced again."""
 
 
 class EpochRecord(StoredDocument):

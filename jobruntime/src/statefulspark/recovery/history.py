@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statefulspark.contract.manifest import Ancestor, GenerationRecord
+from statefulspark.contract.manifest import Ancestor
 from statefulspark.recovery.generations import Generations
+from statefulspark.recovery.plan import StartMode, StartPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +21,13 @@ class History:
         cuts: One for each older generation that it descends from, the newest first.
         known_from: Nothing is known of generations below this number, because their records are gone; they count as
             contained. 0 if the history is complete.
+        went_back: The newest generation of them, itself included, that was made by going back on purpose or behind damage;
+            0 if there is none.
     """
 
     cuts: tuple[Ancestor, ...] = ()
     known_from: int = 0
+    went_back: int = 0
 
 
 def of(generations: Generations, generation: int) -> History:
@@ -36,30 +40,29 @@ def of(generations: Generations, generation: int) -> History:
     record = generations.record(generation)
     if record is None or generation in generations.unreadable:
         return History(known_from=generation)
-    cut = _cut_of(record)
-    if cut is not None:
-        return from_cut(generations, cut, lineage=record.lineage)
-    began_empty = record.source is None
-    return History() if began_empty else History(known_from=generation)
+    went_back = generation if record.goes_back else 0
+    if record.cut is None:
+        return History(known_from=0 if record.source is None else generation, went_back=went_back)
+    return from_cut(generations, record.cut, lineage=record.lineage, went_back=went_back)
 
 
-def from_cut(generations: Generations, cut: Ancestor, *, lineage: str | None) -> History:
+def from_cut(generations: Generations, cut: Ancestor, *, lineage: str | None, went_back: int = 0) -> History:
     """Return the history of a generation that is made from a cut.
 
     Args:
         generations: Every generation of the root.
         cut: The cut.
         lineage: Lineage of the generation; batches of others are no part of the history.
+        went_back: Its number if it is made by going back; else 0.
     """
     if cut.lineage != lineage:
-        return History()
+        return History(went_back=went_back)
     before = of(generations, cut.generation)
-    return History((cut, *before.cuts), before.known_from)
+    return History((cut, *before.cuts), before.known_from, went_back or before.went_back)
 
 
-def _cut_of(record: GenerationRecord) -> Ancestor | None:
-    """Return the cut that a generation was made from; None if a release that did not record it took a savepoint."""
-    if record.cut is not None or record.parent_generation is None:
-        return record.cut
-    batches = {query.uid: query.batch_id for query in record.queries}
-    return Ancestor(lineage=record.lineage, generation=record.parent_generation, batches=batches)
+def goes_back(plan: StartPlan) -> bool:
+    """Tell whether a plan makes its generation from state that was asked for, or that is older because of damage."""
+    if plan.mode is StartMode.CONTINUE:
+        return False
+    return plan.mode is StartMode.EMPTY or plan.why_copied is not None or plan.fallback is not None

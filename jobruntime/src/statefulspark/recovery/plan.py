@@ -264,6 +264,8 @@ class Author:
     versions: Mapping[str, str] = field(default_factory=dict)
     owner_id: str = "local"
     lineages: lineage_records.Lineages = field(default_factory=lineage_records.Lineages)
+    claim_id: str = ""
+    """The id of its claim in the record of its epoch."""
     carried: copies.Carried | None = None
     """What it has copied ahead as a standby, into a generation that it has reserved."""
 

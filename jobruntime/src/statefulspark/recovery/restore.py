@@ -20,7 +20,7 @@ from statefulspark.checkpoint import catalog, epochs, lineage_records, listing, 
 from statefulspark.contract import base
 from statefulspark.contract.manifest import FileEntry, GenerationRecord, Manifest, QueryEntry, SnapshotKind, Trigger
 from statefulspark.evolution import rewrite
-from statefulspark.recovery import beginnings, claims, copies, generations, scratch
+from statefulspark.recovery import beginnings, claims, copies, generations, history, scratch
 from statefulspark.recovery import plan as plan_rules
 from statefulspark.recovery.plan import Author, StartMode, StartPlan
 from statefulspark.storage.port import ObjectStore
@@ -175,6 +175,7 @@ def _published(
             claimed=plan.claim.reference if plan.claim else None,
             master_states=plan.master_states,
             cut=origin.cut(plan.source.queries) if origin and plan.source else None,
+            goes_back=history.goes_back(plan),
         ),
     )
     beginnings.note(store, generation=number, epoch=author.epoch, now=author.now)

@@ -8,10 +8,11 @@ two-phase commit, with a batch in place of the time between two barriers).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from statefulspark.sinks.standing import Position, SinkLineage
+from statefulspark.contract.manifest import Position
+from statefulspark.sinks.standing import NOTHING_EXPECTED, ClaimOf, Expected, SinkLineage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +38,9 @@ class SinkContext:
         options: Storage options of that store.
         lineage: Identity of the root in which the batch ran.
         descent: Lineage of the driver that opens, commits or aborts now, and the ancestors of its state.
+        claim: The claim of that driver's epoch on storage.
+        claim_of: Looks a claim of the driver's root up on storage.
+        expected: What the driver knows to be in the sink before this call.
         prepared_at_uri: Staging folder of the root that prepared an inherited batch, if it is another one.
     """
 
@@ -49,23 +53,22 @@ class SinkContext:
     committing_epoch: int
     staging_uri: str
     options: StorageOptions
-    lineage: str | None = None
-    descent: SinkLineage = field(default_factory=SinkLineage)
+    lineage: str
+    descent: SinkLineage
+    claim: str
+    claim_of: ClaimOf = field(compare=False, repr=False)
+    expected: Expected = NOTHING_EXPECTED
     prepared_at_uri: str | None = None
 
     @property
     def position(self) -> Position:
         """The batch among all batches of all lineages."""
-        return Position(self.lineage, self.generation, self.batch_id)
+        return Position(lineage=self.lineage, generation=self.generation, batch_id=self.batch_id)
 
     @property
     def is_inherited(self) -> bool:
         """Whether the batch ran in another root, whose snapshot this root has restored."""
-        return not self.descent.is_own(self.lineage)
-
-    def reopening(self) -> SinkContext:
-        """Return the context for opening the sink again after the start, when its batch is any that is committed now."""
-        return replace(self, descent=replace(self.descent, line=None))
+        return self.lineage != self.descent.lineage
 
     @property
     def transactional_id(self) -> str:
@@ -83,10 +86,10 @@ class TwoPhaseSink(Protocol):
 
     Guaranteed by the runtime: a driver calls `open` before any other method; `prepare` gets the parts of exactly one attempt
     at a batch; `commit` is called in the order of batches, only for batches that a completed checkpoint covers, or that
-    Spark has committed if the sink shows each batch, and again after a failure or a restart. A sink stores the last position
-    (lineage, generation, batch) in its target system, in the same transaction as the rows, and ignores positions up to that.
-    If `open` finds another lineage there, `sinks.marker.open_marker` decides: the sink continues, takes over, or is
-    rejected.
+    Spark has committed if the sink shows each batch, and again after a failure or a restart. A sink stores a marker in its
+    target system, in the same transaction as the rows: what it has committed of each generation, and who opened it last. It
+    ignores batches that the marker covers. `sinks.marker.open_marker` decides whether it may go on with what `open` finds
+    there, and `sinks.marker.require_newest` does before each commit.
     """
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
@@ -138,6 +141,11 @@ class ChecksSchema(Protocol):
 @runtime_checkable
 class TellsMarker(Protocol):
     """A sink that tells what it has committed before it is opened, so that a start is refused before it changes anything."""
+
+    @property
+    def target(self) -> str:
+        """What it writes to, without credentials. A sink at another target begins anew; it is not looked up."""
+        ...
 
     def stored_marker(self, context: SinkContext) -> Marker | None:
         """Return the marker in the target system, which is not changed; None if the sink was never opened.

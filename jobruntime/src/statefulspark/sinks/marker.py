@@ -1,100 +1,133 @@
-"""The committed position of a sink, stored in the sink's target system.
+"""The marker of a sink, stored in the sink's target system: what it has committed, and the driver that opened it last.
 
-A marker is changed in the same transaction as the rows, so that both are committed or neither. It has the last committed
-position: lineage, generation and batch. Within a lineage positions compare lexicographically: a restore from an older
-snapshot starts a new generation and produces its records again, a restart in the same generation never repeats one.
-Between lineages the ancestors of the start decide (`standing`). The marker also has the lineage and the highest epoch
-that opened the sink: a driver that finds another lineage or a higher epoch has been replaced. This module is pure.
+A marker is changed in the same transaction as the rows, so that both are committed or neither. It has one position for each
+generation of each lineage: the last batch that was committed there. A batch is covered by a commit of its own generation
+only. Who opens the sink leaves lineage, epoch and claim in it: a driver that finds another one there has been replaced, or
+meets another copy of its state. `standing` compares; this module refuses by name, and is pure.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Self
 
 from statefulspark import errors
 from statefulspark.contract import base, formats
-from statefulspark.sinks.standing import Position, Standing
+from statefulspark.contract.manifest import Position
+from statefulspark.sinks import standing
+from statefulspark.sinks.standing import SinkLineage, Standing
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
 
-REMEDIES = (
-    "give the sink its own uid or target, or start with --take-over-sinks (restore.takeOverSinks) to write to it anyway"
-)
+REMEMBERED = 24
+"""How many generations a marker remembers, the latest ones: Kafka's brokers take 4,096 bytes."""
+ANYWAY = "--take-over-sinks (restore.takeOverSinks)"
+REMEDIES = f"give the sink its own uid or target, or start with {ANYWAY} to write to it anyway"
 
 
-class Marker(base.WireModel):
-    """The last committed position, and the driver that opened the sink last."""
+class Marker(base.StoredDocument):
+    """What a sink has committed, and the driver that opened it last."""
 
     FORMAT: ClassVar = formats.MARKER
-    format_version: int | None = None
-    """Absent means 1."""
-    generation: int = 0
-    batch_id: int = -1
-    """-1: nothing of the generation has been committed."""
-    epoch: int = 0
+    format_version: int = formats.MARKER.writes
+    lineage: str
+    """Lineage that opened the sink last."""
+    root: str = ""
+    """URI of its root, for people."""
+    epoch: int
+    """Epoch of the driver that opened it."""
+    claim: str
+    """The claim of that epoch, as in its record on storage."""
+    origin: str
+    """Lineage in which the sink began: what ancestors of that lineage had prepared belongs to another sink."""
+    committed: tuple[Position, ...] = ()
+    """The last batch of each generation, by the time of the commit, the newest last."""
     lost_at: base.UtcDatetime | None = None
     """Time at which a lost marker was detected; see `sinks.kafka.sink`."""
-    lineage: str | None = None
-    """Lineage that opened the sink last; absent if a release without lineages did."""
-    root: str | None = None
-    """URI of its root, for information."""
-    reached_in: str | None = None
-    """Lineage of the position, if it is not the one that opened the sink last."""
 
     @classmethod
-    def parse(cls, text: str | bytes, source: str) -> Self:
-        """Read a marker.
-
-        Args:
-            text: JSON.
-            source: Its origin, for the error.
-
-        Raises:
-            SnapshotCorruptError: `DocumentUnreadable`: it is not a marker.
-            FormatVersionError: A later release wrote it, so the committed position is unknown.
-        """
-        marker = base.read_model(cls, cls.FORMAT, text, source)
-        cls.FORMAT.require_known(1 if marker.format_version is None else marker.format_version, source)
-        return marker
+    def beginning(cls, context: SinkContext) -> Self:
+        """Return the marker of a new sink, with nothing committed."""
+        own = context.descent
+        begun = cls(
+            lineage=own.lineage,
+            root=own.root,
+            epoch=context.committing_epoch,
+            claim=context.claim,
+            origin=own.lineage,
+        )
+        return begun if context.expected.elsewhere is None else begun.counting(context.expected.elsewhere)
 
     @property
-    def position(self) -> Position:
-        """The last committed position."""
-        return Position(self.reached_in or self.lineage, self.generation, self.batch_id)
+    def newest(self) -> Position | None:
+        """The last committed batch; None if nothing was committed."""
+        return self.committed[-1] if self.committed else None
+
+    def has(self, position: Position, descent: SinkLineage) -> bool:
+        """Tell whether a batch has been committed, or belongs to the sink of an ancestor."""
+        reached = next((last for last in self.committed if _generation(last) == _generation(position)), None)
+        if reached is not None and position.batch_id <= reached.batch_id:
+            return True
+        began, batch = descent.order(Position(lineage=self.origin, generation=0, batch_id=0)), descent.order(position)
+        return began is not None and batch is not None and batch[0] < began[0]
 
     def covers(self, context: SinkContext) -> bool:
-        """Tell whether the context's batch has been committed, or must never be committed."""
-        reached, batch = (context.descent.order(position) for position in (self.position, context.position))
-        return reached is not None and batch is not None and batch <= reached
+        """Tell whether the context's batch needs no commit.
+
+        Raises:
+            StateUnknownError: `SinkHistoryForgotten`: its generation is so old that the marker may have forgotten it.
+        """
+        if self.has(context.position, context.descent):
+            return True
+        generations = {_generation(last) for last in self.committed}
+        own = (context.descent.lineage, context.descent.generation)
+        if len(generations) >= REMEMBERED and _generation(context.position) not in {*generations, own}:
+            raise errors.StateUnknownError(
+                "SinkHistoryForgotten",
+                f"The sink {context.uid!r} remembers {REMEMBERED} generations, and generation {context.generation} of batch "
+                f"{context.batch_id} is none of them, so it is unknown whether it was committed. Start from newer state.",
+            )
+        return False
 
     def opened_by(self, context: SinkContext) -> Self:
-        """Return the marker after the context's driver has opened the sink, with the same position."""
+        """Return the marker after the context's driver has opened the sink, with the same positions."""
         own = context.descent
-        is_own = own.is_own(self.lineage)
-        position = self.position.lineage
-        return self.model_copy(
-            update={
-                "epoch": max(self.epoch, context.committing_epoch) if is_own else context.committing_epoch,
-                "lineage": own.lineage,
-                "root": own.root,
-                "reached_in": None if own.is_own(position) else position,
-            }
-        )
+        opener = {"epoch": context.committing_epoch, "claim": context.claim}
+        return self.model_copy(update={"lineage": own.lineage, "root": own.root, **opener})
 
-    def beginning(self, context: SinkContext) -> Self:
-        """Return the initial marker of the context's lineage, with nothing committed."""
-        begun = {"generation": 0, "batch_id": -1, "lineage": context.descent.lineage, "reached_in": None, "epoch": 0}
-        return self.model_copy(update=begun).opened_by(context)
+    def counting(self, position: Position) -> Self:
+        """Return the marker that has a generation up to a batch and no further."""
+        others = tuple(last for last in self.committed if _generation(last) != _generation(position))
+        return self.model_copy(update={"committed": (*others, position)[-REMEMBERED:]})
 
     def after(self, context: SinkContext) -> Self:
         """Return the marker after the commit of the context's batch."""
-        position = {"generation": context.generation, "batch_id": context.batch_id, "reached_in": context.lineage}
-        return self.model_copy(update=position).opened_by(context)
+        return self.counting(context.position).opened_by(context)
 
 
-NOTHING = Marker()
-"""The marker of a new sink."""
+class SinkTakenOverError(errors.FencedError):
+    """A job at another root has opened the sink, by right: its state descends from this one, or somebody said so."""
+
+
+class SinkBehindError(errors.StateUnknownError):
+    """A sink lacks batches that it had committed; nothing was written.
+
+    The driver commits them again if it has their transactions; else it ends with this error.
+
+    Operator action: bring back the rows that the sink has lost, or accept the loss as the message says.
+
+    Attributes:
+        marker: What the sink has.
+        loss: What it lacks, as a sentence.
+        is_healable: Whether the driver has the transactions of all batches that it lacks.
+    """
+
+    def __init__(self, reason: str, message: str, *, marker: Marker, loss: str, is_healable: bool) -> None:
+        """Create it; see `_behind_error`."""
+        super().__init__(reason, message)
+        self.marker = marker
+        self.loss = loss
+        self.is_healable = is_healable
 
 
 def open_marker(stored: Marker | None, context: SinkContext, where: str, *, withdraws: bool = False) -> Marker:
@@ -107,74 +140,153 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
         withdraws: Whether the sink withdraws commits after the restored snapshot.
 
     Raises:
-        FencedError: A higher epoch of this lineage has opened the sink.
-        SpecRejectedError: `SinkAhead`: it has output after the restored snapshot, which would be repeated; within one
-            lineage only a sink that shows each batch is rejected for it. `SinkTaken`: it has output of state that this
-            start does not descend from.
+        FencedError: A newer driver of this root has opened the sink.
+        SpecRejectedError: `SinkAhead`: it has output after the restored snapshot, which would be repeated. `SinkTaken`: it
+            has output of state that this start does not descend from. `SinkOpenedElsewhere`: a driver that storage does not
+            know has opened it.
+        StateUnknownError: `SinkMarkerMissing`.
+        SinkBehindError: `SinkBehind`: it lacks batches; the caller commits them again, if it can.
     """
+    relation = standing.compare(stored, context)
     if stored is None:
-        return NOTHING.beginning(context)
-    standing = context.descent.standing(stored.lineage, stored.position)
-    if standing is Standing.OWN:
-        require_newest(stored, context, where)
-        if withdraws or not context.descent.is_left_behind(stored.position, context.position):
-            return stored.opened_by(context)
-        if context.descent.takes_over:
-            return stored.after(context)
-        raise _left_behind_error(stored, context, where)
-    if standing is Standing.INHERITED:
+        if relation is Standing.MARKER_MISSING and not context.descent.takes_over:
+            raise missing_error(context, where)
+        return _begun_anyway(context)
+    if relation is Standing.EQUAL or (withdraws and relation in (Standing.STATE_BEHIND, Standing.WENT_BACK_ON_PURPOSE)):
         return stored.opened_by(context)
-    if context.descent.takes_over or (withdraws and standing is Standing.AHEAD):
-        return stored.beginning(context)
-    raise _ahead_error(stored, context, where) if standing is Standing.AHEAD else _taken_error(stored, context, where)
+    if relation is Standing.WENT_BACK_ON_PURPOSE:
+        return stored.counting(context.position).opened_by(context)
+    if relation is Standing.SINK_BEHIND_HEALABLE:
+        raise _behind_error(stored, context, where)
+    if relation is Standing.REPLACED or not context.descent.takes_over:
+        _refuse(relation, stored, context, where)
+    return _begun_anyway(context) if relation is Standing.FOREIGN else _accepted(stored, context)
 
 
-def require_newest(marker: Marker, context: SinkContext, where: str) -> None:
-    """Check that the driver has not been replaced.
+def require_newest(reached: Marker | None, context: SinkContext, where: str) -> Marker:
+    """Check before a commit that a sink is as the driver left it, or further.
 
     Args:
-        marker: The current marker.
-        context: Context of the driver that commits.
+        reached: The marker; None if there is none.
+        context: Context of the driver that commits, with what it knows to be committed.
         where: The sink's target, for the error.
 
+    Returns:
+        The marker.
+
     Raises:
-        FencedError: Another lineage, or a higher epoch, has opened the sink.
+        SinkTakenOverError: A job at another root has opened the sink.
+        FencedError: Another driver of this lineage has. Whether it is a newer one, storage tells.
+        StateUnknownError: `SinkMarkerMissing`.
+        SinkBehindError: `SinkBehind`: the sink lacks batches that were committed to it.
     """
-    if not context.descent.is_own(marker.lineage):
-        raise errors.FencedError(
-            f"The job at {marker.root or 'another root'} has taken {where} over, so the one at "
+    if reached is None:
+        raise missing_error(context, where)
+    if reached.lineage != context.descent.lineage:
+        raise SinkTakenOverError(
+            f"The job at {reached.root or 'another root'} has taken {where} over, so the one at "
             f"{context.descent.root or 'this root'} must not write there any more."
         )
-    if marker.epoch > context.committing_epoch:
+    is_same = reached.epoch == context.committing_epoch and reached.claim == context.claim
+    if reached.epoch >= context.committing_epoch and not is_same:
         raise errors.FencedError(
-            f"Epoch {marker.epoch} writes to {where} now, so epoch {context.committing_epoch} must not any more."
+            f"Epoch {reached.epoch} writes to {where} now, so epoch {context.committing_epoch} must not any more."
         )
+    if standing.lacks(reached, context.expected.committed, context):
+        raise _behind_error(reached, context, where)
+    return reached
 
 
-def _ahead_error(stored: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:
+def opened_elsewhere_error(stored: Marker | None, context: SinkContext, where: str) -> errors.SpecRejectedError:
+    """Return the error for a sink that was opened by a driver which storage does not know.
+
+    Args:
+        stored: The marker; None if the sink does not tell it.
+        context: Context of the driver.
+        where: The sink's target.
+    """
+    opener = "another driver" if stored is None else f"epoch {stored.epoch} of this state (claim {stored.claim})"
     return errors.SpecRejectedError(
-        "SinkAhead",
-        f"The sink {context.uid!r} cannot continue: {where} has output up to batch {stored.batch_id} (generation "
-        f"{stored.generation}) of the job at {_root(stored)}, and this start continues after batch {context.batch_id} of an "
-        "older snapshot of it, so the batches in between would be written twice. Start from the newest state of that "
-        "job; or "
-        f"{REMEDIES}.",
+        "SinkOpenedElsewhere",
+        f"The sink {context.uid!r} cannot go on: {where} was opened by {opener}, which "
+        f"{context.descent.root or 'this root'} does not know; this driver is epoch {context.committing_epoch}. Either the "
+        "state was put back to an older moment, or another copy of it runs elsewhere. Stop the other copy, and start from "
+        f"the newest state; or start with {ANYWAY} to go on from this state, which writes again what the other has written.",
     )
 
 
-def _left_behind_error(stored: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:
+def missing_error(context: SinkContext, where: str) -> errors.StateUnknownError:
+    """Return the error for a sink that had a marker and has none."""
+    return errors.StateUnknownError(
+        "SinkMarkerMissing",
+        f"The sink {context.uid!r} has no marker in {where}, and had committed "
+        f"{_described(context.expected.committed)}, so it is unknown what is there. Bring the marker "
+        f"{context.transactional_id!r} back, or the target; or start with {ANYWAY}, which goes on after that batch.",
+    )
+
+
+def _behind_error(reached: Marker, context: SinkContext, where: str) -> SinkBehindError:
+    expected = context.expected
+    loss = (
+        f"The sink {context.uid!r} has lost what it had: {where} has {_described(reached.newest)}, and this state knows "
+        f"that it had {_described(expected.committed)}; it was restored from a backup, or a replica behind it has taken "
+        "its place."
+    )
+    return SinkBehindError(
+        "SinkBehind",
+        f"{loss} The rows of the batches in between are not kept any more. Bring them back from a newer copy of the "
+        f"target; or start from a snapshot that is as old as the target; or start with {ANYWAY}, which goes on without "
+        "them.",
+        marker=reached,
+        loss=loss,
+        is_healable=not standing.lacks(reached, expected.kept_after, context),
+    )
+
+
+def _refuse(relation: Standing, stored: Marker, context: SinkContext, where: str) -> NoReturn:
+    if relation is Standing.REPLACED:
+        raise errors.FencedError(
+            f"Epoch {stored.epoch} writes to {where} now, so epoch {context.committing_epoch} must not any more."
+        )
+    if relation is Standing.OTHER_COPY:
+        raise opened_elsewhere_error(stored, context, where)
+    if relation is Standing.SINK_BEHIND:
+        raise _behind_error(stored, context, where)
+    raise _taken_error(stored, context, where) if relation is Standing.FOREIGN else _ahead_error(stored, context, where)
+
+
+def _begun_anyway(context: SinkContext) -> Marker:
+    """Return the marker of a sink that begins: after what the state knows to be committed, wherever that is."""
+    begun, committed = Marker.beginning(context), context.expected.committed
+    return begun if committed is None else begun.counting(committed).model_copy(update={"origin": committed.lineage})
+
+
+def _accepted(stored: Marker, context: SinkContext) -> Marker:
+    """Return the marker of a sink that goes on whatever it has, after the restored batch."""
+    kept_after = context.expected.kept_after
+    if kept_after is not None and standing.lacks(stored, kept_after, context):
+        stored = stored.counting(kept_after)
+    newest = stored.newest
+    if newest is not None and not context.descent.contains(newest, context.position):
+        stored = stored.counting(context.position)
+    return stored.opened_by(context)
+
+
+def _ahead_error(stored: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:
+    newest = stored.newest
     since = f"after batch {context.batch_id}" if context.batch_id >= 0 else "from the beginning"
+    of_whom = "" if newest is None or newest.lineage == context.descent.lineage else f" of the job at {_root(stored)}"
     return errors.SpecRejectedError(
         "SinkAhead",
-        f"The sink {context.uid!r} shows each batch (visible='batch'), and {where} shows batch {stored.batch_id} (generation"
-        f" {stored.generation}), which is not in the state that this start restores: it would continue {since}, and write"
-        " the rows in between again, perhaps others. Start from the newest state instead; or remove those rows and start"
-        " with --take-over-sinks (restore.takeOverSinks), which keeps what is there and writes after it.",
+        f"The sink {context.uid!r} cannot go on: {where} has {_described(newest)}{of_whom}, which is not in the state "
+        f"that this start restores: it would continue {since}, and write the rows in between again, perhaps others. Start "
+        f"from the newest state; or remove those rows and start with {ANYWAY}, which keeps what is there and writes after "
+        "it; or give the sink its own uid or target.",
     )
 
 
 def _taken_error(stored: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:
-    own, lineage = context.descent.root or "this root", stored.lineage or "unnamed"
+    own, lineage = context.descent.root or "this root", stored.lineage
     if stored.root == own:
         origin = f"the state that was at {own} before (lineage {lineage}; it was deleted, or replaced)"
         remedy = "Restore that state, or start from a savepoint of it (--from)"
@@ -185,6 +297,14 @@ def _taken_error(stored: Marker, context: SinkContext, where: str) -> errors.Spe
         "SinkTaken",
         f"The sink {context.uid!r} cannot start: {where} has output of {origin}. {remedy}; or {REMEDIES}.",
     )
+
+
+def _described(position: Position | None) -> str:
+    return "nothing" if position is None else f"batch {position.batch_id} (generation {position.generation})"
+
+
+def _generation(position: Position) -> tuple[str, int]:
+    return position.lineage, position.generation
 
 
 def _root(stored: Marker) -> str:

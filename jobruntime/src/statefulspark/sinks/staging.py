@@ -23,8 +23,8 @@ from statefulspark import clock, errors, storage
 from statefulspark.contract import base, formats, layout
 
 if TYPE_CHECKING:
+    from statefulspark.contract.manifest import Position
     from statefulspark.sinks.base import SinkContext
-    from statefulspark.sinks.standing import Position
     from statefulspark.storage import ObjectStore
 
 FILE_BYTES = 32 * 2**20

@@ -1,44 +1,70 @@
-"""The relation between the committed output of a sink and a start of the job: own, inherited, ahead or foreign. Pure.
+"""What a start, storage and a sink know of one another, compared: may the sink go on? Pure.
 
-Positions (generation, batch) are ordered within one lineage, which is one state root. A start knows its own lineage and the
-snapshots (cuts) through which it descends from others, so the positions that a sink may have stored are totally
-ordered: those of ancestors, the oldest first, each up to its cut; then its own. Any other position is foreign.
+Batches are comparable within one generation of one lineage (a root of state). A sink's marker has the driver that opened it,
+and one position for each generation that it has committed. A start knows its own lineage, the cuts through which its state
+descends from older generations and other roots, and at least which batch the sink had when its snapshot was taken. Where
+these differ, something else than the job went back or forward; `compare` says what.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from statefulspark.contract.manifest import Position
+
+if TYPE_CHECKING:
+    from statefulspark.sinks.base import SinkContext
+    from statefulspark.sinks.marker import Marker
+
+ClaimOf = Callable[[int], str | None]
+"""Returns the id under which a driver claimed an epoch of this root; None if storage does not know the epoch."""
 
 
 class Standing(StrEnum):
-    """The relation of the lineage that last opened a sink to the lineage of this start."""
+    """How a sink relates to the state of a start."""
 
     NEW = "new"
-    """The sink was never opened."""
-    OWN = "own"
-    """The lineage of this root: continue."""
-    INHERITED = "inherited"
-    """An ancestor of this root that committed nothing after the restored cut: continue."""
-    AHEAD = "ahead"
-    """An ancestor of this root that committed batches after the restored cut."""
+    """It was never opened, and the state knows of nothing in it: it begins."""
+    EQUAL = "equal"
+    """It has what the state knows it to have, and nothing that the state does not contain: it goes on."""
+    WENT_BACK_ON_PURPOSE = "went back on purpose"
+    """It has batches after the snapshot that somebody asked for: it goes on, and they are produced once more."""
+    SINK_BEHIND_HEALABLE = "sink behind, healable"
+    """It lacks batches that it had, and the state names their transactions: they are committed again."""
+    SINK_BEHIND = "sink behind"
+    """It lacks batches that it had, and nobody has their rows any more."""
+    STATE_BEHIND = "state behind"
+    """It has batches that the state does not contain: they would be produced once more."""
+    REPLACED = "replaced"
+    """A newer driver of this root has opened it."""
+    OTHER_COPY = "other copy"
+    """A driver of this lineage has opened it that storage does not know: storage was put back, or there are two copies."""
     FOREIGN = "foreign"
-    """A root that is not an ancestor of this one."""
+    """A root has opened it that the state does not descend from."""
+    MARKER_MISSING = "marker missing"
+    """It has no marker, and the state knows that it had one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """A batch.
+class Expected:
+    """What a driver knows to be in a sink: a lower bound.
 
     Attributes:
-        lineage: Its lineage; None if a release without lineages wrote it.
-        generation: Its generation in that lineage.
-        batch_id: The batch; -1 for none of the generation.
+        committed: The last batch that the sink has committed at least; None for none.
+        kept_after: The last batch before those whose transactions the driver can commit again; None if it has them from the
+            sink's first one on.
+        elsewhere: The last batch that was committed to another target under the sink's uid; it is not repeated in this one.
     """
 
-    lineage: str | None
-    generation: int
-    batch_id: int
+    committed: Position | None = None
+    kept_after: Position | None = None
+    elsewhere: Position | None = None
+
+
+NOTHING_EXPECTED = Expected()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,85 +76,102 @@ class SinkLineage:
         generation: Generation of the driver; a restored batch may be of an older one. None if irrelevant.
         root: URI of that root, for information.
         cuts: Ancestors of the state, the oldest first: the last batch of this query in each restored snapshot.
-        unnamed: Lineage of positions without one, for a root that is older than lineages.
-        takes_over: Whether the user allows writing to a sink with any content.
-        line: For a sink that shows each batch, its last batch in each older generation of this lineage that the state
-            descends from; None if what the sink has shown is not compared with it.
+        line: The last batch of this query in each older generation of this lineage that the state descends from.
         known_from: Generations below this number count as contained, because nothing is known of them any more.
+        went_back: The newest generation of the line that was made by going back on purpose, where batches that are
+            produced once more are accepted; 0 for none, and for a sink that has shown them before a checkpoint.
+        takes_over: Whether the user allows writing to a sink with any content.
     """
 
-    lineage: str | None = None
+    lineage: str
     generation: int | None = None
-    root: str | None = None
+    root: str = ""
     cuts: tuple[Position, ...] = ()
-    unnamed: str | None = None
-    takes_over: bool = False
-    line: tuple[Position, ...] | None = None
+    line: tuple[Position, ...] = ()
     known_from: int = 0
+    went_back: int = 0
+    takes_over: bool = False
 
-    def named(self, lineage: str | None) -> str | None:
-        """Return a lineage, with the default for positions without one."""
-        return self.unnamed if lineage is None else lineage
-
-    def is_own(self, lineage: str | None) -> bool:
+    def is_own(self, lineage: str) -> bool:
         """Tell whether a lineage is that of this root."""
-        return self.named(lineage) == self.lineage
+        return lineage == self.lineage
 
     def order(self, position: Position) -> tuple[int, int, int] | None:
-        """Return the sort key of a position; None for a foreign one.
-
-        A batch of a release without lineages that is in no cut is older than all others: the first start with lineages has
-        committed all batches that were prepared before.
-        """
-        lineage = self.named(position.lineage)
+        """Return the sort key of a position: ancestors first, each up to its cut, then its own; None for a foreign one."""
         batch_order = (position.generation, position.batch_id)
-        later = (-1, *batch_order) if lineage is None else None
+        later = None
         for index, cut in enumerate(self.cuts):
-            if self.named(cut.lineage) == lineage:
+            if cut.lineage == position.lineage:
                 if position.generation <= cut.generation:
                     return (index, *batch_order)
                 later = (index, *batch_order)
-        return (len(self.cuts), *batch_order) if lineage == self.lineage else later
+        return (len(self.cuts), *batch_order) if position.lineage == self.lineage else later
 
-    def standing(self, opener: str | None, reached: Position) -> Standing:
-        """Return the relation of a sink to this start.
-
-        Args:
-            opener: The lineage that opened it last.
-            reached: Its last committed position.
-        """
-        if self.is_own(opener):
-            return Standing.OWN
-        cut = next((cut for cut in reversed(self.cuts) if self.named(cut.lineage) == self.named(opener)), None)
-        if cut is None:
-            return Standing.FOREIGN
-        reached_order, limit = self.order(reached), self.order(cut)
-        return Standing.AHEAD if reached_order is None or limit is None or reached_order > limit else Standing.INHERITED
-
-    def is_left_behind(self, reached: Position, restored: Position) -> bool:
-        """Tell whether a batch that this lineage has shown is not in the state of this start.
-
-        Such a batch was shown by a sink that shows each batch, and the job goes back to before it: its records would be
-        produced again, perhaps in other batches.
+    def contains(self, position: Position, restored: Position) -> bool:
+        """Tell whether a batch is in the state of this start.
 
         Args:
-            reached: The last batch that the sink has committed.
+            position: A batch that a sink has committed.
             restored: The batch after which this start continues.
         """
-        if self.line is None or reached.batch_id < 0:
-            return False
-        if not self.is_own(reached.lineage):
-            return self._is_after_cut(reached)
-        if reached.generation == restored.generation:
-            return reached.batch_id > restored.batch_id
-        contained = next((cut for cut in self.line if cut.generation == reached.generation), None)
+        if position.batch_id < 0:
+            return True
+        cut = next((cut for cut in reversed(self.cuts) if cut.lineage == position.lineage), None)
+        if position.lineage != self.lineage:
+            return cut is not None and _is_up_to(position, cut)
+        if position.generation == restored.generation:
+            return position.batch_id <= restored.batch_id
+        contained = next((last for last in self.line if last.generation == position.generation), None)
         if contained is not None:
-            return reached.batch_id > contained.batch_id
-        return reached.generation >= self.known_from
+            return position.batch_id <= contained.batch_id
+        return position.generation < self.known_from or (cut is not None and _is_up_to(position, cut))
 
-    def _is_after_cut(self, reached: Position) -> bool:
-        cut = next((cut for cut in reversed(self.cuts) if self.named(cut.lineage) == self.named(reached.lineage)), None)
-        if cut is None:
-            return False
-        reached_order, limit = self.order(reached), self.order(cut)
-        return reached_order is not None and limit is not None and reached_order > limit
+
+def compare(stored: Marker | None, context: SinkContext) -> Standing:
+    """Compare what a start knows, what storage knows of the sink's last opener, and what the sink has.
+
+    Args:
+        stored: The marker in the sink; None if there is none.
+        context: Context of the driver that opens the sink; its batch is the one after which the job continues.
+    """
+    expected, own = context.expected, context.descent
+    if stored is None:
+        return Standing.NEW if expected.committed is None else Standing.MARKER_MISSING
+    opener = _opener(stored, context)
+    if opener is not Standing.EQUAL:
+        return opener
+    is_behind = lacks(stored, expected.committed, context)
+    if is_behind and lacks(stored, expected.kept_after, context):
+        return Standing.SINK_BEHIND
+    newest = stored.newest
+    is_ahead = newest is not None and not own.contains(newest, context.position)
+    if newest is not None and is_ahead and not _is_on_purpose(newest, context):
+        return Standing.STATE_BEHIND
+    if is_behind:
+        return Standing.SINK_BEHIND_HEALABLE
+    return Standing.WENT_BACK_ON_PURPOSE if is_ahead else Standing.EQUAL
+
+
+def lacks(stored: Marker, position: Position | None, context: SinkContext) -> bool:
+    """Tell whether a sink lacks a batch that it is known to have committed."""
+    return position is not None and not stored.has(position, context.descent)
+
+
+def _opener(stored: Marker, context: SinkContext) -> Standing:
+    own = context.descent
+    if stored.lineage != own.lineage:
+        is_ancestor = any(cut.lineage == stored.lineage for cut in own.cuts)
+        return Standing.EQUAL if is_ancestor else Standing.FOREIGN
+    if stored.epoch == context.committing_epoch:
+        return Standing.EQUAL if stored.claim == context.claim else Standing.OTHER_COPY
+    if context.claim_of(stored.epoch) != stored.claim:
+        return Standing.OTHER_COPY
+    return Standing.REPLACED if stored.epoch > context.committing_epoch else Standing.EQUAL
+
+
+def _is_on_purpose(newest: Position, context: SinkContext) -> bool:
+    return newest.lineage == context.descent.lineage and newest.generation < context.descent.went_back
+
+
+def _is_up_to(position: Position, cut: Position) -> bool:
+    return (position.generation, position.batch_id) <= (cut.generation, cut.batch_id)

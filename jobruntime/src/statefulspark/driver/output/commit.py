@@ -5,10 +5,12 @@ committed yet. So every driver that completes or restores a snapshot can commit 
 completed it, or, if that one dies first, the next one before its queries start. A sink that shows each batch does not wait
 for the snapshot: after Spark has committed the batch, the driver looks whether it is still the newest one, so that
 whoever replaces it later finds that batch committed and continues after it.
-Sinks know by generation and batch what they have committed. A transaction is aborted only when a completed checkpoint
-covers its batch without it, because until then a replaced driver may still commit the batch; and only when no snapshot of
-an older generation names it. Nothing is aborted before the first checkpoint of a driver, because until then a checkpoint of
-the replaced one may still arrive, which names what it had prepared.
+Sinks know by generation and batch what they have committed, and the driver knows what they had: one that has lost some of
+it gets it again from the transactions that the newest snapshot names, or the driver ends (`sink_commits`).
+A transaction is aborted only when a completed checkpoint covers its batch without it, because until then a replaced driver
+may still commit the batch; and only when no snapshot of an older generation names it. Nothing is aborted before the first
+checkpoint of a driver, because until then a checkpoint of the replaced one may still arrive, which names what it had
+prepared.
 """
 
 from __future__ import annotations
@@ -18,35 +20,17 @@ import itertools
 import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from statefulspark import clock, errors
 from statefulspark.checkpoint import batch_records, epochs, progress
 from statefulspark.contract import api, layout
-from statefulspark.contract.manifest import QueryEntry
+from statefulspark.contract.manifest import QueryEntry, SinkEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
-from statefulspark.driver.output import job_sinks, lingering, retries, sink_calls
+from statefulspark.driver.output import job_sinks, lingering, retries, sink_commits
 from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
-from statefulspark.sinks.base import SinkContext
+from statefulspark.driver.output.sink_progress import SinkProgress
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Progress:
-    """The progress of one sink."""
-
-    committed: int | None = None
-    """The last committed batch; None until the restored transactions are committed."""
-    tried: int = -1
-    """The last batch of Spark's that was looked at by `commit_batches`."""
-    prepared: dict[int, PreparedRecord] = field(default_factory=dict)
-    """Records of this driver that are not committed yet, by batch."""
-
-    @property
-    def pending(self) -> int:
-        """How many prepared batches have a transaction to commit."""
-        return sum(1 for record in self.prepared.values() if record.transaction is not None)
 
 
 class Committer:
@@ -56,7 +40,7 @@ class Committer:
         """Keep the sinks; nothing is called before `start`."""
         self._driver = driver
         self._sinks = {sink.key: sink for sink in sinks}
-        self._progress = {key: _Progress() for key in self._sinks}
+        self._progress = {key: SinkProgress() for key in self._sinks}
         self._lingering: tuple[lingering.LingeringRecord, ...] = ()
         self._lock = threading.Lock()
         self._retries = retries.Retries()
@@ -111,10 +95,11 @@ class Committer:
         self._retries.tell(step.tell)
         if self.sinks:
             self._retries.run(self._require_current)
-        batches = {query.uid: query.batch_id for query in restored}
+        entries = {query.uid: query for query in restored}
+        batches = {uid: query.batch_id for uid, query in entries.items()}
         for sink in self.sinks:
-            context = sink.context(batches.get(sink.query_uid, -1))
-            self._retries.run(functools.partial(_open, sink, context))
+            asked = sink_commits.Opening(sink, entries.get(sink.query_uid), self._progress[sink.key])
+            self._retries.run(asked.open)
         self._lingering = lingering.find(self._driver, self.sinks, batches)
         self._record_outputs(restored, functions or {})
         self._commit_covered(restored, step.report)
@@ -156,7 +141,7 @@ class Committer:
             batch_id=batch_id,
             epoch=self._driver.epoch,
             prepared_at=clock.utc_now(),
-            lineage=self._driver.descent.lineage if self._driver.descent else None,
+            lineage=self._driver.lineage,
             root=self._driver.store.uri,
             transaction=None if transaction is None else transaction.decode(),
         )
@@ -165,7 +150,7 @@ class Committer:
         with self._lock:
             self._progress[sink.key].prepared[batch_id] = record
         if before is not None and before.transaction not in (None, record.transaction):
-            self._abort(sink, before)
+            sink_commits.abort(sink, before)
 
     # Snapshots
 
@@ -175,12 +160,21 @@ class Committer:
             committed = {key[1]: progress.committed for key, progress in self._progress.items() if key[0] == query_uid}
         return {uid: batch for uid, batch in committed.items() if batch is not None}
 
+    def sink_entries(self, query: QueryEntry) -> tuple[SinkEntry, ...]:
+        """Return what a snapshot of a query says of its sinks: what they have committed at least."""
+        with self._lock:
+            return tuple(self._progress[sink.key].entry(sink, query) for sink in self._of_query(query.uid))
+
     def statuses(self) -> tuple[api.SinkStatus, ...]:
         """Return the progress of every sink, for the job's status."""
         with self._lock:
             return tuple(
                 api.SinkStatus(
-                    query=query, uid=uid, committed_batch=progress.committed, pending_transactions=progress.pending
+                    query=query,
+                    uid=uid,
+                    committed_batch=progress.committed,
+                    pending_transactions=progress.pending,
+                    sent_again=progress.sent_again,
                 )
                 for (query, uid), progress in self._progress.items()
             )
@@ -227,7 +221,7 @@ class Committer:
         self._abort_lingering(queries)
 
     def _commit_covered(self, queries: Sequence[QueryEntry], on_progress: progress.Report = progress.ignored) -> None:
-        pairs = ((query, sink) for query in queries for sink in self.sinks if sink.query_uid == query.uid)
+        pairs = ((query, sink) for query in queries for sink in self._of_query(query.uid))
         due = [(query, sink, self._uncommitted(query, sink)) for query, sink in pairs]
         total = sum(len(paths) for _, _, paths in due)
         is_committed = progress.of_units("transactions", total, on_progress)
@@ -237,7 +231,13 @@ class Committer:
             for path in paths:
                 self._commit_one(sink, self._record(query, path))
                 is_committed()
-            self._advance(sink, query.batch_id)
+            with self._lock:
+                self._progress[sink.key].advance(query.batch_id)
+                named = [entry for entry in query.prepared if entry.uid == sink.uid]
+                self._progress[sink.key].keep(named, query.batch_id)
+
+    def _of_query(self, query_uid: str) -> tuple[JobSink, ...]:
+        return tuple(sink for sink in self.sinks if sink.query_uid == query_uid)
 
     def has_batches_to_commit(self, batches: Mapping[str, int]) -> bool:
         """Tell whether a sink that shows each batch was not asked to commit the last committed batch of its query."""
@@ -306,6 +306,7 @@ class Committer:
 
     def _commit_one(self, sink: JobSink, record: PreparedRecord) -> None:
         what = {"sink": sink.uid, "batch": record.batch_id, "generation": record.generation}
+        committed = None
         if record.job != self._driver.job:
             _log.warning("a transaction of another job is not committed", extra={**what, "job": record.job})
         elif record.sink != sink.kind:
@@ -316,18 +317,11 @@ class Committer:
                 "of its own, and start with allowNonRestoredState once the old one has committed.",
             )
         elif record.transaction is not None:
-            body, context = record.transaction.encode(), sink.context_of(record)
-            self._retries.run(functools.partial(self._commit_if_current, sink, body, context))
+            self._retries.run(functools.partial(self._commit_if_current, sink, record))
             _log.info("batch committed to its sink", extra=what)
-        self._advance(sink, record.batch_id)
-
-    def _advance(self, sink: JobSink, batch_id: int) -> None:
-        progress = self._progress[sink.key]
+            committed = record
         with self._lock:
-            progress.committed = max(batch_id, -1 if progress.committed is None else progress.committed)
-            progress.prepared = {
-                batch: record for batch, record in progress.prepared.items() if batch > progress.committed
-            }
+            self._progress[sink.key].advance(record.batch_id, committed)
 
     def _abort_lingering(self, queries: Sequence[QueryEntry]) -> None:
         """Abort transactions that no snapshot can name any more; failures are retried after the next snapshot."""
@@ -353,40 +347,15 @@ class Committer:
         except errors.StatefulSparkError as error:
             _log.warning("a record cannot be read; its transaction is not aborted", extra={"why": str(error)})
             return False
-        is_done = self._abort(left.sink, record)
+        is_done = sink_commits.abort(left.sink, record)
         if is_done:
             left.store.delete_many([left.name.key])
         return is_done
 
-    def _abort(self, sink: JobSink, record: PreparedRecord) -> bool:
-        context = sink.context_of(record)
-        if record.job != self._driver.job or record.sink != sink.kind or record.transaction is None:
-            return True
-        if context.is_inherited:
-            return True  # Another root prepared it, and may commit it.
-        try:
-            with sink_calls.calling(sink.sink, sink.uid, "abort"):
-                sink.sink.abort(record.transaction.encode(), context)
-        except errors.FencedError:
-            raise
-        except errors.StatefulSparkError as error:
-            _log.warning(
-                "aborting a transaction failed", extra={"sink": sink.uid, "batch": record.batch_id, "why": str(error)}
-            )
-            return False
-        _log.info("transaction aborted", extra={"sink": sink.uid, "batch": record.batch_id, "epoch": record.epoch})
-        return True
-
-    def _commit_if_current(self, sink: JobSink, body: bytes, context: SinkContext) -> None:
+    def _commit_if_current(self, sink: JobSink, record: PreparedRecord) -> None:
         if self.retry_message is not None:
             self._require_current()  # Time has passed since the last check.
-        with sink_calls.calling(sink.sink, sink.uid, "commit"):
-            sink.sink.commit(body, context)
+        sink_commits.commit(sink, record, self._progress[sink.key])
 
     def _require_current(self) -> None:
         epochs.require_current(self._driver.store, self._driver.epoch)
-
-
-def _open(sink: JobSink, context: SinkContext) -> None:
-    with sink_calls.calling(sink.sink, sink.uid, "open"):
-        sink.sink.open(context)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from statefulspark import errors
-from statefulspark.checkpoint import batch_records, lineage_records
+from statefulspark.checkpoint import batch_records, epochs, lineage_records
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import QueryEntry
+from statefulspark.contract.manifest import Ancestor, Position, QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
 from statefulspark.declaration import Output
 from statefulspark.recovery import history
 from statefulspark.sinks import visibility
-from statefulspark.sinks.base import SinkContext, TwoPhaseSink
-from statefulspark.sinks.standing import Position, SinkLineage
+from statefulspark.sinks.base import SinkContext, TellsMarker, TwoPhaseSink
+from statefulspark.sinks.standing import NOTHING_EXPECTED, Expected, SinkLineage
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import ObjectStore
 
@@ -30,8 +31,9 @@ class DriverAttempt:
         epoch: The epoch of this driver.
         generation: The generation in which it runs.
         descent: Where its state comes from.
-        takes_over_sinks: Whether it may write to sinks that another job has written to.
-        history: What its generation descends from; None if no sink shows each batch.
+        claim_id: The id of its claim of the epoch.
+        takes_over_sinks: Whether it may write to sinks that have anything else than the state knows.
+        history: What its generation descends from.
     """
 
     store: ObjectStore
@@ -39,25 +41,15 @@ class DriverAttempt:
     job: str
     epoch: int
     generation: int
-    descent: lineage_records.Descent | None = None
+    descent: lineage_records.Descent
+    claim_id: str = ""
     takes_over_sinks: bool = False
-    history: history.History | None = None
+    history: history.History = field(default_factory=history.History)
 
-    def descent_of(self, query_uid: str) -> SinkLineage:
-        """Return what a sink of a query needs to know of other lineages."""
-        origin = self.descent
-        if origin is None:
-            return SinkLineage()
-        return SinkLineage(
-            lineage=origin.lineage,
-            generation=self.generation,
-            root=self.store.uri,
-            cuts=tuple(
-                Position(cut.lineage, cut.generation, cut.batches.get(query_uid, -1)) for cut in origin.ancestors
-            ),
-            unnamed=origin.unnamed,
-            takes_over=self.takes_over_sinks,
-        )
+    @property
+    def lineage(self) -> str:
+        """The lineage of its root."""
+        return self.descent.lineage or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +75,37 @@ class JobSink:
 
     @property
     def descent(self) -> SinkLineage:
-        """What it needs to know of other lineages, and of what the state descends from if it shows each batch."""
-        driver, descent = self.driver, self.driver.descent_of(self.query_uid)
-        if driver.history is None or not self.shows_batches:
-            return descent
-        line = tuple(
-            Position(cut.lineage, cut.generation, cut.batches.get(self.query_uid, -1)) for cut in driver.history.cuts
+        """What it needs to know of other lineages, and of older generations of this one."""
+        driver, past = self.driver, self.driver.history
+        return SinkLineage(
+            lineage=driver.lineage,
+            generation=driver.generation,
+            root=driver.store.uri,
+            cuts=tuple(map(self._position, driver.descent.ancestors)),
+            line=tuple(map(self._position, past.cuts)),
+            known_from=past.known_from,
+            went_back=0 if self.shows_batches else past.went_back,
+            takes_over=driver.takes_over_sinks,
         )
-        return replace(descent, line=line, known_from=driver.history.known_from)
+
+    def _position(self, cut: Ancestor) -> Position:
+        batch = cut.batches.get(self.query_uid, -1)
+        return Position(lineage=cut.lineage or "", generation=cut.generation, batch_id=batch)
+
+    @property
+    def target(self) -> str | None:
+        """What it writes to; None if the sink does not tell."""
+        return self.sink.target if isinstance(self.sink, TellsMarker) else None
+
+    def expected(self, restored: QueryEntry | None) -> Expected:
+        """Return what a restored snapshot knows to be in it."""
+        entries = restored.sinks if restored is not None else ()
+        entry = next((entry for entry in entries if entry.uid == self.uid), None)
+        if entry is None or self.target is None:
+            return NOTHING_EXPECTED
+        if (entry.kind, entry.target) != (self.kind, self.target):
+            return Expected(elsewhere=entry.committed)
+        return Expected(entry.committed, entry.kept_after)
 
     @property
     def kind(self) -> str:
@@ -103,14 +118,24 @@ class JobSink:
         return visibility.of(self.sink) is visibility.Visibility.BATCH
 
     @property
+    def withdraws(self) -> bool:
+        """Whether it takes back what the restored state does not contain; a sink says so by an attribute of that name."""
+        return getattr(self.sink, "withdraws", False) is True
+
+    @property
     def log(self) -> batch_records.BatchRecordLog:
         """The records of its query."""
         return batch_records.BatchRecordLog(
             self.driver.store, layout.query_root(self.driver.generation, self.query_uid)
         )
 
-    def context(self, batch_id: int) -> SinkContext:
-        """Return the context of a batch that this driver writes."""
+    def context(self, batch_id: int, expected: Expected = NOTHING_EXPECTED) -> SinkContext:
+        """Return the context of a batch that this driver writes.
+
+        Args:
+            batch_id: The batch; for the opening of the sink the restored one.
+            expected: What this driver knows to be in the sink.
+        """
         driver = self.driver
         own = self.descent
         return SinkContext(
@@ -125,16 +150,19 @@ class JobSink:
             options=driver.options,
             lineage=own.lineage,
             descent=own,
+            claim=driver.claim_id,
+            claim_of=functools.partial(epochs.claim_of, driver.store),
+            expected=expected,
         )
 
-    def context_of(self, record: PreparedRecord) -> SinkContext:
-        """Return the context of a batch that has a prepared record, of this or of another driver."""
+    def context_of(self, record: PreparedRecord, expected: Expected = NOTHING_EXPECTED) -> SinkContext:
+        """Return the context of a batch that has a prepared record, of this or of another driver; see `context`."""
         elsewhere = record.root if record.root != self.driver.store.uri else None
         return replace(
-            self.context(record.batch_id),
+            self.context(record.batch_id, expected),
             generation=record.generation,
             epoch=record.epoch,
-            lineage=record.lineage,
+            lineage=record.lineage or "",
             prepared_at_uri=self._staging(elsewhere) if elsewhere else None,
         )
 

@@ -16,7 +16,7 @@ import pyspark
 
 from statefulspark import clock, errors, storage
 from statefulspark._version import __version__
-from statefulspark.checkpoint import plans, progress, read_cache, watermarks
+from statefulspark.checkpoint import lineage_records, plans, progress, read_cache, watermarks
 from statefulspark.contract import config, layout, statistics
 from statefulspark.coordinator import machine, model
 from statefulspark.declaration import Output
@@ -32,7 +32,6 @@ from statefulspark.operators.keyed import packplaces, registry
 from statefulspark.planning import carry, describe
 from statefulspark.recovery import generations, history, restore
 from statefulspark.recovery.plan import Author
-from statefulspark.sinks import visibility
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,6 +153,13 @@ class Parts:
     master_hooks: hooks.JobHooks = field(default_factory=hooks.JobHooks)
     shows_first_batches: bool = True
 
+    @property
+    def descent(self) -> lineage_records.Descent:
+        """Where the state of the generation comes from; every plan that was carried out has it."""
+        if self.plan.descent is None:
+            raise errors.InternalError("Unexpected", f"Generation {self.plan.generation} has no descent.")
+        return self.plan.descent
+
 
 def versions() -> dict[str, str]:
     """Return the versions of the software that writes the state, for manifests."""
@@ -214,11 +220,12 @@ def _open_sinks(parts: Parts, at: progress.Steps) -> commit.Committer:
         job=f"{parts.job_config.namespace}/{parts.job_config.name}",
         epoch=parts.root.epoch,
         generation=parts.plan.generation,
-        descent=parts.plan.descent,
+        descent=parts.descent,
+        claim_id=parts.root.claimed_by.claim_id,
         takes_over_sinks=parts.job_config.restore.take_over_sinks,
     )
     outputs = [(query.uid, query.output) for query in parts.built if isinstance(query.output, Output)]
-    if any(visibility.of(output.sink) is visibility.Visibility.BATCH for _, output in outputs):
+    if outputs:
         attempt = replace(attempt, history=history.of(generations.read_all(attempt.store), attempt.generation))
     committer = commit.Committer(
         attempt, [job_sinks.JobSink(attempt, uid, output.uid, writing.two_phase(output)) for uid, output in outputs]

@@ -52,7 +52,8 @@ def claim(job_config: config.JobConfig, now: datetime, *, epoch: int | None = No
     )
     epochs.ensure_owner(store, owner, take_over=job_config.take_over)
     assigned = epoch or assigned_epoch()
-    claimed = epochs.claim(store, assigned=assigned, holder=holder(), claim_id=uuid.uuid4().hex, now=now)
+    claim_id = uuid.uuid4().hex
+    claimed = epochs.claim(store, assigned=assigned, holder=holder(), claim_id=claim_id, now=now)
     _log.info("epoch claimed", extra={"epoch": claimed, "holder": holder(), "root": store.uri})
     cache = read_cache.ReadCache(store)
     lineages = lineage_records.ensure(store, lineage=uuid.uuid4().hex, epoch=claimed, now=now, cache=cache)
@@ -67,6 +68,7 @@ def claim(job_config: config.JobConfig, now: datetime, *, epoch: int | None = No
         assemble.versions(),
         owner_id=job_config.owner_id,
         lineages=lineages,
+        claim_id=claim_id,
     )
     return replace(root, author=author, seen=cache)
 

@@ -1,33 +1,29 @@
-"""Refuses a start that goes back behind what sinks have shown, before it changes anything.
+"""Compares a start with what its sinks have, before it changes anything.
 
-A sink that shows each batch has shown batches that no checkpoint covers. A start that copies an older snapshot, or begins
-with empty state, would produce them again, perhaps with other boundaries. The sink itself refuses such a start when it is
-opened (`marker.open_marker`); here the same is found out while the generation in use is still untouched, for a check and
-a standby too.
+Sinks refuse a start that does not fit what they have when they are opened (`marker.open_marker`). Here the same is found out
+while the generation in use is still untouched, for a check and a standby too.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from statefulspark.checkpoint import lineage_records
 from statefulspark.declaration import Output
 from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
 from statefulspark.recovery import generations, history
 from statefulspark.recovery.plan import StartMode
-from statefulspark.sinks import marker, visibility
-from statefulspark.sinks.base import TellsMarker, TwoPhaseSink
+from statefulspark.sinks import marker, standing
+from statefulspark.sinks.base import TellsMarker
+from statefulspark.sinks.standing import Standing
 
 if TYPE_CHECKING:
     from statefulspark.contract import config
     from statefulspark.driver.starting.assemble import JobRoot
     from statefulspark.recovery.plan import StartPlan
-
-
-class _ShowingSink(TwoPhaseSink, TellsMarker, Protocol):
-    """A sink that can be asked here."""
+    from statefulspark.sinks.base import TwoPhaseSink
 
 
 NEWEST_EPOCH = sys.maxsize
@@ -37,10 +33,10 @@ NEWEST_EPOCH = sys.maxsize
 def require_contained(
     job_config: config.JobConfig, root: JobRoot, start_plan: StartPlan, outputs: Mapping[str, object]
 ) -> None:
-    """Refuse a start from state that lacks batches which a sink of the job has shown.
+    """Refuse a start from state that does not fit what a sink of the job has.
 
-    Cost: nothing if the start continues in its generation, or if no sink shows each batch; else the listings and records of
-    lineages and generations, and one look into each of these sinks.
+    Cost: nothing for a driver that continues in its generation, since it opens its sinks next; else the listings and records
+    of lineages and generations, and one look into each sink.
 
     Args:
         job_config: The job, and whether it may write to its sinks all the same.
@@ -49,26 +45,34 @@ def require_contained(
         outputs: The results of the query functions, by query uid.
 
     Raises:
-        SpecRejectedError: `SinkAhead`, `SinkTaken`, or a sink refuses.
+        SpecRejectedError: `SinkAhead`, `SinkTaken`, `SinkOpenedElsewhere`, or a sink refuses.
+        StateUnknownError: `SinkBehind`, `SinkMarkerMissing`.
         TransientError: A sink is unavailable.
     """
-    sinks = dict(_showing(outputs))
-    if start_plan.mode is StartMode.CONTINUE or job_config.restore.take_over_sinks or not sinks:
+    sinks = dict(_telling(outputs))
+    is_opened_next = root.author is not None and start_plan.mode is StartMode.CONTINUE
+    if is_opened_next or job_config.restore.take_over_sinks or not sinks:
         return
     attempt = _attempt(job_config, root, start_plan)
+    restored = {query.uid: query for query in start_plan.queries}
     for (query_uid, uid), sink in sinks.items():
-        context = JobSink(attempt, query_uid, uid, sink).context(start_plan.start_batches.get(query_uid, -1))
-        stored = sink.stored_marker(context)
-        if stored is not None:
-            marker.open_marker(stored, context, "its target")
+        of_job = JobSink(attempt, query_uid, uid, sink)
+        context = of_job.context(start_plan.start_batches.get(query_uid, -1), of_job.expected(restored.get(query_uid)))
+        stored, where = cast("TellsMarker", sink).stored_marker(context), of_job.target or "its target"
+        relation = standing.compare(stored, context)
+        if relation is Standing.STATE_BEHIND and root.author is None and not history.goes_back(start_plan):
+            continue  # The driver that runs has committed more since storage was read.
+        try:
+            marker.open_marker(stored, context, where, withdraws=of_job.withdraws)
+        except marker.SinkBehindError as behind:
+            if not behind.is_healable:
+                raise
 
 
-def _showing(outputs: Mapping[str, object]) -> Iterable[tuple[tuple[str, str], _ShowingSink]]:
+def _telling(outputs: Mapping[str, object]) -> Iterable[tuple[tuple[str, str], TwoPhaseSink]]:
     for query_uid, output in outputs.items():
-        if not isinstance(output, Output) or visibility.of(output.sink) is not visibility.Visibility.BATCH:
-            continue
-        if isinstance(output.sink, TellsMarker):
-            yield (query_uid, output.uid), cast("_ShowingSink", output.sink)
+        if isinstance(output, Output) and isinstance(output.sink, TellsMarker):
+            yield (query_uid, output.uid), cast("TwoPhaseSink", output.sink)
 
 
 def _attempt(job_config: config.JobConfig, root: JobRoot, start_plan: StartPlan) -> DriverAttempt:
@@ -77,15 +81,21 @@ def _attempt(job_config: config.JobConfig, root: JobRoot, start_plan: StartPlan)
     source = start_plan.source
     origin = source.descent if source else None
     ancestors = origin.below(lineages.lineage, source.queries) if origin and source else ()
-    past = history.History()
+    every = generations.read_all(root.store)
+    went_back = start_plan.generation if history.goes_back(start_plan) else 0
     if origin and source:
-        cut = origin.cut(source.queries)
-        past = history.from_cut(generations.read_all(root.store), cut, lineage=lineages.lineage)
+        past = history.from_cut(every, origin.cut(source.queries), lineage=lineages.lineage, went_back=went_back)
+    elif start_plan.mode is StartMode.CONTINUE:
+        past = history.of(every, start_plan.generation)
+        ancestors = start_plan.descent.ancestors if start_plan.descent else ()
+    else:
+        past = history.History(went_back=went_back)
     return DriverAttempt(
         store=root.store,
         options=root.options,
         job=f"{job_config.namespace}/{job_config.name}",
         epoch=root.author.epoch if root.author else NEWEST_EPOCH,
+        claim_id=root.author.claim_id if root.author else "",
         generation=start_plan.generation,
         descent=lineage_records.Descent(
             lineages.lineage, start_plan.generation, root.store.uri, ancestors, lineages.unnamed

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from statefulspark import clock, errors
 from statefulspark.checkpoint import listing
 from statefulspark.contract import base, formats, layout
+from statefulspark.contract.manifest import Position
 from statefulspark.sinks import marker, standing
+from statefulspark.sinks.standing import Expected
 from statefulspark.storage import conditional
 
 if TYPE_CHECKING:
@@ -47,12 +49,12 @@ class BatchCommit(base.StoredDocument):
     """Epoch of the driver that wrote the rows."""
     committed_at: base.UtcDatetime
     files: tuple[PartFile, ...]
-    generation: int = 0
-    """Generation of the batch; 0 in files of releases that committed with every batch."""
-    sink: str | None = None
-    """Transactional id of the sink that owns the folder; absent in these files too."""
-    lineage: str | None = None
-    """Identity of the root in which the batch ran; absent in files of releases without lineages."""
+    generation: int
+    """Generation of the batch."""
+    sink: str
+    """Transactional id of the sink that owns the folder."""
+    lineage: str
+    """Identity of the root in which the batch ran."""
     withdrawn: bool | None = None
     """True if the batch is not committed: a reader finds no rows, and a commit that arrives late finds the name taken."""
 
@@ -66,7 +68,7 @@ class FolderOwner(base.StoredDocument):
     sink: str
     """Its transactional id."""
     marker: marker.Marker
-    """The newest epoch and lineage; the position is the one that the job continued from."""
+    """The driver that opened it. The commit files tell the positions; here are those whose absence somebody has accepted."""
 
 
 class PreparedFiles(base.StoredDocument):
@@ -102,15 +104,21 @@ def claim_folder(store: ObjectStore, context: SinkContext) -> None:
     """Write the owner of the folder; see `FilesSink.open`. Idempotent."""
     while True:
         present = _owner(store)
-        if present is None:
-            stored_marker = _marker_of_commits(store, context)
-        else:
-            _require_own(present.body.sink, f"is that of {present.body.sink}", store, context)
-            stored_marker = present.body.marker
-        opened = marker.open_marker(stored_marker, context, store.uri, withdraws=True)
-        body = FolderOwner(sink=context.transactional_id, marker=opened).to_json().encode()
+        before = () if present is None else present.body.marker.committed
+        stored = None if present is None else _with_commits(present.body, store, context, is_opening=True)
+        opened = marker.open_marker(stored, context, store.uri, withdraws=True)
+        shown = () if stored is None else tuple(position for position in stored.committed if position not in before)
+        accepted = tuple(position for position in opened.committed if position not in shown)
+        owner = FolderOwner(sink=context.transactional_id, marker=opened.model_copy(update={"committed": accepted}))
+        body = owner.to_json().encode()
         if conditional.put(store, SINK, body, etag=None if present is None else present.etag):
             return
+
+
+def stored_marker(store: ObjectStore, context: SinkContext) -> marker.Marker | None:
+    """Return the marker of the folder; None if nobody has opened it. See `FilesSink.stored_marker`."""
+    owner = _owner(store)
+    return None if owner is None else _with_commits(owner.body, store, context, is_opening=True)
 
 
 def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> None:
@@ -121,33 +129,29 @@ def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> Non
 
     Raises:
         SpecRejectedError: `SinkFolderTaken`.
-        FencedError: A newer driver has opened the folder and withdrawn the batch.
+        FencedError: Another driver has opened the folder, or has committed the batch with other files.
+        StateUnknownError: `SinkMarkerMissing`.
+        SinkBehindError: The folder lacks batches that were committed.
         StateUnknownError: `StagedRowsMissing`: rows that another root prepared are not in this folder.
     """
     prepared = PreparedFiles.parse(transaction, f"the prepared batch {context.batch_id} of the sink {context.uid}")
+    if _belongs_to_another_folder(store, context):
+        return
     commit = _commit_of(context, files=prepared.files)
     if context.is_inherited:
         _require_files(store, prepared, context)
     present = None
     while not _put(store, commit, present):
         present = read(store, context.batch_id)
-        if present is not None and _is_settled(present.body, store, context):
+        if present is not None and _is_settled(present.body, commit, store, context):
             return
-
-
-def belongs_to_another_folder(store: ObjectStore, context: SinkContext) -> bool:
-    """Tell whether an inherited batch belongs to another folder, because the root that prepared it writes there."""
-    if not context.is_inherited:
-        return False
-    owner = _owner(store)
-    return owner is not None and owner.body.marker.covers(context)
 
 
 def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
     """Withdraw commits after the restored snapshot, and write a fence after the last one.
 
-    These are commits of older generations, or of other lineages, after the batch of the context. Commits have no gaps, so
-    the first number without a commit ends the search; the newest commit is withdrawn first.
+    The state that the job continues from does not contain these, whichever generation and lineage they are of. Commits have
+    no gaps, so the first number without a commit ends the search; the newest commit is withdrawn first.
 
     Returns:
         The batches withdrawn.
@@ -162,7 +166,7 @@ def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
     for batch in range(last - 1, context.batch_id, -1):
         while True:
             present = read(store, batch)
-            if present is None or _is_of_this_start(present.body, store, context):
+            if present is None or (_is_of_this_start(present.body, store, context) and present.body.withdrawn):
                 break
             _require_still_open(store, context)
             if _put(store, tombstone(batch_id=batch), present):
@@ -196,7 +200,7 @@ def _require_still_open(store: ObjectStore, context: SinkContext) -> None:
     """Check that no other driver has opened the folder since; a job that took it over may be of another lineage."""
     owner = _owner(store)
     if owner is not None:
-        marker.require_newest(owner.body.marker, context, store.uri)
+        marker.require_newest(owner.body.marker, replace(context, expected=Expected()), store.uri)
 
 
 def _owner(store: ObjectStore) -> StoredVersion[FolderOwner] | None:
@@ -253,47 +257,48 @@ def _last_commit(store: ObjectStore, context: SinkContext) -> int:
     with empty state is before that: it lists the commits if there is no first one.
     """
     highest = listing.highest(store, context.batch_id, commit_key)
-    if highest >= 0:
-        return highest
+    return highest if highest >= 0 else _last_listed(store)
+
+
+def _last_listed(store: ObjectStore) -> int:
     numbers = (layout.parse_number(name.removesuffix(".json")) for name in store.list_names(COMMITS))
-    return max((number for number in numbers if number is not None), default=highest)
+    return max((number for number in numbers if number is not None), default=-1)
 
 
-def _is_settled(present: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
+def _is_settled(present: BatchCommit, commit: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
     """Tell whether a batch needs no commit any more; False if the present commit must be replaced.
 
     Replaced are withdrawn commits, and commits of another generation under this number: the job had gone back to an older
     snapshot, and was then restored from one that contains this batch.
 
     Raises:
-        FencedError: A newer driver wrote the present commit.
+        FencedError: Another driver wrote the present commit.
     """
-    present_order, batch_order = (
-        _order(_own_commit(present, store, context), context),
-        context.descent.order(context.position),
-    )
-    if (
-        present_order is not None
-        and batch_order is not None
-        and present_order[:2] == batch_order[:2]
-        and not present.withdrawn
-    ):
+    _require_own(present.sink, f"holds batch {present.batch_id} of {present.sink}", store, context)
+    is_same = (present.lineage, present.generation) == (context.lineage, context.generation)
+    if is_same and not present.withdrawn:
+        if present.files != commit.files:
+            raise errors.FencedError(
+                f"Another driver has committed batch {present.batch_id} of {store.uri} with other files, in epoch "
+                f"{present.epoch}."
+            )
         return True
+    present_order = _order(present, context)
     own_order = context.descent.order(_own_position(context))
     if present_order is None or own_order is None or present_order[:2] > own_order[:2]:
         raise errors.FencedError(
             f"Batch {context.batch_id} of {store.uri} belongs to generation {present.generation} of the lineage "
-            f"{present.lineage or 'unnamed'}, which writes there now; generation {context.generation} must not commit it "
+            f"{present.lineage}, which writes there now; generation {context.generation} must not commit it "
             "any more."
         )
     return False
 
 
-def _own_position(context: SinkContext) -> standing.Position:
+def _own_position(context: SinkContext) -> Position:
     """Return the position of the driver itself, independent of the committed batch."""
     own = context.descent
     generation = context.generation if own.generation is None else own.generation
-    return standing.Position(own.lineage, generation, context.batch_id)
+    return Position(lineage=own.lineage, generation=generation, batch_id=context.batch_id)
 
 
 def _is_of_this_start(present: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
@@ -302,10 +307,8 @@ def _is_of_this_start(present: BatchCommit, store: ObjectStore, context: SinkCon
     Raises:
         FencedError: It belongs to a newer one.
     """
-    present_order, own_order = (
-        _order(_own_commit(present, store, context), context),
-        context.descent.order(_own_position(context)),
-    )
+    _require_own(present.sink, f"holds batch {present.batch_id} of {present.sink}", store, context)
+    present_order, own_order = _order(present, context), context.descent.order(_own_position(context))
     if present_order is None or own_order is None or present_order[:2] < own_order[:2]:
         return False
     if present_order[:2] > own_order[:2]:
@@ -317,18 +320,63 @@ def _is_of_this_start(present: BatchCommit, store: ObjectStore, context: SinkCon
 
 
 def _order(commit: BatchCommit, context: SinkContext) -> tuple[int, int, int] | None:
-    return context.descent.order(standing.Position(commit.lineage, commit.generation, commit.batch_id))
+    return context.descent.order(_position(commit))
 
 
-def _marker_of_commits(store: ObjectStore, context: SinkContext) -> marker.Marker | None:
-    """Derive the marker from commits of a release without `_sink.json`; None if there are none."""
-    newest = listing.highest(store, context.batch_id, commit_key)
-    for batch in dict.fromkeys((newest, 0)):
-        present = read(store, batch) if batch >= 0 else None
-        if present is not None:
-            commit = _own_commit(present.body, store, context)
-            return marker.Marker(generation=commit.generation, batch_id=batch, lineage=commit.lineage)
-    return None
+def _position(commit: BatchCommit) -> Position:
+    return Position(lineage=commit.lineage, generation=commit.generation, batch_id=commit.batch_id)
+
+
+def _belongs_to_another_folder(store: ObjectStore, context: SinkContext) -> bool:
+    """Check that the folder is as this driver left it; tell whether the batch belongs to the folder of an ancestor."""
+    owner = _read_present(store, SINK, FolderOwner)
+    reached = None if owner is None else _with_commits(owner, store, context, is_opening=False)
+    marker.require_newest(reached, context, store.uri)
+    return owner is not None and owner.marker.has(context.position, context.descent)
+
+
+def _with_commits(owner: FolderOwner, store: ObjectStore, context: SinkContext, *, is_opening: bool) -> marker.Marker:
+    """Return the owner's marker with the positions that are to be compared, as the commit files of their batches tell them.
+
+    Cost: a GET for the batch that is known to be committed; if it is not, or the folder is opened, a few more.
+    """
+    _require_own(owner.sink, f"is that of {owner.sink}", store, context)
+    expected = context.expected
+    reached = owner.marker
+    if expected.committed is not None:
+        reached = _with_commit(reached, store, expected.committed.batch_id, context)
+    if not is_opening and not standing.lacks(reached, expected.committed, context):
+        return reached
+    numbers = {position.batch_id for position in (expected.committed, expected.kept_after) if position is not None}
+    for number in sorted({*numbers, *_newest_shown(store, context)}):
+        reached = _with_commit(reached, store, number, context)
+    return reached
+
+
+def _newest_shown(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
+    """Return the newest batch that is not withdrawn, if there is one."""
+    newest = _last_commit(store, context)
+    if newest >= 0 and store.info(commit_key(newest)) is None:
+        newest = _last_listed(store)
+    for number in range(newest, -1, -1):
+        commit = _read_present(store, commit_key(number), BatchCommit)
+        if commit is None or not commit.withdrawn:
+            return () if commit is None else (number,)
+    return ()
+
+
+def _with_commit(reached: marker.Marker, store: ObjectStore, number: int, context: SinkContext) -> marker.Marker:
+    commit = _read_present(store, commit_key(number), BatchCommit)
+    if commit is None or commit.withdrawn or reached.has(_position(commit), context.descent):
+        return reached
+    return reached.counting(_position(commit))
+
+
+def _read_present(store: ObjectStore, key: str, kind: type[_Document]) -> _Document | None:
+    try:
+        return kind.parse(store.read(key), f"{store.uri}/{key}")
+    except errors.ObjectNotFoundError:
+        return None
 
 
 def _require_files(store: ObjectStore, prepared: PreparedFiles, context: SinkContext) -> None:
@@ -345,13 +393,6 @@ def _require_files(store: ObjectStore, prepared: PreparedFiles, context: SinkCon
 
 def _parse(store: ObjectStore, key: str, body: bytes) -> BatchCommit:
     return BatchCommit.parse(body, f"{store.uri}/{key}")
-
-
-def _own_commit(commit: BatchCommit, store: ObjectStore, context: SinkContext) -> BatchCommit:
-    """Return a commit after a check that it is this sink's, or of an old release that did not store the sink."""
-    if commit.sink is not None:
-        _require_own(commit.sink, f"holds batch {commit.batch_id} of {commit.sink}", store, context)
-    return commit
 
 
 def _require_own(sink: str, what: str, store: ObjectStore, context: SinkContext) -> None:

@@ -42,6 +42,7 @@ from statefulspark.sinks.files.commits import PartFile, PreparedFiles
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
+    from statefulspark.sinks.marker import Marker
     from statefulspark.storage import ObjectStore
 
 
@@ -60,6 +61,7 @@ class FilesSink:
     visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT
     takes_batches_again: ClassVar = True
     """It withdraws what the restored state does not contain."""
+    withdraws: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Reject an unknown visibility.
@@ -87,6 +89,19 @@ class FilesSink:
         files = tuple(sorted((PartFile.model_validate_json(part) for part in parts), key=lambda part: part.path))
         return PreparedFiles(files=files).to_json().encode()
 
+    @property
+    def target(self) -> str:
+        """The folder."""
+        return self.uri
+
+    def stored_marker(self, context: SinkContext) -> Marker | None:
+        """Read who opened the folder last, and what it shows. Cost: a few GETs, and a HEAD per doubling of the last batches.
+
+        Raises:
+            SpecRejectedError: `SinkFolderTaken`.
+        """
+        return commits.stored_marker(self.store(context), context)
+
     def open(self, context: SinkContext) -> None:
         """Take ownership of the folder, withdraw commits after the restored batch, and delete orphans.
 
@@ -103,14 +118,14 @@ class FilesSink:
         orphans.sweep(store, through=context.batch_id, now=clock.utc_now())
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
-        """Make the batch visible with one PUT; no effect if it is visible.
+        """Make the batch visible with one PUT, after two GETs; no effect if it is visible.
 
         Raises:
             SpecRejectedError: `SinkFolderTaken`.
+            FencedError: Another driver has opened the folder.
+            StateUnknownError: `SinkMarkerMissing`, `SinkBehind`, `StagedRowsMissing`.
         """
-        store = self.store(context)
-        if not commits.belongs_to_another_folder(store, context):
-            commits.publish(store, transaction, context)
+        commits.publish(self.store(context), transaction, context)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         """Delete the files of a batch that will never be committed, unless it was committed."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyiceberg.exceptions as iceberg_errors
@@ -55,6 +56,13 @@ class IcebergClient:
     properties: Mapping[str, str] = field(repr=False)
     storage: StorageOptions
 
+    @property
+    def target(self) -> str:
+        """Where the table is, for comparisons."""
+        catalog = urlsplit(self.properties.get("uri", ""))
+        address = f"{catalog.hostname or ''}{catalog.path}"
+        return f"iceberg://{address}/{self.catalog}/{self.table}"
+
     def check(self, schema: pa.Schema) -> None:
         """Compare a stream's columns with the table's; see `IcebergSink.check_schema`."""
         with self._translating("look at"):
@@ -94,8 +102,7 @@ class IcebergClient:
         written = self._parse(transaction, context)
         with self._translating(f"commit batch {context.batch_id} to"):
             table = self._load()
-            reached = _marker_of(table, context) or marker.NOTHING
-            marker.require_newest(reached, context, self._where)
+            reached = marker.require_newest(_marker_of(table, context), context, self._where)
             if reached.covers(context):
                 return
             if written.table_uuid != str(table.metadata.table_uuid):
@@ -120,7 +127,8 @@ class IcebergClient:
 
     def _unused(self, table: Table, paths: Sequence[str], context: SinkContext) -> Iterable[str]:
         """Return the files that no reader needs; another attempt at the same batch may have been committed."""
-        if not (_marker_of(table, context) or marker.NOTHING).covers(context):
+        reached = _marker_of(table, context)
+        if reached is not None and not reached.covers(context):
             return paths
         for snapshot in table.snapshots():
             snapshot_properties = {} if snapshot.summary is None else snapshot.summary.additional_properties
@@ -176,7 +184,7 @@ class IcebergClient:
 def _identity(context: SinkContext) -> dict[str, str]:
     """Return the snapshot properties that identify a batch."""
     return {
-        **({f"{PREFIX}lineage": context.lineage} if context.lineage else {}),
+        f"{PREFIX}lineage": context.lineage,
         f"{PREFIX}sink": context.transactional_id,
         f"{PREFIX}generation": str(context.generation),
         f"{PREFIX}batch": str(context.batch_id),
@@ -190,7 +198,7 @@ def _property(context: SinkContext) -> str:
 def _marker_of(table: Table, context: SinkContext) -> marker.Marker | None:
     name = _property(context)
     stored = table.properties.get(name)
-    return None if stored is None else marker.Marker.parse(stored, f"The property {name} of the table")
+    return None if stored is None else marker.Marker.parse(stored.encode(), f"The property {name} of the table")
 
 
 def _s3_properties(properties: Mapping[str, str], storage: StorageOptions) -> dict[str, str]:

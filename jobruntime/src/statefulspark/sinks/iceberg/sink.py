@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from statefulspark.sinks import kinds, secret, visibility
+from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
     from statefulspark.sinks import marker
     from statefulspark.sinks.base import SinkContext
     from statefulspark.sinks.iceberg import client
-    from statefulspark.storage import StorageOptions
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,11 @@ class IcebergSink:
         files = tuple(file for part in written for file in part.files)
         return written[0].model_copy(update={"files": files}).to_json().encode()
 
+    @property
+    def target(self) -> str:
+        """The catalog's address and the table."""
+        return self._client(StorageOptions()).target
+
     def stored_marker(self, context: SinkContext) -> marker.Marker | None:
         """Read the position from the table.
 
@@ -100,7 +105,7 @@ class IcebergSink:
         Raises:
             TransientError: `IcebergUnavailable`, `IcebergRaced`: call again.
             FencedError: A newer epoch has opened the sink.
-            StateUnknownError: `IcebergPartitioningChanged`, `IcebergTableReplaced`.
+            StateUnknownError: `IcebergPartitioningChanged`, `IcebergTableReplaced`, `SinkMarkerMissing`, `SinkBehind`.
         """
         self._client(context.options).commit(transaction, context)
 

@@ -106,14 +106,15 @@ class Session:
         """
         self._require_topic()
         self._call("open a transaction", lambda: self._producer.init_transactions(_OPEN_TIMEOUT_S))
-        return self._marker()
+        return self.reached()
 
     def stored_marker(self) -> marker.Marker | None:
         """Return the marker without fencing anybody; see `open`."""
         self._require_topic()
-        return self._marker()
+        return self.reached()
 
-    def _marker(self) -> marker.Marker | None:
+    def reached(self) -> marker.Marker | None:
+        """Return the marker of an open session."""
         committed = self._call(
             "read the marker",
             lambda: self._consumer.committed([TopicPartition(self._target.topic, 0)], _LOOKUP_TIMEOUT_S),
@@ -204,7 +205,7 @@ class Session:
                 break
         if self._undelivered is not None:
             raise self._translated(self._undelivered, action)
-        offset = TopicPartition(self._target.topic, 0, after.batch_id + 1, metadata=after.to_json())
+        offset = TopicPartition(self._target.topic, 0, _offset(after), metadata=after.to_json())
         group = self._consumer.consumer_group_metadata()
         self._call(
             action,
@@ -255,6 +256,11 @@ class Session:
             self._undelivered = error
 
 
+def _offset(after: marker.Marker) -> int:
+    """Return a number for people who look at the group: how many batches were committed."""
+    return 0 if after.newest is None else after.newest.batch_id + 1
+
+
 def _run(call: Callable[[], _T]) -> _T:
     """Call the client. A fenced producer raises from any call that runs callbacks, including `poll` and `flush`."""
     try:
@@ -284,7 +290,7 @@ def _within(limit_s: float, call: Callable[[], _T]) -> _T:
 
 def _parse(metadata: str | None) -> marker.Marker:
     try:
-        return marker.Marker.parse(metadata or "", "The marker of this sink")
+        return marker.Marker.parse((metadata or "").encode(), "The marker of this sink")
     except errors.FormatVersionError:
         raise
     except errors.SnapshotCorruptError as error:

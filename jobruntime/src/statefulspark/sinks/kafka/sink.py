@@ -8,6 +8,10 @@ data in it, and readers do not wait for checkpoints of other jobs.
 Guaranteed, for consumers with `isolation.level=read_committed`: each record of a committed batch exists once, batches are
 in order, and records are in order within a partition of the stream. A replaced driver writes nothing any more.
 
+The marker may be older than what was committed, if somebody has set the group's offset back, or brokers have lost what they
+had acknowledged. Offsets and records are replicated apart from one another, so it is unknown whether the records are there:
+the sink fails with `KafkaMarkerLost`, too.
+
 The marker may be lost: brokers delete offsets of an idle group (`offsets.retention.minutes`, 7 days by default). The
 position is also written to the job's object store after each commit (the note), which leaves one unknown case: the
 driver died between Kafka's commit and the note, and the job was down for longer than brokers keep offsets. Then it is
@@ -17,7 +21,7 @@ unknown whether that batch was committed, and the sink fails with `KafkaMarkerLo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -26,11 +30,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from statefulspark import clock, errors, storage
-from statefulspark.sinks import kinds, marker, secret, staging, visibility
+from statefulspark.sinks import kinds, marker, secret, staging, standing, visibility
 from statefulspark.sinks.kafka import records
 from statefulspark.storage import conditional
 
 if TYPE_CHECKING:
+    from statefulspark.contract.manifest import Position
     from statefulspark.sinks.base import SinkContext
     from statefulspark.sinks.kafka import session as sessions
     from statefulspark.storage import ObjectStore, StorageOptions
@@ -113,6 +118,11 @@ class KafkaSink:
         staged = staging.merge(parts)
         return None if staged is None else staged.to_json().encode()
 
+    @property
+    def target(self) -> str:
+        """Servers and topic."""
+        return f"kafka://{self.bootstrap_servers}/{self.topic}"
+
     def stored_marker(self, context: SinkContext) -> marker.Marker | None:
         """Read the committed position without fencing anybody.
 
@@ -129,8 +139,9 @@ class KafkaSink:
             SpecRejectedError: `KafkaTopicMissing`, `KafkaAccessDenied`, `SecretMissing`, `ExtraMissing`.
             TransientError: `KafkaUnavailable`.
             FencedError: A newer epoch has opened the sink.
+            StateUnknownError: `KafkaMarkerLost`.
         """
-        _sessions.open(self, context)
+        _sessions.open(self, context, marker.open_marker)
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
         """Send the batch and set the marker in one transaction; no effect if already done.
@@ -138,11 +149,11 @@ class KafkaSink:
         Raises:
             TransientError: `KafkaUnavailable`: call again.
             FencedError: A newer epoch has opened the sink.
-            StateUnknownError: `KafkaMarkerLost`, `StagedRowsMissing`.
+            StateUnknownError: `KafkaMarkerLost`, `SinkBehind`, `StagedRowsMissing`.
         """
         staged = staging.parse(transaction, context)
-        reached = _sessions.commit(self, staged, context)
-        staging.sweep(context, reached.position)
+        _sessions.commit(self, staged, context)
+        staging.sweep(context, context.position)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         """Delete the staged records of a batch that will never be committed."""
@@ -163,20 +174,53 @@ def is_in_doubt(reached: marker.Marker, staged_at: datetime, offsets_kept: timed
     return reached.lost_at is not None and staged_at < reached.lost_at - offsets_kept
 
 
-def recovered_marker(stored: marker.Marker | None, noted: marker.Marker | None, now: datetime) -> marker.Marker | None:
-    """Return the committed position from Kafka's marker and the note on storage.
+def recovered_marker(noted: marker.Marker | None, context: SinkContext, now: datetime) -> marker.Marker | None:
+    """Return what is committed without Kafka's marker, from the note on storage or the restored snapshot.
 
     Args:
-        stored: Kafka's marker; None if there is none.
         noted: The note, which is written after each opening and commit; None before the first.
+        context: Context of the driver, with what it knows to be committed.
         now: The time to store for a lost marker.
 
     Returns:
-        The marker; None if the sink is new for this root.
+        The marker; None if the sink is new.
     """
-    if stored is not None:
-        return stored
+    if noted is None and context.expected.committed is not None:
+        noted = marker.Marker.beginning(context).counting(context.expected.committed)
     return None if noted is None else noted.model_copy(update={"lost_at": now})
+
+
+def settled_marker(
+    sink: KafkaSink, stored: marker.Marker, once: tuple[Position | None, ...], context: SinkContext
+) -> marker.Marker:
+    """Return the marker after a look whether it lacks a batch that was committed: then `after_lost_marker` decides.
+
+    Args:
+        sink: The sink.
+        stored: Kafka's marker.
+        once: Batches that are known to be committed.
+        context: Context of the driver.
+
+    Raises:
+        StateUnknownError: `KafkaMarkerLost`.
+    """
+    lacking = next((batch for batch in once if standing.lacks(stored, batch, context)), None)
+    if lacking is None or sink.after_lost_marker == AfterLostMarker.COMMIT or context.descent.takes_over:
+        return stored
+    if sink.after_lost_marker == AfterLostMarker.SKIP:
+        return stored.counting(lacking)
+    raise errors.StateUnknownError(
+        "KafkaMarkerLost",
+        f"The marker of the sink {context.uid} in {_where(sink)} has gone back: it lacks batch {lacking.batch_id} "
+        f"(generation {lacking.generation}), which was committed. Somebody has set the offset of the group "
+        f"{context.transactional_id}/marker back, or the brokers have lost it. Look for the batch's records in the topic, "
+        f"and set after_lost_marker to {AfterLostMarker.SKIP.value!r} if they exist, else to "
+        f"{AfterLostMarker.COMMIT.value!r}.",
+    )
+
+
+_Judge = Callable[["marker.Marker | None", "SinkContext", str], marker.Marker]
+"""Returns the marker that a driver may go on with, or raises: `marker.open_marker`, `marker.require_newest`."""
 
 
 class _Sessions:
@@ -185,16 +229,17 @@ class _Sessions:
     def __init__(self) -> None:
         self._open: dict[tuple[str, str], tuple[sessions.Session, marker.Marker]] = {}
 
-    def open(self, sink: KafkaSink, context: SinkContext) -> marker.Marker:
+    def open(self, sink: KafkaSink, context: SinkContext, judge: _Judge) -> marker.Marker:
+        """Open a session; `judge` decides whether this driver may go on with the marker."""
         kinds.KAFKA.require_client()
         from statefulspark.sinks.kafka import session as sessions
 
         self._close(sink, context)
         session = sessions.Session(_target(sink, context))
         try:
-            stored = recovered_marker(session.open(), _read_note(context), clock.utc_now())
-            reached = marker.open_marker(stored, context, _where(sink))
-            if stored is None and context.descent.cuts:
+            stored = _recovered(sink, session.open(), context)
+            reached = judge(stored, context, _where(sink)).opened_by(context)
+            if stored is None and context.descent.cuts and context.expected.elsewhere is None:
                 reached = reached.model_copy(update={"lost_at": clock.utc_now()})
             session.commit((), reached, "write the marker")
         except sessions.ProducerLostError as error:
@@ -213,34 +258,37 @@ class _Sessions:
 
         session = sessions.Session(_target(sink, context))
         try:
-            return recovered_marker(session.stored_marker(), _read_note(context), clock.utc_now())
+            return _recovered(sink, session.stored_marker(), context)
         finally:
             session.close()
 
-    def commit(self, sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> marker.Marker:
-        """Commit, with a new session after a failure; return the new position."""
+    def commit(self, sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> None:
+        """Commit, with a new session after a failure."""
         from statefulspark.sinks.kafka import session as sessions
 
         try:
-            return self._commit_once(sink, staged, context)
+            self._commit_once(sink, staged, context)
+            return
         except sessions.ProducerLostError:
             # Another producer fenced this one: the marker shows whether a newer driver has replaced this driver.
-            reached = self.open(sink, context.reopening())
+            self.open(sink, context, marker.require_newest)
         except errors.TransientError:
             self._close(sink, context)
             raise
         try:
-            return reached if reached.covers(context) else self._commit_once(sink, staged, context)
+            self._commit_once(sink, staged, context)
         except sessions.ProducerLostError as error:
             self._close(sink, context)
             raise _conflict_error(sink) from error
 
-    def _commit_once(self, sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> marker.Marker:
-        session, reached = self._current(sink, context)
-        marker.require_newest(reached, context, _where(sink))
+    def _commit_once(self, sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> None:
+        session, held = self._current(sink, context)
+        # An idle group's offset may expire while nobody else has written it.
+        stored = settled_marker(sink, session.reached() or held, (held.newest, context.expected.committed), context)
+        reached = marker.require_newest(stored, context, _where(sink))
         doubtful = is_in_doubt(reached, staged.staged_at, sink.offsets_kept)
         if reached.covers(context) and not (doubtful and context.is_inherited):
-            return reached
+            return
         after = reached.after(context)
         if doubtful and sink.after_lost_marker == AfterLostMarker.FAIL:
             raise _marker_lost_error(sink, staged, context)
@@ -249,11 +297,10 @@ class _Sessions:
         session.commit(rows, after, f"commit batch {context.batch_id}")
         self._open[_key(sink, context)] = session, after
         _write_note(context, after)
-        return after
 
     def _current(self, sink: KafkaSink, context: SinkContext) -> tuple[sessions.Session, marker.Marker]:
         if _key(sink, context) not in self._open:
-            self.open(sink, context.reopening())
+            self.open(sink, context, marker.require_newest)
         return self._open[_key(sink, context)]
 
     def _close(self, sink: KafkaSink, context: SinkContext) -> None:
@@ -263,6 +310,15 @@ class _Sessions:
 
 
 _sessions = _Sessions()
+
+
+def _recovered(sink: KafkaSink, stored: marker.Marker | None, context: SinkContext) -> marker.Marker | None:
+    # The note of another topic tells nothing about this one.
+    noted = _read_note(context) if context.expected.elsewhere is None else None
+    if stored is not None:
+        once = (noted.newest if noted is not None else None, context.expected.committed)
+        return settled_marker(sink, stored, once, context)
+    return recovered_marker(noted, context, clock.utc_now())
 
 
 def _key(sink: KafkaSink, context: SinkContext) -> tuple[str, str]:

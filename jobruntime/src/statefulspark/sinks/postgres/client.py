@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
 
 MARKER_TABLE = "statefulspark_sinks"
-_ADDED = ("lineage", "root", "reached_in")
-"""Columns of the marker table that releases without lineages did not create."""
-_MARKER = ("generation", "batch_id", "epoch", *_ADDED)
-"""Fields of the marker, with columns of the same names."""
+_WITHOUT_LOCK, _LOCKED = sql.SQL(""), sql.SQL("FOR UPDATE")
 _LOCK_TIMEOUT = "30s"
 _SETTINGS = (
     # A disconnected driver must not hold the row's lock for long.
@@ -75,6 +72,13 @@ class PostgresClient:
         host, port = parameters.get("host") or "localhost", parameters.get("port") or "5432"
         return f"the table {self.table} of {parameters.get('dbname') or 'the default database'} at {host}:{port}"
 
+    @property
+    def target(self) -> str:
+        """Where the table is, for comparisons; a server that takes another's place under its name is the same target."""
+        parameters = psycopg.conninfo.conninfo_to_dict(self.dsn)
+        host, port = parameters.get("host") or "localhost", parameters.get("port") or "5432"
+        return f"postgresql://{host}:{port}/{parameters.get('dbname') or ''}/{self.table}"
+
     def check(self, schema: pa.Schema) -> None:
         """Compare a stream's columns with the table's; see `PostgresSink.check_schema`."""
         with self._connected("look at") as connection:
@@ -97,44 +101,32 @@ class PostgresClient:
             )
 
     def open(self, context: SinkContext) -> None:
-        """Raise the epoch in the sink's row; see `PostgresSink.open`."""
+        """Leave this driver in the sink's row; see `PostgresSink.open`."""
         with self._connected("open") as connection, connection.transaction():
             markers = self._markers(connection)
             self._ensure_markers(connection, markers)
-            inserted = connection.execute(
-                sql.SQL(
-                    "INSERT INTO {} (sink, generation, batch_id, epoch) VALUES (%s, 0, -1, 0) ON CONFLICT DO NOTHING"
-                ).format(markers),
-                [context.transactional_id],
-            )
-            stored = self._lock_marker(connection, markers, context)
-            reached = marker.open_marker(None if inserted.rowcount else stored, context, self.where)
+            # There is no row to lock before the first opening.
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [context.transactional_id])
+            stored = self._marker(connection, markers, context, _LOCKED)
+            reached = marker.open_marker(stored, context, self.where)
             self._update_marker(connection, markers, context, reached)
 
     def stored_marker(self, context: SinkContext) -> marker.Marker | None:
-        """Read the sink's row; None if there is none, or if a release without lineages wrote the table."""
+        """Read the sink's row; None if there is none."""
         with self._connected("look at") as connection:
             markers = self._markers(connection)
-            if not self._has_columns(connection, markers):
+            if not self._exists(connection, markers):
                 return None
-            row = connection.execute(
-                sql.SQL("SELECT {} FROM {} WHERE sink = %s").format(_marker_columns(), markers),
-                [context.transactional_id],
-            ).fetchone()
-        return None if row is None else marker.Marker(**dict(zip(_MARKER, row, strict=True)))
+            return self._marker(connection, markers, context)
 
-    def commit(self, staged: staging.StagedRows, context: SinkContext) -> marker.Marker:
-        """Write a batch once; return the new position; see `PostgresSink.commit`."""
+    def commit(self, staged: staging.StagedRows, context: SinkContext) -> None:
+        """Write a batch once; see `PostgresSink.commit`."""
         with self._connected(f"commit batch {context.batch_id} to") as connection, connection.transaction():
             markers = self._markers(connection)
             reached = self._lock_marker(connection, markers, context)
-            marker.require_newest(reached, context, self.where)
-            if reached.covers(context):
-                return reached
-            self._copy(connection, staged, context)
-            after = reached.after(context)
-            self._update_marker(connection, markers, context, after)
-            return after
+            if not reached.covers(context):
+                self._copy(connection, staged, context)
+                self._update_marker(connection, markers, context, reached.after(context))
 
     def _find_table(self, connection: psycopg.Connection) -> tuple[int, str]:
         row = connection.execute(
@@ -161,67 +153,50 @@ class PostgresClient:
         return sql.Identifier(self._find_table(connection)[1], MARKER_TABLE)
 
     def _ensure_markers(self, connection: psycopg.Connection, markers: sql.Identifier) -> None:
-        exists = connection.execute("SELECT to_regclass(%s)", [markers.as_string(connection)]).fetchone()
-        if exists is not None and exists[0] is not None:
-            self._add_columns(connection, markers)
+        if self._exists(connection, markers):
             return
         # Two sinks that open at once could both create it; IF NOT EXISTS alone does not prevent that.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [MARKER_TABLE])
         connection.execute(
             sql.SQL(
-                "CREATE TABLE IF NOT EXISTS {} (sink text PRIMARY KEY, generation bigint NOT NULL, "
-                "batch_id bigint NOT NULL, epoch bigint NOT NULL, changed_at timestamptz NOT NULL DEFAULT now(), {})"
-            ).format(markers, sql.SQL(", ").join(sql.SQL("{} text").format(name) for name in _names(_ADDED)))
+                "CREATE TABLE IF NOT EXISTS {} (sink text PRIMARY KEY, marker jsonb NOT NULL, "
+                "changed_at timestamptz NOT NULL DEFAULT now())"
+            ).format(markers)
         )
 
-    def _add_columns(self, connection: psycopg.Connection, markers: sql.Identifier) -> None:
-        """Add columns to a marker table of a release without lineages."""
-        if self._has_columns(connection, markers):
-            return
-        additions = sql.SQL(", ").join(
-            sql.SQL("ADD COLUMN IF NOT EXISTS {} text").format(name) for name in _names(_ADDED)
-        )
-        change = sql.SQL("ALTER TABLE {} {}").format(markers, additions)
-        try:
-            connection.execute(change)
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise errors.SpecRejectedError(
-                "PostgresMarkersOutdated",
-                f"The table {MARKER_TABLE} beside {self.where} lacks columns of this release, and the user may not add "
-                f"them; its owner must run: {change.as_string(connection)}",
-            ) from error
+    def _exists(self, connection: psycopg.Connection, markers: sql.Identifier) -> bool:
+        answer = connection.execute("SELECT to_regclass(%s)", [markers.as_string(connection)]).fetchone()
+        return answer is not None and answer[0] is not None
 
-    def _has_columns(self, connection: psycopg.Connection, markers: sql.Identifier) -> bool:
-        """Tell whether the marker table exists with the columns of this release."""
-        has = connection.execute(
-            "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = ANY(%s) AND NOT attisdropped",
-            [markers.as_string(connection), list(_ADDED)],
+    def _marker(
+        self,
+        connection: psycopg.Connection,
+        markers: sql.Identifier,
+        context: SinkContext,
+        lock: sql.SQL = _WITHOUT_LOCK,
+    ) -> marker.Marker | None:
+        row = connection.execute(
+            sql.SQL("SELECT marker::text FROM {} WHERE sink = %s {}").format(markers, lock), [context.transactional_id]
         ).fetchone()
-        return has is not None and has[0] == len(_ADDED)
+        source = f"The row {context.transactional_id!r} of {MARKER_TABLE} beside {self.where}"
+        return None if row is None else marker.Marker.parse(row[0].encode(), source)
 
     def _lock_marker(
         self, connection: psycopg.Connection, markers: sql.Identifier, context: SinkContext
     ) -> marker.Marker:
-        row = connection.execute(
-            sql.SQL("SELECT {} FROM {} WHERE sink = %s FOR UPDATE").format(_marker_columns(), markers),
-            [context.transactional_id],
-        ).fetchone()
-        if row is None:
-            raise errors.StateUnknownError(
-                "PostgresMarkerMissing",
-                f"The row {context.transactional_id!r} of {MARKER_TABLE} beside {self.where} is missing, so it is unknown "
-                f"whether batch {context.batch_id} was written; insert it again with the last generation and batch.",
-            )
-        return marker.Marker(**dict(zip(_MARKER, row, strict=True)))
+        """Lock the sink's row, and check that this driver may go on with what is in it."""
+        reached = self._marker(connection, markers, context, _LOCKED)
+        return marker.require_newest(reached, context, self.where)
 
     def _update_marker(
         self, connection: psycopg.Connection, markers: sql.Identifier, context: SinkContext, after: marker.Marker
     ) -> None:
         connection.execute(
-            sql.SQL("UPDATE {} SET ({}, changed_at) = ({}, now()) WHERE sink = %s").format(
-                markers, _marker_columns(), sql.SQL(", ").join([sql.Placeholder()] * len(_MARKER))
-            ),
-            [*(getattr(after, name) for name in _MARKER), context.transactional_id],
+            sql.SQL(
+                "INSERT INTO {} (sink, marker) VALUES (%s, %s) "
+                "ON CONFLICT (sink) DO UPDATE SET (marker, changed_at) = (excluded.marker, now())"
+            ).format(markers),
+            [context.transactional_id, after.to_json()],
         )
 
     def _copy(self, connection: psycopg.Connection, staged: staging.StagedRows, context: SinkContext) -> None:
@@ -305,15 +280,6 @@ class PostgresClient:
                 "PostgresUnavailable", f"{where}; check that the server runs and can be reached."
             )
         return errors.SpecRejectedError("PostgresRefused", f"{where}.")
-
-
-def _names(columns: Iterable[str]) -> list[sql.Identifier]:
-    return [sql.Identifier(name) for name in columns]
-
-
-def _marker_columns() -> sql.Composed:
-    """Return the marker's columns as a list for an SQL statement."""
-    return sql.SQL(", ").join(_names(_MARKER))
 
 
 def _is_denied(error: psycopg.Error) -> bool:

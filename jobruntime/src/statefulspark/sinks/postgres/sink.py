@@ -74,6 +74,11 @@ class PostgresSink:
         """
         self._client().check(schema)
 
+    @property
+    def target(self) -> str:
+        """Host, port, database and table."""
+        return self._client().target
+
     def stored_marker(self, context: SinkContext) -> marker.Marker | None:
         """Read the sink's row without a lock.
 
@@ -99,11 +104,11 @@ class PostgresSink:
             SpecRejectedError: `PostgresRefused`: the table rejects a row, for example by a constraint.
             TransientError: `PostgresUnavailable`, `PostgresLocked`: call again.
             FencedError: A newer epoch has opened the sink.
-            StateUnknownError: `PostgresMarkerMissing`, `StagedRowsMissing`.
+            StateUnknownError: `SinkMarkerMissing`, `SinkBehind`, `StagedRowsMissing`.
         """
         staged = staging.parse(transaction, context)
-        reached = self._client().commit(staged, context)
-        staging.sweep(context, reached.position)
+        self._client().commit(staged, context)
+        staging.sweep(context, context.position)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         """Delete the staged rows of a batch that will never be committed."""

@@ -1,0 +1,128 @@
+"""Opens a sink, commits to it, and aborts what was prepared for it, with what its driver knows to be there.
+
+A sink that says that another driver has opened it is believed if
+storage knows that driver. A sink that has lost batches gets them again, if the driver still has their transactions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from statefulspark import errors
+from statefulspark.checkpoint import epochs
+from statefulspark.contract.manifest import QueryEntry
+from statefulspark.contract.prepared import PreparedRecord
+from statefulspark.driver.output import sink_calls
+from statefulspark.driver.output.job_sinks import JobSink
+from statefulspark.driver.output.sink_progress import SinkProgress
+from statefulspark.sinks import marker
+from statefulspark.sinks.base import SinkContext, TellsMarker
+from statefulspark.sinks.standing import NOTHING_EXPECTED, Expected
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Opening:
+    """The opening of a sink, which is repeated while the sink is unavailable."""
+
+    sink: JobSink
+    restored: QueryEntry | None
+    """Its query, as it is restored; None for a query that starts empty."""
+    progress: SinkProgress
+
+    def open(self) -> None:
+        """Open the sink, also one that lacks batches whose transactions the snapshot names: they are committed next.
+
+        Raises:
+            FencedError, SpecRejectedError, StateUnknownError: See `marker.open_marker`.
+            TransientError: Call again.
+        """
+        expected = self.sink.expected(self.restored)
+        self.progress.kept_after = expected.kept_after
+        try:
+            self._open(expected)
+        except marker.SinkBehindError as behind:
+            if not behind.is_healable:
+                raise
+            self._open(NOTHING_EXPECTED)
+            _tell_loss(self.sink, self.progress, behind)
+
+    def _open(self, expected: Expected) -> None:
+        batch_id = self.restored.batch_id if self.restored is not None else -1
+        context = self.sink.context(batch_id, expected)
+        with _asking(self.sink, "open", context):
+            self.sink.sink.open(context)
+
+
+def commit(sink: JobSink, record: PreparedRecord, progress: SinkProgress) -> None:
+    """Commit a transaction to a sink that has what it had; first what it has lost, if the driver still has it.
+
+    Raises:
+        FencedError: A newer driver runs, or a job at another root has taken the sink over.
+        SpecRejectedError: `SinkOpenedElsewhere`, or the sink refuses.
+        StateUnknownError: `SinkBehind`: the sink has lost more than the driver has; `SinkMarkerMissing`.
+        TransientError: Call again.
+    """
+    expected = progress.expected
+    try:
+        _send(sink, record, expected)
+    except marker.SinkBehindError as behind:
+        if not behind.is_healable:
+            raise
+        for lost in progress.lost(behind.marker, sink):
+            _send(sink, lost, NOTHING_EXPECTED)
+        _send(sink, record, expected)
+        _tell_loss(sink, progress, behind)
+
+
+def abort(sink: JobSink, record: PreparedRecord) -> bool:
+    """Abort a transaction that will never be committed; tell whether nothing of it is left to do.
+
+    Raises:
+        FencedError: A newer driver runs.
+    """
+    context = sink.context_of(record)
+    if record.job != sink.driver.job or record.sink != sink.kind or record.transaction is None:
+        return True
+    if context.is_inherited:
+        return True  # Another root prepared it, and may commit it.
+    what = {"sink": sink.uid, "batch": record.batch_id}
+    try:
+        with sink_calls.calling(sink.sink, sink.uid, "abort"):
+            sink.sink.abort(record.transaction.encode(), context)
+    except errors.FencedError:
+        raise
+    except errors.StatefulSparkError as error:
+        _log.warning("aborting a transaction failed", extra={**what, "why": str(error)})
+        return False
+    _log.info("transaction aborted", extra={**what, "epoch": record.epoch})
+    return True
+
+
+def _send(sink: JobSink, record: PreparedRecord, expected: Expected) -> None:
+    context = sink.context_of(record, expected)
+    with _asking(sink, "commit", context):
+        sink.sink.commit((record.transaction or "").encode(), context)
+
+
+@contextlib.contextmanager
+def _asking(sink: JobSink, method: str, context: SinkContext) -> Iterator[None]:
+    """Call a sink; if it says that another driver has opened it, storage must know that driver."""
+    try:
+        with sink_calls.calling(sink.sink, sink.uid, method):
+            yield
+    except marker.SinkTakenOverError:
+        raise
+    except errors.FencedError as fenced:
+        epochs.require_current(sink.driver.store, sink.driver.epoch)
+        stored = sink.sink.stored_marker(context) if isinstance(sink.sink, TellsMarker) else None
+        raise marker.opened_elsewhere_error(stored, context, sink.target or "its target") from fenced
+
+
+def _tell_loss(sink: JobSink, progress: SinkProgress, behind: marker.SinkBehindError) -> None:
+    progress.sent_again = f"{behind.loss} The transactions of these batches were kept, and are committed again."
+    _log.warning("a sink lost batches, and gets them again", extra={"sink": sink.uid, "why": progress.sent_again})

@@ -1,0 +1,323 @@
+"""State, storage and sink that do not match, since something else than the job went back: told within one commit.
+
+Storage, recovery, the committer and the markers are the product's; only Spark is its log entries. A store, a sink or both
+are put back to an older moment, or there are two of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+import sinkdrivers
+from sinkdrivers import Driver
+from snapshots import Clock
+from statefulspark import errors
+from statefulspark.contract.config import RestoreConfig
+from statefulspark.storage import ObjectStore
+from statefulspark.testing import stores
+from toldsinks import MarkedSink
+
+_wishes = itertools.count(1)
+BOTH = pytest.mark.parametrize("visible", ["checkpoint", "batch"])
+KINDS = pytest.mark.parametrize("kind", ["files", "marked"])
+
+
+@pytest.fixture
+def bucket() -> stores.MemoryStore:
+    return stores.MemoryStore("memory://bucket", Clock())
+
+
+def to(snapshot: str, *, takes_over: bool = False) -> RestoreConfig:
+    return RestoreConfig(snapshot=snapshot, id=f"history-{next(_wishes)}", take_over_sinks=takes_over)
+
+
+def anyway() -> RestoreConfig:
+    return RestoreConfig(take_over_sinks=True)
+
+
+class World:
+    """A bucket with the state of the job, and a sink apart from it."""
+
+    def __init__(self, kind: str, visible: str) -> None:
+        self.clock = Clock()
+        self.bucket = stores.MemoryStore("memory://bucket", self.clock)
+        self.visible = visible
+        self.marked = MarkedSink(visible=visible) if kind == "marked" else None
+        self.folder = stores.MemoryStore("memory://output", self.clock)
+
+    def start(self, restore: RestoreConfig | None = None, *, bucket: ObjectStore | None = None) -> Driver:
+        sink = self.marked or sinkdrivers.MemoryFiles(
+            "memory://output", compression="none", visible=self.visible, folder=self.folder
+        )
+        return Driver(bucket or self.bucket, self.clock, restore, sink=sink)
+
+    def batches(self, driver: Driver, count: int) -> None:
+        driver.batch(count)
+        driver.show()
+
+    def commit(self, driver: Driver) -> None:
+        """Do what makes the batches of a driver visible."""
+        driver.show()
+        driver.checkpoint()
+
+    def copied(self) -> stores.MemoryStore:
+        """Return another site's copy of the state, under the same address."""
+        copy = stores.MemoryStore("memory://bucket", self.clock)
+        copy._objects.bodies.update(self.bucket._objects.bodies)
+        return copy
+
+    def put_back(self, to: stores.MemoryStore) -> None:
+        self.bucket._objects.bodies.clear()
+        self.bucket._objects.bodies.update(to._objects.bodies)
+
+    def backup_of_sink(self) -> Callable[[], None]:
+        """Return what puts the sink back to this moment."""
+        if self.marked is not None:
+            marked, kept = self.marked, (self.marked.marker, list(self.marked.shown))
+
+            def restore() -> None:
+                marked.marker, marked.shown[:] = kept
+
+            return restore
+        kept_files = dict(self.folder._objects.bodies)
+
+        def restore_folder() -> None:
+            bodies = self.folder._objects.bodies
+            # The objects of rows were written once and stay; the commit files are as they were.
+            for key in [key for key in bodies if not key.startswith("data/")]:
+                del bodies[key]
+            bodies.update({key: body for key, body in kept_files.items() if not key.startswith("data/")})
+
+        return restore_folder
+
+    @property
+    def shown(self) -> list[str]:
+        """Generation and batch of everything that a reader sees."""
+        if self.marked is not None:
+            return list(self.marked.shown)
+        commits = sinkdrivers.files_commits.read_commits(self.folder)
+        return [f"{one.generation}/{one.batch_id}" for one in commits]
+
+
+def seen(generation: int, *batches: int) -> list[str]:
+    return [f"{generation}/{batch}" for batch in batches]
+
+
+@KINDS
+@BOTH
+def test_state_that_was_put_back_under_its_address_drops_no_rows(kind: str, visible: str) -> None:
+    world = World(kind, visible)
+    driver = world.start()
+    world.batches(driver, 3)
+    driver.checkpoint()
+    before = world.copied()
+    world.batches(driver, 4)
+    driver.checkpoint()
+    world.put_back(before)
+
+    if kind == "files":
+        again = world.start()
+        assert world.shown == seen(1, 0, 1, 2)
+    else:
+        with pytest.raises(
+            errors.SpecRejectedError, match=r"has batch 6 \(generation 1\).*continue after batch 2"
+        ) as refused:
+            world.start()
+        assert refused.value.reason == "SinkAhead"
+        assert world.shown == seen(1, *range(7))
+        again = world.start(anyway())
+    world.batches(again, 2)
+    again.checkpoint()
+
+    assert world.shown == seen(1, *(range(5) if kind == "files" else [*range(7), 3, 4]))
+
+
+@KINDS
+@BOTH
+def test_state_that_was_put_back_behind_a_start_is_refused_by_the_epochs(kind: str, visible: str) -> None:
+    world = World(kind, visible)
+    driver = world.start()
+    world.batches(driver, 3)
+    driver.checkpoint()
+    before = world.copied()
+    for _ in range(3):
+        driver = world.start()
+    world.batches(driver, 1)
+    driver.checkpoint()
+    world.put_back(before)
+
+    for _ in range(4):  # Until the numbers have caught up, and after that.
+        with pytest.raises(errors.SpecRejectedError, match=r"was opened by epoch 4 of this state") as refused:
+            world.start()
+        assert refused.value.reason == "SinkOpenedElsewhere"
+    assert world.shown == seen(1, *range(4))
+
+
+@KINDS
+@BOTH
+def test_a_copy_of_the_state_that_runs_elsewhere_is_refused_before_it_writes(kind: str, visible: str) -> None:
+    world = World(kind, visible)
+    first = world.start()
+    world.batches(first, 3)
+    first.checkpoint()
+    copy = world.copied()
+    here = world.start()
+    with pytest.raises(errors.SpecRejectedError, match="another copy of it runs elsewhere") as refused:
+        world.start(bucket=copy)
+    world.batches(here, 2)
+    here.checkpoint()
+
+    assert refused.value.reason == "SinkOpenedElsewhere"
+    assert world.shown == seen(1, *range(5))
+
+
+@KINDS
+@BOTH
+def test_of_two_copies_the_one_that_lost_the_sink_notices_at_its_next_commit(kind: str, visible: str) -> None:
+    world = World(kind, visible)
+    first = world.start()
+    world.batches(first, 3)
+    first.checkpoint()
+    copy = world.copied()
+    here = world.start()
+    there = world.start(anyway(), bucket=copy)
+    there.batch(1)
+    there.show()
+    there.checkpoint()
+    here.batch(1)
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        world.commit(here)
+
+    assert refused.value.reason == "SinkOpenedElsewhere"
+    assert world.shown == seen(1, *range(4))
+
+
+@KINDS
+@BOTH
+def test_a_sink_that_lost_its_last_commits_gets_them_again_in_the_same_driver(kind: str, visible: str) -> None:
+    world = World(kind, visible)
+    driver = world.start()
+    world.batches(driver, 3)
+    driver.checkpoint()
+    backup = world.backup_of_sink()
+    world.batches(driver, 2)
+    driver.checkpoint()
+    backup()
+    world.batches(driver, 2)
+    driver.checkpoint()
+
+    assert world.shown == seen(1, *range(7))
+    (status,) = driver.committer.statuses()
+    assert "has batch 2 (generation 1)" in (status.sent_again or "")
+    assert "had batch 4 (generation 1)" in (status.sent_again or "")
+
+
+@KINDS
+@BOTH
+def test_a_sink_that_lost_more_than_is_kept_is_refused_with_the_batches(kind: str, visible: str) -> None:
+    world = World(kind, visible)
+    driver = world.start()
+    world.batches(driver, 1)
+    driver.checkpoint()
+    backup = world.backup_of_sink()
+    for _ in range(4):
+        world.batches(driver, 2)
+        driver.checkpoint()
+    backup()
+    driver.batch(1)
+    with pytest.raises(errors.StateUnknownError, match=r"has batch 0 .* had batch 8 .*--take-over-sinks") as refused:
+        world.commit(driver)
+    with pytest.raises(errors.StateUnknownError) as again:
+        world.start()
+
+    assert (refused.value.reason, again.value.reason) == ("SinkBehind", "SinkBehind")
+    assert world.shown == seen(1, 0)
+
+    following = world.start(anyway())
+    world.batches(following, 1)
+    following.checkpoint()
+    assert world.shown[0] == "1/0"
+    assert world.shown[-1] == "1/10"
+
+
+@KINDS
+@BOTH
+def test_a_sink_that_lost_its_last_commits_gets_them_again_from_the_next_driver(kind: str, visible: str) -> None:
+    world = World(kind, visible)
+    driver = world.start()
+    world.batches(driver, 3)
+    driver.checkpoint()
+    world.batches(driver, 2)
+    backup = world.backup_of_sink()
+    driver.checkpoint()
+    backup()
+    following = world.start()
+    world.batches(following, 1)
+    following.checkpoint()
+
+    assert world.shown == seen(1, *range(6))
+
+
+@BOTH
+@KINDS
+def test_a_marker_that_vanished_is_not_taken_for_a_new_sink(kind: str, visible: str) -> None:
+    world = World(kind, visible)
+    driver = world.start()
+    for _ in range(2):
+        world.batches(driver, 2)
+        driver.checkpoint()
+    shown = world.shown
+    if world.marked is not None:
+        world.marked.marker = None
+    else:
+        world.folder.delete_many(["_sink.json"])
+    driver.batch(1)
+    with pytest.raises(errors.StateUnknownError) as running:
+        world.commit(driver)
+    with pytest.raises(errors.StateUnknownError, match=r"has no marker in .* had committed batch \d") as started:
+        world.start()
+
+    assert (running.value.reason, started.value.reason) == ("SinkMarkerMissing", "SinkMarkerMissing")
+    assert world.shown == shown
+
+
+@BOTH
+def test_a_sink_at_another_target_is_new_and_gets_nothing_that_the_first_one_has(visible: str) -> None:
+    world = World("marked", visible)
+    driver = world.start()
+    for _ in range(2):
+        world.batches(driver, 2)
+        driver.checkpoint()
+    driver.batch(1)
+    first = world.marked
+    world.marked = MarkedSink(visible=visible, target="memory://elsewhere")
+    following = world.start()
+    world.batches(following, 1)
+    following.checkpoint()
+
+    assert first is not None
+    assert world.marked.shown[-2:] == ["1/4", "1/5"]
+    assert set(first.shown).isdisjoint(["1/4", "1/5"])
+
+
+@BOTH
+def test_going_back_and_forward_again_commits_what_no_history_has(visible: str) -> None:
+    """What was prepared in the left generation is committed in no other one, whatever that has committed since."""
+    world = World("marked", visible)
+    driver = world.start()
+    driver.batch(2)
+    older = driver.checkpoint()
+    driver.batch(2)
+    driver.checkpoint()
+    driver.batch(3)
+    forward = driver.savepoint()
+    back = world.start(to(f"checkpoint:{older.id}", takes_over=True))
+    world.batches(back, 1)
+    back.checkpoint()
+    again = world.start(to(forward, takes_over=True))
+    world.batches(again, 1)
+    again.checkpoint()
+
+    assert world.shown == [*seen(1, 0, 1, 2, 3), "2/2", *seen(1, 4, 5, 6), "3/7"]
