@@ -71,7 +71,7 @@ def test_a_file_goes(path: str, swapped: str, dropped: str | None) -> None:
     assert (SWAPPED.new_path(path), DROPPED.new_path(path)) == (swapped, dropped)
 
 
-def test_an_unchanged_plan_rewrites_nothing_but_absolute_paths() -> None:
+def test_an_unchanged_plan_rewrites_nothing_but_absolute_paths_and_the_id() -> None:
     entry = an_entry(
         "metadata",
         "offsets/6",
@@ -82,17 +82,20 @@ def test_an_unchanged_plan_rewrites_nothing_but_absolute_paths() -> None:
     )
     identity = rewrite.Rewrite.identity(entry)
 
-    assert rewrite.files_to_rewrite(entry, identity) == (("state/0/_metadata/v2/0", "state/0/_metadata/v2/0"),)
+    assert rewrite.files_to_rewrite(entry, identity) == (
+        ("metadata", "metadata"),
+        ("state/0/_metadata/v2/0", "state/0/_metadata/v2/0"),
+    )
     assert [place for _, place in rewrite.files_to_copy(entry, identity)] == [
-        "metadata", "offsets/6", "commits/6", "state/1/_metadata/metadata", f"state/0/0/1_{A}.zip",
+        "offsets/6", "commits/6", "state/1/_metadata/metadata", f"state/0/0/1_{A}.zip",
     ]  # fmt: skip
     assert rewrite.entry_after(entry, identity) == entry
 
 
 def test_checksums_of_rewritten_files_are_left_behind_and_those_of_copies_are_not() -> None:
-    entry = an_entry("commits/6", "commits/.6.crc", "offsets/6", "offsets/.6.crc", "metadata", ".metadata.crc")
+    entry = an_entry("commits/6", "commits/.6.crc", "metadata", ".metadata.crc", "sources/0/3", "sources/0/.3.crc")
 
-    assert [file.path for file, _ in rewrite.files_to_copy(entry, SWAPPED)] == ["metadata", ".metadata.crc"]
+    assert [file.path for file, _ in rewrite.files_to_copy(entry, SWAPPED)] == ["sources/0/3", "sources/0/.3.crc"]
 
 
 def test_only_the_operators_moved_so_the_offsets_stay() -> None:
@@ -242,10 +245,15 @@ def test_each_file_that_is_rewritten_says_what_its_kind_says() -> None:
     moved, commit = rewrite.Rewrite({0: 1, 1: 0}, (2, 0), {}), a_commit({"0": [[A]], "1": [[B]]})
 
     assert [
-        moved.body("state/0/_metadata/v2/0", metadata(0), "x", "s3a://b/new"),
-        moved.body("commits/6", commit, "x", "s3a://b/new"),
-        moved.body("offsets/6", OFFSETS, "x", "s3a://b/new"),
+        moved.body(path, body, "x", "s3a://b/new", query_id=B)
+        for path, body in (
+            ("metadata", b'{"id":"a"}'),
+            ("state/0/_metadata/v2/0", metadata(0)),
+            ("commits/6", commit),
+            ("offsets/6", OFFSETS),
+        )
     ] == [
+        json.dumps({"id": B}).encode(),
         rewrite.relocate_operator(metadata(0), "x", {0: 1}, "s3a://b/new"),
         rewrite.renumber_commit(commit, "x", {0: 1, 1: 0}),
         rewrite.reorder_offsets(OFFSETS, "x", (2, 0)),
@@ -255,7 +263,7 @@ def test_each_file_that_is_rewritten_says_what_its_kind_says() -> None:
 @pytest.mark.parametrize("path", ["state/0/_metadata/v2/0", "commits/6", "offsets/6"])
 def test_a_damaged_file_is_refused_by_where_it_came_from(path: str) -> None:
     with pytest.raises(errors.SnapshotCorruptError) as refused:
-        rewrite.Rewrite({}, (0,), {}).body(path, b"", f"s3://b/old/{path}", "s3a://b/new")
+        rewrite.Rewrite({}, (0,), {}).body(path, b"", f"s3://b/old/{path}", "s3a://b/new", query_id=A)
 
     assert refused.value.reason == "SparkLogUnreadable"
     assert refused.value.message.startswith(f"s3://b/old/{path} cannot be read: ")

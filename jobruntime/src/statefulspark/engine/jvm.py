@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _ENDS_WITHIN_S = 2.0
 """The connection breaks a moment before the process is gone."""
@@ -74,6 +75,16 @@ def with_steady_clock(session: SparkSession, query: StreamingQuery) -> Streaming
     """
     spark_session.jvm_view(session).io.statefulspark.trigger.SteadyClock.install(query._jsq)
     return query
+
+
+def number_batches(writer: DataStreamWriter, offset: int) -> None:
+    """Let the sink of a writer, which is not started yet, know batches by numbers that stand for one input each.
+
+    Args:
+        writer: The user's.
+        offset: What is added to Spark's number for a function of `foreachBatch`; a sink of files counts on in its own log.
+    """
+    spark_session.jvm_view(writer._spark).io.statefulspark.output.BatchNumbers.install(writer._jwrite, offset)
 
 
 class Gate:

@@ -3,7 +3,8 @@
 Spark finds state by position: operator 0, source 1. State belongs to a uid and an offset to a source's name, so if their
 positions in the plan change, the snapshot is rewritten while it is copied into the new generation: folders `state/<op>` and
 `sources/<n>` are renamed, operator metadata and the commit log name the new operators, and the offset log has a line per
-source of the new plan. State files contain no position and are copied unchanged.
+source of the new plan. State files contain no position and are copied unchanged. The copy is another query for Spark: it has
+other batches after the cut than the query that it was copied from, and sinks know a batch by the query's id and a number.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from statefulspark.packs import names as packs
 NO_OFFSET: Final = "-"
 """Line of a source that has not read anything; the source starts where its options say."""
 
+_IDENTITY = "metadata"
+"""Spark's file with the id of a query."""
 _METADATA_V2 = re.compile(r"^state/\d+/_metadata/v2/\d+$")
 _METADATA_V1 = re.compile(r"^state/\d+/_metadata/metadata$")
 _LOG_ENTRY = re.compile(r"^(commits|offsets)/\d+$")
@@ -54,7 +57,7 @@ class Rewrite:
 
     @classmethod
     def identity(cls, entry: QueryEntry) -> Rewrite:
-        """Return the rewrite that changes only absolute paths."""
+        """Return the rewrite that changes only absolute paths and the query's id."""
         operators = {
             int(match[2]) for file in entry.files if (match := _NUMBERED.match(file.path)) and match[1] == "state"
         }
@@ -82,7 +85,7 @@ class Rewrite:
 
     def is_rewritten(self, entry: QueryEntry, path: str) -> bool:
         """Tell whether a file's content changes, or may contain an absolute path."""
-        if _METADATA_V2.match(path):
+        if path == _IDENTITY or _METADATA_V2.match(path):
             return True
         if _METADATA_V1.match(path):
             return self.moves_operators
@@ -94,7 +97,7 @@ class Rewrite:
         operator_ids = {operator.operator_id for operator in entry.operators}
         return self.moves_operators or not operator_ids <= self.operators.keys()
 
-    def body(self, path: str, body: bytes, source: str, new_root: str) -> bytes:
+    def body(self, path: str, body: bytes, source: str, new_root: str, *, query_id: str) -> bytes:
         """Return the new content of a rewritten file.
 
         Args:
@@ -102,10 +105,13 @@ class Rewrite:
             body: Its content.
             source: URI of the file, for the error.
             new_root: Hadoop URI of the new checkpoint root.
+            query_id: Spark's id of the copied query.
 
         Raises:
             SnapshotCorruptError: `SparkLogUnreadable`.
         """
+        if path == _IDENTITY:
+            return json.dumps({"id": query_id}).encode()
         if path.startswith("state/"):
             return relocate_operator(body, source, self.operators, new_root)
         if path.startswith("commits/"):

@@ -7,7 +7,6 @@ that it was taken of.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -26,7 +25,6 @@ MOST_BYTES = 256 * 2**20
 """State that is larger is not copied: its files are of the same kinds, and this machine's disk is shared."""
 MOST_FILES = 1000
 """Each file is a request."""
-_METADATA = "metadata"
 
 
 def is_small_enough(entry: QueryEntry) -> bool:
@@ -75,16 +73,16 @@ def fill(store: ObjectStore, entry: QueryEntry, folder: RehearsalFolder, *, stop
     files = [
         (f"{entry.path}/{file.path}", f"{CHECKPOINT}/{new}")
         for file, new in rewrite.files_to_copy(entry, moved)
-        if rewrite.is_spark_file(file.path) and new != _METADATA
+        if rewrite.is_spark_file(file.path)
     ]
     folder.take(files, stops=stops)
     if stops():
         return
     for old, new in rewrite.files_to_rewrite(entry, moved):
         key = f"{entry.path}/{old}"
-        body = moved.body(old, store.read(key), f"{store.uri}/{key}", f"{folder.uri}/{CHECKPOINT}")
+        source, query_id = f"{store.uri}/{key}", str(uuid.uuid4())
+        body = moved.body(old, store.read(key), source, f"{folder.uri}/{CHECKPOINT}", query_id=query_id)
         folder.write(f"{CHECKPOINT}/{new}", body)
-    folder.write(f"{CHECKPOINT}/{_METADATA}", json.dumps({"id": str(uuid.uuid4())}).encode())
 
 
 def _without_positions(entry: QueryEntry) -> rewrite.Rewrite:

@@ -188,7 +188,7 @@ class StartPlan:
             completes them as a checkpoint.
         restore_id: The latest requested restore, done with this start or earlier.
         source: The candidate whose files are copied; None after `carry_out`.
-        record: The record of the generation in use, if the start continues in it.
+        record: The record of the generation in use, if the start continues in it; after `carry_out` that of `generation`.
         note_restore: The new content of that record, if this start changes it: a restore without a copy, or the
             declaration of queries without state.
         head: The generation in use as a candidate to copy, if the start would continue in it.

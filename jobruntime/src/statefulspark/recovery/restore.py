@@ -5,13 +5,15 @@ snapshot become the beginning of a new generation. Another driver may act after 
 conditional and raises PreconditionFailedError in that case, and the caller plans again.
 
 Files are copied on the server's side. Spark stores absolute paths only in `state/<op>/_metadata/v2/<batch>`; these files
-are rewritten to the new root, and their checksum files, which no longer match, are not copied. For a job whose plan has
-changed, more of the small files are rewritten; see `rewrite`. What a standby has copied ahead (`ahead`) is not copied again.
+are rewritten to the new root, and their checksum files, which no longer match, are not copied. Each query gets another id,
+so that a sink takes none of its batches for one of another generation. For a job whose plan has changed, more of the small
+files are rewritten; see `rewrite`. What a standby has copied ahead (`ahead`) is not copied again.
 """
 
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -146,7 +148,7 @@ def _continued(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan
     if plan.note_restore is not None:
         generations.note_restore(store, plan.note_restore, over=plan.record or plan.note_restore)
     beginnings.note(store, generation=plan.generation, epoch=author.epoch, now=author.now)
-    return replace(plan, head=None)
+    return replace(plan, record=plan.note_restore or plan.record, head=None)
 
 
 def _published(
@@ -158,29 +160,27 @@ def _published(
     # A successor abandons the generations that were reserved when it listed them. This check stops a paused driver that
     # reserved one later: it would otherwise replace all the work of its successor with an old snapshot.
     epochs.require_current(store, author.epoch)
-    generations.publish(
-        store,
-        GenerationRecord(
-            generation=number,
-            lineage=author.lineages.lineage,
-            ancestors=ancestors,
-            created_at=author.now,
-            epoch=author.epoch,
-            restored_from=plan.restored_from,
-            source=plan.source.reference if plan.source else None,
-            parent_generation=plan.source.generation if plan.source else None,
-            restore_id=plan.restore_id,
-            queries=queries,
-            changes=plan.changes,
-            claimed=plan.claim.reference if plan.claim else None,
-            master_states=plan.master_states,
-            cut=origin.cut(plan.source.queries) if origin and plan.source else None,
-            goes_back=history.goes_back(plan),
-        ),
+    record = GenerationRecord(
+        generation=number,
+        lineage=author.lineages.lineage,
+        ancestors=ancestors,
+        created_at=author.now,
+        epoch=author.epoch,
+        restored_from=plan.restored_from,
+        source=plan.source.reference if plan.source else None,
+        parent_generation=plan.source.generation if plan.source else None,
+        restore_id=plan.restore_id,
+        queries=queries,
+        changes=plan.changes,
+        claimed=plan.claim.reference if plan.claim else None,
+        master_states=plan.master_states,
+        cut=origin.cut(plan.source.queries) if origin and plan.source else None,
+        goes_back=history.goes_back(plan),
     )
+    generations.publish(store, record)
     beginnings.note(store, generation=number, epoch=author.epoch, now=author.now)
     descent = lineage_records.Descent(author.lineages.lineage, number, store.uri, ancestors, author.lineages.unnamed)
-    return replace(plan, generation=number, queries=queries, descent=descent, source=None, head=None)
+    return replace(plan, generation=number, queries=queries, record=record, descent=descent, source=None, head=None)
 
 
 def materialise(
@@ -292,7 +292,8 @@ def _finish(store: ObjectStore, source: transfer.SnapshotLocation, move: copies.
     expected = {new_path: file for file, new_path in rewrite.files_to_copy(move.query, move.rewrite)}
     for old, new in changing:
         key = source.key(move.query, old)
-        body = move.rewrite.body(old, bodies[key], f"{source.store.uri}/{key}", f"{hadoop}/{move.path}")
+        source_uri, query_id = f"{source.store.uri}/{key}", str(uuid.uuid4())
+        body = move.rewrite.body(old, bodies[key], source_uri, f"{hadoop}/{move.path}", query_id=query_id)
         store.write(f"{move.path}/{new}", body)
         crc32 = base.crc32_hex(body) if small_files.is_small(new, len(body)) else None
         expected[new] = FileEntry(path=new, size_bytes=len(body), crc32=crc32)

@@ -21,6 +21,7 @@ from pyspark.sql.pandas import types as arrow_types
 from statefulspark import errors
 from statefulspark.declaration import Output
 from statefulspark.driver.output import sink_calls
+from statefulspark.engine import jvm
 from statefulspark.operators import spark_errors
 from statefulspark.operatorstate.sink import FunctionSink
 from statefulspark.sinks import visibility
@@ -124,7 +125,12 @@ def check_schema(output: Output, options: StorageOptions) -> None:
 
 
 def start(
-    built: DataStreamWriter | Output, *, uid: str, checkpoint_root: str, participant: BatchParticipant | None
+    built: DataStreamWriter | Output,
+    *,
+    uid: str,
+    checkpoint_root: str,
+    participant: BatchParticipant | None,
+    number_offset: int = 0,
 ) -> StreamingQuery:
     """Start a query on its checkpoint root.
 
@@ -133,22 +139,30 @@ def start(
         uid: The query's uid; it becomes Spark's query name.
         checkpoint_root: Hadoop URI of the query's checkpoint root.
         participant: Writes the batches of an `Output`.
+        number_offset: What is added to a batch's number for the sink of a writer that the user made.
 
     Raises:
         SpecRejectedError: `QueryInvalid`: the function returned neither a writer nor an `Output`.
     """
     with spark_errors.refusing_start(uid):
-        return as_writer(built, uid, participant).queryName(uid).option("checkpointLocation", checkpoint_root).start()
+        writer = _numbered(built, uid, participant, number_offset)
+        return writer.queryName(uid).option("checkpointLocation", checkpoint_root).start()
 
 
 def start_available_now(
-    built: DataStreamWriter | Output, *, uid: str, checkpoint_root: str, participant: BatchParticipant | None
+    built: DataStreamWriter | Output,
+    *,
+    uid: str,
+    checkpoint_root: str,
+    participant: BatchParticipant | None,
+    number_offset: int = 0,
 ) -> StreamingQuery:
     """Start a query that reads what its sources have now, in as many batches as its limits need, and ends.
 
     The trigger of the writer is unchanged afterwards. See `start`.
     """
-    writer = as_writer(built, uid, participant).queryName(uid).option("checkpointLocation", checkpoint_root)
+    writer = _numbered(built, uid, participant, number_offset)
+    writer = writer.queryName(uid).option("checkpointLocation", checkpoint_root)
     with _restoring_trigger(writer), spark_errors.refusing_start(uid):
         return writer.trigger(availableNow=True).start()
 
@@ -164,6 +178,16 @@ def _restoring_trigger(writer: DataStreamWriter) -> Iterator[None]:
         yield
     finally:
         field.set(java, before)
+
+
+def _numbered(
+    built: DataStreamWriter | Output, uid: str, participant: BatchParticipant | None, number_offset: int
+) -> DataStreamWriter:
+    """Return the writer of a query; the sink of one that the user made is told numbers that stand for one input each."""
+    writer = as_writer(built, uid, participant)
+    if writer is built:
+        jvm.number_batches(writer, number_offset)
+    return writer
 
 
 def as_writer(built: object, uid: str, participant: BatchParticipant | None) -> DataStreamWriter:

@@ -30,7 +30,7 @@ from statefulspark.engine.canonical import online
 from statefulspark.operators import functions
 from statefulspark.operators.keyed import packplaces, registry
 from statefulspark.planning import carry, describe
-from statefulspark.recovery import generations, history, restore
+from statefulspark.recovery import generations, history, numbers, restore
 from statefulspark.recovery.plan import Author
 
 if TYPE_CHECKING:
@@ -312,6 +312,7 @@ def _start_query(
     store = parts.root.store
     path = layout.query_root(parts.plan.generation, query.uid)
     location = queries.CheckpointLocation(query.uid, path, f"{session.hadoop_uri(store.uri)}/{path}")
+    number_offset = numbers.offset(parts.plan.record, query.uid) if parts.plan.record else 0
     participant = None
     if isinstance(query.output, Output):
         participant = writing.SinkParticipant(
@@ -326,7 +327,13 @@ def _start_query(
         packplaces.tell_tasks(parts.spark, location.root, parts.root.epoch, packed)
 
     def started() -> StreamingQuery:
-        handle = writing.start(query.output, uid=query.uid, checkpoint_root=location.root, participant=participant)
+        handle = writing.start(
+            query.output,
+            uid=query.uid,
+            checkpoint_root=location.root,
+            participant=participant,
+            number_offset=number_offset,
+        )
         return jvm.with_steady_clock(parts.spark, handle)
 
     def begin(logs: ObjectStore = store) -> StreamingQuery:
@@ -336,7 +343,11 @@ def _start_query(
     def catch_up() -> StreamingQuery:
         register()
         return writing.start_available_now(
-            query.output, uid=query.uid, checkpoint_root=location.root, participant=participant
+            query.output,
+            uid=query.uid,
+            checkpoint_root=location.root,
+            participant=participant,
+            number_offset=number_offset,
         )
 
     def held(logs: ObjectStore = store) -> StreamingQuery:

@@ -350,7 +350,22 @@ def _generation_ready(compared: Comparison, at: progress.Steps) -> StartPlan:
         at=at,
     )
     _log.info("generation ready", extra={"generation": ready.generation})
+    _warn_of_repeated_batches(compared, ready)
     return ready
+
+
+def _warn_of_repeated_batches(compared: Comparison, ready: StartPlan) -> None:
+    """Tell of each sink of Spark's own that may have rows which this start reads again: nobody can ask it."""
+    is_first_start = compared.start_plan.mode is plan.StartMode.EMPTY and ready.generation == 1
+    if compared.start_plan.mode is plan.StartMode.CONTINUE or is_first_start:
+        return
+    for query in compared.built.queries:
+        if not isinstance(query.output, Output):
+            after = ready.start_batches.get(query.uid, -1)
+            _log.warning(
+                "rows that a sink of spark's own has of later batches may be written again",
+                extra={"query": query.uid, "after_batch": after},
+            )
 
 
 def _finisher(
