@@ -142,7 +142,7 @@ class Driver:
     def closed_over(self) -> QueryEntry:
         """Return what a snapshot of the last committed batch says of the query."""
         closer = closure.ClosureBuilder(self.job.store, self.query.path)
-        entry = closer.close_over(self.query.batch, self.committer.committed_batches(QUERY))
+        entry = closer.close_over(self.query.batch, self.committer.named_after(QUERY))
         return entry.model_copy(update={"sinks": self.committer.sink_entries(entry)})
 
     @property

@@ -32,9 +32,7 @@ def a_writer(job: Job, query: FakeQuery, **changes: object) -> snapshot_writer.S
         "savepoint_location": None,
         "open_store": job.open_store,
         "versions": {},
-        "committer": cast(
-            "commit.Committer", SimpleNamespace(committed_batches=lambda _: {}, sink_entries=lambda _: ())
-        ),
+        "committer": cast("commit.Committer", SimpleNamespace(named_after=lambda _: {}, sink_entries=lambda _: ())),
         "announcer": cast("notify.Announcer", SimpleNamespace(snapshot_covers=None)),
     }
     return snapshot_writer.SnapshotWriter(job.store, **(given | changes))  # type: ignore[arg-type]

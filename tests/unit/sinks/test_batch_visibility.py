@@ -97,17 +97,18 @@ def test_a_batch_is_committed_once_spark_has_committed_it_and_before_any_checkpo
     assert sink.news() == ["commit 1/0 of 1 by 1"]
 
 
-def test_batches_that_pile_up_are_committed_in_order_and_named_by_no_checkpoint(
+def test_batches_that_pile_up_are_committed_in_order_and_named_until_the_second_checkpoint(
     bucket: stores.MemoryStore, sink: FakeSink
 ) -> None:
     driver = start(bucket, sink)
     driver.batch(3)
     driver.show()
     driver.batch()
-    manifest = driver.checkpoint()
+    first, second = driver.checkpoint(), driver.checkpoint()
 
     assert sink.news()[1:] == [f"commit 1/{batch} of 1 by 1" for batch in range(4)]
-    assert [entry.batch_id for entry in manifest.queries[0].prepared] == [3], "what is committed is not named"
+    assert [entry.batch_id for entry in first.queries[0].prepared] == [0, 1, 2, 3]
+    assert [entry.batch_id for entry in second.queries[0].prepared] == [3], "what came since the first one"
 
 
 def test_a_sink_that_shows_checkpoints_is_not_asked_between_them(bucket: stores.MemoryStore) -> None:

@@ -112,7 +112,7 @@ def test_a_record_that_only_a_listing_does_not_show_is_not_lost(bucket: stores.M
     late.batch(2)
     manifest = late.complete()
 
-    assert [entry.batch_id for entry in manifest.queries[0].prepared] == [1, 2]
+    assert [entry.batch_id for entry in manifest.queries[0].prepared] == [0, 1, 2]
 
 
 def test_state_of_a_release_that_left_out_batches_without_rows_goes_on(bucket: stores.MemoryStore) -> None:

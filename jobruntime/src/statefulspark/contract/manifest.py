@@ -178,7 +178,7 @@ class QueryEntry(WireModel):
     """Session time zone of the job that wrote the state; absent if it was not known."""
     operator_states: tuple[OperatorStateEntry, ...] = ()
     prepared: tuple[PreparedEntry, ...] = ()
-    """In the order of batches; those that are already committed have no effect."""
+    """In the order of batches: those that may not be committed, and those committed since the snapshot before this one."""
     sinks: tuple[SinkEntry, ...] = ()
 
 

@@ -219,14 +219,14 @@ def _query(
 
 
 def _committed(store: read_cache.ReadCache, path: str, base: QueryEntry) -> dict[str, int]:
-    """Return up to which batch the checkpoint tells each sink's transactions: it names those that it leaves open."""
+    """Return up to which batch the checkpoint tells each sink's transactions: it names those that a start commits."""
     listed = listing.below(store, path)
     records = batch_records.between(listed, batch_records.RecordKind.PREPARED, after_batch=-1, to_batch=base.batch_id)
     return dict.fromkeys((record.uid for record in records), base.batch_id)
 
 
 def _with_transactions_of(base: QueryEntry, entry: QueryEntry) -> QueryEntry:
-    """Name the transactions that a checkpoint left open before those of the batches since."""
+    """Name the transactions of a checkpoint before those of the batches since."""
     return entry.model_copy(update={"prepared": (*base.prepared, *entry.prepared)})
 
 

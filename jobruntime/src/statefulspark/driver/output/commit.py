@@ -1,10 +1,10 @@
 """Commits the prepared transactions of sinks: in batch order, and again after a failure.
 
-A batch's transaction is recorded before Spark commits the batch, and every snapshot names the records that may not be
-committed yet. So every driver that completes or restores a snapshot can commit everything up to it: the driver that
-completed it, or, if that one dies first, the next one before its queries start. A sink that shows each batch does not wait
-for the snapshot: after Spark has committed the batch, the driver looks whether it is still the newest one, so that
-whoever replaces it later finds that batch committed and continues after it.
+A batch's transaction is recorded before Spark commits the batch. Every snapshot names the records that may not be committed
+yet, and those that were committed since the snapshot before it. So every driver that completes or restores a snapshot can
+commit everything up to it: the driver that completed it, or, if that one dies first, the next one before its queries start.
+A sink that shows each batch does not wait for the snapshot: after Spark has committed the batch, the driver looks whether
+it is still the newest one, so that whoever replaces it later finds that batch committed and continues after it.
 Sinks know by generation and batch what they have committed, and the driver knows what they had: one that has lost some of
 it gets it again from the transactions that the newest snapshot names, or the driver ends (`sink_commits`).
 A transaction is aborted only when a completed checkpoint covers its batch without it, because until then a replaced driver
@@ -154,11 +154,10 @@ class Committer:
 
     # Snapshots
 
-    def committed_batches(self, query_uid: str) -> Mapping[str, int]:
-        """Return the last committed batch of each sink of a query, by uid; sinks whose batch is unknown are absent."""
+    def named_after(self, query_uid: str) -> Mapping[str, int]:
+        """Return after which batch a snapshot names the transactions of each sink of a query, by uid."""
         with self._lock:
-            committed = {key[1]: progress.committed for key, progress in self._progress.items() if key[0] == query_uid}
-        return {uid: batch for uid, batch in committed.items() if batch is not None}
+            return {sink.uid: self._progress[sink.key].named_after for sink in self._of_query(query_uid)}
 
     def sink_entries(self, query: QueryEntry) -> tuple[SinkEntry, ...]:
         """Return what a snapshot of a query says of its sinks: what they have committed at least."""
@@ -228,13 +227,14 @@ class Committer:
         if total or self._lingering:
             self._retries.run(self._require_current)
         for query, sink, paths in due:
+            committed_before = self._progress[sink.key].committed
             for path in paths:
                 self._commit_one(sink, self._record(query, path))
                 is_committed()
             with self._lock:
                 self._progress[sink.key].advance(query.batch_id)
                 named = [entry for entry in query.prepared if entry.uid == sink.uid]
-                self._progress[sink.key].keep(named, query.batch_id)
+                self._progress[sink.key].keep(named, query.batch_id, committed_before=committed_before)
 
     def _of_query(self, query_uid: str) -> tuple[JobSink, ...]:
         return tuple(sink for sink in self.sinks if sink.query_uid == query_uid)

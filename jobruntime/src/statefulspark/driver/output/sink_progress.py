@@ -18,6 +18,8 @@ class SinkProgress:
 
     committed: int | None = None
     """The last committed batch; None until the restored transactions are committed."""
+    named_after: int = -1
+    """Snapshots name the transactions after this batch: the last one committed before the newest snapshot was committed."""
     tried: int = -1
     """The last batch of Spark's that was looked at by `Committer.commit_batches`."""
     prepared: dict[int, PreparedRecord] = field(default_factory=dict)
@@ -49,13 +51,16 @@ class SinkProgress:
         if record is not None:
             self.kept[batch_id] = record
 
-    def keep(self, named: Sequence[PreparedEntry], batch_id: int) -> None:
+    def keep(self, named: Sequence[PreparedEntry], batch_id: int, *, committed_before: int | None) -> None:
         """Forget committed records that neither the newest snapshot names nor came after the one before it.
 
         Args:
             named: The transactions of this sink in it.
             batch_id: Its batch.
+            committed_before: The last batch that was committed before these; None for a snapshot that was restored, of which
+                the next one names all.
         """
+        self.named_after = _first(named, batch_id) - 1 if committed_before is None else committed_before
         first = min(_first(named, batch_id), self.covered + 1)
         self.covered = batch_id
         self.kept_after = self._last_before(first)

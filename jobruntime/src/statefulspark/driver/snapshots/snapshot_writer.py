@@ -302,7 +302,7 @@ class SnapshotWriter:
 
     def _close_over_one(self, lane: Lane, query_uid: str, batch_id: int) -> QueryEntry:
         with declines.decline_on_error(query_uid):
-            entry = self._closers[lane][query_uid].close_over(batch_id, self._committer.committed_batches(query_uid))
+            entry = self._closers[lane][query_uid].close_over(batch_id, self._committer.named_after(query_uid))
         return entry.model_copy(update={"sinks": self._committer.sink_entries(entry)})
 
     def _complete_checkpoint(self, order: SnapshotOrder, entries: tuple[QueryEntry, ...]) -> api.SnapshotSummary:
