@@ -71,6 +71,20 @@ class Postgres(processes.Server):
             connection.execute(f"CREATE DATABASE {name}")
         return self.dsn(name)
 
+    def back_up(self, folder: Path) -> None:
+        """Take an online backup into an empty folder, from which a server can be started; this one goes on."""
+        data, copy = self._folder / "data", folder / "data"
+        with psycopg.connect(self.dsn(), autocommit=True) as connection:
+            connection.execute("SELECT pg_backup_start('nightly', true)")
+            shutil.copytree(data, copy, ignore=shutil.ignore_patterns("postmaster.*", "pg_wal"))
+            row = connection.execute("SELECT labelfile FROM pg_backup_stop(false)").fetchone()
+        assert row is not None
+        (copy / "backup_label").write_text(row[0])
+        shutil.copytree(data / "pg_wal", copy / "pg_wal")
+        shutil.copytree(BINARIES, folder / "postgres", symlinks=True)
+        for path in (folder, *folder.iterdir(), *copy.rglob("*")):
+            _give_to_other_user(path)
+
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
             [str(self._program(program)), *arguments], capture_output=True, user=_other_user(), check=False, env=_ENV
@@ -90,22 +104,31 @@ def _other_user() -> str | None:
 
 
 def _give_away(folder: Path) -> None:
+    for path in (folder, *folder.iterdir()):
+        _give_to_other_user(path)
+
+
+def _give_to_other_user(path: Path) -> None:
     user = _other_user()
     if user is not None:
-        shutil.chown(folder, user)
-        for path in folder.iterdir():
-            shutil.chown(path, user)
+        shutil.chown(path, user)
+
+
+@contextmanager
+def a_folder() -> Iterator[Path]:
+    """Make a folder that another user can reach, while the block runs."""
+    folder = Path(tempfile.mkdtemp(prefix="statefulspark-postgres-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def running() -> Iterator[Postgres]:
-    """Run a server while the block runs, in a folder that another user can reach."""
-    folder = Path(tempfile.mkdtemp(prefix="statefulspark-postgres-"))
-    try:
-        with processes.serving(Postgres(folder)) as server:
-            yield server
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    """Run a server while the block runs."""
+    with a_folder() as folder, processes.serving(Postgres(folder)) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,7 @@ class World:
         context: Of batch 0, generation 1, epoch 1.
         read: Returns the ids that are visible.
         forget: Throws the marker away.
-        staged: Returns the names of what is staged and not committed.
+        left: Returns the names of what lies in the system and is not committed. Staged rows lie in the state.
         backup: Takes a backup of the system of a sink, and returns what puts it back; for Kafka its marker's offset alone.
     """
 
@@ -60,7 +60,7 @@ class World:
     context: base.SinkContext
     read: Callable[[], list[int]]
     forget: Callable[[], None]
-    staged: Callable[[], tuple[str, ...]]
+    left: Callable[[], tuple[str, ...]]
     backup: Callable[[base.SinkContext], Callable[[], None]]
 
     @property
@@ -173,7 +173,7 @@ def kafka_world(broker: Broker, s3: S3Server) -> World:
 
     def forget() -> None:
         broker.delete_group(f"{context.transactional_id}/marker")
-        _staging(context).delete_many([kafka_sink.NOTE])
+        storage.open_store(context.notes_uri, context.options).delete_many([kafka_sink.NOTE])
         kafka_sink._sessions._open.clear()
 
     recipe = {"kind": "kafka", "topic": topic, "bootstrap_servers": broker.servers}
@@ -182,7 +182,7 @@ def kafka_world(broker: Broker, s3: S3Server) -> World:
         context,
         read,
         forget,
-        lambda: _parquet(context),
+        lambda: (),
         lambda whose: broker.keep_offset(f"{whose.transactional_id}/marker", topic),
     )
 
@@ -218,7 +218,7 @@ def postgres_world(dsn: str, s3: S3Server) -> World:
         return restore
 
     recipe = {"kind": "postgres", "table": "words", "dsn": dsn}
-    return World(recipe, context, read, forget, lambda: _parquet(context), backup)
+    return World(recipe, context, read, forget, lambda: (), backup)
 
 
 def iceberg_world(folder: Path, s3: S3Server) -> World:
@@ -250,7 +250,7 @@ def iceberg_world(folder: Path, s3: S3Server) -> World:
         with catalog.load_table("shop.words").transaction() as transaction:
             transaction.remove_properties(f"statefulspark.marker.{context.transactional_id}")
 
-    def staged() -> tuple[str, ...]:
+    def left() -> tuple[str, ...]:
         table = catalog.load_table("shop.words")
         store = storage.open_store(f"s3://{bucket}", options)
         held = {task.file.file_path for task in table.scan().plan_files()}
@@ -267,7 +267,7 @@ def iceberg_world(folder: Path, s3: S3Server) -> World:
         return restore
 
     recipe = {"kind": "iceberg", "table": "shop.words", "catalog": properties}
-    return World(recipe, context, read, forget, staged, backup)
+    return World(recipe, context, read, forget, left, backup)
 
 
 def files_world(s3: S3Server) -> World:
@@ -280,7 +280,7 @@ def files_world(s3: S3Server) -> World:
         bodies = [store.read(file.path) for commit in files_commits.read_commits(store) for file in commit.files]
         return sorted(number for body in bodies for number in parquet.read_table(io.BytesIO(body))["id"].to_pylist())
 
-    def staged() -> tuple[str, ...]:
+    def left() -> tuple[str, ...]:
         listed = {file.path for commit in files_commits.read_commits(store) for file in commit.files}
         return tuple(info.key for info in store.list(files_orphans.DATA) if info.key not in listed)
 
@@ -294,13 +294,17 @@ def files_world(s3: S3Server) -> World:
 
         return restore
 
-    return World({"kind": "files", "uri": uri}, context, read, lambda: None, staged, backup)
+    return World({"kind": "files", "uri": uri}, context, read, lambda: None, left, backup)
 
 
 def _context(s3: S3Server) -> base.SinkContext:
     bucket = s3.new_bucket("sinks")
     return a_sink_context(
-        job=f"team/{bucket}", query_uid="query", staging_uri=f"s3://{bucket}/sinks/query/out", options=s3.options()
+        job=f"team/{bucket}",
+        query_uid="query",
+        staging_uri=f"s3://{bucket}/generations/00000001/query",
+        notes_uri=f"s3://{bucket}/sinks/query/out",
+        options=s3.options(),
     )
 
 
@@ -320,14 +324,6 @@ def context_from(given: Mapping[str, object]) -> base.SinkContext:
     """Return the context that another process has written down."""
     options = StorageOptions(**dict(given["options"]))  # type: ignore[call-overload]
     return a_sink_context(**{**given, "options": options})
-
-
-def _staging(context: base.SinkContext) -> storage.ObjectStore:
-    return storage.open_store(context.staging_uri, context.options)
-
-
-def _parquet(context: base.SinkContext) -> tuple[str, ...]:
-    return tuple(name for name in _staging(context).list_names("") if name.endswith(".parquet"))
 
 
 def _batches(ids: Sequence[int]) -> list[pa.RecordBatch]:

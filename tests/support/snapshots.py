@@ -55,8 +55,7 @@ class Job:
         self.store = self.bucket.child("default/flights")
 
     def open_store(self, uri: str) -> ObjectStore:
-        prefix = uri.removeprefix("memory://bucket").strip("/")
-        return self.bucket.child(prefix)
+        return self.bucket.child(uri.removeprefix(self.bucket.uri).strip("/"))
 
     def author(self) -> Author:
         return Author(

@@ -54,6 +54,7 @@ def _sealed(name: str, document: base.SealedDocument, *, indent: int | None = No
     return StoredKind(name, kind.FORMAT, document, lambda: document.sealed(indent=indent), kind.parse)
 
 
+_STAGED = f"staged/out/00000003-00000012-00000007-{UNIQUE}.parquet"
 _ANCESTOR = manifest.Ancestor(lineage=BEFORE, root="s3://bucket/old/team/flights", generation=2, batches={"delays": 7})
 _MASTER = manifest.MasterStateEntry.of("offsets", 42, b"41")
 _OPERATOR = manifest.OperatorEntry(
@@ -268,14 +269,13 @@ KINDS = (
             job="team/flights",
             query_uid="delays",
             uid="out",
-            sink="FilesSink",
+            sink="KafkaSink",
             generation=3,
             batch_id=12,
             epoch=7,
             prepared_at=NOON,
             lineage=LINEAGE,
-            root=ROOT,
-            transaction='{"formatVersion":1,"files":[]}',
+            transaction=f'{{"files":[{{"path":"{_STAGED}"}}]}}',
         ),
     ),
     _sealed("output", prepared.OutputRecord(sink="out", batch_id=12, epoch=7)),
@@ -284,7 +284,7 @@ KINDS = (
     _plain(
         "staged-rows",
         staging.StagedRows(
-            files=(staging.StagedFile(path=f"00000003-00000012-00000007-{UNIQUE}.parquet", rows=20, size_bytes=1234),),
+            files=(staging.StagedFile(path=_STAGED, rows=20, size_bytes=1234),),
             columns=(staging.StagedColumn(name="key", type="string"),),
             staged_at=NOON,
         ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from statefulspark import errors
-from statefulspark.sinks import marker
+from statefulspark.sinks import marker, staging
 from statefulspark.sinks.base import SinkContext
 
 
@@ -69,3 +69,29 @@ class MarkedSink(FakeSink):
 
     def stored_marker(self, context: SinkContext) -> marker.Marker | None:
         return self.marker
+
+
+@dataclass
+class StagedSink(MarkedSink):
+    """One whose rows wait on the job's storage, as those of Kafka and PostgreSQL do."""
+
+    visible: str = "checkpoint"
+    values: list[int] = field(default_factory=list)
+
+    def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
+        return staging.stage(batches, context)
+
+    def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
+        staged = staging.merge(parts)
+        return None if staged is None else staged.to_json().encode()
+
+    def commit(self, transaction: bytes, context: SinkContext) -> None:
+        known = len(self.shown)
+        super().commit(transaction, context)
+        if len(self.shown) > known:
+            for batch in staging.read(staging.parse(transaction, context), context):
+                self.values += batch.column("value").to_pylist()
+
+    def backup(self) -> StagedSink:
+        """Return the target as it is now."""
+        return StagedSink(marker=self.marker, shown=list(self.shown), values=list(self.values))

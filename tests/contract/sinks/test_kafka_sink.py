@@ -218,7 +218,7 @@ def test_a_marker_that_somebody_else_wrote_is_never_guessed_at(world: World, kaf
 def test_the_note_on_storage_follows_each_commit(world: World) -> None:
     world.sink.open(world.at(0))
     world.sink.commit(world.prepared(world.at(0), [1]), world.at(0))
-    store = storage.open_store(world.context.staging_uri, world.context.options)
+    store = storage.open_store(world.context.notes_uri, world.context.options)
     assert Marker.parse(store.read(kafka_sink.NOTE), kafka_sink.NOTE) == a_marker(at(1, 0))
 
 

@@ -33,13 +33,13 @@ def in_new(world: World, batch: int, *, cut: int | None = None, epoch: int = 1, 
     """Return the context of a batch of a root that began with a cut of the old one, or with nothing."""
     cuts = () if cut is None else (at(1, cut, OLD),)
     own = SinkLineage(NEW, root="s3://state/new", cuts=cuts, **descent)  # type: ignore[arg-type]
-    staging = world.context.staging_uri.replace("/sinks/", "/new/")
-    return replace(world.at(batch, epoch=epoch), lineage=NEW, descent=own, staging_uri=staging)
+    notes = world.context.notes_uri.replace("/sinks/", "/new/")
+    return replace(world.at(batch, epoch=epoch), lineage=NEW, descent=own, notes_uri=notes)
 
 
-def inherited(world: World, batch: int, *, by: SinkContext) -> SinkContext:
-    """Return the context in which the new root commits what the old one had prepared."""
-    return replace(by, batch_id=batch, lineage=OLD, prepared_at_uri=world.context.staging_uri)
+def inherited(batch: int, *, by: SinkContext) -> SinkContext:
+    """Return the context in which the new root commits what the old one had prepared, with the rows that came with it."""
+    return replace(by, batch_id=batch, lineage=OLD)
 
 
 def an_old_root(world: World, *, committed: int) -> list[bytes]:
@@ -59,7 +59,7 @@ def test_a_root_that_descends_from_the_old_one_goes_on(world: World, committed: 
         start = in_new(world, epoch, cut=1, epoch=epoch)
         world.sink.open(start)
         for batch in (0, 1):
-            world.sink.commit(prepared[batch], inherited(world, batch, by=start))
+            world.sink.commit(prepared[batch], inherited(batch, by=start))
         if epoch == 1:
             own = in_new(world, 2, cut=1)
             world.sink.commit(world.prepared(own, [100]), own)
@@ -112,7 +112,7 @@ def test_a_sink_that_is_new_leaves_prepared_rows_to_the_root_that_prepared_them(
     world.sink.open(start)
 
     for batch in (0, 1):
-        world.sink.commit(prepared[batch], inherited(world, batch, by=start))
+        world.sink.commit(prepared[batch], inherited(batch, by=start))
     own = replace(start, batch_id=2)
     world.sink.commit(world.prepared(own, [100]), own)
 

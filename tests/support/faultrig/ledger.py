@@ -60,10 +60,9 @@ class LedgerSink:
         if not self.reached(context).covers(context):
             rows = [row for batch in staging.read(staged, context) for row in rows_of(batch)]
         transact("commit", lambda: self._append(rows, context))
-        staging.sweep(context, context.position)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
-        staging.discard(staging.parse(transaction, context), context)
+        """Nothing was written."""
 
     def reached(self, context: SinkContext) -> marker.Marker:
         reached = self.ledger.markers.get(context.transactional_id)

@@ -343,34 +343,38 @@ def test_an_old_epoch_is_told_with_its_age(case: Case) -> None:
     assert case.job.clock.now - owner.claimed_at > timedelta(hours=1)
 
 
+def a_staged_file(*, batch: int) -> str:
+    return layout.staged_file("out", generation=1, batch_id=batch, epoch=1, unique="ab" * 16)
+
+
 def test_folders_beside_the_state_are_told_with_whose_they_are(case: Case) -> None:
     case.job.store.write("scratch/00000001/delays/state/0/0/1.changelog", b"12")
     case.job.store.write("scratch/rehearsal-ab12/checkpoint/metadata", b"{}")
-    case.job.store.write("staging/delays/out/00000001-00000005-00000001-aa.parquet", b"12345")
+    case.job.store.write(f"generations/00000001/delays/{a_staged_file(batch=5)}", b"12345")
+    case.job.store.write("sinks/delays/out/marker.json", b"{}")
 
     health = case.examine()
 
     assert health.problems == health.foreign == ()
-    assert [(one.path, one.whose, one.files, one.size_bytes, one.unneeded_files) for one in health.beside] == [
-        ("staging/delays/out", "sink out of query delays", 1, 5, 0),  # Of the driver that may still run.
-        ("scratch/00000001", "start of epoch 1", 1, 2, 0),
-        ("scratch/rehearsal-ab12", "rehearsal of a standby", 1, 2, 0),
+    assert [(one.path, one.whose, one.files, one.size_bytes) for one in health.beside] == [
+        ("generations/00000001/delays/staged/out", "sink out of query delays", 1, 5),
+        ("scratch/00000001", "start of epoch 1", 1, 2),
+        ("scratch/rehearsal-ab12", "rehearsal of a standby", 1, 2),
     ]
     assert any("scratch/00000001" in note and "the next start removes it" in note for note in health.notes)
     assert any("scratch/rehearsal-ab12" in note and "a start ten minutes later" in note for note in health.notes)
 
 
-def test_what_a_dead_driver_staged_in_vain_is_told_as_freeable(case: Case) -> None:
-    case.job.store.write("staging/delays/out/00000001-00000005-00000001-aa.parquet", b"12345")
-    epochs.claim(case.job.store, assigned=None, holder="flights-driver-2", claim_id="b", now=case.job.clock.now)
+def test_what_a_dead_driver_staged_in_vain_is_freeable(case: Case) -> None:
+    before = case.examine().freeable
+    case.job.store.write(f"generations/00000001/delays/{a_staged_file(batch=0)}", b"12345")
 
-    health = case.examine()
+    freeable = case.examine().freeable
 
-    assert [(one.unneeded_files, one.unneeded_size_bytes) for one in health.beside] == [(1, 5)]
-    assert any("no snapshot needs" in note for note in health.notes)
+    assert freeable.waiting_files == before.waiting_files + 1
     found = doctor.examine(case.job.store, case.how())
     told = output.render(doctor_command.report(found, now=case.job.clock.now), OutputFormat.TABLE)
-    assert "staging/delays/out" in told
+    assert "generations/00000001/delays/staged/out" in told
 
 
 @pytest.mark.parametrize(("written", "examined"), etags.LIVES.values(), ids=etags.LIVES)

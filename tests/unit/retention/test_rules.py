@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from manifests import a_generation, a_manifest, a_query
 from statefulspark.checkpoint import batch_records, segments
+from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, QueryEntry
 from statefulspark.recovery import generations
 from statefulspark.retention import rules
@@ -28,6 +29,10 @@ _NAMED = "a retained checkpoint, or a copy being made, needs it"
 
 def _an_object(key: str, *, at: datetime = _UPLOADED, size: int = 10) -> ObjectInfo:
     return ObjectInfo(key, size, "etag", at)
+
+
+def _staged(batch: int) -> str:
+    return layout.staged_file("sink", generation=2, batch_id=batch, epoch=7, unique="0" * 32)
 
 
 def _in_use(*files: str, batch_id: int = 5, path: str = _ROOT) -> QueryEntry:
@@ -96,6 +101,10 @@ _FLOOR = _in_use(
         pytest.param(replace(_RECORD, batch=4).key, None, id="an older prepared record"),
         pytest.param(replace(_RECORD, batch=5).key, None, id="a prepared record of the floor that it does not name"),
         pytest.param(replace(_RECORD, batch=6).key, _RUNNING, id="a newer prepared record"),
+        pytest.param(_staged(4), None, id="older staged rows"),
+        pytest.param(_staged(5), None, id="staged rows of the floor that it does not name"),
+        pytest.param(_staged(6), _RUNNING, id="newer staged rows"),
+        pytest.param(f"{layout.STAGED}/sink/notes.txt", rules.UNKNOWN, id="a stranger beside staged rows"),
         pytest.param(replace(_SEGMENT, segment=4).key, None, id="an older segment"),
         pytest.param(replace(_SEGMENT, epoch=6).key, None, id="the same segment of a driver that lost"),
         pytest.param(replace(_SEGMENT, segment=6).key, _RUNNING, id="a newer segment"),
@@ -301,6 +310,12 @@ def test_a_file_is_not_deleted_in_the_pass_that_finds_it_even_without_a_grace_ti
     plan = rules.plan_prune(_an_inventory(f"{_ROOT}/offsets/4"), policy, NOW)
 
     assert (plan.delete_files, dict(plan.marks)) == ((), {f"{_ROOT}/offsets/4": NOW})
+
+
+def test_the_size_of_what_waits_is_told() -> None:
+    files = (_an_object(f"{_ROOT}/offsets/{number}", size=number) for number in (2, 3))
+
+    assert rules.plan_prune(_an_inventory(*files), POLICY, NOW).marked_bytes == 5
 
 
 def test_files_that_stay_are_counted_by_reason() -> None:

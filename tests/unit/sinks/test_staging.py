@@ -1,15 +1,17 @@
-"""Staged rows: files of bounded size, read back in order, and swept when they are of no more use."""
+"""Staged rows: files of bounded size below the query's root, read back in order."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from sinkcontexts import a_sink_context, at
+from sinkcontexts import a_sink_context
 from statefulspark import errors, storage
+from statefulspark.contract import layout
 from statefulspark.sinks import base, staging
 from statefulspark.storage import StorageOptions
 
@@ -21,7 +23,7 @@ def context(tmp_path: Path) -> base.SinkContext:
     return a_sink_context(
         batch_id=4,
         epoch=2,
-        staging_uri=f"file://{tmp_path}/sinks/delays/out",
+        staging_uri=f"file://{tmp_path}/generations/00000001/delays",
         options=StorageOptions(allow_local_files=True),
     )
 
@@ -37,10 +39,6 @@ def staged(batches: Iterator[pa.RecordBatch], context: base.SinkContext) -> stag
     merged = staging.merge([part])
     assert merged is not None
     return merged
-
-
-def names(context: base.SinkContext) -> tuple[str, ...]:
-    return storage.open_store(context.staging_uri, context.options).list_names("")
 
 
 def test_rows_come_back_in_order_across_parts_and_files(
@@ -72,28 +70,30 @@ def test_a_large_batch_is_read_without_holding_it(context: base.SinkContext) -> 
 
 def test_a_lost_file_is_named_with_what_can_be_done(context: base.SinkContext) -> None:
     merged = staged(iter([rows(0, 3)]), context)
-    staging.discard(merged, context)
+    storage.open_store(context.staging_uri, context.options).delete_many([merged.files[0].path])
     with pytest.raises(
         errors.StateUnknownError, match=r"(?s)Batch 4 of the sink out .*\(3 rows\) does not exist. Restore"
     ):
         list(staging.read(merged, context))
 
 
-def test_a_sweep_takes_everything_up_to_the_position_and_nothing_else(context: base.SinkContext) -> None:
-    positions = [(1, 3), (1, 4), (1, 5), (2, 0)]
-    for generation, batch_id in positions:
-        staged(iter([rows(0, 1)]), replace(context, generation=generation, batch_id=batch_id))
-    storage.open_store(context.staging_uri, context.options).write("marker.json", b"{}")
-    staging.sweep(context, at(1, 4))
-    staging.sweep(context, at(9, 9, "another root's"))
-    assert [name[:17] for name in names(context)] == ["00000001-00000005", "00000002-00000000", "marker.json"]
+def test_a_file_is_named_by_its_attempt_and_a_transaction_names_its_files(context: base.SinkContext) -> None:
+    first, second = (staged(iter([rows(0, 3)]), replace(context, generation=3, epoch=epoch)) for epoch in (2, 7))
+    files = [file.path for one in (first, second) for file in one.files]
+    wrapped = json.dumps({"rows": first.to_json(), "and": second.to_json(), "again": first.to_json()})
+
+    assert layout.staged_files_in(wrapped) == tuple(files)
+    assert [layout.staged_batch(path) for path in files] == [4, 4]
+    assert [path[:37] for path in files] == [f"staged/out/00000003-00000004-0000000{epoch}" for epoch in (2, 7)]
 
 
-def test_discarding_twice_is_fine(context: base.SinkContext) -> None:
-    merged = staged(iter([rows(0, 3)]), context)
-    staging.discard(merged, context)
-    staging.discard(merged, context)
-    assert names(context) == ()
+@pytest.mark.parametrize(
+    "key",
+    ["data/00000000/00000004-00000003-00000002-" + "a" * 32 + ".parquet", "staged/out/notes.json", "staged/out"],
+    ids=["a file of a files sink", "not a file of rows", "a folder"],
+)
+def test_other_files_are_not_taken_for_staged_rows(key: str) -> None:
+    assert (layout.staged_batch(key), layout.staged_files_in(key)) == (None, ())
 
 
 def test_a_record_that_is_none_is_refused_by_name(context: base.SinkContext) -> None:

@@ -2,9 +2,9 @@
 
 For batch N: the query's metadata; offsets N-1 and N; the commits from the oldest state snapshot in use up to N, which tell
 which state files belong together; the sources' logs, and the segments that offsets N name; each function's newest record of
-operator state, with the record that it is unchanged, and each sink's prepared transactions; each operator's metadata and
-schema; per state store the newest snapshot with its SST files and the changelogs after it; the packs of each operator from
-the tail of its newest ones on (`packs.window`); and the checksum files of all of these.
+operator state, with the record that it is unchanged, and each sink's prepared transactions with their staged rows; each
+operator's metadata and schema; per state store the newest snapshot with its SST files and the changelogs after it; the
+packs of each operator from the tail of its newest ones on (`packs.window`); and the checksum files of all of these.
 
 Cost: one listing of the query's root (a request per 1,000 files) and reads of small files in parallel, each file once.
 Of the state files only the snapshot archives are read, which hold names and settings, so the cost does not grow with the
@@ -86,8 +86,8 @@ class ClosureBuilder:
 
         Args:
             batch_id: The batch.
-            committed: By sink uid, the last batch whose transaction is committed. For a sink that is not named, all
-                transactions on storage are taken.
+            committed: By sink uid, the last batch whose transaction need not be committed again. For a sink that is not
+                named, all transactions on storage are taken.
         """
         if batch_id < 0:
             return QueryEntry(uid=posixpath.basename(self._path), batch_id=-1, path=self._path)
@@ -129,7 +129,7 @@ class ClosureBuilder:
             *_source_keys(listed, offsets),
             *segments.needed_keys(offsets),
             *states.keys,
-            *(entry.path for entry in prepared),
+            *prepared.keys,
             *(output.name.key for output in outputs),
             *required_records.of_base(self._base),
             *(key for operator in operators for key in operator.keys),
@@ -145,7 +145,7 @@ class ClosureBuilder:
             operators=entries,
             offsets=offsets,
             operator_states=tuple(OperatorStateEntry(uid=n.uid, path=n.key, batch_id=n.batch) for n in states.names),
-            prepared=prepared,
+            prepared=prepared.entries,
         )
 
     def _load_commits(self, state: state_files.StateFiles, listed: Mapping[str, ObjectInfo], batch_id: int) -> None:

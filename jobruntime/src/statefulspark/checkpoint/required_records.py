@@ -1,6 +1,7 @@
 """The records of a query's sink or function in a closure: which ones a batch needs, and which of them are lost.
 
-Each batch of a query with a two-phase sink has a record of its prepared transaction. Each batch of a query with a sink
+Each batch of a query with a two-phase sink has a record of its prepared transaction, which names the files with the batch's
+staged rows: a listing that hides such a file is thereby noticed. Each batch of a query with a sink
 function has a record of the function's state, or one that names the state that is still valid. Records are written before
 Spark commits the batch; an output record tells the first batch that has them. So a missing record is lost, and its batch
 is incomplete: a job that continued after it would lose the batch's rows, or continue with an older state.
@@ -13,9 +14,28 @@ from dataclasses import dataclass, replace
 
 from statefulspark import errors
 from statefulspark.checkpoint import batch_records, epochs, listing, small_files
+from statefulspark.contract import layout
 from statefulspark.contract.manifest import PreparedEntry, QueryEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord, UnchangedRecord
 from statefulspark.storage.port import ObjectInfo, ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The sinks' transactions that may have to be committed after a batch.
+
+    Attributes:
+        entries: One per sink and batch, in the order of batches.
+        staged: Keys of the files with their rows, below the query's root.
+    """
+
+    entries: tuple[PreparedEntry, ...]
+    staged: tuple[str, ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of all records and files, below the query's root."""
+        return (*(entry.path for entry in self.entries), *self.staged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +64,10 @@ class Records:
         self._store = store
         self._root = f"{store.uri}/{query_path}"
         self._files = files
-        self._empty: dict[str, bool] = {}
+        self._prepared: dict[str, PreparedRecord] = {}
 
-    def prepared(
-        self, listed: Mapping[str, ObjectInfo], batch_id: int, committed: Mapping[str, int]
-    ) -> tuple[PreparedEntry, ...]:
-        """Find the sinks' transactions that may not be committed yet.
+    def prepared(self, listed: Mapping[str, ObjectInfo], batch_id: int, committed: Mapping[str, int]) -> Prepared:
+        """Find the sinks' transactions that may have to be committed, and the files with their rows.
 
         Args:
             listed: The files below the query's root.
@@ -61,14 +79,20 @@ class Records:
         """
         names = batch_records.between(listed, batch_records.RecordKind.PREPARED, after_batch=-1, to_batch=batch_id)
         due = [name for name in names if name.batch > committed.get(name.uid, -1)]
-        unread = {name.key: name.key for name in due if name.key not in self._empty}
+        unread = {name.key: name.key for name in due if name.key not in self._prepared}
         for key, body in self._files.read(listed, unread).items():
-            self._empty[key] = PreparedRecord.parse(body, f"{self._root}/{key}").transaction is None
-        self._empty = {name.key: self._empty[name.key] for name in due}
-        return tuple(
-            PreparedEntry(uid=name.uid, path=name.key, batch_id=name.batch, is_empty=self._empty[name.key])
+            self._prepared[key] = PreparedRecord.parse(body, f"{self._root}/{key}")
+        self._prepared = {name.key: self._prepared[name.key] for name in due}
+        entries = tuple(
+            PreparedEntry(
+                uid=name.uid,
+                path=name.key,
+                batch_id=name.batch,
+                is_empty=self._prepared[name.key].transaction is None,
+            )
             for name in due
         )
+        return Prepared(entries, tuple(key for record in self._prepared.values() for key in record.staged))
 
     def outputs(
         self, listed: Mapping[str, ObjectInfo], batch_id: int, committed: Mapping[str, int], *, after_batch: int
@@ -181,7 +205,11 @@ def note_unchanged(store: ObjectStore, entry: QueryEntry, *, epoch: int) -> None
 
 
 def of_base(base: QueryEntry | None) -> tuple[str, ...]:
-    """Return the records in a snapshot that every later batch of its generation needs too."""
-    names = ((file.path, batch_records.of_key(file.path)) for file in (base.files if base is not None else ()))
+    """Return the records and staged rows in a snapshot that every later batch of its generation needs too."""
+    return tuple(file.path for file in (base.files if base is not None else ()) if _is_of_base(file.path))
+
+
+def _is_of_base(path: str) -> bool:
+    name = batch_records.of_key(path)
     kinds = (batch_records.RecordKind.PREPARED, batch_records.RecordKind.OUTPUT)
-    return tuple(path for path, name in names if name is not None and name.kind in kinds)
+    return name.kind in kinds if name is not None else layout.staged_batch(path) is not None

@@ -121,16 +121,9 @@ def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterato
     ]
     yield from _table(("GENERATION", "ROLE", "FILES", "SIZE", "MADE FROM"), rows, wide=wide)
     folders = [
-        (
-            folder.path,
-            folder.whose,
-            str(folder.files),
-            sizes.format_short(folder.size_bytes),
-            f"{folder.unneeded_files} files",
-        )
-        for folder in job.beside
+        (folder.path, folder.whose, str(folder.files), sizes.format_short(folder.size_bytes)) for folder in job.beside
     ]
-    yield from _table(("FOLDER", "WHOSE", "FILES", "SIZE", "UNNEEDED"), folders, wide=wide)
+    yield from _table(("FOLDER", "WHOSE", "FILES", "SIZE"), folders, wide=wide)
     snapshots = [_snapshot_row(snapshot, now) for snapshot in (*job.checkpoints, *job.savepoints)]
     yield from _table(("SNAPSHOT", "STATE", "AGE", "TRIGGER", "FILES", "SIZE"), snapshots, wide=wide)
     external = [(*_snapshot_row(snapshot, now), snapshot.location) for snapshot in job.elsewhere]

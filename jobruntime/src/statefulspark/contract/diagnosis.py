@@ -124,9 +124,6 @@ class FolderHealth(WireModel):
     """For example `sink out of query delays`, or `start of epoch 7`."""
     files: int
     size_bytes: int
-    unneeded_files: int = 0
-    """Written by drivers that have ended, and in no prepared transaction of a generation or savepoint."""
-    unneeded_size_bytes: int = 0
 
 
 class JobHealth(WireModel):

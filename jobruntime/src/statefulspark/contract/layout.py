@@ -8,13 +8,15 @@ lineages/00000001.json                   the identity of this root; it gets a ne
 generations/00000003/reserved.json       written first: the driver that may fill this generation
 generations/00000003/generation.json     written last: a generation without it is never used
 generations/00000003/<query uid>/        a Spark checkpoint root
+generations/00000003/<query uid>/staged/<sink uid>/00000003-00000012-00000007-<unique>.parquet
+                                         rows that wait for their commit: generation, batch and epoch of their attempt
 checkpoints/00000042/_metadata.json
 savepoints/00000043-<name>/_metadata.json, files/<query uid>/…
 savepoints/00000044.json                 names the location of savepoint 44, outside this root
 prune/marks.json                         the unused files, and since when they are unused
 scratch/00000007/<query uid>/            empty state of the start of epoch 7; removed afterwards
 scratch/rehearsal-<unique>/              what executors share while a standby makes them warm; removed afterwards
-staging/<query uid>/<sink uid>/          rows that a sink has prepared and not committed; the sink removes them
+sinks/<query uid>/<sink uid>/            what a sink notes for itself, for all generations
 code/<sha256>/<name>                     a job's code that is not in its image, kept for the way back
 damage/00000003-00000008.json            state that Spark could not load: generation and epoch
 ```
@@ -43,12 +45,17 @@ PRUNE = "prune"
 PRUNE_MARKS = f"{PRUNE}/marks.json"
 SCRATCH = "scratch"
 DAMAGE = "damage"
-STAGING = "staging"
+SINKS = "sinks"
+STAGED = "staged"
+"""Folder of the sinks' rows below a query's root."""
 CODE = "code"
 
 _REHEARSAL = "rehearsal-"
 _UID = re.compile(r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?")
 _NUMBER = re.compile(r"^([0-9]{8}|[1-9][0-9]{8,})(?:[-./].*)?$")
+_STAGED_FILE = re.compile(
+    rf"{STAGED}/[a-z0-9][a-z0-9_-]{{0,62}}/\d{{8,}}-(?P<batch>\d{{8,}})-\d{{8,}}-[0-9a-f]{{32}}\.parquet"
+)
 
 
 def is_uid(uid: str) -> bool:
@@ -154,9 +161,25 @@ def savepoint_pointer(savepoint_id: int) -> str:
     return f"{SAVEPOINTS}/{number(savepoint_id)}.json"
 
 
-def staging(query_uid: str, sink_uid: str) -> str:
-    """Return the folder of a sink's rows that wait for their commit, the same for every generation."""
-    return f"{STAGING}/{query_uid}/{sink_uid}"
+def sink(query_uid: str, sink_uid: str) -> str:
+    """Return the folder of what a sink notes for itself, the same for every generation."""
+    return f"{SINKS}/{query_uid}/{sink_uid}"
+
+
+def staged_file(sink_uid: str, *, generation: int, batch_id: int, epoch: int, unique: str) -> str:
+    """Return the key of a file with rows of one attempt at a batch, below the query's root."""
+    return f"{STAGED}/{sink_uid}/{number(generation)}-{number(batch_id)}-{number(epoch)}-{unique}.parquet"
+
+
+def staged_batch(key: str) -> int | None:
+    """Return the batch of a file with staged rows; None if a key below a query's root is not of one."""
+    match = _STAGED_FILE.fullmatch(key)
+    return int(match["batch"]) if match else None
+
+
+def staged_files_in(text: str) -> tuple[str, ...]:
+    """Return the keys of all files with staged rows that a text names, each once, in order."""
+    return tuple(dict.fromkeys(match[0] for match in _STAGED_FILE.finditer(text)))
 
 
 def code(checksum: str, name: str) -> str:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from statefulspark.contract import formats
+from statefulspark.contract import formats, layout
 from statefulspark.contract.base import SealedDocument, UtcDatetime
 
 
@@ -34,10 +34,13 @@ class PreparedRecord(SealedDocument):
     prepared_at: UtcDatetime
     lineage: str | None = None
     """Identity of the root in which the batch ran; absent in records of releases without lineages."""
-    root: str | None = None
-    """URI of that root, where the batch's rows are staged."""
     transaction: str | None = None
     """The sink's own description of the transaction, JSON; absent if the batch had nothing to commit."""
+
+    @property
+    def staged(self) -> tuple[str, ...]:
+        """Keys of the files with the batch's staged rows, below the query's root: the transaction names them."""
+        return layout.staged_files_in(self.transaction or "")
 
 
 class OutputRecord(SealedDocument):

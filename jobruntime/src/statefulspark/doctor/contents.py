@@ -10,7 +10,7 @@ from statefulspark.contract import diagnosis, layout
 from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.doctor.examination import Examination
 from statefulspark.recovery import generations
-from statefulspark.retention import pruning, staged_files
+from statefulspark.retention import pruning
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 
@@ -69,7 +69,7 @@ def find_freeable(
 ) -> tuple[diagnosis.Freeable, tuple[str, ...]]:
     """Return what pruning would free now; nothing, and why, if that cannot be decided."""
     try:
-        plan = pruning.plan(store, examination.policy, examination.now, open_store=examination.open_store, staging=True)
+        plan = pruning.plan(store, examination.policy, examination.now, open_store=examination.open_store)
     except errors.SnapshotCorruptError as error:
         return diagnosis.Freeable(), (f"Nothing can be freed: {error.message}",)
     sizes = {info.key: info.size_bytes for info in files}
@@ -83,15 +83,3 @@ def find_freeable(
         kept=dict(plan.keep_reasons),
     )
     return freeable, ()
-
-
-def folder_health(folder: staged_files.Folder) -> diagnosis.FolderHealth:
-    """Return what the diagnosis says of a folder beside the generations."""
-    return diagnosis.FolderHealth(
-        path=folder.path,
-        whose=folder.owner,
-        files=len(folder.files),
-        size_bytes=sum(info.size_bytes for info in folder.files),
-        unneeded_files=len(folder.unneeded),
-        unneeded_size_bytes=sum(info.size_bytes for info in folder.unneeded),
-    )

@@ -8,10 +8,9 @@ from statefulspark import errors
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import diagnosis, layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind
-from statefulspark.doctor import contents, notes, restart, snapshots
+from statefulspark.doctor import beside, contents, notes, restart, snapshots
 from statefulspark.doctor.examination import Examination
 from statefulspark.recovery import damage, external_savepoints
-from statefulspark.retention import staged_files
 from statefulspark.storage.port import ObjectStore
 
 _PRODUCT_NAMES = frozenset(
@@ -20,7 +19,7 @@ _PRODUCT_NAMES = frozenset(
         *(
             f"{folder}/"
             for folder in (
-                layout.EPOCHS, layout.GENERATIONS, layout.CHECKPOINTS, layout.SAVEPOINTS, layout.SCRATCH, layout.STAGING,
+                layout.EPOCHS, layout.GENERATIONS, layout.CHECKPOINTS, layout.SAVEPOINTS, layout.SCRATCH, layout.SINKS,
                 layout.DAMAGE, layout.LINEAGES, layout.PRUNE_MARKS.partition("/")[0],
             )
         ),
@@ -70,10 +69,8 @@ def examine_job(store: ObjectStore, examination: Examination) -> diagnosis.JobHe
     generation_healths = tuple(contents.generation_healths(store, files))
     owner, owner_problems = contents.owner(store)
     forecast = restart.forecast(store, examination)
-    folders = staged_files.list_folders(store, files, open_store=examination.open_store)
-    freeable, freeable_problem = contents.find_freeable(
-        store, (*files, *(info for folder in folders for info in folder.files)), examination
-    )
+    folders = beside.folders(files, store.list(layout.SCRATCH))
+    freeable, freeable_problem = contents.find_freeable(store, files, examination)
     names = store.list_names("")
     return diagnosis.JobHealth(
         location=store.uri,
@@ -82,13 +79,13 @@ def examine_job(store: ObjectStore, examination: Examination) -> diagnosis.JobHe
         checkpoints=checkpoints,
         savepoints=savepoints,
         elsewhere=external,
-        beside=tuple(contents.folder_health(folder) for folder in folders),
+        beside=folders,
         restart=forecast,
         freeable=freeable,
         foreign=tuple(name for name in names if name not in _PRODUCT_NAMES),
         notes=(
             *notes.on_job(store, names, generation_healths, freeable),
-            *notes.on_folders(store, folders),
+            *notes.on_scratch(store, folders),
             *damage.explain(
                 store, [query for _, manifest in survey if isinstance(manifest, Manifest) for query in manifest.queries]
             ),

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from statefulspark.checkpoint import catalog, lineage_records
 from statefulspark.contract import diagnosis, layout
 from statefulspark.recovery import generations
-from statefulspark.retention import rules, staged_files
+from statefulspark.retention import rules
 from statefulspark.storage.port import ObjectStore
 
 
@@ -35,21 +35,17 @@ def on_job(
         )
 
 
-def on_folders(store: ObjectStore, folders: Iterable[staged_files.Folder]) -> Iterable[str]:
-    """Yield a sentence on each scratch folder, and on each with files that no snapshot needs."""
+def on_scratch(store: ObjectStore, folders: Iterable[diagnosis.FolderHealth]) -> Iterable[str]:
+    """Yield a sentence on each scratch folder."""
     for folder in folders:
-        location = f"{store.uri}/{folder.path}"
         if folder.path.startswith(f"{layout.SCRATCH}/"):
-            end = _end_of_scratch(folder)
-            yield f"{location} is scratch of the {folder.owner}: it holds no state, and {end} removes it."
-        elif folder.unneeded:
             yield (
-                f"{location} holds {len(folder.unneeded)} files of drivers that have ended, which no snapshot needs; the "
-                "next driver prunes them."
+                f"{store.uri}/{folder.path} is scratch of the {folder.whose}: it holds no state, and "
+                f"{_end_of_scratch(folder)} removes it."
             )
 
 
-def _end_of_scratch(folder: staged_files.Folder) -> str:
+def _end_of_scratch(folder: diagnosis.FolderHealth) -> str:
     is_rehearsal = layout.is_rehearsal(folder.path.removeprefix(f"{layout.SCRATCH}/"))
     return "its end, or a start ten minutes later," if is_rehearsal else "the next start"
 

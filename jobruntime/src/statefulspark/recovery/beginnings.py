@@ -17,7 +17,7 @@ from statefulspark.contract.manifest import EpochRecord
 from statefulspark.contract.notes import BeginningNote
 from statefulspark.storage.port import ObjectStore
 
-_AFTER_THE_BEGINNING = (layout.DAMAGE, layout.STAGING, layout.PRUNE)
+_AFTER_THE_BEGINNING = (layout.DAMAGE, layout.SINKS, layout.PRUNE)
 """Folders that a driver writes to once its queries run."""
 
 

@@ -22,7 +22,7 @@ from statefulspark.contract import formats, layout
 from statefulspark.contract.base import StoredDocument, UtcDatetime
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
 from statefulspark.recovery import candidates, claims, generations
-from statefulspark.retention import rules, staged_files
+from statefulspark.retention import rules
 from statefulspark.storage import conditional
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
@@ -43,7 +43,6 @@ def plan(
     *,
     pinned: Sequence[QueryEntry] = (),
     open_store: transfer.StoreOpener | None = None,
-    staging: bool = False,
 ) -> rules.PrunePlan:
     """Plan a pruning; writes nothing.
 
@@ -57,15 +56,11 @@ def plan(
         now: UTC.
         pinned: Closures that are being copied, for a savepoint for example: their files are retained.
         open_store: Opens the location of a claimed snapshot outside the job's root; without it the snapshot is retained.
-        staging: Include the files that dead drivers staged for sinks; costs what `staged_files.unneeded` costs.
 
     Raises:
         TransientError: Storage cannot be reached.
     """
     inventory = replace(take_inventory(store), pinned=tuple(pinned))
-    if staging:
-        stale = staged_files.unneeded(store, inventory.files, open_store=open_store)
-        inventory = replace(inventory, leftovers=(*inventory.leftovers, *stale))
     unnamed = rules.unnamed_snapshots(inventory, policy, now)
     planned = rules.plan_prune(replace(inventory, ssts=_needed_ssts(store, unnamed)), policy, now)
     held = tuple(uri for uri in planned.delete_claimed if _is_held(store, uri, open_store))
@@ -114,7 +109,6 @@ def run(
     *,
     pinned: Sequence[QueryEntry] = (),
     open_store: transfer.StoreOpener | None = None,
-    staging: bool = False,
     epoch: int | None = None,
 ) -> rules.PrunePlan:
     """Plan a pruning and carry it out; see `plan` and `carry_out`.
@@ -122,7 +116,7 @@ def run(
     Returns:
         The plan that was carried out.
     """
-    planned = plan(store, policy, now, pinned=pinned, open_store=open_store, staging=staging)
+    planned = plan(store, policy, now, pinned=pinned, open_store=open_store)
     acts = planned.delete_checkpoints or planned.delete_files or planned.delete_claimed or planned.close_off
     if acts or dict(planned.marks) != _read_marks(store)[0]:
         carry_out(store, planned, now, open_store=open_store, epoch=epoch)

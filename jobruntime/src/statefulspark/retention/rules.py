@@ -53,8 +53,7 @@ class Inventory:
         ssts: Keys of the SST files of each state snapshot that no checkpoint refers to yet; None for an unreadable state
             snapshot.
         pinned: Closures that are being copied, for a savepoint for example.
-        leftovers: Files of savepoints that a driver of an earlier epoch did not complete, and files that it staged for
-            sinks and nobody needs.
+        leftovers: Files of savepoints that a driver of an earlier epoch did not complete.
         marks_etag: Etag of the document with the marks; None if there is none.
         carried_ahead: Generations that a standby has reserved, and nobody has completed.
     """
@@ -353,8 +352,9 @@ class _Floor:
         if pack is not None:
             return None if window.is_unused(pack[1], floor=self.batch_id) else _RUNNING
         record, segment = batch_records.of_key(name), segments.of_key(name)
-        if record is not None:
-            return _RUNNING if record.batch > self.batch_id else None
+        batch = record.batch if record is not None else layout.staged_batch(name)
+        if batch is not None:
+            return _RUNNING if batch > self.batch_id else None
         if segment is not None:
             return _RUNNING if segment.segment > self.positions.get(folder, 0) else None
         log = sparklog.parse_log_file(leaf)

@@ -33,15 +33,16 @@ class SinkContext:
         batch_id: The batch; in `open` the batch after which the job continues, -1 for none.
         epoch: Epoch of the driver that wrote the batch.
         committing_epoch: Epoch of the driver that opens, commits or aborts now.
-        staging_uri: Folder on the job's object store for rows that wait for their commit: this sink's alone, and the same
-            for every generation.
+        staging_uri: The query's root in the generation that runs; `sinks.staging` keeps rows that wait for their commit
+            below it.
+        notes_uri: Folder on the job's object store for what the sink notes for itself: this sink's alone, and the same for
+            every generation.
         options: Storage options of that store.
         lineage: Identity of the root in which the batch ran.
         descent: Lineage of the driver that opens, commits or aborts now, and the ancestors of its state.
         claim: The claim of that driver's epoch on storage.
         claim_of: Looks a claim of the driver's root up on storage.
         expected: What the driver knows to be in the sink before this call.
-        prepared_at_uri: Staging folder of the root that prepared an inherited batch, if it is another one.
     """
 
     job: str
@@ -52,13 +53,13 @@ class SinkContext:
     epoch: int
     committing_epoch: int
     staging_uri: str
+    notes_uri: str
     options: StorageOptions
     lineage: str
     descent: SinkLineage
     claim: str
     claim_of: ClaimOf = field(compare=False, repr=False)
     expected: Expected = NOTHING_EXPECTED
-    prepared_at_uri: str | None = None
 
     @property
     def position(self) -> Position:
@@ -98,6 +99,9 @@ class TwoPhaseSink(Protocol):
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
         """Return the transaction of the batch on the driver, before Spark commits it: small JSON, without secrets.
+
+        It names each file of `sinks.staging` by its path. A snapshot holds the files that the transactions in it name, and
+        retention deletes the others.
 
         Returns:
             The argument for `commit` and `abort`; None if there is nothing to commit.

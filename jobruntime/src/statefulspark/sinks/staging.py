@@ -1,12 +1,12 @@
 """Staged rows of uncommitted batches: Parquet on the job's object store, written by workers and read by the driver.
 
 ```
-<staging uri>/00000003-00000012-00000007-<unique>.parquet      generation, batch, epoch
+<query root>/staged/<sink uid>/00000003-00000012-00000007-<unique>.parquet      generation, batch, epoch
 ```
 A worker writes several files instead of one large file, and the driver reads them one after the other by row group:
-memory is limited to one file and one row group for any batch size. Files are beside the state and not part of it: a
-snapshot names them in the records of its prepared transactions and does not copy them. They are deleted when their
-batch is committed or aborted; files of unrecorded attempts are deleted by the next commit.
+memory is limited to one file and one row group for any batch size. The files are part of the state: a snapshot that names a
+prepared transaction holds the files that the transaction names, so a savepoint has copies of them, and a restore brings
+them into its generation. Sinks delete none: retention deletes the files that no snapshot needs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from statefulspark import clock, errors, storage
 from statefulspark.contract import base, formats, layout
 
 if TYPE_CHECKING:
-    from statefulspark.contract.manifest import Position
     from statefulspark.sinks.base import SinkContext
     from statefulspark.storage import ObjectStore
 
@@ -32,14 +31,13 @@ FILE_BYTES = 32 * 2**20
 ROW_GROUP_ROWS = 20_000
 ROW_GROUP_BYTES = 8 * 2**20
 """A row group ends at the first of both limits; a row is never divided."""
-_SUFFIX = ".parquet"
 
 
 class StagedFile(base.WireModel):
     """One file of staged rows."""
 
     path: str
-    """Relative to the sink's staging uri."""
+    """Relative to the query's root."""
     rows: int
     size_bytes: int
 
@@ -78,7 +76,7 @@ def stage(batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | No
 
     Args:
         batches: The rows, all with one schema.
-        context: The batch and its staging folder.
+        context: The batch and the query's root.
 
     Returns:
         The part for `merge`; None if there were no rows.
@@ -126,31 +124,12 @@ def read(staged: StagedRows, context: SinkContext) -> Iterator[pa.RecordBatch]:
     Raises:
         StateUnknownError: `StagedRowsMissing`: a file is missing before its rows were committed.
     """
+    store = _store(context)
     for file in staged.files:
-        body = _body(file, context)
+        body = _body(store, file, context)
         with parquet.ParquetFile(io.BytesIO(body)) as opened:
             for group in range(opened.num_row_groups):
                 yield from opened.iter_batches(ROW_GROUP_ROWS, [group])
-
-
-def discard(staged: StagedRows, context: SinkContext) -> None:
-    """Delete the files of a batch; missing files are ignored."""
-    _store(context).delete_many([file.path for file in staged.files])
-
-
-def sweep(context: SinkContext, through: Position) -> None:
-    """Delete every staged file up to a committed position, including those of unrecorded attempts.
-
-    Files are named by generation and batch of this root, so a position of another lineage deletes nothing.
-
-    Args:
-        context: Context of the sink.
-        through: The committed position; files up to it are never read again.
-    """
-    if not context.descent.is_own(through.lineage):
-        return
-    store, limit = _store(context), (through.generation, through.batch_id)
-    store.delete_many([name for name in store.list_names("") if _is_up_to(name, limit)])
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -160,28 +139,16 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
 
-def _is_up_to(name: str, through: tuple[int, int]) -> bool:
-    generation, _, rest = name.partition("-")
-    batch = rest.partition("-")[0]
-    if not name.endswith(_SUFFIX) or not generation.isdigit() or not batch.isdigit():
-        return False
-    return (int(generation), int(batch)) <= through
-
-
-def _body(file: StagedFile, context: SinkContext) -> bytes:
-    """Read a staged file from this root, or from the root that prepared the batch."""
-    uris = [uri for uri in (context.staging_uri, context.prepared_at_uri) if uri is not None]
-    for uri in uris:
-        try:
-            return storage.open_store(uri, context.options).read(file.path)
-        except errors.ObjectNotFoundError:
-            continue
-    raise errors.StateUnknownError(
-        "StagedRowsMissing",
-        f"Batch {context.batch_id} of the sink {context.uid} is prepared and not committed, but its rows are missing: "
-        f"{' and '.join(f'{uri}/{file.path}' for uri in uris)} ({file.rows} rows) does not exist. Restore the object, "
-        "for example from a version of the bucket, or restore the job from an older snapshot.",
-    )
+def _body(store: ObjectStore, file: StagedFile, context: SinkContext) -> bytes:
+    try:
+        return store.read(file.path)
+    except errors.ObjectNotFoundError as error:
+        raise errors.StateUnknownError(
+            "StagedRowsMissing",
+            f"Batch {context.batch_id} of the sink {context.uid} is prepared and not committed, but its rows are missing: "
+            f"{store.uri}/{file.path} ({file.rows} rows) does not exist. Restore the object, for example from a version of "
+            "the bucket, or restore the job from an older snapshot.",
+        ) from error
 
 
 def _store(context: SinkContext) -> ObjectStore:
@@ -207,7 +174,12 @@ class _RollingFile:
     def finish(self, store: ObjectStore, context: SinkContext) -> StagedFile:
         self._writer.close()
         body = self._buffer.getvalue()
-        numbers = (context.generation, context.batch_id, context.epoch)
-        path = "-".join([*map(layout.number, numbers), uuid.uuid4().hex]) + _SUFFIX
+        path = layout.staged_file(
+            context.uid,
+            generation=context.generation,
+            batch_id=context.batch_id,
+            epoch=context.epoch,
+            unique=uuid.uuid4().hex,
+        )
         store.create(path, body)
         return StagedFile(path=path, rows=self._rows, size_bytes=len(body))

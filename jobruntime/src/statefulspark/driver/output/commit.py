@@ -142,7 +142,6 @@ class Committer:
             epoch=self._driver.epoch,
             prepared_at=clock.utc_now(),
             lineage=self._driver.lineage,
-            root=self._driver.store.uri,
             transaction=None if transaction is None else transaction.decode(),
         )
         name = batch_records.RecordName(batch_records.RecordKind.PREPARED, sink.uid, batch_id, self._driver.epoch)

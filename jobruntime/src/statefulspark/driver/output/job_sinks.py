@@ -146,7 +146,8 @@ class JobSink:
             batch_id=batch_id,
             epoch=driver.epoch,
             committing_epoch=driver.epoch,
-            staging_uri=self._staging(driver.store.uri),
+            staging_uri=f"{driver.store.uri}/{layout.query_root(driver.generation, self.query_uid)}",
+            notes_uri=f"{driver.store.uri}/{layout.sink(self.query_uid, self.uid)}",
             options=driver.options,
             lineage=own.lineage,
             descent=own,
@@ -157,17 +158,12 @@ class JobSink:
 
     def context_of(self, record: PreparedRecord, expected: Expected = NOTHING_EXPECTED) -> SinkContext:
         """Return the context of a batch that has a prepared record, of this or of another driver; see `context`."""
-        elsewhere = record.root if record.root != self.driver.store.uri else None
         return replace(
             self.context(record.batch_id, expected),
             generation=record.generation,
             epoch=record.epoch,
             lineage=record.lineage or "",
-            prepared_at_uri=self._staging(elsewhere) if elsewhere else None,
         )
-
-    def _staging(self, root: str) -> str:
-        return f"{root}/{layout.staging(self.query_uid, self.uid)}"
 
 
 def keys_of(outputs: Mapping[str, object]) -> frozenset[tuple[str, str]]:

@@ -157,7 +157,6 @@ class SnapshotWriter:
         # Closures of savepoints being copied: written by the savepoint lane, read when the checkpoint lane prunes.
         self._copying: dict[int, tuple[QueryEntry, ...]] = {}
         self._sealed: set[int] = set()  # Savepoints whose manifest may be written, even if the write failed.
-        self._has_predecessors_files = True
         self._growth = measure.Growth(restored)
         self._restored = restore.restored_batches(restored)
         # Replaced whole by the checkpoint lane, read by the API's thread.
@@ -261,11 +260,8 @@ class SnapshotWriter:
             clock.utc_now(),
             pinned=pinned,
             open_store=self._open_store,
-            staging=self._has_predecessors_files,
             epoch=self._identity.epoch,
         )
-        # Only a driver that died leaves staged files; once they are gone, a prune does not list them any more.
-        self._has_predecessors_files &= any(key.startswith(f"{layout.STAGING}/") for key in planned.marks)
         return planned.freed_bytes
 
     def _sealing(self, order: SnapshotOrder) -> Callable[[], datetime]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from statefulspark.storage import ObjectStore, StorageOptions
 
 NOTE = "marker.json"
-"""Key of the position on the object store, beside the staged files."""
+"""Key of the position on the object store, in the sink's folder."""
 _OWNED = {
     "bootstrap.servers": "it is the sink's bootstrap_servers",
     "transactional.id": "it fences older producers",
@@ -153,11 +153,9 @@ class KafkaSink:
         """
         staged = staging.parse(transaction, context)
         _sessions.commit(self, staged, context)
-        staging.sweep(context, context.position)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
-        """Delete the staged records of a batch that will never be committed."""
-        staging.discard(staging.parse(transaction, context), context)
+        """Leave the staged records to retention: nothing was sent."""
 
 
 def is_in_doubt(reached: marker.Marker, staged_at: datetime, offsets_kept: timedelta) -> bool:
@@ -342,7 +340,7 @@ def _target(sink: KafkaSink, context: SinkContext) -> sessions.KafkaTarget:
 
 
 def _read_note(context: SinkContext) -> marker.Marker | None:
-    store = storage.open_store(context.staging_uri, context.options)
+    store = storage.open_store(context.notes_uri, context.options)
     try:
         body = store.read(NOTE)
     except errors.ObjectNotFoundError:
@@ -351,16 +349,16 @@ def _read_note(context: SinkContext) -> marker.Marker | None:
 
 
 def _write_note(context: SinkContext, reached: marker.Marker) -> None:
-    write_note(storage.open_store(context.staging_uri, context.options), reached)
+    write_note(storage.open_store(context.notes_uri, context.options), reached)
 
 
 def write_note(store: ObjectStore, reached: marker.Marker) -> None:
-    """Write the position beside the staged files, unless a newer driver has written it; idempotent.
+    """Write the position to the sink's folder, unless a newer driver has written it; idempotent.
 
     A replaced driver that writes late must not store an older position: it would be used if Kafka lost the marker.
 
     Args:
-        store: Rooted at the staging folder.
+        store: Rooted at the sink's folder.
         reached: The position and its epoch.
     """
     body = reached.to_json().encode()

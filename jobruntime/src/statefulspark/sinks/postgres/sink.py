@@ -108,11 +108,9 @@ class PostgresSink:
         """
         staged = staging.parse(transaction, context)
         self._client().commit(staged, context)
-        staging.sweep(context, context.position)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
-        """Delete the staged rows of a batch that will never be committed."""
-        staging.discard(staging.parse(transaction, context), context)
+        """Leave the staged rows to retention: nothing was sent."""
 
     def _client(self) -> client.PostgresClient:
         kinds.POSTGRES.require_client()
