@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 from sinkdrivers import OUTPUT, ROWS, Driver, expected, visible
 from snapshots import Clock
+from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.sinks.files import commits as files_commits
@@ -173,3 +174,40 @@ def test_what_is_prepared_for_a_future_that_was_left_is_given_up() -> None:
     left = [info.key for info in bucket.list(f"{OUTPUT}/{files_orphans.DATA}")]
     assert len(left) == 3
     assert visible(bucket) == expected((1, 1), (back.plan.generation, 2))
+
+
+def test_a_future_that_was_left_is_gone_forward_to_again_and_every_listed_file_is_there() -> None:
+    """Neither a sweep nor an abort takes the files of what a savepoint of another generation has prepared."""
+    bucket = stores.MemoryStore("memory://bucket", Clock())
+    left = Driver(bucket, Clock())
+    left.batch(2)
+    left.checkpoint()
+    left.batch(2)
+    left.checkpoint()
+    left.batch(3)
+    savepoint = left.savepoint()
+    back = Driver(bucket, Clock(), BACK)
+    back.batch(6)
+    back.checkpoint()
+    Driver(bucket, Clock())  # It sweeps: all files are older than an hour by the real clock.
+
+    Driver(bucket, Clock(), RestoreConfig(snapshot=savepoint, id="forward"))
+
+    assert visible(bucket) == expected((1, 7))
+
+
+def test_files_that_somebody_removed_are_not_listed_by_a_later_generation() -> None:
+    bucket = stores.MemoryStore("memory://bucket", Clock())
+    left = Driver(bucket, Clock())
+    left.batch()
+    left.checkpoint()
+    left.batch()
+    savepoint = left.savepoint()
+    Driver(bucket, Clock(), BACK)
+    files = (info.key for info in bucket.list(f"{OUTPUT}/{files_orphans.DATA}"))
+    bucket.delete_many([key for key in files if "/00000001-" in key])
+
+    with pytest.raises(errors.StateUnknownError, match="StagedRowsMissing"):
+        Driver(bucket, Clock(), RestoreConfig(snapshot=savepoint, id="forward"))
+
+    assert visible(bucket) == expected((1, 1))

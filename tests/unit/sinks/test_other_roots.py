@@ -276,7 +276,7 @@ def test_rows_that_were_left_behind_when_a_folder_was_copied_are_named() -> None
         if "data/" not in info.key:
             there.write(info.key, world.bucket.child(OUTPUT).read(info.key))
 
-    with pytest.raises(errors.StateUnknownError, match="Copy the sink's folder as a whole") as refused:
+    with pytest.raises(errors.StateUnknownError, match="copy the sink's folder as a whole") as refused:
         Driver(world.bucket, world.clock, RestoreConfig(snapshot=snapshot), sink=_elsewhere(world), root=NEW)
     assert refused.value.reason == "StagedRowsMissing"
 

@@ -132,19 +132,20 @@ def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> Non
         FencedError: Another driver has opened the folder, or has committed the batch with other files.
         StateUnknownError: `SinkMarkerMissing`.
         SinkBehindError: The folder lacks batches that were committed.
-        StateUnknownError: `StagedRowsMissing`: rows that another root prepared are not in this folder.
+        StateUnknownError: `StagedRowsMissing`: rows that another generation or root prepared are not in this folder.
     """
     prepared = PreparedFiles.parse(transaction, f"the prepared batch {context.batch_id} of the sink {context.uid}")
     if _belongs_to_another_folder(store, context):
         return
     commit = _commit_of(context, files=prepared.files)
-    if context.is_inherited:
-        _require_files(store, prepared, context)
-    present = None
-    while not _put(store, commit, present):
-        present = read(store, context.batch_id)
-        if present is not None and _is_settled(present.body, commit, store, context):
+    is_carried = context.position != _own_position(context)
+    present = read(store, context.batch_id) if is_carried else None
+    while present is None or not _is_settled(present.body, commit, store, context):
+        if is_carried:
+            _require_files(store, prepared, context)
+        if _put(store, commit, present):
             return
+        present = read(store, context.batch_id)
 
 
 def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
@@ -380,14 +381,14 @@ def _read_present(store: ObjectStore, key: str, kind: type[_Document]) -> _Docum
 
 
 def _require_files(store: ObjectStore, prepared: PreparedFiles, context: SinkContext) -> None:
-    """Check that files which another root prepared exist before a commit lists them."""
+    """Check that files which another generation or root prepared exist before a commit lists them."""
     missing = [file.path for file in prepared.files if store.info(file.path) is None]
     if missing:
         raise errors.StateUnknownError(
             "StagedRowsMissing",
-            f"Batch {context.batch_id} of the sink {context.uid} was prepared by another root of the job's state and is not "
-            f"committed, and its rows are not below {store.uri}: {missing[0]} does not exist. Copy the sink's folder as a "
-            "whole, or give the sink a new folder.",
+            f"Batch {context.batch_id} of the sink {context.uid} was prepared in generation {context.generation} and is not "
+            f"committed, and its rows are not below {store.uri}: {missing[0]} does not exist. Restore the objects, or "
+            "copy the sink's folder as a whole if it was moved, or give the sink a new folder.",
         )
 
 

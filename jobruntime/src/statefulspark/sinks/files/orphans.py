@@ -21,7 +21,7 @@ ORPHAN_GRACE = timedelta(hours=1)
 _BATCHES_PER_FOLDER = 1000
 _SWEPT_BATCHES = 100
 """Number of latest batches that opening checks for orphans."""
-_FILE = re.compile(r"^(?P<batch>\d{8,})-(?P<attempt>(?P<generation>\d{8,})-\d{8,}-)?[0-9a-f]{32}\.parquet$")
+_FILE = re.compile(r"^(?P<batch>\d{8,})-(?P<generation>\d{8,})-(?P<epoch>\d{8,})-[0-9a-f]{32}\.parquet$")
 
 
 def folder_of(batch_id: int) -> str:
@@ -32,10 +32,10 @@ def folder_of(batch_id: int) -> str:
 def orphans(
     files: Iterable[ObjectInfo], commits: Mapping[int, BatchCommit], *, now: datetime, grace: timedelta = ORPHAN_GRACE
 ) -> tuple[str, ...]:
-    """Find the files that no commit will ever list: their batch was committed without them. Pure.
+    """Find the files that no commit will ever list: their generation has committed their batch without them. Pure.
 
-    Files of uncommitted batches stay, because they may be prepared; files of generations newer than the commit stay, because
-    the commit may be replaced (or because of an older lineage with a higher generation); unknown names stay too.
+    Files of uncommitted batches stay, because they may be prepared. So do files of other generations than the commit's:
+    a snapshot of their generation may name them, and a start from it replaces the commit. Unknown names stay too.
 
     Args:
         files: Objects below the sink's uri, with keys relative to it.
@@ -52,27 +52,27 @@ def orphans(
         commit = commits.get(int(match["batch"])) if match else None
         if match is None or commit is None or commit.withdrawn or now - info.modified_at < grace:
             continue
-        is_newer = int(match["generation"] or 0) > commit.generation
-        if not is_newer and info.key not in {file.path for file in commit.files}:
+        is_same = int(match["generation"]) == commit.generation
+        if is_same and info.key not in {file.path for file in commit.files}:
             keys.append(info.key)
     return tuple(keys)
 
 
 def sweep(store: ObjectStore, *, through: int, now: datetime, grace: timedelta = ORPHAN_GRACE) -> tuple[str, ...]:
-    """Delete orphans of the latest batches up to `through` that have files of several drivers.
+    """Delete orphans of the latest batches up to `through` that have files of several drivers of one generation.
 
-    Cost: one or two LISTs, and a GET per batch with files of several drivers.
+    Cost: one or two LISTs, and a GET per batch with such files.
     """
     first = max(0, through - _SWEPT_BATCHES)
     folders = sorted({folder_of(first), folder_of(max(through, 0))})
-    attempts: dict[int, set[str]] = {}
-    latest = []
+    by_generation: dict[tuple[str, str], dict[str, list[ObjectInfo]]] = {}
     for info in (info for folder in folders for info in store.list(folder)):
         match = _FILE.match(info.key.rpartition("/")[2])
         if match and first <= int(match["batch"]) <= through:
-            attempts.setdefault(int(match["batch"]), set()).add(match["attempt"] or "")
-            latest.append(info)
-    return _remove(store, [info for info in latest if len(attempts[_batch_of(info.key)]) > 1], now, grace)
+            epochs = by_generation.setdefault((match["batch"], match["generation"]), {})
+            epochs.setdefault(match["epoch"], []).append(info)
+    several = (epochs for epochs in by_generation.values() if len(epochs) > 1)
+    return _remove(store, [info for epochs in several for infos in epochs.values() for info in infos], now, grace)
 
 
 def remove_orphans(store: ObjectStore, *, now: datetime, grace: timedelta = ORPHAN_GRACE) -> tuple[str, ...]:
