@@ -10,6 +10,7 @@ from manifests import a_generation, a_manifest, a_query
 from statefulspark.checkpoint import batch_records, segments
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, QueryEntry
+from statefulspark.packs import names as packs
 from statefulspark.recovery import generations
 from statefulspark.retention import rules
 from statefulspark.storage.port import ObjectInfo
@@ -33,6 +34,11 @@ def _an_object(key: str, *, at: datetime = _UPLOADED, size: int = 10) -> ObjectI
 
 def _staged(batch: int) -> str:
     return layout.staged_file("sink", generation=2, batch_id=batch, epoch=7, unique="0" * 32)
+
+
+def _pack(batch: int) -> str:
+    before = packs.Before(tail=0, newest=0)
+    return packs.key("words", packs.PackName(1, 0, batch, 7, "0" * 16, before).reference)
 
 
 def _in_use(*files: str, batch_id: int = 5, path: str = _ROOT) -> QueryEntry:
@@ -105,6 +111,8 @@ _FLOOR = _in_use(
         pytest.param(_staged(5), None, id="staged rows of the floor that it does not name"),
         pytest.param(_staged(6), _RUNNING, id="newer staged rows"),
         pytest.param(f"{layout.STAGED}/sink/notes.txt", rules.UNKNOWN, id="a stranger beside staged rows"),
+        pytest.param(_pack(5), None, id="a pack of the floor that it does not name"),
+        pytest.param(_pack(6), _RUNNING, id="a newer pack"),
         pytest.param(replace(_SEGMENT, segment=4).key, None, id="an older segment"),
         pytest.param(replace(_SEGMENT, epoch=6).key, None, id="the same segment of a driver that lost"),
         pytest.param(replace(_SEGMENT, segment=6).key, _RUNNING, id="a newer segment"),
@@ -538,6 +546,13 @@ def test_a_generation_of_a_standby_that_is_gone_is_closed_off_and_not_deleted_ye
     assert plan.close_off == closed_off
     assert plan.keep_reasons == {"the generation is being made": 1, _RUNNING: 1}
     assert (plan.marks, plan.delete_files) == ({}, ())
+
+
+def test_of_what_a_standby_has_written_the_newest_counts() -> None:
+    writes = _a_generation_carried_ahead(_INSTANT)
+    older = _an_object("generations/00000003/delays/metadata", at=NOW - 3 * _SILENCE)
+
+    assert rules.plan_prune(replace(writes, files=(*writes.files, older)), POLICY, NOW).close_off == ()
 
 
 @pytest.mark.parametrize(
