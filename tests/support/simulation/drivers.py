@@ -19,7 +19,7 @@ from statefulspark.declaration import Output
 from statefulspark.driver.starting import assemble
 from statefulspark.planning import carry
 from statefulspark.sinks import marker
-from statefulspark.sinks.base import SinkContext
+from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,6 +76,11 @@ class Wish(drivers.Wish):
     retained: int = 2
 
     @property
+    def sink(self) -> TwoPhaseSink:
+        """The sink of its query."""
+        return InlineSink(self.ledger, self.visible)
+
+    @property
     def job_config(self) -> config.JobConfig:
         checkpoint = super().job_config.checkpoint.model_copy(update={"retained": self.retained})
         return super().job_config.model_copy(update={"checkpoint": checkpoint})
@@ -84,6 +89,7 @@ class Wish(drivers.Wish):
 class SimulatedDriver(drivers.Driver):
     """A driver, or a standby, of one query."""
 
+    wish: Wish
     queries = (QUERY,)
     head_at_claim: int | None = None
     """How many records were committed in the generation in use when it claimed its epoch."""
@@ -96,7 +102,6 @@ class SimulatedDriver(drivers.Driver):
         return not any(fiber.process is self for fiber in self._scheduler.fibers)
 
     def _built(self, uid: str, frame: DataFrame) -> assemble.BuiltQuery:
-        sink = InlineSink(self.wish.ledger, self.wish.visible)
-        output = Output(cast("DataFrame", frame), sink, "book", "update", None)
+        output = Output(cast("DataFrame", frame), self.wish.sink, "book", "update", None)
         planned = plans.PlannedQuery(uid, (_TOTAL,), tuple(map(plans.PlannedSource, self.wish.sources)))
         return assemble.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)

@@ -1,7 +1,8 @@
 """What must be true in every run, one function each: its docstring is the promise, and what it yields breaks it.
 
 `AT_EVERY_EFFECT` are asked before each change of the bucket, `WHEN_SHOWN` when rows become visible, `OF_A_START` when a
-query has found its state, and `AT_REST` once everybody has come to rest. docs/recovery.md has the same list.
+query has found its state, and `AT_REST` once everybody has come to rest; `OUTSIDE` at the end of a run in which the world
+around the job changes. docs/recovery.md has the same list.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from simulation.drivers import QUERY, SimulatedDriver
 from simulation.record import ROOT, Effect, LogEntry, Record, Shown, Snapshot
 
 if TYPE_CHECKING:
+    from simulation.outside import Outside
     from simulation.world import Simulation
 
 
@@ -193,6 +195,62 @@ def nobody_crashes(world: Simulation) -> Iterator[str]:
             yield f"{driver.name}: {driver.outcome}"
 
 
+def no_row_is_lost_or_repeated_without_a_word(world: Outside) -> Iterator[str]:
+    """Whatever was put back, copied or done twice: a reader sees each record once, in the history that the last state has.
+
+    Where that cannot be, a start or a commit has been refused by name, and what is visible has no gap. A word lets records
+    come again once: of a person (a restore of older state, empty state, sinks that are taken over), or of a start that tells
+    of a fallback.
+    """
+    visible = world.rows_shown()
+    yield from (*world.wrong, *world.oracle.violations)
+    counts = Counter(number for number, _ in visible)
+    told = world.repeats()
+    repeated = [
+        number for number, count in sorted(counts.items()) if count > 1 + sum(start <= number for start in told)
+    ]
+    if repeated:
+        yield f"{len(repeated)} records are repeated, first {repeated[0]}: {counts[repeated[0]]} times"
+    gap = next((number for number in range(max(counts, default=0)) if not counts[number]), None)
+    if gap is not None:
+        yield f"record {gap} is lost, and {max(counts)} is visible"
+    rows = set(visible)
+    for site in world.sites:
+        driver = world.newest_of(site)
+        expected = world.cut_of(driver).rows if is_settled(driver) else []
+        lost = [row for row in expected if row not in rows and (row[0] >= site.taken_over_at or not counts[row[0]])]
+        if lost:
+            yield f"{driver.name} goes on, and {len(lost)} of its rows are lost, first {lost[0]}"
+
+
+def the_steps_of_a_page_end_with_a_running_job(world: Outside) -> Iterator[str]:
+    """What a page says how to do ends with a job that runs; any other end is a refusal by name."""
+    for site in world.sites:
+        driver = world.newest_of(site)
+        if not is_settled(driver) and (world.promised or not is_refused(driver)):
+            yield f"{driver.name} is not up: {driver.outcome}{world.promised and f', and {world.promised} promises it'}"
+
+
+def is_settled(driver: SimulatedDriver) -> bool:
+    """Tell whether a driver has completed a checkpoint and goes on."""
+    newest = driver.last_checkpoint
+    return driver.is_up and driver.plan is not None and newest is not None and newest.id >= driver.plan.next_snapshot_id
+
+
+def is_refused(driver: SimulatedDriver) -> bool:
+    """Tell whether a driver, or its start, has ended with a difference that it names."""
+    ended = driver.failure or driver.ending
+    return ended is not None and ended.reason in REFUSALS
+
+
+REFUSALS = frozenset(
+    (
+        *("SinkAhead", "SinkBehind", "SinkTaken", "SinkFolderTaken", "StagedRowsMissing", "LedgerMarkerMissing"),
+        *("NoCheckpointVerifies", "StateMissing", "StateWithoutCheckpoint", "SnapshotNotFound", "SnapshotBroken"),
+    )
+)
+"""What a driver says when it, its storage and its sink do not know the same."""
+
 AT_EVERY_EFFECT: tuple[Callable[[Record, Effect], Iterator[str]], ...] = (
     one_writer_per_generation,
     a_generation_is_filled_by_who_reserved_it,
@@ -211,7 +269,12 @@ AT_REST: tuple[Callable[[Simulation], Iterator[str]], ...] = (
     the_job_goes_on,
     state_and_output_are_the_truth,
 )
-NAMES = tuple(rule.__name__ for rule in (*AT_EVERY_EFFECT, *WHEN_SHOWN, *OF_A_START, *AT_REST))
+OUTSIDE: tuple[Callable[[Outside], Iterator[str]], ...] = (
+    no_row_is_lost_or_repeated_without_a_word,
+    the_steps_of_a_page_end_with_a_running_job,
+)
+OUTSIDE_NAMES = tuple(rule.__name__ for rule in OUTSIDE)
+NAMES = tuple(rule.__name__ for rule in (*AT_EVERY_EFFECT, *WHEN_SHOWN, *OF_A_START, *AT_REST, *OUTSIDE))
 
 
 def _is_same(record: Record, effect: Effect) -> bool:

@@ -36,6 +36,8 @@ class Kind(StrEnum):
     DELIVER = "let a late request arrive"
     WAIT = "let time pass"
     FAULT = "let a request go wrong"
+    ACCIDENT = "let the world around the job change"
+    """Which one, its name says; see `accidents`. It is in no run that the seed alone decides."""
 
 
 WEIGHTS: Mapping[Kind, int] = {
@@ -60,6 +62,20 @@ WEIGHTS: Mapping[Kind, int] = {
     Kind.FAULT: 22,
 }
 _ALWAYS = (Kind.START, Kind.BATCHES, Kind.CHECKPOINT)
+USUAL: Mapping[Kind, int] = {
+    Kind.START: 5,
+    Kind.KILL: 2,
+    Kind.FREEZE: 1,
+    Kind.WAKE: 1,
+    Kind.STOP: 1,
+    Kind.BATCHES: 8,
+    Kind.CHECKPOINT: 6,
+    Kind.AGE: 6,
+    Kind.SAVEPOINT: 1,
+    Kind.WAIT: 2,
+    Kind.FAULT: 2,
+}
+"""What happens before and after an accident."""
 _LEFT_OUT = 0.35
 """How many of the other kinds a run does without: what is left is tried more often in a row."""
 _FOCUSED = 40
@@ -100,17 +116,19 @@ class Move:
         choice: Names what it is done to, among what there is then.
         steps: Steps of the scheduler after it; None until everybody rests.
         fault: What goes wrong, of a `FAULT`.
+        name: Of an `ACCIDENT`.
     """
 
     kind: Kind
     choice: int
     steps: int | None
     fault: faults.Fault | None = None
+    name: str = ""
 
     def __str__(self) -> str:
         after = "until everybody rests" if self.steps is None else f"{self.steps} steps"
         what = f" ({self.fault.kind} {self.fault.name or '*'} {self.fault.matches or '*'})" if self.fault else ""
-        return f"{self.kind.value}{what}, then {after}"
+        return f"{self.name.replace('_', ' ') or self.kind.value}{what}, then {after}"
 
 
 def moves_of(seed: int, length: int, focus: Collection[Kind] = ()) -> tuple[Move, ...]:
@@ -126,14 +144,15 @@ def moves_of(seed: int, length: int, focus: Collection[Kind] = ()) -> tuple[Move
     weights = {kind: weight * _emphasis(kind, chance) for kind, weight in WEIGHTS.items()}
     weights |= dict.fromkeys(focus, _FOCUSED)
     kinds = chance.choices(list(weights), list(weights.values()), k=length - 1)
-    return (first, *(_move(kind, chance) for kind in kinds))
+    return (first, *(one(kind, chance) for kind in kinds))
 
 
 def _emphasis(kind: Kind, chance: random.Random) -> int:
     return 0 if kind not in _ALWAYS and chance.random() < _LEFT_OUT else chance.choice((1, 1, 3))
 
 
-def _move(kind: Kind, chance: random.Random) -> Move:
+def one(kind: Kind, chance: random.Random) -> Move:
+    """Return a move of a kind."""
     fault = a_fault(chance) if kind is Kind.FAULT else None
     steps = 0 if kind is Kind.FAULT else chance.choice(STEPS)
     return Move(kind, chance.randrange(60), steps, fault)

@@ -12,11 +12,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import jobworld
 from faultrig import faults, fibers
-from simulation import invariants, moves, record
+from simulation import invariants, moves, purging, record
 from simulation.drivers import QUERY, SimulatedDriver
 from simulation.runs import Outcome
 from simulation.world import Simulation
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from statefulspark.storage import ObjectStore
     from statefulspark_operator.cluster.resources import Resource
 
-_T = TypeVar("_T")
 KILLED = 137
 JOBS = "s3://rig/jobs"
 ROUNDS = 40
@@ -40,14 +39,6 @@ LONGEST_S = 120
 """The time in which a job has to settle after all faults, of which the operator's backoff is the most."""
 MOVES = {"seconds": 14, "upgrade": 3, "kill": 2, "partition": 2, "wake": 2, "operator dies": 2, "fault": 5, "work": 8}
 """What happens between the operator's passes, with its weight."""
-
-
-class AtOnce:
-    """Does the operator's work on storage in the fiber that asks for it."""
-
-    async def run(self, store: str, owner: str, work: Callable[[], _T], *, timeout_s: float | None = None) -> _T:
-        del store, owner, timeout_s
-        return work()
 
 
 @dataclass(frozen=True)
@@ -192,7 +183,7 @@ class Cluster(jobworld.JobWorld):
             del options
             return _Jobs(operator) if uri == JOBS else operator.store(uri.removeprefix(f"{faults.BUCKET}/"))
 
-        reader = storage_reader.SnapshotStorageReader(opened, AtOnce())  # type: ignore[arg-type]
+        reader = storage_reader.SnapshotStorageReader(opened, purging.AtOnce())  # type: ignore[arg-type]
         return Ports(self.cluster, self.drivers, reader, now=lambda: self.time, new_token=lambda: "token")
 
     def replace_operator(self) -> None:

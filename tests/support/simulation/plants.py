@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from unittest import mock
 
 from faultrig import engine, faults
-from simulation import moves
+from simulation import moves, outside, runs
 from simulation.invariants import NAMES
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, closure, epochs
@@ -23,6 +23,7 @@ from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.recovery import ahead, candidates, generations, head
 from statefulspark.retention import pruning, rules
 from statefulspark.sinks import marker
+from statefulspark.sinks.base import SinkContext
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 Planting = Callable[[], contextlib.AbstractContextManager[object]]
@@ -36,14 +37,24 @@ class Plant:
         plant: Puts it in place for as long as it is entered.
         breaks: The invariant that breaks.
         focus: Moves that it takes, which happen more often then.
+        accident: The accident that it takes, of an invariant about the outside.
     """
 
     plant: Planting
     breaks: str
     focus: tuple[moves.Kind, ...] = ()
+    accident: str = ""
 
     def __post_init__(self) -> None:
         assert self.breaks in NAMES, self.breaks
+
+    def is_found(self, seed: int) -> bool:
+        """Tell whether the run of a seed finds it, once it is planted."""
+        if self.accident:
+            script = outside.script_of(seed, self.accident)
+            return runs.run_outside(seed, script, watched=[self.breaks]).broken is not None
+        script = moves.moves_of(seed, runs.LENGTH, self.focus)
+        return runs.run(seed, script, watched=[self.breaks]).broken is not None
 
 
 def nobody_looks_at_the_fence() -> contextlib.AbstractContextManager[object]:
@@ -185,6 +196,17 @@ def a_sink_forgets_what_it_has_shown() -> contextlib.AbstractContextManager[obje
     return mock.patch.object(marker.Marker, "covers", return_value=False)
 
 
+def a_sink_refuses_what_its_state_could_send_again() -> contextlib.AbstractContextManager[object]:
+    honest = marker.open_marker
+
+    def open_marker(stored: marker.Marker | None, context: SinkContext, *args: str, **options: bool) -> marker.Marker:
+        if stored is not None and 0 <= stored.batch_id < context.batch_id:
+            raise errors.SpecRejectedError("SinkBehind", "It lacks batches that are prepared, and could have them.")
+        return honest(stored, context, *args, **options)
+
+    return mock.patch.object(marker, "open_marker", open_marker)
+
+
 def a_sink_shows_batches_that_no_checkpoint_covers() -> contextlib.AbstractContextManager[object]:
     return mock.patch.object(job_sinks.JobSink, "shows_batches", new=True)
 
@@ -268,6 +290,19 @@ PLANTS: Mapping[str, Plant] = {
     "the engine has no fence, and nobody looks": Plant(nobody_is_fenced, "who_was_replaced_has_ended"),
     "a checkpoint leaves changelogs out": Plant(
         a_checkpoint_leaves_changelogs_out, "the_job_goes_on", (moves.Kind.AGE,)
+    ),
+    "a sink that was put back with its state is not sent what it lacks": Plant(
+        commits_are_forgotten, "no_row_is_lost_or_repeated_without_a_word", accident="both_restored_to_same_moment"
+    ),
+    "a commit that comes twice does not find its own marker": Plant(
+        a_sink_forgets_what_it_has_shown,
+        "no_row_is_lost_or_repeated_without_a_word",
+        accident="request_twice",
+    ),
+    "a sink refuses what its state could send again": Plant(
+        a_sink_refuses_what_its_state_could_send_again,
+        "the_steps_of_a_page_end_with_a_running_job",
+        accident="both_restored_to_same_moment",
     ),
     "commits are forgotten": Plant(commits_are_forgotten, "state_and_output_are_the_truth"),
     "an answer is not expected": Plant(

@@ -1,0 +1,266 @@
+"""What happens around a job: stores and targets that go back, copies that awake, requests and manifests that come twice.
+
+Each accident is a function with the name of what a page of docs/howto tells about, or warns of. A person's steps are in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from faultrig import faults
+from simulation.drivers import QUERY
+from simulation.purging import purge
+from simulation.sites import Content
+from statefulspark.contract.config import RestoreConfig
+
+if TYPE_CHECKING:
+    from simulation.outside import Outside
+
+NOTHING = Content((), {}, {}, {})
+RESTORED = "docs/howto/disaster-recovery.md"
+
+
+def store_put_back(world: Outside, choice: int) -> None:
+    """The job ends, its bucket gets the content of a backup, and the job starts again."""
+    world.kill_all()
+    world.put_state_back(world.moment(choice).state)
+    world.started()
+
+
+def store_failover_to_replica(world: Outside, choice: int) -> None:
+    """The bucket is served by a replica that lacks the last objects; nobody tells the drivers."""
+    world.put_state_back(world.recent(choice).state)
+
+
+def root_synced_over_itself(world: Outside, choice: int) -> None:
+    """The job goes on elsewhere from a copy, target and all, and is synced back over what its root had by then."""
+    world.kill_all()
+    left, moment = world.now().state, world.recent(choice)
+    world.put_state_back(moment.state)
+    world.put_sink_back(moment.content)
+    world.started()
+    world.live_on(choice % 3)
+    world.kill_all()
+    world.put_state_back({**left, **world.now().state})
+    world.started()
+
+
+def sink_failover(world: Outside, choice: int) -> None:
+    """The target is served by a replica that lacks the last commits, rows and markers alike; drivers go on."""
+    world.put_sink_back(world.recent(choice).content)
+
+
+def sink_restored_to_backup(world: Outside, choice: int) -> None:
+    """The job ends, its target gets the content of a backup, and the job starts again."""
+    world.kill_all()
+    world.put_sink_back(world.moment(choice).content)
+    world.started()
+
+
+def sink_loses_its_marker(world: Outside, choice: int) -> None:
+    """A tool keeps the rows of the target, and not what the sink has written beside them."""
+    world.target.markers.clear()
+    world.shared.pop("out/_sink.json", None)
+    if choice % 2:
+        world.kill_all()
+        world.started()
+
+
+def both_restored_to_same_moment(world: Outside, choice: int) -> None:
+    """The job ends, its bucket and its target get the content of one moment, and the job starts again."""
+    world.kill_all()
+    moment = world.moment(choice)
+    world.put_state_back(moment.state)
+    world.put_sink_back(moment.content)
+    world.promised = RESTORED
+    world.started()
+
+
+def savepoint_and_sink_restored_to_same_moment(world: Outside, choice: int) -> None:
+    """Of one moment there are a savepoint of the running job and a backup of the target; the job starts from both."""
+    world.live_on()
+    world.run_batches(choice)
+    savepoint, content = world.taken(), world.now().content
+    if savepoint is None:
+        return
+    world.live_on(1 + choice % 3)
+    world.kill_all()
+    world.put_sink_back(content)
+    world.allow_again("both", world.offset_of(savepoint))
+    world.promised = RESTORED
+    world.started(RestoreConfig(snapshot=savepoint, id="both"))
+
+
+def second_site_awakes(world: Outside, choice: int) -> None:
+    """The operator of another site starts the job from its copy of the bucket, while this one goes on."""
+    world.up()
+    world.open_site(world.recent(choice).state)
+    world.started()
+
+
+def take_over_left_in_two_manifests(world: Outside, choice: int) -> None:
+    """Two sites say that they take over the sink, and each says so again whenever it starts."""
+    world.up()
+    world.open_site(world.recent(choice).state)
+    for turn in range(4):
+        number = (turn + 1) % 2
+        world.site = world.sites[number]
+        world.take_over(f"take over at site {number}")
+        world.live_on()
+
+
+def manifest_applied_again(world: Outside, choice: int) -> None:
+    """A restore stands in the manifest since long; the resource is made anew, and asks for it once more."""
+    savepoint = world.taken()
+    if savepoint is None:
+        return
+    world.live_on()
+    old = RestoreConfig(snapshot=savepoint, id="of the manifest")
+    world.allow_again("of the manifest", world.offset_of(savepoint))
+    world.kill_all()
+    world.started(old)
+    world.live_on(1 + choice % 2)
+    _upgraded(world)
+    shown = world.up().found.get(QUERY, 0)
+    world.live_on()
+    world.kill_all()
+    world.require_beyond(world.started(old), shown)
+
+
+def fresh_state_applied_again(world: Outside, choice: int) -> None:
+    """Empty state was asked for long ago; the resource is made anew, and asks for it once more."""
+    world.live_on()
+    fresh = RestoreConfig(fresh=True, id="fresh of the manifest")
+    world.allow_again("fresh of the manifest", 0)
+    world.kill_all()
+    world.started(fresh)
+    world.live_on(1 + choice % 2)
+    _upgraded(world)
+    shown = world.up().found.get(QUERY, 0)
+    world.live_on()
+    world.kill_all()
+    world.require_beyond(world.started(fresh), shown)
+
+
+def back_to_what_a_restore_left(world: Outside, choice: int) -> None:
+    """Empty state was a mistake: some checkpoints later, within the hour, a person goes back to what it has left."""
+    world.live_on()
+    left = world.checkpoints(name=world.name)[-1:]
+    if not left:
+        return
+    reference = f"checkpoint:{left[0]}"
+    offset = world.offset_of(reference)
+    world.kill_all()
+    world.allow_again("by mistake", 0)
+    world.started(RestoreConfig(fresh=True, id="by mistake"))
+    for _ in range(4 + choice % 3):
+        world.live_on()
+        world.clock.forward(100)
+    world.kill_all()
+    world.allow_again("regretted", offset)
+    world.promised = "docs/recovery.md"
+    world.started(RestoreConfig(snapshot=reference, id="regretted"))
+
+
+def back_and_forward(world: Outside, choice: int) -> None:
+    """A person goes back to an older checkpoint, and then on from a savepoint of the future that was left."""
+    world.live_on(2)
+    older = world.checkpoints(name=world.name)
+    world.run_batches(choice)
+    savepoint = world.taken()
+    if savepoint is None or not older:
+        return
+    back, forward = f"checkpoint:{older[choice % len(older)]}", world.offset_of(savepoint)
+    world.allow_again("back", world.offset_of(back))
+    world.kill_all()
+    world.started(RestoreConfig(snapshot=back, id="back"))
+    world.live_on(1 + choice % 2)
+    world.clock.forward(2 * 3600)
+    world.kill_all()
+    world.started()
+    world.kill_all()
+    world.allow_again("forward", forward)
+    world.started(RestoreConfig(snapshot=savepoint, id="forward"))
+
+
+def job_renamed_from_savepoint(world: Outside, choice: int) -> None:
+    """A job of another name starts from a savepoint of this one, in front of the same target; this one is gone."""
+    world.run_batches(choice)
+    savepoint = world.taken()
+    if savepoint is None:
+        return
+    offset = world.offset_of(savepoint)
+    if choice % 3:
+        world.live_on()
+    world.kill_all()
+    world.name = "orders"
+    if choice % 2:
+        world.allow_again("renamed", offset)
+        world.promised = "docs/howto/restore-elsewhere.md"
+    world.started(RestoreConfig(snapshot=savepoint, id="renamed", take_over_sinks=choice % 2 == 1))
+
+
+def purge_with_zombie(world: Outside, choice: int) -> None:
+    """A job is deleted with its state, a driver of a lost node sleeps; another of its name begins with an empty target."""
+    sleeper = world.up()
+    world.run_batches(choice)
+    if choice % 2:
+        world.faults.append(faults.Fault(faults.Kind.DELAY, 0, "/_metadata.json"))
+        world.live_on()
+    world.faults.append(faults.Fault(faults.Kind.FREEZE, choice % 3, "", ""))
+    world.rest()
+    world.faults.clear()
+    sleeper.is_frozen = sleeper.is_disturbed = True
+    world.person.spawn("purge", lambda: purge(world.person, "a", world.name))
+    world.rest()
+    world.put_sink_back(NOTHING)
+    world.promised = "docs/operator.md"
+    world.started()
+    world.live_on()
+    sleeper.is_frozen = False
+    world.rest()
+    while world.network.late:
+        world.network.deliver()
+
+
+def request_twice(world: Outside, choice: int) -> None:
+    """The network repeats requests, or loses the answers of those that were carried out."""
+    places = ("ledger", "_commits/", "epochs/", "_metadata.json", "/commits/", "/prepared/")
+    for number, place in enumerate(places):
+        kind = faults.Kind.REPEAT if (choice + number) % 2 else faults.Kind.LOSE
+        world.faults.append(faults.Fault(kind, (choice // 2 + number) % 3, place))
+    world.live_on(2)
+
+
+def _upgraded(world: Outside) -> None:
+    """Upgrade in place: the driver stops with a savepoint, and the next one starts from it, as an operator does it."""
+    savepoint = world.stopped()
+    if savepoint is not None:
+        world.started(RestoreConfig(snapshot=savepoint, id=f"upgrade of {savepoint}"), stays=False)
+
+
+Accident = Callable[["Outside", int], None]
+ACCIDENTS: Mapping[str, Accident] = {
+    accident.__name__: accident
+    for accident in (
+        store_put_back,
+        store_failover_to_replica,
+        root_synced_over_itself,
+        sink_failover,
+        sink_restored_to_backup,
+        sink_loses_its_marker,
+        both_restored_to_same_moment,
+        savepoint_and_sink_restored_to_same_moment,
+        second_site_awakes,
+        take_over_left_in_two_manifests,
+        manifest_applied_again,
+        fresh_state_applied_again,
+        back_to_what_a_restore_left,
+        back_and_forward,
+        job_renamed_from_savepoint,
+        purge_with_zombie,
+        request_twice,
+    )
+}
+"""Everything that happens, by its name."""

@@ -1,0 +1,348 @@
+"""A run in which the world around the job goes back, comes twice, or is copied; judged by the rows that a reader sees.
+
+Before each move everything is backed up, so that an accident (`accidents`) can bring back the bucket, the target or both.
+Rows carry the life of the store in which they were written: a bucket that was put back, and a second site, begin a new life,
+so rows of two histories are told apart although their generations and batches have the same numbers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from faultrig import faults, ledger, oracle, truth
+from simulation import accidents, drivers, invariants, moves
+from simulation.bucket import Bucket
+from simulation.drivers import QUERY, SimulatedDriver, Wish
+from simulation.sites import OUTPUT, Bodies, Content, Moment, Site, Stored
+from simulation.world import Judge, Simulation
+from statefulspark.contract import api, layout
+from statefulspark.contract.config import RestoreConfig
+from statefulspark.sinks.files import FilesSink
+
+if TYPE_CHECKING:
+    from statefulspark.driver.loop import JobLoop
+    from statefulspark.driver.starting import assemble
+    from statefulspark.sinks.base import TwoPhaseSink
+
+STARTS = 12
+"""A start that finds its epoch taken, or itself replaced, is tried again as an operator does."""
+STEPS = (2, 15, 60, None, None, None, None, None)
+"""Steps of the scheduler after a move; mostly everybody rests."""
+DISTANCE = 5
+"""How many moves ago the newest backup may be."""
+
+
+class Target(StrEnum):
+    """What the sink writes to."""
+
+    FILES = "files that can be withdrawn"
+    STAGED = "a database, rows wait in files of the job"
+    INLINE = "a database, rows wait in the transaction"
+
+
+TARGETS = (Target.FILES, Target.STAGED, Target.STAGED, Target.INLINE)
+
+
+@dataclass(frozen=True)
+class OutsideWish(Wish):
+    """How a driver is started; see the simulation's.
+
+    Attributes:
+        target: What its sink writes to.
+    """
+
+    target: Target = Target.STAGED
+
+    @property
+    def sink(self) -> TwoPhaseSink:
+        if self.target is Target.FILES:
+            return FilesSink(f"{faults.BUCKET}/{OUTPUT}", compression="none", visible=self.visible)
+        return ledger.LedgerSink(self.ledger, self.visible) if self.target is Target.STAGED else super().sink
+
+
+class OutsideDriver(SimulatedDriver):
+    """A driver whose rows tell in which life of its store they were written."""
+
+    life = 0
+
+    def _assembled(self, parts: assemble.Parts) -> JobLoop:
+        loop = super()._assembled(parts)
+        self.place += f"/life {self.life}"
+        return loop
+
+
+class Onlooker(Judge):
+    """Keeps what happens for the story; rows are looked at when everybody rests."""
+
+    def sees(self, process: faults.FaultyProcess, name: str, key: str, body: bytes = b"") -> None:
+        """See the rig's watcher."""
+        del body
+        self.effects.append(f"{process.name} (epoch {process.epoch}) {name}s {key}")
+
+
+class Outside(Simulation):
+    """Lives one run."""
+
+    def __init__(self, seed: int, watched: Iterable[str] = invariants.OUTSIDE_NAMES) -> None:
+        super().__init__(seed)
+        self.judge_of_effects = Onlooker(self.record, frozenset(watched))
+        self.network.watcher = self.judge_of_effects
+        self.kind = self.random.choice(TARGETS)
+        self.target = drivers.Target()
+        self.shared: dict[str, Stored] = {}
+        self.site = Site(self.bucket, self.network, Bodies(self.shared))
+        self.sites = [self.site]
+        self.oracle = oracle.Oracle(self.bucket)
+        self.moments: list[Moment] = []
+        self.lives = 0
+        self.life_of = {id(self.site): 0}
+        self.name = "flights"
+        self.restore = RestoreConfig()
+        """What the resource asks for; it stays in the manifest when it has been done."""
+        self.words: dict[str, int] = {}
+        """The record from which on rows may come again, by the name of the request that says so."""
+        self.said: set[str] = set()
+        """Requests to take the sink over; each counts once."""
+        self.wrong: list[str] = []
+        """What an accident has seen that must not be."""
+        self.promised = ""
+        """The page that says that the steps end with a running job."""
+
+    # What an accident does
+
+    def moment(self, choice: int) -> Moment:
+        """Return a backup of any age."""
+        return self.moments[2 + choice % (len(self.moments) - 2)] if len(self.moments) > 2 else self.moments[-1]
+
+    def recent(self, choice: int) -> Moment:
+        """Return what a replica that lags may have."""
+        return self.moments[-1 - choice % min(DISTANCE, len(self.moments))]
+
+    def now(self) -> Moment:
+        """Back everything up."""
+        content = Content(tuple(self.target.rows), dict(self.target.markers), dict(self.shared), dict(self.words))
+        return Moment(dict(self.site.bodies.own), content)
+
+    def put_state_back(self, state: dict[str, Stored]) -> None:
+        """Give the bucket other objects; what was on its way to the old ones is gone."""
+        self.site.bodies.own = dict(state)
+        self.network.late.clear()
+        self.begin_a_life()
+
+    def begin_a_life(self) -> None:
+        """Tell rows that are written in this site from now on apart from all others."""
+        self.lives += 1
+        self.life_of[id(self.site)] = self.lives
+
+    def put_sink_back(self, content: Content) -> None:
+        """Give the target the rows and markers of another moment."""
+        self.target.rows[:] = content.rows
+        self.target.markers.clear()
+        self.target.markers.update(content.markers)
+        self.shared.clear()
+        self.shared.update(content.objects)
+        self.words = dict(content.words)
+
+    def open_site(self, state: dict[str, Stored]) -> None:
+        """Go on at another site that has a copy of the bucket, and the same URIs."""
+        bucket = Bucket(faults.BUCKET, self.clock)
+        network = faults.Network(bucket, bucket, self.judge_of_effects, self.log)
+        self.site = Site(bucket, network, Bodies(self.shared, state))
+        self.sites.append(self.site)
+        self.begin_a_life()
+
+    def kill_all(self) -> None:
+        """End every driver of this site, as a person makes sure before touching its state."""
+        for process in self.processes:
+            if process.network is self.site.network:
+                process.kill()
+        self.scheduler.reap()
+
+    def started(self, restore: RestoreConfig | None = None, *, stays: bool = True) -> SimulatedDriver:
+        """Start a driver and let everybody run until they rest.
+
+        Args:
+            restore: What the manifest asks for from now on; None for what it has asked for before.
+            stays: Whether it stays in the manifest.
+        """
+        kept = self.restore
+        self.restore = kept if restore is None else restore
+        self._begin(self._plain(), 1)
+        self.restore = self.restore if stays else kept
+        self._let_run(None)
+        return self.last
+
+    def take_over(self, word: str) -> SimulatedDriver:
+        """Start a driver that takes the sink over, as the manifest of this site asks from now on."""
+        self.allow_again(word, 0)
+        driver = self.started(RestoreConfig(take_over_sinks=True))
+        if word not in self.said:
+            self.said.add(word)
+            self.site.taken_over_at = driver.found.get(QUERY, 0)
+        return driver
+
+    def up(self) -> SimulatedDriver:
+        """Return the driver that runs; start one if none does."""
+        driver = self.driver
+        return driver if driver is not None and driver.is_up and not driver.is_frozen else self.started()
+
+    def run_batches(self, choice: int) -> None:
+        """Let some batches run."""
+        self._batches(choice)
+        self._let_run(None)
+
+    def live_on(self, times: int = 1) -> None:
+        """Let batches run, and complete a checkpoint."""
+        for number in range(times):
+            self.run_batches(number)
+            self._checkpoint(0)
+            self._let_run(None)
+
+    def taken(self) -> str | None:
+        """Take a savepoint of the driver that runs; return its URI if it was made."""
+        driver = self.up()
+        if driver.loop is None or driver.has_ended:
+            return None
+        request = api.SavepointRequest(request_id=self._next())
+        driver.loop.request_savepoint(request)
+        driver.note_change()
+        self._let_run(None)
+        made = driver.loop.operation(request.request_id)
+        completed = made is not None and made.state is api.OperationState.COMPLETED and made.snapshot is not None
+        return made.snapshot.location if completed else None  # type: ignore[union-attr]
+
+    def stopped(self) -> str | None:
+        """Stop the driver that runs with a savepoint; return its URI if it was made."""
+        driver = self.up()
+        if driver.loop is None or driver.has_ended:
+            return None
+        driver.loop.request_stop(api.StopRequest(request_id=self._next()))
+        driver.note_change()
+        self._let_run(None)
+        made = driver.ending.snapshot if driver.ending else None
+        return made.location if made else None
+
+    def allow_again(self, word: str, offset: int) -> None:
+        """Note what a person has said: from a record on rows may come again, once for each request.
+
+        A sink that withdraws takes back what comes again.
+        """
+        if self.kind is not Target.FILES:
+            self.words.setdefault(word, offset)
+
+    def require_beyond(self, driver: SimulatedDriver, shown: int) -> None:
+        """Note that a start has gone back although nobody has said so, or not for the first time."""
+        begun = driver.found.get(QUERY, shown)
+        if begun < shown:
+            self.wrong.append(f"{driver.name} goes back to {begun} without a word, and {shown} records were visible")
+
+    def offset_of(self, reference: str) -> int:
+        """Return how many records a snapshot has."""
+        return self.offsets(reference, name=self.name)[QUERY]
+
+    # What is seen at the end
+
+    def rows_shown(self) -> list[truth.Row]:
+        """Return what a reader of the target sees."""
+        return self.oracle.visible(OUTPUT) if self.kind is Target.FILES else list(self.target.rows)
+
+    def repeats(self) -> tuple[int, ...]:
+        """Return the records from which on rows may be visible once more: a person or a start has said so."""
+        told = (one for one in self.processes if one.plan is not None and one.plan.fallback is not None)
+        fallbacks = [one.found[QUERY] for one in told if QUERY in one.found and self.kind is not Target.FILES]
+        return (*self.words.values(), *fallbacks)
+
+    def newest_of(self, site: Site) -> SimulatedDriver:
+        """Return the driver that was started last at a site."""
+        return next(one for one in reversed(self.processes) if one.network is site.network)
+
+    def cut_of(self, driver: SimulatedDriver) -> truth.Cut:
+        """See the base; at the site of the driver."""
+        assert driver.plan is not None
+        assert driver.last_checkpoint is not None
+        path = f"{driver.wish.root}/{layout.query_root(driver.plan.generation, QUERY)}"
+        return truth.read_cut(driver.network.truth, path, driver.last_checkpoint.batches[QUERY])
+
+    # The run
+
+    def _make(self, move: moves.Move) -> None:
+        self.moments.append(self.now())
+        if move.kind is moves.Kind.ACCIDENT:
+            self.promised = ""
+            accidents.ACCIDENTS[move.name](self, move.choice)
+        else:
+            super()._make(move)
+
+    def _assigned(self) -> int:
+        epochs = f"a/default/{self.name}/epochs"
+        names = [name.removesuffix(".json") for name in self.site.bucket.list_names(epochs)]
+        return max((int(name) for name in names if name.isdigit()), default=0) + 1
+
+    def _created(self) -> OutsideDriver:
+        driver = OutsideDriver(self.scheduler, f"process {len(self.processes) + 1}", self.site.network, "a")
+        driver.life, driver.faults = self.life_of[id(self.site)], self.faults
+        self.processes.append(driver)
+        return driver
+
+    def _plain(self) -> OutsideWish:
+        return OutsideWish(
+            "a",
+            OUTPUT,
+            self.target,
+            self.restore,
+            name=self.name,
+            visible=self.visible,
+            retained=self.record.retained,
+            target=self.kind,
+        )
+
+    def _judge_starts(self) -> None:
+        """Nothing: where a start begins is judged by the rows."""
+
+    def _finish(self) -> None:
+        """End all faults, let whoever sleeps wake, let each site work, and judge."""
+        self.log("the faults end")
+        self.faults.clear()
+        for process in self.processes:
+            process.outage = 0
+        while self._sleepers:
+            self._wake(0)
+        self._let_run(None)
+        for site in self.sites:
+            while site.network.late:
+                site.network.deliver()
+        for site in self.sites:
+            self.site = site
+            self._work()
+        for rule in invariants.OUTSIDE:
+            self.judge_of_effects.note(rule.__name__, rule(self))
+
+    def _work(self) -> None:
+        """Start a driver, once more while it finds itself replaced, and let it run batches and complete a checkpoint."""
+        for _ in range(STARTS):
+            driver = self.started()
+            self.live_on()
+            self.log(f"{driver.name} starts at the end: {driver.outcome}")
+            if invariants.is_settled(driver) or invariants.is_refused(driver):
+                return
+
+
+def script_of(seed: int, accident: str) -> tuple[moves.Move, ...]:
+    """Return the moves of a seed in which an accident happens to a job that has lived for a while."""
+    chance = random.Random(f"outside {seed} {accident}")
+    before = [_usual(chance, moves.Kind.START), _usual(chance, moves.Kind.AGE), *_some(chance, chance.randint(2, 5))]
+    happens = moves.Move(moves.Kind.ACCIDENT, chance.randrange(60), chance.choice(STEPS), name=accident)
+    return (*before, happens, *_some(chance, chance.randint(1, 4)))
+
+
+def _some(chance: random.Random, count: int) -> list[moves.Move]:
+    kinds = chance.choices(list(moves.USUAL), list(moves.USUAL.values()), k=count)
+    return [_usual(chance, kind) for kind in kinds]
+
+
+def _usual(chance: random.Random, kind: moves.Kind) -> moves.Move:
+    return replace(moves.one(kind, chance), steps=0 if kind is moves.Kind.FAULT else chance.choice(STEPS))
