@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from simulation import operated
+from simulation import notmended, operated
 
 SEEDS_FOR_ONE = 25
 """Runs without an operator for each run with one, which takes much longer."""
 
 
-def test_no_invariant_breaks_under_the_real_operator(request: pytest.FixtureRequest) -> None:
+HAPPENINGS = {
+    "whatever happens": operated.MOVES,
+    notmended.ROLLBACK: operated.WITH_WRONG_REVISIONS,
+}
+
+
+@pytest.mark.parametrize("what", [notmended.expected(what) for what in HAPPENINGS])
+def test_no_invariant_breaks_under_the_real_operator(request: pytest.FixtureRequest, what: str) -> None:
     one = request.config.getoption("simulation_seed")
     first = request.config.getoption("simulation_first")
     count = request.config.getoption("simulation_seeds") // SEEDS_FOR_ONE
     for seed in range(first, first + count) if one is None else [one]:
-        outcome = operated.run(seed)
+        outcome = operated.run(seed, HAPPENINGS[what])
         assert outcome.broken is None, f"{outcome.broken}\nseed {seed}\n  {outcome.story}"

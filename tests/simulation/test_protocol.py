@@ -17,9 +17,11 @@ from simulation import invariants, moves, runs
 
 _STORIES = """
 import hashlib, logging
-from simulation import runs
+from simulation import accidents, outside, runs
 logging.disable(logging.CRITICAL)
-print([hashlib.sha256(runs.run(seed).story.encode()).hexdigest() for seed in range(12)])
+stories = [runs.run(seed).story for seed in range(12)]
+stories += [runs.run_outside(1, outside.script_of(1, accident)).story for accident in accidents.ACCIDENTS]
+print([hashlib.sha256(story.encode()).hexdigest() for story in stories])
 """
 
 

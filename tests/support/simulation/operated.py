@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import jobworld
@@ -35,10 +35,25 @@ if TYPE_CHECKING:
 KILLED = 137
 JOBS = "s3://rig/jobs"
 ROUNDS = 40
+ROUNDS_OF_ROLLBACKS = 12
 LONGEST_S = 120
 """The time in which a job has to settle after all faults, of which the operator's backoff is the most."""
 MOVES = {"seconds": 14, "upgrade": 3, "kill": 2, "partition": 2, "wake": 2, "operator dies": 2, "fault": 5, "work": 8}
 """What happens between the operator's passes, with its weight."""
+WRONG_REVISION = "a revision that cannot go on"
+WITH_WRONG_REVISIONS = {
+    WRONG_REVISION: 4,
+    "seconds": 4,
+    "upgrade": 2,
+    "kill": 1,
+    "operator dies": 1,
+    "fault": 1,
+    "work": 8,
+}
+"""The same where new revisions meet a record that they cannot take."""
+BACKOFF = timedelta(minutes=2)
+PATIENCE = 12
+"""How often a revision that cannot go on is looked at until it is given up."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +217,8 @@ class Cluster(jobworld.JobWorld):
         ]
         config = json.loads(resources.text(config_map, "data", "job.json"))
         restore = RestoreConfig.model_validate(config.get("restore") or {})
-        process = self.simulation.run_pod(restore, epoch, is_changed="revision" in config.get("parameters", {}))
+        revision = int(config.get("parameters", {}).get("revision", 0))
+        process = self.simulation.run_pod(restore, epoch, revision)
         uid = resources.text(pod, "metadata", "uid")
         self.drivers.running[name] = Played(name, uid, epoch, process, is_standby)  # type: ignore[assignment]
         resources.section(pod, "spec")["nodeName"] = "node-2" if is_standby else "node-1"
@@ -213,23 +229,26 @@ class Cluster(jobworld.JobWorld):
 class Operated(Simulation):
     """A run in which the operator decides."""
 
-    def __init__(self, seed: int, spec: Resource) -> None:
+    def __init__(self, seed: int, spec: Resource, happens: Mapping[str, int]) -> None:
         super().__init__(seed)
+        self._happenings = happens
         self._operators = 0
         self._spec = spec
         self._script = random.Random(f"cluster {seed}")
         self._passing: fibers.Fiber | None = None
         self._revision = 0
+        self._revisions: dict[str, int] = {}
 
     def new_operator(self) -> faults.FaultyProcess:
         """Return the process of another operator."""
         self._operators += 1
         return faults.FaultyProcess(self.scheduler, f"operator {self._operators}", self.network)
 
-    def run_pod(self, restore: RestoreConfig, epoch: int, *, is_changed: bool) -> SimulatedDriver:
+    def run_pod(self, restore: RestoreConfig, epoch: int, revision: int) -> SimulatedDriver:
         """Run what is in a pod: a driver under the epoch of its label, or a standby."""
         process = self._created()
-        wish = replace(self._plain(), restore=restore, is_changed=is_changed)
+        self._revisions[process.name] = revision
+        wish = replace(self._plain(), restore=restore, is_changed=revision > 0)
         if epoch:
             process.begin(wish, epoch)
         else:
@@ -241,11 +260,11 @@ class Operated(Simulation):
         """The driver of the newest epoch."""
         return max(self.processes, key=lambda process: process.epoch)
 
-    def live(self, rounds: int) -> None:
+    def live(self, rounds: int = ROUNDS) -> None:
         """Let the operator, the cluster and the drivers live, and judge; return at the first broken invariant."""
         self.cluster = Cluster(self, self._spec)
         for _ in range(rounds):
-            move = self._script.choices(list(MOVES), list(MOVES.values()))[0]
+            move = self._script.choices(list(self._happenings), list(self._happenings.values()))[0]
             self.log(move)
             self._happens(move)
             self._second(self._script.choice((5, 20, 60, None)))
@@ -264,8 +283,10 @@ class Operated(Simulation):
         if move == "work":
             self._work_on()
         elif move == "upgrade":
-            self._revision += 1
-            self.cluster.change({"job": {**self._spec["job"], "parameters": {"revision": str(self._revision)}}})  # type: ignore[dict-item]
+            self._upgrade()
+        elif move == WRONG_REVISION:
+            self._upgrade()
+            self._fail()
         elif move == "operator dies":
             self.cluster.replace_operator()
         elif move == "fault":
@@ -277,6 +298,23 @@ class Operated(Simulation):
             self._lose(chosen)  # type: ignore[arg-type]
         elif move == "wake":
             self._wake(self._script.randrange(60))
+
+    def _upgrade(self) -> None:
+        self._revision += 1
+        self.cluster.change({"job": {**self._spec["job"], "parameters": {"revision": str(self._revision)}}})  # type: ignore[dict-item]
+
+    def _fail(self) -> None:
+        """Let each driver of the new revision run batches and end, until the operator goes back or asks."""
+        for _ in range(PATIENCE):
+            self._second(None)
+            if self.broken or not self.processes:
+                return
+            if self._revisions[self.last.name] == self._revision and self.last.is_up:
+                self.last.granted[QUERY] = self._script.randint(1, 3)
+                self._let_run(None)
+                self.last.kill()
+                self.scheduler.reap()
+            self.cluster.time += BACKOFF
 
     def _lose(self, lost: Played) -> None:
         """Lose a node: the process sleeps, or goes on where nobody sees it, and its pod is deleted by force."""
@@ -316,7 +354,9 @@ class Operated(Simulation):
         while self.network.late:
             self._deliver(0)
         self.highest_before_the_end = self.record.newest_checkpoint
-        for _ in range(LONGEST_S):
+        for second in range(LONGEST_S):
+            if second % PATIENCE == 0 and self.cluster.status.stalled is not None:
+                self._upgrade()  # A person has looked, and brings a revision that works.
             self._work_on()
             self._second(None)
             if self.broken:
@@ -339,12 +379,12 @@ class Operated(Simulation):
         return last.is_up and newest is not None and newest.id > self.highest_before_the_end
 
 
-def run(seed: int) -> Outcome:
+def run(seed: int, happens: Mapping[str, int] = MOVES) -> Outcome:
     """Live the run of a seed."""
     warm = random.Random(f"spec {seed}").random() < 0.5
     spec = {**jobworld.SPEC, "storage": {**jobworld.SPEC["storage"], "uri": JOBS}}  # type: ignore[dict-item]
     spec |= {"driver": {"standby": True}, "upgrade": {"mode": "Warm"}} if warm else {}
-    with Operated(seed, json.loads(json.dumps(spec))).entered() as world:
+    with Operated(seed, json.loads(json.dumps(spec)), happens).entered() as world:
         assert isinstance(world, Operated)
-        world.live(ROUNDS)
+        world.live(ROUNDS if happens is MOVES else ROUNDS_OF_ROLLBACKS)
         return Outcome(world.broken[0] if world.broken else None, world.scheduler.steps, world.story())
