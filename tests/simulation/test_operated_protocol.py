@@ -10,8 +10,9 @@ SEEDS_FOR_ONE = 25
 
 
 HAPPENINGS = {
-    "whatever happens": operated.MOVES,
-    notmended.ROLLBACK: operated.WITH_WRONG_REVISIONS,
+    "whatever happens": operated.USUAL,
+    notmended.ROLLBACK: operated.WRONG_REVISIONS,
+    notmended.OLDER_RESOURCE: operated.OLDER_RESOURCES,
 }
 
 

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
-from simulation import accidents, notmended, outside, runs
+from simulation import accidents, moves, notmended, outside, runs
 
 SEEDS_FOR_ONE = 20
 """Runs without an accident for each run of each accident."""
@@ -14,10 +16,21 @@ SEEDS_FOR_ONE = 20
 
 @pytest.mark.parametrize("accident", [notmended.expected(accident) for accident in accidents.ACCIDENTS])
 def test_no_row_is_lost_or_repeated_without_a_word(request: pytest.FixtureRequest, accident: str) -> None:
-    one = request.config.getoption("simulation_seed")
-    first = request.config.getoption("simulation_first")
-    count = request.config.getoption("simulation_seeds") // SEEDS_FOR_ONE
-    for seed in range(first, first + count) if one is None else [one]:
-        script = outside.script_of(seed, accident)
-        outcome = runs.run_outside(seed, script)
-        assert outcome.broken is None, runs.told(seed, outcome, script, runs.run_outside)
+    for seed in _seeds(request.config):
+        _live(seed, outside.script_of(seed, accident))
+
+
+def test_no_row_is_lost_or_repeated_by_accidents_that_follow_each_other(request: pytest.FixtureRequest) -> None:
+    mended = [accident for accident in accidents.ACCIDENTS if accident not in notmended.NOT_MENDED_YET]
+    for seed in _seeds(request.config):
+        _live(seed, outside.mixture_of(seed, mended))
+
+
+def _seeds(config: pytest.Config) -> Iterable[int]:
+    one, first = config.getoption("simulation_seed"), config.getoption("simulation_first")
+    return [one] if one is not None else range(first, first + config.getoption("simulation_seeds") // SEEDS_FOR_ONE)
+
+
+def _live(seed: int, script: tuple[moves.Move, ...]) -> None:
+    outcome = runs.run_outside(seed, script)
+    assert outcome.broken is None, runs.told(seed, outcome, script, runs.run_outside)

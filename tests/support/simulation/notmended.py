@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
 
 ROLLBACK = "automatic rollback"
+OLDER_RESOURCE = "resource of an older backup"
 NOT_MENDED_YET: Mapping[str, str] = {
     "store_put_back": "a sink that is ahead of the state in its own generation drops the batches that come again",
     "store_failover_to_replica": "a sink that is ahead of the state in its own generation drops the batches that come again",
@@ -27,6 +28,7 @@ NOT_MENDED_YET: Mapping[str, str] = {
     "back_and_forward": "a batch of an older generation counts as committed when a newer one has committed any",
     "job_renamed_from_savepoint": "a sink does not know the job by its old name",
     "purge_with_zombie": "the fence is deleted with the state",
+    OLDER_RESOURCE: "storage remembers the latest restore only",
     ROLLBACK: "a rollback starts from the savepoint before what the new revision has committed",
 }
 """What breaks, and why; an entry whose cause is mended fails until it is removed."""

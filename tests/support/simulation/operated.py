@@ -7,6 +7,7 @@ drivers go on in the middle of it, and an operator may die there.
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ from simulation.world import Simulation
 from statefulspark.contract import api
 from statefulspark.contract.config import RestoreConfig
 from statefulspark_operator.api import names
+from statefulspark_operator.api.status import UpgradeState
 from statefulspark_operator.cluster import resources, storage_reader
 from statefulspark_operator.cluster.driver_api import DriverAccess
 from statefulspark_operator.engine.ports import Ports
@@ -34,23 +36,36 @@ if TYPE_CHECKING:
 
 KILLED = 137
 JOBS = "s3://rig/jobs"
-ROUNDS = 40
-ROUNDS_OF_ROLLBACKS = 12
+_RESOURCE = (resources.JOB.name, jobworld.KEY.namespace, jobworld.KEY.name)
 LONGEST_S = 120
 """The time in which a job has to settle after all faults, of which the operator's backoff is the most."""
-MOVES = {"seconds": 14, "upgrade": 3, "kill": 2, "partition": 2, "wake": 2, "operator dies": 2, "fault": 5, "work": 8}
-"""What happens between the operator's passes, with its weight."""
 WRONG_REVISION = "a revision that cannot go on"
-WITH_WRONG_REVISIONS = {
-    WRONG_REVISION: 4,
-    "seconds": 4,
-    "upgrade": 2,
-    "kill": 1,
-    "operator dies": 1,
-    "fault": 1,
-    "work": 8,
-}
-"""The same where new revisions meet a record that they cannot take."""
+PUT_BACK = "the resource is put back"
+MADE_ANEW = "the resource is made anew"
+
+
+@dataclass(frozen=True, slots=True)
+class Happenings:
+    """What happens between the operator's passes.
+
+    Attributes:
+        weights: Each, with its weight.
+        rounds: How often something happens.
+    """
+
+    weights: Mapping[str, int]
+    rounds: int
+
+
+USUAL = Happenings(
+    {"seconds": 14, "upgrade": 3, "kill": 2, "partition": 2, "wake": 2, "operator dies": 2, "fault": 5, "work": 8}, 40
+)
+WRONG_REVISIONS = Happenings(
+    {WRONG_REVISION: 4, "seconds": 4, "upgrade": 2, "kill": 1, "operator dies": 1, "fault": 1, "work": 8}, 12
+)
+"""New revisions meet a record that they cannot take."""
+OLDER_RESOURCES = Happenings({PUT_BACK: 4, MADE_ANEW: 1, "seconds": 4, "work": 4}, 4)
+"""A backup of the API server is put back, or the resource is pruned and applied again."""
 BACKOFF = timedelta(minutes=2)
 PATIENCE = 12
 """How often a revision that cannot go on is looked at until it is given up."""
@@ -229,9 +244,9 @@ class Cluster(jobworld.JobWorld):
 class Operated(Simulation):
     """A run in which the operator decides."""
 
-    def __init__(self, seed: int, spec: Resource, happens: Mapping[str, int]) -> None:
+    def __init__(self, seed: int, spec: Resource, happenings: Happenings) -> None:
         super().__init__(seed)
-        self._happenings = happens
+        self._happenings = happenings
         self._operators = 0
         self._spec = spec
         self._script = random.Random(f"cluster {seed}")
@@ -260,11 +275,12 @@ class Operated(Simulation):
         """The driver of the newest epoch."""
         return max(self.processes, key=lambda process: process.epoch)
 
-    def live(self, rounds: int = ROUNDS) -> None:
+    def live(self) -> None:
         """Let the operator, the cluster and the drivers live, and judge; return at the first broken invariant."""
         self.cluster = Cluster(self, self._spec)
-        for _ in range(rounds):
-            move = self._script.choices(list(self._happenings), list(self._happenings.values()))[0]
+        weights = self._happenings.weights
+        for _ in range(self._happenings.rounds):
+            move = self._script.choices(list(weights), list(weights.values()))[0]
             self.log(move)
             self._happens(move)
             self._second(self._script.choice((5, 20, 60, None)))
@@ -287,6 +303,10 @@ class Operated(Simulation):
         elif move == WRONG_REVISION:
             self._upgrade()
             self._fail()
+        elif move == PUT_BACK:
+            self._put_back_what_was()
+        elif move == MADE_ANEW:
+            self._make_anew()
         elif move == "operator dies":
             self.cluster.replace_operator()
         elif move == "fault":
@@ -315,6 +335,47 @@ class Operated(Simulation):
                 self.last.kill()
                 self.scheduler.reap()
             self.cluster.time += BACKOFF
+
+    def _put_back_what_was(self) -> None:
+        """Back the resource up while it is upgraded, upgrade it some more times, and put the backup back; no pod is left."""
+        self._wait(lambda: bool(self.processes) and self.last.is_up)
+        self._upgrade()
+        self._wait(lambda: self.cluster.status.restore is not None)
+        backup = copy.deepcopy(self.cluster.cluster.objects[_RESOURCE])
+        for _ in range(self._script.choice((0, 1, 2))):
+            self._wait(lambda: self._is_upgraded)
+            self._upgrade()
+            self._second(None)
+        self._wait(lambda: self._is_upgraded)
+        for lost in self.cluster.drivers.running.values():
+            lost.process.kill()  # type: ignore[attr-defined]
+            self.cluster.cluster.drop_pod(jobworld.KEY.namespace, lost.pod)
+        self.scheduler.reap()
+        self.cluster.cluster.objects[_RESOURCE] = backup
+        self.cluster.cluster.show(backup)
+        self.cluster.replace_operator()
+
+    @property
+    def _is_upgraded(self) -> bool:
+        upgrade = self.cluster.status.upgrade
+        return upgrade is None or upgrade.state in (UpgradeState.DONE, UpgradeState.STABLE, UpgradeState.ROLLED_BACK)
+
+    def _wait(self, until: Callable[[], bool]) -> None:
+        """Let everybody work until something holds, or not for so long that it never will."""
+        for second in range(LONGEST_S // 4):
+            if self.broken or until():
+                return
+            if second % 3 == 0:
+                self._work_on()
+            self._second(None)
+
+    def _make_anew(self) -> None:
+        """Delete the resource, which leaves its state, and apply its manifest again with the word that takes it over."""
+        spec = self.cluster.cluster.objects[_RESOURCE]["spec"]
+        self.cluster.delete()
+        self._wait(lambda: not self.cluster.exists)
+        self.cluster.spec = {**spec, "restore": {"takeOver": True}}  # type: ignore[dict-item]
+        self.cluster.apply()
 
     def _lose(self, lost: Played) -> None:
         """Lose a node: the process sleeps, or goes on where nobody sees it, and its pod is deleted by force."""
@@ -379,12 +440,12 @@ class Operated(Simulation):
         return last.is_up and newest is not None and newest.id > self.highest_before_the_end
 
 
-def run(seed: int, happens: Mapping[str, int] = MOVES) -> Outcome:
+def run(seed: int, happenings: Happenings = USUAL) -> Outcome:
     """Live the run of a seed."""
     warm = random.Random(f"spec {seed}").random() < 0.5
     spec = {**jobworld.SPEC, "storage": {**jobworld.SPEC["storage"], "uri": JOBS}}  # type: ignore[dict-item]
     spec |= {"driver": {"standby": True}, "upgrade": {"mode": "Warm"}} if warm else {}
-    with Operated(seed, json.loads(json.dumps(spec)), happens).entered() as world:
+    with Operated(seed, json.loads(json.dumps(spec)), happenings).entered() as world:
         assert isinstance(world, Operated)
-        world.live(ROUNDS if happens is MOVES else ROUNDS_OF_ROLLBACKS)
+        world.live()
         return Outcome(world.broken[0] if world.broken else None, world.scheduler.steps, world.story())

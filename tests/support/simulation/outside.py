@@ -8,7 +8,7 @@ so rows of two histories are told apart although their generations and batches h
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -128,8 +128,12 @@ class Outside(Simulation):
         return Moment(dict(self.site.bodies.own), content)
 
     def put_state_back(self, state: dict[str, Stored]) -> None:
-        """Give the bucket other objects; what was on its way to the old ones is gone."""
+        """Give the bucket other objects; what was on its way to the old ones is gone.
+
+        Since the bucket may not know of it any more, a restore that was done is taken out of the manifest.
+        """
         self.site.bodies.own = dict(state)
+        self.restore = RestoreConfig()
         self.network.late.clear()
         self.begin_a_life()
 
@@ -331,12 +335,20 @@ class Outside(Simulation):
                 return
 
 
-def script_of(seed: int, accident: str) -> tuple[moves.Move, ...]:
-    """Return the moves of a seed in which an accident happens to a job that has lived for a while."""
-    chance = random.Random(f"outside {seed} {accident}")
-    before = [_usual(chance, moves.Kind.START), _usual(chance, moves.Kind.AGE), *_some(chance, chance.randint(2, 5))]
-    happens = moves.Move(moves.Kind.ACCIDENT, chance.randrange(60), chance.choice(STEPS), name=accident)
-    return (*before, happens, *_some(chance, chance.randint(1, 4)))
+def script_of(seed: int, *names: str) -> tuple[moves.Move, ...]:
+    """Return the moves of a seed in which accidents happen to a job that has lived for a while."""
+    chance = random.Random(f"outside {seed} {' '.join(names)}")
+    script = [_usual(chance, moves.Kind.START), _usual(chance, moves.Kind.AGE), *_some(chance, chance.randint(2, 5))]
+    for name in names:
+        script.append(moves.Move(moves.Kind.ACCIDENT, chance.randrange(60), chance.choice(STEPS), name=name))
+        script += _some(chance, chance.randint(1, 4))
+    return tuple(script)
+
+
+def mixture_of(seed: int, accidents: Sequence[str]) -> tuple[moves.Move, ...]:
+    """Return the moves of a seed in which some of the accidents happen, one after the other."""
+    chance = random.Random(f"mixture {seed}")
+    return script_of(seed, *chance.choices(accidents, k=chance.choice((2, 2, 3))))
 
 
 def _some(chance: random.Random, count: int) -> list[moves.Move]:
