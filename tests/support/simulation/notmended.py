@@ -29,7 +29,6 @@ NOT_MENDED_YET: Mapping[str, str] = {
     "job_renamed_from_savepoint": "a sink does not know the job by its old name",
     "purge_with_zombie": "the fence is deleted with the state",
     OLDER_RESOURCE: "storage remembers the latest restore only",
-    ROLLBACK: "a rollback starts from the savepoint before what the new revision has committed",
 }
 """What breaks, and why; an entry whose cause is mended fails until it is removed."""
 
