@@ -17,6 +17,8 @@ from statefulspark.contract.config import RestoreConfig
 if TYPE_CHECKING:
     from simulation.outside import Outside
 
+ARRIVED = 0.7
+"""How many of the last objects a replica has that gets them in any order."""
 NOTHING = Content((), {}, {}, {})
 RESTORED = "docs/howto/disaster-recovery.md"
 
@@ -29,8 +31,12 @@ def store_put_back(world: Outside, choice: int) -> None:
 
 
 def store_failover_to_replica(world: Outside, choice: int) -> None:
-    """The bucket is served by a replica that lacks the last objects; nobody tells the drivers."""
-    world.put_state_back(world.recent(choice).state)
+    """The bucket is served by a replica that lacks the last objects, or some of them; nobody tells the drivers."""
+    state, newest = dict(world.recent(choice).state), world.now().state
+    if choice % 3 == 0:
+        late = sorted(key for key, stored in newest.items() if state.get(key) is not stored)
+        state |= {key: newest[key] for key in late if world.random.random() < ARRIVED}
+    world.put_state_back(state)
 
 
 def root_synced_over_itself(world: Outside, choice: int) -> None:

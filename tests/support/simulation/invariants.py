@@ -246,6 +246,7 @@ def is_refused(driver: SimulatedDriver) -> bool:
 REFUSALS = frozenset(
     (
         *("SinkAhead", "SinkBehind", "SinkTaken", "SinkFolderTaken", "StagedRowsMissing", "LedgerMarkerMissing"),
+        *("SinkMarkerMissing", "SinkOpenedElsewhere", "SinkHistoryForgotten"),
         *("NoCheckpointVerifies", "StateMissing", "StateWithoutCheckpoint", "SnapshotNotFound", "SnapshotBroken"),
     )
 )
