@@ -172,8 +172,11 @@ class Network:
         return replace(info, etag=self.rotten[info.key]) if info.key in self.rotten else info
 
     def deliver(self, index: int = 0) -> None:
-        """Let a request arrive that its sender has given up, or has repeated; nobody hears of its failure."""
-        with contextlib.suppress(errors.StatefulSparkError):
+        """Let a request arrive that its sender has given up, or has repeated; nobody hears of its failure.
+
+        What needs another look by a sender that is dead comes to nothing.
+        """
+        with contextlib.suppress(errors.StatefulSparkError, CrashPoint):
             self.late.pop(index)()
 
 
