@@ -66,6 +66,17 @@ class Gate:
         return json.dumps({root: state.to_json() for root, state in self.states.items()})
 
 
+class Signed(bytes):
+    """What the file manager creates: in the object's metadata is the claim of its driver, in a store that keeps it."""
+
+    claim: str
+
+    def __new__(cls, body: bytes, claim: str) -> Signed:
+        signed = super().__new__(cls, body)
+        signed.claim = claim
+        return signed
+
+
 class Fence:
     """`EpochFence` of the file manager."""
 
@@ -73,9 +84,13 @@ class Fence:
         self._store = store
         self._asked: str | None = None
         self._is_fenced = False
+        self.claim = ""
 
     def configure(self, uri: str) -> None:
         self._asked = below_bucket(uri)
+
+    def sign(self, claim_id: str) -> None:
+        self.claim = claim_id
 
     def fenced(self) -> bool:
         return self._is_fenced
@@ -321,7 +336,7 @@ class Query:
 
     def _create(self, key: str, body: bytes) -> None:
         try:
-            self._store.create(key, body)
+            self._store.create(key, Signed(body, self._session.fence.claim))
         except errors.TransientError:
             found = self._patient.info(key)
             if found is None or self._patient.read(key) != body:

@@ -221,7 +221,7 @@ class RigStore:
         fiber = fibers.current()
         if fiber is not None and info is None and full.endswith(f"/epochs/{self.process.epoch + 1:08d}.json"):
             fiber.has_looked = True
-        return None if info is None else _renamed(info, key)
+        return None if info is None else replace(info, key=key)
 
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         start = len(self.prefix) + 1 if self.prefix else 0

@@ -15,7 +15,7 @@ OLDER_RESOURCE = "resource of an older backup"
 NOT_MENDED_YET: Mapping[str, str] = {
     "store_put_back": "a sink that is ahead of the state in its own generation drops the batches that come again",
     "store_failover_to_replica": "a sink that is ahead of the state in its own generation drops the batches that come again",
-    "root_synced_over_itself": "the head is made of files of two lives of the root",
+    "root_synced_over_itself": "a start does not compare what was committed with what the sink has",
     "sink_failover": "a driver does not compare what it has committed with what the sink has",
     "sink_restored_to_backup": "a start does not compare what was committed with what the sink has",
     "savepoint_and_sink_restored_to_same_moment": "a savepoint does not have the staged rows that it names",

@@ -32,6 +32,7 @@ STARTS = 12
 """A start that finds its epoch taken, or itself replaced, is tried again as an operator does."""
 STEPS = (2, 15, 60, None, None, None, None, None)
 """Steps of the scheduler after a move; mostly everybody rests."""
+SECOND_SITES = frozenset(("second_site_awakes", "take_over_left_in_two_manifests"))
 DISTANCE = 5
 """How many moves ago the newest backup may be."""
 
@@ -98,6 +99,10 @@ class Outside(Simulation):
         self.sites = [self.site]
         self.oracle = oracle.Oracle(self.bucket)
         self.moments: list[Moment] = []
+        self.sound = 0
+        """How many of them are from before the first accident, when state and target belonged together."""
+        self.followed_from = 0
+        """How many are from before something was put back."""
         self.lives = 0
         self.life_of = {id(self.site): 0}
         self.name = "flights"
@@ -115,12 +120,14 @@ class Outside(Simulation):
     # What an accident does
 
     def moment(self, choice: int) -> Moment:
-        """Return a backup of any age."""
-        return self.moments[2 + choice % (len(self.moments) - 2)] if len(self.moments) > 2 else self.moments[-1]
+        """Return a backup of any age, of a time before the first accident."""
+        sound = self.moments[: self.sound]
+        return sound[2 + choice % (len(sound) - 2)] if len(sound) > 2 else sound[-1]
 
     def recent(self, choice: int) -> Moment:
-        """Return what a replica that lags may have."""
-        return self.moments[-1 - choice % min(DISTANCE, len(self.moments))]
+        """Return what a replica that lags may have; since it follows its primary, nothing that was put back before."""
+        followed = self.moments[self.followed_from :] or [self.now()]
+        return followed[-1 - choice % min(DISTANCE, len(followed))]
 
     def now(self) -> Moment:
         """Back everything up."""
@@ -133,6 +140,7 @@ class Outside(Simulation):
         Since the bucket may not know of it any more, a restore that was done is taken out of the manifest.
         """
         self.site.bodies.own = dict(state)
+        self.followed_from = len(self.moments)
         self.restore = RestoreConfig()
         self.network.late.clear()
         self.begin_a_life()
@@ -144,6 +152,7 @@ class Outside(Simulation):
 
     def put_sink_back(self, content: Content) -> None:
         """Give the target the rows and markers of another moment."""
+        self.followed_from = len(self.moments)
         self.target.rows[:] = content.rows
         self.target.markers.clear()
         self.target.markers.update(content.markers)
@@ -277,6 +286,7 @@ class Outside(Simulation):
         self.moments.append(self.now())
         if move.kind is moves.Kind.ACCIDENT:
             self.promised = ""
+            self.sound = self.sound or len(self.moments)
             accidents.ACCIDENTS[move.name](self, move.choice)
         else:
             super()._make(move)
@@ -346,9 +356,11 @@ def script_of(seed: int, *names: str) -> tuple[moves.Move, ...]:
 
 
 def mixture_of(seed: int, accidents: Sequence[str]) -> tuple[moves.Move, ...]:
-    """Return the moves of a seed in which some of the accidents happen, one after the other."""
+    """Return the moves of a seed in which some of the accidents happen, one after the other; a second site is the last."""
     chance = random.Random(f"mixture {seed}")
-    return script_of(seed, *chance.choices(accidents, k=chance.choice((2, 2, 3))))
+    names = chance.choices(accidents, k=chance.choice((2, 2, 3)))
+    alone = [name for name in names if name not in SECOND_SITES]
+    return script_of(seed, *alone, *[name for name in names if name in SECOND_SITES][:1])
 
 
 def _some(chance: random.Random, count: int) -> list[moves.Move]:
