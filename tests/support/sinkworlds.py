@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -249,6 +250,10 @@ def iceberg_world(folder: Path, s3: S3Server) -> World:
     def forget() -> None:
         with catalog.load_table("shop.words").transaction() as transaction:
             transaction.remove_properties(f"statefulspark.marker.{context.transactional_id}")
+            with transaction.update_snapshot().fast_append():
+                pass  # Only a snapshot that is not the current one can expire.
+        table = catalog.load_table("shop.words")
+        table.maintenance.expire_snapshots().older_than(datetime.now(UTC)).commit()
 
     def left() -> tuple[str, ...]:
         table = catalog.load_table("shop.words")

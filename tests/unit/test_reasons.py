@@ -65,8 +65,8 @@ _CODES = {
     ExitCode.STATE_UNKNOWN: """
         BatchNotCommitted BatchSkipped CanonicalFailed CanonicalMissing CanonicalUnreadable ChecksumDiffers ChunkMissing
         ChunkUnreadable ClosureIncomplete CommitLogBehind CopyIncomplete DocumentUnreadable EmptyStateFailed
-        FormatVersionUnknown IcebergPartitioningChanged IcebergTableReplaced KafkaMarkerLost KafkaMarkerUnreadable
-        KeyGroupsDiffer NoCheckpointVerifies OperatorStateDamaged RepartitionFailed RestoreUnknown
+        FormatVersionUnknown IcebergMarkerMissing IcebergPartitioningChanged IcebergTableReplaced KafkaMarkerLost
+        KafkaMarkerUnreadable KeyGroupsDiffer NoCheckpointVerifies OperatorStateDamaged RepartitionFailed RestoreUnknown
         SegmentDamaged SegmentMissing SinkBehind SinkHistoryForgotten SinkMarkerMissing SnapshotBroken
         SourceOffsetUnknown SparkLogUnreadable StagedRowsMissing
         StateMissing StateWithoutCheckpoint StopUnseen

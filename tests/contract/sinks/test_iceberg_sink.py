@@ -16,6 +16,7 @@ from sinkcontexts import OWN
 from sinkworlds import SCHEMA, World
 from statefulspark import errors
 from statefulspark.sinks.iceberg import IcebergSink
+from statefulspark.sinks.marker import Marker
 
 
 @pytest.fixture
@@ -57,13 +58,17 @@ def test_a_stream_that_does_not_fit_is_refused_column_by_column(world: World) ->
 
 
 def test_each_batch_is_a_snapshot_that_says_which_one_it_is(world: World, catalog: Catalog) -> None:
+    assert isinstance(world.sink, IcebergSink)
     world.sink.open(world.at(4))
     world.sink.commit(world.prepared(world.at(4), [1, 2]), world.at(4))
     snapshot = the_table(catalog).current_snapshot()
     assert snapshot is not None
     assert snapshot.summary is not None
     said = snapshot.summary.additional_properties
-    assert {name: value for name, value in said.items() if name.startswith("statefulspark.")} == {
+    assert Marker.parse(said["statefulspark.marker"], "the snapshot") == world.sink.stored_marker(world.at(4))
+    assert {
+        name: said[name] for name in said if name.startswith("statefulspark.") and not name.endswith(".marker")
+    } == {
         "statefulspark.sink": world.context.transactional_id,
         "statefulspark.lineage": OWN,
         "statefulspark.generation": "1",

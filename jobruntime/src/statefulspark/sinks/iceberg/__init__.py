@@ -2,8 +2,9 @@
 
 ```
 sink       the sink class                              client       the catalog, and what is committed to the table
-commits    one commit, whatever the catalog answers    columntypes  stream columns against table columns
-datafiles  data files, and their form in transactions
+commits    one commit, whatever the catalog answers    imprints     what a commit leaves in the table's metadata
+datafiles  data files, and their form in transactions  witnesses    what that tells of the position
+                                                       columntypes  stream columns against table columns
 ```
 """
 

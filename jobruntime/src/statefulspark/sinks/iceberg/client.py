@@ -15,7 +15,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from statefulspark import errors
 from statefulspark.sinks import marker
-from statefulspark.sinks.iceberg import columntypes, commits, datafiles
+from statefulspark.sinks.iceberg import columntypes, commits, datafiles, imprints
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -23,12 +23,6 @@ if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
     from statefulspark.storage import StorageOptions
 
-PREFIX = "statefulspark."
-"""Prefix of all properties that the sink sets on snapshots and tables."""
-_WRITER = f"{PREFIX}epoch"
-"""Snapshot property of a batch: the epoch that wrote it."""
-_OPENER = f"{PREFIX}opened-by-epoch"
-"""Snapshot property of the empty snapshot of `open`."""
 _DEFAULTS = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}
 """Writes a small file with one PUT; Arrow's client uses multipart uploads, which not every server supports."""
 _UNKNOWN = (
@@ -89,20 +83,19 @@ class IcebergClient:
         """Commit an empty snapshot with this driver's epoch; see `IcebergSink.open`."""
         with self._translating("open"):
             table = self._load()
-            reached = marker.open_marker(_marker_of(table, context), context, self._where)
-            self._append(table, (), reached, context)
+            self._append(table, (), marker.open_marker(self._marker(table, context), context, self._where), context)
 
     def stored_marker(self, context: SinkContext) -> marker.Marker | None:
         """Read the position; None if the sink was never opened."""
         with self._translating("look at"):
-            return _marker_of(self._load(), context)
+            return self._marker(self._load(), context)
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
         """Append a batch once; see `IcebergSink.commit`."""
         written = self._parse(transaction, context)
         with self._translating(f"commit batch {context.batch_id} to"):
             table = self._load()
-            reached = marker.require_newest(_marker_of(table, context), context, self._where)
+            reached = marker.require_newest(self._marker(table, context), context, self._where)
             if reached.covers(context):
                 return
             if written.table_uuid != str(table.metadata.table_uuid):
@@ -127,13 +120,13 @@ class IcebergClient:
 
     def _unused(self, table: Table, paths: Sequence[str], context: SinkContext) -> Iterable[str]:
         """Return the files that no reader needs; another attempt at the same batch may have been committed."""
-        reached = _marker_of(table, context)
+        for snapshot in table.snapshots():
+            writer = imprints.writer_of(snapshot, context)
+            if writer is not None:
+                return () if writer == context.epoch else paths
+        reached = imprints.reached(table, context).marker
         if reached is not None and not reached.covers(context):
             return paths
-        for snapshot in table.snapshots():
-            snapshot_properties = {} if snapshot.summary is None else snapshot.summary.additional_properties
-            if snapshot_properties.items() >= _identity(context).items():
-                return () if snapshot_properties.get(_WRITER) == str(context.epoch) else paths
         # Its snapshot has expired, or never existed: check the current files of the table.
         current_files = {task.file.file_path for task in table.scan().plan_files()}
         return [path for path in paths if path not in current_files]
@@ -154,8 +147,30 @@ class IcebergClient:
         self, table: Table, files: tuple[datafiles.DataFile, ...], after: marker.Marker, context: SinkContext
     ) -> None:
         described = [datafiles.to_manifest(table, file) for file in files]
-        summary = {**_identity(context), _WRITER: str(context.epoch)} if files else {_OPENER: str(after.epoch)}
-        commits.append(table, described, {_property(context): after.to_json()}, summary)
+        wrote = context.epoch if files else None
+        commits.append(
+            table,
+            described,
+            imprints.summary(after, context, wrote=wrote),
+            lambda snapshot: imprints.table_property(after, snapshot, context),
+        )
+
+    def _marker(self, table: Table, context: SinkContext) -> marker.Marker | None:
+        """Return the marker; None if the sink is new here, or is to write after whatever is there."""
+        witnessed = imprints.reached(table, context)
+        if witnessed.is_unknown and not context.descent.takes_over:
+            raise self._missing_error(context, witnessed.finding)
+        return witnessed.marker
+
+    def _missing_error(self, context: SinkContext, why: str) -> errors.StateUnknownError:
+        return errors.StateUnknownError(
+            "IcebergMarkerMissing",
+            f"It is unknown which batches of the sink {context.uid!r} are in the table {self.table}: neither the property "
+            f"{imprints.property_name(context)} nor the snapshots that the table still has tell it, although {why}. Set "
+            "the table to a snapshot with the last commit of this sink; or remove the sink's rows from it, and give the "
+            "sink its own uid, or start with --take-over-sinks (restore.takeOverSinks), which keeps what is there and "
+            "writes after it.",
+        )
 
     @contextmanager
     def _translating(self, action: str) -> Iterator[None]:
@@ -179,26 +194,6 @@ class IcebergClient:
             raise errors.TransientError("IcebergUnavailable", f"{where}: {_one_line(error)}.") from error
         except (iceberg_errors.RESTError, ValueError) as error:
             raise errors.SpecRejectedError("IcebergRefused", f"{where}: {_one_line(error)}.") from error
-
-
-def _identity(context: SinkContext) -> dict[str, str]:
-    """Return the snapshot properties that identify a batch."""
-    return {
-        f"{PREFIX}lineage": context.lineage,
-        f"{PREFIX}sink": context.transactional_id,
-        f"{PREFIX}generation": str(context.generation),
-        f"{PREFIX}batch": str(context.batch_id),
-    }
-
-
-def _property(context: SinkContext) -> str:
-    return f"{PREFIX}marker.{context.transactional_id}"
-
-
-def _marker_of(table: Table, context: SinkContext) -> marker.Marker | None:
-    name = _property(context)
-    stored = table.properties.get(name)
-    return None if stored is None else marker.Marker.parse(stored.encode(), f"The property {name} of the table")
 
 
 def _s3_properties(properties: Mapping[str, str], storage: StorageOptions) -> dict[str, str]:

@@ -9,7 +9,7 @@ commit is deleted here: what a commit leaves that did not happen is an orphan, f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import pyiceberg.exceptions as iceberg_errors
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
 
@@ -28,14 +29,19 @@ class ConflictError(Exception):
     """Another writer has committed meanwhile, and this commit did not happen."""
 
 
-def append(table: Table, files: Iterable[DataFile], properties: Mapping[str, str], summary: Mapping[str, str]) -> None:
+def append(
+    table: Table,
+    files: Iterable[DataFile],
+    summary: Mapping[str, str],
+    properties_with: Callable[[Snapshot], Mapping[str, str]],
+) -> None:
     """Add a snapshot to the table and set properties of the table, both or neither; one attempt.
 
     Args:
         table: The table as it was read; the commit succeeds only on this version of it. The object is of no use afterwards.
         files: The data files of the snapshot.
-        properties: Properties of the table.
         summary: Properties of the snapshot.
+        properties_with: Returns the properties of the table with this snapshot.
 
     Raises:
         ConflictError: The table is at another version, and does not have the snapshot.
@@ -44,10 +50,12 @@ def append(table: Table, files: Iterable[DataFile], properties: Mapping[str, str
     """
     table.catalog = _LooksAgain(table.catalog)
     transaction = table.transaction()
-    transaction.set_properties(dict(properties))
     with transaction.update_snapshot(snapshot_properties=dict(summary)).fast_append() as append:
         for file in files:
             append.append_data_file(file)
+    snapshot = transaction.table_metadata.snapshot_by_id(append.snapshot_id)
+    assert snapshot is not None  # noqa: S101 - it was added above
+    transaction.set_properties(dict(properties_with(snapshot)))
     transaction.commit_transaction()
 
 

@@ -1,10 +1,11 @@
 """The Iceberg sink: a batch is one snapshot of the table, which includes the sink's position.
 
 Workers write data files to the table's location. When the batch is to be visible, the driver appends them in one
-table commit that also sets the position: in the snapshot's summary for information, and in a table property that outlives
-the expiry of snapshots. A commit succeeds only on the table version that was read, and is one attempt: a repetition by the
-client could commit a batch again that another driver has committed meanwhile. Whether it has happened is read from the table
-(`commits`). After a conflict with another writer the runtime retries with the new table version.
+table commit that also sets the position, twice: in the snapshot's summary, which tells what the table has, and in a table
+property that outlives the expiry of snapshots (`witnesses`). A commit succeeds only on the table version that was read, and
+is one attempt: a repetition by the client could commit a batch again that another driver has committed meanwhile. Whether
+it has happened is read from the table (`commits`). After a conflict with another writer the runtime retries with the new
+table version.
 
 Opening the sink commits an empty snapshot with the driver's epoch, so that running commits of older drivers fail. Files of
 aborted batches are deleted; files of attempts that died before they were recorded are removed by Iceberg's orphan file
@@ -85,7 +86,7 @@ class IcebergSink:
         """Read the position from the table.
 
         Raises:
-            SpecRejectedError, TransientError: See `open`.
+            SpecRejectedError, TransientError, StateUnknownError: See `open`.
         """
         return self._client(context.options).stored_marker(context)
 
@@ -96,6 +97,7 @@ class IcebergSink:
             SpecRejectedError: `IcebergTableMissing`, `IcebergRefused`, `SecretMissing`, `ExtraMissing`.
             TransientError: `IcebergUnavailable`, or `IcebergRaced`: another writer committed meanwhile.
             FencedError: A newer epoch has opened the sink.
+            StateUnknownError: `IcebergMarkerMissing`.
         """
         self._client(context.options).open(context)
 
@@ -105,7 +107,8 @@ class IcebergSink:
         Raises:
             TransientError: `IcebergUnavailable`, `IcebergRaced`: call again.
             FencedError: A newer epoch has opened the sink.
-            StateUnknownError: `IcebergPartitioningChanged`, `IcebergTableReplaced`, `SinkMarkerMissing`, `SinkBehind`.
+            StateUnknownError: `IcebergPartitioningChanged`, `IcebergTableReplaced`, `IcebergMarkerMissing`,
+                `SinkMarkerMissing`, `SinkBehind`.
         """
         self._client(context.options).commit(transaction, context)
 
