@@ -14,7 +14,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 from statefulspark.sinks.base import SinkContext
-from statefulspark.sinks.iceberg import IcebergSink
+from statefulspark.sinks.iceberg import IcebergSink, datafiles
 
 SCHEMA = pa.schema([("id", pa.int64())])
 CATALOGS: Mapping[str, type[Catalog]] = {"rest": RestCatalog, "sql": SqlCatalog}
@@ -62,6 +62,10 @@ class Shop:
         transaction = self.sink.prepare((part,), self.at(batch_id))
         assert transaction is not None
         return transaction
+
+    def files_of(self, transaction: bytes) -> tuple[str, ...]:
+        """Return the paths of a prepared batch."""
+        return tuple(file.path for file in datafiles.WrittenFiles.parse(transaction, "the test").files)
 
     def commit(self, batch_id: int, *ids: int) -> None:
         self.sink.commit(self.prepared(batch_id, *ids), self.at(batch_id))

@@ -161,3 +161,26 @@ def test_snapshots_that_expired_are_no_rollback(shop: Shop) -> None:
     assert (reached(shop), shop.read()) == (1, [1, 2, 100, 101])
     shop.commit(2, 3)
     assert (reached(shop), shop.read()) == (2, [1, 2, 3, 100, 101])
+
+
+def test_a_batch_that_a_rollback_took_away_is_committed_again_in_files_of_its_own(shop: Shop) -> None:
+    lost = shop.prepared(2, 3)
+    shop.sink.commit(lost, shop.at(2))
+    left = shop.table.current_snapshot()
+    assert left is not None
+    files = {file["file_path"] for file in shop.table.inspect.files().to_pylist()}
+    roll_back(shop, 1)
+    shop.sink.commit(lost, shop.at(2))
+    again = {file["file_path"] for file in shop.table.inspect.files().to_pylist()}
+    shop.table.maintenance.expire_snapshots().by_id(left.snapshot_id).commit()
+    assert (reached(shop), shop.read(), len(again & files)) == (2, [1, 2, 3], 2)
+
+
+def test_a_batch_whose_files_were_removed_as_orphans_is_refused_and_the_table_stays_readable(shop: Shop) -> None:
+    waiting = shop.prepared(2, 3)
+    (file,) = shop.files_of(waiting)
+    shop.table.io.delete(file)
+    shop.sink.open(shop.at(1, epoch=2))
+    with pytest.raises(errors.StateUnknownError, match=r"StagedRowsMissing.*1 of 1 are missing.*removed as an orphan"):
+        shop.sink.commit(waiting, replace(shop.at(2), committing_epoch=2, claim=shop.at(2, epoch=2).claim))
+    assert shop.read() == [1, 2]

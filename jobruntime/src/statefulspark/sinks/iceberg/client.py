@@ -105,7 +105,27 @@ class IcebergClient:
                     f"{written.table_uuid}, now {table.metadata.table_uuid}); restore that table, or start the job with "
                     "fresh state.",
                 )
-            self._append(table, written.files, reached.after(context), context)
+            self._append(table, self._safe_files(table, written, context), reached.after(context), context)
+
+    def _safe_files(
+        self, table: Table, written: datafiles.WrittenFiles, context: SinkContext
+    ) -> tuple[datafiles.DataFile, ...]:
+        """Return the files to append: all are there, and no snapshot that the table has left names one of them.
+
+        A batch that waited for long may have lost its files to Iceberg's orphan file removal. A table that was set back
+        still has the left snapshot of a batch that is committed again; its expiry deletes the files that it added.
+        """
+        is_recent = context.epoch == context.committing_epoch and context.expected.committed is not None
+        missing = () if is_recent else datafiles.missing(table, written.files)
+        if missing:
+            raise errors.StateUnknownError(
+                "StagedRowsMissing",
+                f"Batch {context.batch_id} of the sink {context.uid!r} was prepared for the table {self.table}, and its "
+                f"file {missing[0]} is not there any more ({len(missing)} of {len(written.files)} are missing); it was "
+                "removed as an orphan, or with a snapshot that expired. Bring it back, or start from newer state.",
+            )
+        is_left = any(imprints.writer_of(snapshot, context) == context.epoch for snapshot in table.snapshots())
+        return tuple(datafiles.copied(table, file) for file in written.files) if is_left else written.files
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         """Delete the files of a batch unless it was committed; see `IcebergSink.abort`."""

@@ -6,7 +6,8 @@ Values use Iceberg's binary single-value format, which is specified and independ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -71,6 +72,19 @@ def write(table: Table, batches: Iterator[pa.RecordBatch]) -> Iterator[DataFile]
             yield _describe(table, written)
 
 
+def missing(table: Table, files: Iterable[DataFile]) -> tuple[str, ...]:
+    """Return the paths of files that are not there. Cost: a HEAD for each file."""
+    return tuple(file.path for file in files if not _exists(table, file))
+
+
+def copied(table: Table, file: DataFile) -> DataFile:
+    """Copy a file beside itself under a new name, and return the description of the copy."""
+    path = f"{file.path.removesuffix('.parquet')}-{uuid.uuid4().hex}.parquet"
+    with table.io.new_input(file.path).open() as body, table.io.new_output(path).create() as copy:
+        copy.write(body.read())
+    return file.model_copy(update={"path": path})
+
+
 def to_manifest(table: Table, file: DataFile) -> manifest.DataFile:
     """Convert a description to a file for an append.
 
@@ -108,6 +122,14 @@ def to_manifest(table: Table, file: DataFile) -> manifest.DataFile:
         equality_ids=None,
         key_metadata=None,
     )
+
+
+def _exists(table: Table, file: DataFile) -> bool:
+    try:
+        # `exists` of a local file says no, whatever there is (pyiceberg 0.12).
+        return len(table.io.new_input(file.path)) >= 0
+    except FileNotFoundError:
+        return False
 
 
 def _group_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
