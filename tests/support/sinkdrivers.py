@@ -63,16 +63,17 @@ class Driver:
         output: str = OUTPUT,
         options: StorageOptions | None = None,
         rows: Rows | None = None,
+        job: str = JOB,
     ) -> None:
         self.rows = rows or _rows
         self.clock = clock
         self.job = Job(clock).on(bucket)
-        self.job.store = bucket.child(f"{root}/{JOB}".lstrip("/"))
+        self.job.store = bucket.child(f"{root}/{job}".lstrip("/"))
         self.plan = self.job.boot(restore)
         who = job_sinks.DriverAttempt(
             self.job.store,
             options or StorageOptions(),
-            JOB,
+            job,
             self.job.epoch,
             self.plan.generation,
             self.descent,

@@ -53,8 +53,8 @@ _CODES = {
     """,
     ExitCode.INCOMPATIBLE_STATE: """
         AggregationChanged JoinChanged KeyChanged MaxParallelismChanged MaxParallelismExceeded NonRestoredState
-        OperatorsAmbiguous OutputModeChanged OutputRepeated SinkAhead SinkOpenedElsewhere SinkTaken SourcesAmbiguous
-        StateAbsent StateKeyTypeIncompatible
+        OperatorsAmbiguous OutputModeChanged OutputRepeated SinkAhead SinkOfAnotherJob SinkOpenedElsewhere SinkTaken
+        SourcesAmbiguous StateAbsent StateKeyTypeIncompatible
         StateModeIncompatible StateTtlIncompatible StateTypeIncompatible TimeZoneChanged ValueChanged WindowChanged
     """,
     ExitCode.SNAPSHOT_NOT_FOUND: "SnapshotNotFound",

@@ -118,6 +118,7 @@ _BY_REASON = {
     "StateAbsent": ExitCode.INCOMPATIBLE_STATE,
     # A sink that holds output which is not part of the state; see sinks/marker.py.
     "SinkAhead": ExitCode.INCOMPATIBLE_STATE,
+    "SinkOfAnotherJob": ExitCode.INCOMPATIBLE_STATE,
     "SinkOpenedElsewhere": ExitCode.INCOMPATIBLE_STATE,
     "SinkTaken": ExitCode.INCOMPATIBLE_STATE,
     "WindowChanged": ExitCode.INCOMPATIBLE_STATE,

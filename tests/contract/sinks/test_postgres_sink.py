@@ -243,3 +243,13 @@ def test_a_unique_index_that_includes_other_columns_is_one_of_its_keys(world: Wo
     commit(sink, world, 0, words({1: "one"}))
     commit(sink, world, 1, words({1: "eins"}))
     assert run(dsn, "SELECT * FROM with_included") == [(1, "eins")]
+
+
+def test_a_sink_that_moves_to_another_table_of_the_schema_begins_there(world: World) -> None:
+    with psycopg.connect(str(world.recipe["dsn"])) as connection:
+        connection.execute("CREATE TABLE others (id bigint NOT NULL, word text)")
+    world.sink.open(world.at(0))
+    world.sink.commit(world.prepared(world.at(0), [1]), world.at(0))
+    beside = sinkworlds.build({**world.recipe, "table": "others"})
+    assert isinstance(beside, PostgresSink)
+    assert beside.stored_marker(world.at(0)) is None

@@ -138,7 +138,8 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
                        help="go on with state of another owner, for example of a resource in a cluster")  # fmt: skip
     group.add_argument("--take-over-sinks", action="store_true",
                        help="write to sinks although they hold output of another state, or output newer than what is "
-                       "restored; that output stays, and may be repeated")  # fmt: skip
+                       "restored; that output stays, and may be repeated. Also: this job continues the one with another "
+                       "name whose state it starts from")  # fmt: skip
 
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:

@@ -127,7 +127,8 @@ class RestoreConfig(WireModel):
     """Start with empty state although the job has checkpoints; the only way to do that."""
     take_over_sinks: bool = False
     """Write to sinks that hold output of state from which this start does not descend, or output that is newer than the
-    restored cut and cannot be withdrawn: their output stays, and may be there twice. Without it such a start is refused."""
+    restored cut and cannot be withdrawn. That output stays, and may be there twice. Also: this job continues the one with
+    another name whose state it starts from, and takes its sinks over. Without it such a start is refused."""
     rollback: bool = False
     """The job goes back to a version that ran before, and nobody has asked for that by name: refuse a start that would begin
     a part of the job without state, or write rows once more to a sink that neither withdraws nor replaces them."""

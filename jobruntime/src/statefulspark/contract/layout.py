@@ -68,6 +68,11 @@ def job_prefix(namespace: str, job: str) -> str:
     return f"{namespace}/{job}"
 
 
+def job_at(root: str) -> str:
+    """Return the job of a root, as `namespace/name`: the end of the root's URI."""
+    return "/".join(root.rstrip("/").split("/")[-2:])
+
+
 def number(value: int) -> str:
     """Return a number as it is written in names, for example `00000042`."""
     return f"{value:08d}"

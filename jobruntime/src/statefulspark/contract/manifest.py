@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 
 from pydantic import Field
 
-from statefulspark.contract import formats
+from statefulspark.contract import formats, layout
 from statefulspark.contract.base import SealedDocument, StoredDocument, UtcDatetime, WireModel
 from statefulspark.contract.placement import Placement
 
@@ -196,6 +196,11 @@ class Ancestor(WireModel):
     """Generation of that lineage that contains the cut."""
     batches: dict[str, int] = Field(default_factory=dict)
     """Last batch that the cut contains, by query uid; -1 for a query without one."""
+
+    @property
+    def job(self) -> str | None:
+        """The job of that root, as `namespace/name`."""
+        return None if self.root is None else layout.job_at(self.root)
 
 
 class MasterStateEntry(WireModel):

@@ -8,7 +8,7 @@ two-phase commit, with a batch in place of the time between two barriers).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from statefulspark.contract.manifest import Position
@@ -43,6 +43,8 @@ class SinkContext:
         claim: The claim of that driver's epoch on storage.
         claim_of: Looks a claim of the driver's root up on storage.
         expected: What the driver knows to be in the sink before this call.
+        continues: In `open` the marker that the sink has under the name of another job, which this one continues; None if
+            it continues none.
     """
 
     job: str
@@ -60,6 +62,7 @@ class SinkContext:
     claim: str
     claim_of: ClaimOf = field(compare=False, repr=False)
     expected: Expected = NOTHING_EXPECTED
+    continues: Marker | None = None
 
     @property
     def position(self) -> Position:
@@ -75,6 +78,10 @@ class SinkContext:
     def transactional_id(self) -> str:
         """The sink's name in other systems: one per sink and job, the same for every epoch and generation."""
         return f"statefulspark/{self.job}/{self.query_uid}/{self.uid}"
+
+    def named(self, job: str) -> SinkContext:
+        """Return the context in which this driver looks at the sink of another job, and fences that job."""
+        return replace(self, job=job, staging_uri=f"{self.staging_uri}/of/{job}", expected=NOTHING_EXPECTED)
 
 
 @runtime_checkable

@@ -147,6 +147,7 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
         StateUnknownError: `SinkMarkerMissing`.
         SinkBehindError: `SinkBehind`: it lacks batches; the caller commits them again, if it can.
     """
+    stored = context.continues or stored
     relation = standing.compare(stored, context)
     if stored is None:
         if relation is Standing.MARKER_MISSING and not context.descent.takes_over:
@@ -220,7 +221,7 @@ def missing_error(context: SinkContext, where: str) -> errors.StateUnknownError:
     return errors.StateUnknownError(
         "SinkMarkerMissing",
         f"The sink {context.uid!r} has no marker in {where}, and had committed "
-        f"{_described(context.expected.committed)}, so it is unknown what is there. Bring the marker "
+        f"{described(context.expected.committed)}, so it is unknown what is there. Bring the marker "
         f"{context.transactional_id!r} back, or the target; or start with {ANYWAY}, which goes on after that batch.",
     )
 
@@ -228,8 +229,8 @@ def missing_error(context: SinkContext, where: str) -> errors.StateUnknownError:
 def _behind_error(reached: Marker, context: SinkContext, where: str) -> SinkBehindError:
     expected = context.expected
     loss = (
-        f"The sink {context.uid!r} has lost what it had: {where} has {_described(reached.newest)}, and this state knows "
-        f"that it had {_described(expected.committed)}; it was restored from a backup, or a replica behind it has taken "
+        f"The sink {context.uid!r} has lost what it had: {where} has {described(reached.newest)}, and this state knows "
+        f"that it had {described(expected.committed)}; it was restored from a backup, or a replica behind it has taken "
         "its place."
     )
     return SinkBehindError(
@@ -241,6 +242,11 @@ def _behind_error(reached: Marker, context: SinkContext, where: str) -> SinkBehi
         loss=loss,
         is_healable=not standing.lacks(reached, expected.kept_after, context),
     )
+
+
+def described(position: Position | None) -> str:
+    """Return a batch for people."""
+    return "nothing" if position is None else f"batch {position.batch_id} (generation {position.generation})"
 
 
 def _refuse(relation: Standing, stored: Marker, context: SinkContext, where: str) -> NoReturn:
@@ -278,7 +284,7 @@ def _ahead_error(stored: Marker, context: SinkContext, where: str) -> errors.Spe
     of_whom = "" if newest is None or newest.lineage == context.descent.lineage else f" of the job at {_root(stored)}"
     return errors.SpecRejectedError(
         "SinkAhead",
-        f"The sink {context.uid!r} cannot go on: {where} has {_described(newest)}{of_whom}, which is not in the state "
+        f"The sink {context.uid!r} cannot go on: {where} has {described(newest)}{of_whom}, which is not in the state "
         f"that this start restores: it would continue {since}, and write the rows in between again, perhaps others. Start "
         f"from the newest state; or remove those rows and start with {ANYWAY}, which keeps what is there and writes after "
         "it; or give the sink its own uid or target.",
@@ -297,10 +303,6 @@ def _taken_error(stored: Marker, context: SinkContext, where: str) -> errors.Spe
         "SinkTaken",
         f"The sink {context.uid!r} cannot start: {where} has output of {origin}. {remedy}; or {REMEDIES}.",
     )
-
-
-def _described(position: Position | None) -> str:
-    return "nothing" if position is None else f"batch {position.batch_id} (generation {position.generation})"
 
 
 def _generation(position: Position) -> tuple[str, int]:

@@ -81,6 +81,7 @@ class SinkLineage:
         went_back: The newest generation of the line that was made by going back on purpose, where batches that are
             produced once more are accepted; 0 for none, and for a sink that has shown them before a checkpoint.
         takes_over: Whether the user allows writing to a sink with any content.
+        other_jobs: Jobs of other names from whose state this one started, the newest first.
     """
 
     lineage: str
@@ -91,6 +92,7 @@ class SinkLineage:
     known_from: int = 0
     went_back: int = 0
     takes_over: bool = False
+    other_jobs: tuple[str, ...] = ()
 
     def is_own(self, lineage: str) -> bool:
         """Tell whether a lineage is that of this root."""

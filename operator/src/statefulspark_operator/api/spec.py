@@ -327,7 +327,8 @@ class Restore(ApiModel):
     change state that it does not own."""
     take_over_sinks: Annotated[bool, ChangeCost.IGNORE] = False
     """Write to sinks that hold output of state from which a start does not descend, or output that is newer than the
-    restored state and cannot be withdrawn. That output stays, and may be there twice. Without it such a start is refused."""
+    restored state and cannot be withdrawn. That output stays, and may be there twice. Also: this job continues the one with
+    another name whose state it starts from, and takes its sinks over. Without it such a start is refused."""
     nonce: Annotated[str | None, ChangeCost.RELOAD] = Field(default=None, max_length=63)
     """Change it to apply the same `from` or `freshState` again."""
 

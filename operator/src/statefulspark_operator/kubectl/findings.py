@@ -112,6 +112,7 @@ _OTHER_ADVICE: Mapping[str, str] = {
     "SnapshotNotFound": "Name a snapshot that is there in spec.restore.from.",
     "NonRestoredState": "Give the operator its uid back, or set spec.restore.allowNonRestoredState to drop its state.",
     "SinkAhead": "Read what the message says about output; spec.restore.takeOverSinks accepts that it is there twice.",
+    "SinkOfAnotherJob": "If it continues that job, set spec.restore.takeOverSinks; else give the sink its own uid.",
     "SinkTaken": "Read what the message says about output; spec.restore.takeOverSinks accepts that it is there twice.",
 }
 _BY_EXIT: Mapping[int, str] = {

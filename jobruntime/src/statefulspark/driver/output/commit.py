@@ -29,6 +29,7 @@ from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.driver.output import job_sinks, lingering, retries, sink_commits
 from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
 from statefulspark.driver.output.sink_progress import SinkProgress
+from statefulspark.sinks.base import TellsMarker
 
 _log = logging.getLogger(__name__)
 
@@ -306,7 +307,7 @@ class Committer:
     def _commit_one(self, sink: JobSink, record: PreparedRecord) -> None:
         what = {"sink": sink.uid, "batch": record.batch_id, "generation": record.generation}
         committed = None
-        if record.job != self._driver.job:
+        if record.job != self._driver.job and not isinstance(sink.sink, TellsMarker):
             _log.warning("a transaction of another job is not committed", extra={**what, "job": record.job})
         elif record.sink != sink.kind:
             raise errors.SpecRejectedError(

@@ -86,7 +86,19 @@ class JobSink:
             known_from=past.known_from,
             went_back=0 if self.shows_batches else past.went_back,
             takes_over=driver.takes_over_sinks,
+            other_jobs=self._other_jobs,
         )
+
+    @property
+    def _other_jobs(self) -> tuple[str, ...]:
+        jobs = (cut.job for cut in reversed(self.driver.descent.ancestors))
+        return tuple(dict.fromkeys(job for job in jobs if job not in (None, self.driver.job)))
+
+    def job_of(self, lineage: str) -> str | None:
+        """Return the job whose state a lineage was, as `namespace/name`; None if it is not known."""
+        if lineage == self.driver.lineage:
+            return self.driver.job
+        return next((cut.job for cut in self.driver.descent.ancestors if cut.lineage == lineage), None)
 
     def _position(self, cut: Ancestor) -> Position:
         batch = cut.batches.get(self.query_uid, -1)

@@ -15,7 +15,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import epochs
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
-from statefulspark.driver.output import sink_calls
+from statefulspark.driver.output import other_jobs, sink_calls
 from statefulspark.driver.output.job_sinks import JobSink
 from statefulspark.driver.output.sink_progress import SinkProgress
 from statefulspark.sinks import marker
@@ -55,7 +55,7 @@ class Opening:
         batch_id = self.restored.batch_id if self.restored is not None else -1
         context = self.sink.context(batch_id, expected)
         with _asking(self.sink, "open", context):
-            self.sink.sink.open(context)
+            self.sink.sink.open(other_jobs.taking_over(self.sink, context))
 
 
 def commit(sink: JobSink, record: PreparedRecord, progress: SinkProgress) -> None:

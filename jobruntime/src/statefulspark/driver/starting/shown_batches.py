@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from statefulspark.checkpoint import lineage_records
 from statefulspark.declaration import Output
+from statefulspark.driver.output import other_jobs
 from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
 from statefulspark.recovery import generations, history
 from statefulspark.recovery.plan import StartMode
@@ -45,7 +46,7 @@ def require_contained(
         outputs: The results of the query functions, by query uid.
 
     Raises:
-        SpecRejectedError: `SinkAhead`, `SinkTaken`, `SinkOpenedElsewhere`, or a sink refuses.
+        SpecRejectedError: `SinkAhead`, `SinkTaken`, `SinkOpenedElsewhere`, `SinkOfAnotherJob`, or a sink refuses.
         StateUnknownError: `SinkBehind`, `SinkMarkerMissing`.
         TransientError: A sink is unavailable.
     """
@@ -58,6 +59,7 @@ def require_contained(
     for (query_uid, uid), sink in sinks.items():
         of_job = JobSink(attempt, query_uid, uid, sink)
         context = of_job.context(start_plan.start_batches.get(query_uid, -1), of_job.expected(restored.get(query_uid)))
+        other_jobs.require_none(of_job, context)
         stored, where = cast("TellsMarker", sink).stored_marker(context), of_job.target or "its target"
         relation = standing.compare(stored, context)
         if relation is Standing.STATE_BEHIND and root.author is None and not history.goes_back(start_plan):

@@ -105,7 +105,7 @@ def claim_folder(store: ObjectStore, context: SinkContext) -> None:
     while True:
         present = _owner(store)
         before = () if present is None else present.body.marker.committed
-        stored = None if present is None else _with_commits(present.body, store, context, is_opening=True)
+        stored = context.continues or (None if present is None else _opened(present.body, store, context))
         opened = marker.open_marker(stored, context, store.uri, withdraws=True)
         shown = () if stored is None else tuple(position for position in stored.committed if position not in before)
         accepted = tuple(position for position in opened.committed if position not in shown)
@@ -118,7 +118,13 @@ def claim_folder(store: ObjectStore, context: SinkContext) -> None:
 def stored_marker(store: ObjectStore, context: SinkContext) -> marker.Marker | None:
     """Return the marker of the folder; None if nobody has opened it. See `FilesSink.stored_marker`."""
     owner = _owner(store)
-    return None if owner is None else _with_commits(owner.body, store, context, is_opening=True)
+    return None if owner is None else _opened(owner.body, store, context)
+
+
+def _opened(owner: FolderOwner, store: ObjectStore, context: SinkContext) -> marker.Marker | None:
+    """Return the marker of the folder; None if its owner is the sink of a job from whose state this one started."""
+    is_of_other = owner.sink != context.transactional_id and owner.sink in _own_names(context)
+    return None if is_of_other else _with_commits(owner, store, context, is_opening=True)
 
 
 def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> None:
@@ -396,8 +402,14 @@ def _parse(store: ObjectStore, key: str, body: bytes) -> BatchCommit:
     return BatchCommit.parse(body, f"{store.uri}/{key}")
 
 
+def _own_names(context: SinkContext) -> frozenset[str]:
+    others = (context.named(job).transactional_id for job in context.descent.other_jobs)
+    return frozenset((context.transactional_id, *others))
+
+
 def _require_own(sink: str, what: str, store: ObjectStore, context: SinkContext) -> None:
-    if sink != context.transactional_id:
+    """Check that the folder is that of the sink, perhaps under the name of a job that this one continues."""
+    if sink not in _own_names(context):
         raise errors.SpecRejectedError(
             "SinkFolderTaken",
             f"{store.uri} {what}, so the sink {context.uid!r} of {context.job} must not write there; give it its own "

@@ -232,10 +232,12 @@ class _Sessions:
         kinds.KAFKA.require_client()
         from statefulspark.sinks.kafka import session as sessions
 
-        self._close(sink, context)
+        for named in (context, *map(context.named, context.descent.other_jobs)):
+            self._close(sink, named)
         session = sessions.Session(_target(sink, context))
         try:
-            stored = _recovered(sink, session.open(), context)
+            found = session.open()
+            stored = context.continues or _recovered(sink, found, context)
             reached = judge(stored, context, _where(sink)).opened_by(context)
             if stored is None and context.descent.cuts and context.expected.elsewhere is None:
                 reached = reached.model_copy(update={"lost_at": clock.utc_now()})

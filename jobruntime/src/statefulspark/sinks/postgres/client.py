@@ -145,9 +145,17 @@ class PostgresClient:
         return [columntypes.TableColumn(*row) for row in connection.execute(_COLUMNS, [oid])]
 
     @property
+    def _parts(self) -> tuple[str, ...]:
+        return tuple(quoted.replace('""', '"') or plain for quoted, plain in _PARTS.findall(self.table))
+
+    @property
     def _name(self) -> sql.Identifier:
-        parts = (quoted.replace('""', '"') or plain for quoted, plain in _PARTS.findall(self.table))
-        return sql.Identifier(*parts)
+        return sql.Identifier(*self._parts)
+
+    @property
+    def _table_name(self) -> str:
+        """The table's name in its schema: a sink that moves to another table beside it begins there."""
+        return self._parts[-1]
 
     def _markers(self, connection: psycopg.Connection) -> sql.Identifier:
         return sql.Identifier(self._find_table(connection)[1], MARKER_TABLE)
@@ -159,8 +167,8 @@ class PostgresClient:
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [MARKER_TABLE])
         connection.execute(
             sql.SQL(
-                "CREATE TABLE IF NOT EXISTS {} (sink text PRIMARY KEY, marker jsonb NOT NULL, "
-                "changed_at timestamptz NOT NULL DEFAULT now())"
+                "CREATE TABLE IF NOT EXISTS {} (sink text, written_to text, marker jsonb NOT NULL, "
+                "changed_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (sink, written_to))"
             ).format(markers)
         )
 
@@ -176,7 +184,8 @@ class PostgresClient:
         lock: sql.SQL = _WITHOUT_LOCK,
     ) -> marker.Marker | None:
         row = connection.execute(
-            sql.SQL("SELECT marker::text FROM {} WHERE sink = %s {}").format(markers, lock), [context.transactional_id]
+            sql.SQL("SELECT marker::text FROM {} WHERE sink = %s AND written_to = %s {}").format(markers, lock),
+            [context.transactional_id, self._table_name],
         ).fetchone()
         source = f"The row {context.transactional_id!r} of {MARKER_TABLE} beside {self.where}"
         return None if row is None else marker.Marker.parse(row[0].encode(), source)
@@ -193,10 +202,10 @@ class PostgresClient:
     ) -> None:
         connection.execute(
             sql.SQL(
-                "INSERT INTO {} (sink, marker) VALUES (%s, %s) "
-                "ON CONFLICT (sink) DO UPDATE SET (marker, changed_at) = (excluded.marker, now())"
+                "INSERT INTO {} (sink, written_to, marker) VALUES (%s, %s, %s) "
+                "ON CONFLICT (sink, written_to) DO UPDATE SET (marker, changed_at) = (excluded.marker, now())"
             ).format(markers),
-            [context.transactional_id, after.to_json()],
+            [context.transactional_id, self._table_name, after.to_json()],
         )
 
     def _copy(self, connection: psycopg.Connection, staged: staging.StagedRows, context: SinkContext) -> None:

@@ -1,0 +1,129 @@
+"""A sink that another job has written to, from whose state this job started: under its name, in the same target.
+
+A job that was renamed, and a test job that started from a savepoint of production, have a name of their own, so their sinks
+have no marker there. Whether such a job continues the other one, or is a second job that appends to the same target, only a
+person can tell: it is refused, and goes on with the word or with a sink of its own. A second job that started from no state
+of the first one is not asked.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from statefulspark import errors
+from statefulspark.contract import layout
+from statefulspark.driver.output.job_sinks import JobSink
+from statefulspark.sinks import marker
+from statefulspark.sinks.base import SinkContext, TellsMarker
+from statefulspark.sinks.marker import Marker
+from statefulspark.sinks.standing import NOTHING_EXPECTED
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSink:
+    """The sink of another job in the target of this one.
+
+    Attributes:
+        job: The job, as `namespace/name`.
+        marker: Its marker; None if the target has it no more, and the restored snapshot knows that it had.
+    """
+
+    job: str
+    marker: Marker | None
+
+
+def find(sink: JobSink, context: SinkContext) -> OtherSink | None:
+    """Find the sink of a job from whose state this one started, if this job has not opened the sink since.
+
+    Cost: nothing for a job that never had another name; else a look into the target, and one for each other name.
+
+    Args:
+        sink: The sink.
+        context: Context in which this driver opens it.
+    """
+    telling = sink.sink
+    if not context.descent.other_jobs or not isinstance(telling, TellsMarker):
+        return None
+    own = telling.stored_marker(replace(context, expected=NOTHING_EXPECTED))
+    if own is not None and not _is_left(own, context):
+        return None
+    for job in context.descent.other_jobs:
+        stored = telling.stored_marker(context.named(job))
+        if stored is not None:
+            return OtherSink(job, stored)
+    expected = context.expected.committed
+    committer = None if expected is None else sink.job_of(expected.lineage)
+    if own is not None or committer is None or committer == context.job:
+        return None
+    return OtherSink(committer, None)
+
+
+def require_none(sink: JobSink, context: SinkContext) -> None:
+    """Refuse a start in front of the sink of another job, which this one may continue or not.
+
+    Args:
+        sink: The sink.
+        context: Context in which this driver would open it.
+
+    Raises:
+        SpecRejectedError: `SinkOfAnotherJob`.
+        TransientError: The sink is unavailable.
+    """
+    other = find(sink, context)
+    if other is not None and not _is_answered(other, context):
+        raise _refusal(sink, other, context)
+
+
+def taking_over(sink: JobSink, context: SinkContext) -> SinkContext:
+    """Fence the job that this one continues, and return the context in which to open the sink; idempotent.
+
+    Args:
+        sink: The sink.
+        context: Context in which this driver opens it.
+
+    Raises:
+        SpecRejectedError: `SinkOfAnotherJob`: nobody has said that this job continues the other one; or the sink refuses.
+        FencedError: A newer driver of this job has done the same.
+        TransientError: The sink is unavailable.
+    """
+    other = find(sink, context)
+    if other is None:
+        return context
+    if not _is_answered(other, context):
+        raise _refusal(sink, other, context)
+    _log.warning("a sink of another job is continued", extra={"sink": sink.uid, "job": other.job})
+    if other.marker is None or not isinstance(sink.sink, TellsMarker):
+        return context
+    of_other = context.named(other.job)
+    sink.sink.open(of_other)
+    # It may have committed until then.
+    return replace(context, continues=sink.sink.stored_marker(of_other))
+
+
+def _is_left(own: Marker, context: SinkContext) -> bool:
+    """Tell whether a job of another name has continued this sink."""
+    return bool(own.root) and layout.job_at(own.root) != context.job
+
+
+def _is_answered(other: OtherSink, context: SinkContext) -> bool:
+    """Tell whether somebody has said that this job continues the other one, now or before a start that did not end."""
+    is_fenced = other.marker is not None and other.marker.lineage == context.descent.lineage
+    return is_fenced or context.descent.takes_over
+
+
+def _refusal(sink: JobSink, other: OtherSink, context: SinkContext) -> errors.SpecRejectedError:
+    newest = context.expected.committed if other.marker is None else other.marker.newest
+    has, again = marker.described(newest), ""
+    if newest is not None and not context.descent.contains(newest, context.position):
+        again = " That is not in the state that this start restores, so with that word it is written once more."
+    return errors.SpecRejectedError(
+        "SinkOfAnotherJob",
+        f"The sink {sink.uid!r} of {context.job} cannot start: {sink.target} has {has} of the job {other.job}, from whose "
+        "state this start descends, and nobody has said whether this job continues that one. If it does, start with "
+        f"{marker.ANYWAY}: the sink goes on where that job's ends, commits once what that job had prepared in the restored "
+        f"state, and that job can write there no more.{again} If both are to write there, give the sink its own uid or "
+        "target.",
+    )

@@ -1,0 +1,251 @@
+"""A job that starts from the state of another one, in front of the same sink: it is asked, and nothing is guessed.
+
+A job that was renamed, a test job from a savepoint of production, and a second job that shares no history with the first, in
+front of a sink that withdraws (files) and of one that has a marker for each name (a ledger, as Kafka, PostgreSQL and Iceberg
+keep it), with and without the word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+from sinkdrivers import JOB, OUTPUT, QUERY, ROWS, Driver, MemoryFiles, visible
+from snapshots import Clock, Job
+from statefulspark import errors
+from statefulspark.contract import config
+from statefulspark.contract.config import RestoreConfig
+from statefulspark.declaration import Output
+from statefulspark.driver.starting import assemble, shown_batches
+from statefulspark.recovery import recovery
+from statefulspark.sinks import marker
+from statefulspark.sinks.base import SinkContext
+from statefulspark.storage import StorageOptions
+from statefulspark.testing import stores
+
+OTHER, THIRD = "default/renamed", "default/third"
+
+
+@dataclass
+class Ledger:
+    """A sink that appends in transactions which also move its marker, one marker for each name."""
+
+    rows: list[int] = field(default_factory=list)
+    markers: dict[str, marker.Marker] = field(default_factory=dict)
+    target: str = "memory://ledger"
+    dies_after_opening: str | None = None
+
+    def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
+        return json.dumps([value for batch in batches for value in batch["value"].to_pylist()]).encode()
+
+    def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
+        return json.dumps([value for part in parts for value in json.loads(part)]).encode()
+
+    def stored_marker(self, context: SinkContext) -> marker.Marker | None:
+        return self.markers.get(context.transactional_id)
+
+    def open(self, context: SinkContext) -> None:
+        stored = self.stored_marker(context)
+        self.markers[context.transactional_id] = marker.open_marker(stored, context, "the ledger")
+        if context.job == self.dies_after_opening:
+            raise KeyboardInterrupt
+
+    def commit(self, transaction: bytes, context: SinkContext) -> None:
+        reached = marker.require_newest(self.stored_marker(context), context, "the ledger")
+        if not reached.covers(context):
+            self.rows += json.loads(transaction)
+            self.markers[context.transactional_id] = reached.after(context)
+
+    def abort(self, transaction: bytes, context: SinkContext) -> None:
+        pass
+
+
+class World:
+    """One bucket, one sink, and drivers of jobs of several names."""
+
+    def __init__(self, kind: str) -> None:
+        self.clock = Clock()
+        self.bucket = stores.MemoryStore("memory://bucket", self.clock)
+        self.ledger = Ledger() if kind == "ledger" else None
+
+    def driver(self, job: str = JOB, *, there: bool = False, sink_uid: str = "out", **restore: object) -> Driver:
+        """Start a job; `there` if it writes to a target of its own."""
+        sink = (Ledger(target="memory://there") if self.ledger else self.elsewhere) if there else self.ledger
+        config = RestoreConfig(**restore)  # type: ignore[arg-type]
+        return Driver(self.bucket, self.clock, config, sink=sink, job=job, sink_uid=sink_uid)
+
+    @property
+    def elsewhere(self) -> MemoryFiles:
+        return MemoryFiles("memory://there", compression="none", folder=self.bucket.child("there").child(OUTPUT))
+
+    @property
+    def values(self) -> list[int]:
+        """What a reader sees, in order."""
+        if self.ledger is not None:
+            return list(self.ledger.rows)
+        return [value for value, _ in visible(self.bucket)]
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        """All that is in the target."""
+        if self.ledger is not None:
+            return (*self.ledger.rows, *sorted(self.ledger.markers.items()))
+        return tuple(sorted((info.key, info.etag) for info in self.bucket.list(OUTPUT)))
+
+
+def rows(*batches: int) -> list[int]:
+    """Return the rows of batches, which depend on the batch's number alone."""
+    return [batch * ROWS + row for batch in batches for row in range(ROWS)]
+
+
+@pytest.fixture(params=["files", "ledger"])
+def world(request: pytest.FixtureRequest) -> World:
+    return World(request.param)
+
+
+def a_job(world: World) -> tuple[Driver, str]:
+    """Return a driver with the batches 0 to 3 committed and 4 prepared, and a savepoint of it."""
+    old = world.driver()
+    old.batch(4)
+    old.checkpoint()
+    old.batch(1)
+    return old, old.savepoint()
+
+
+def test_a_job_of_another_name_is_refused_by_name_with_both_ways_out_and_nothing_is_touched(world: World) -> None:
+    old, snapshot = a_job(world)
+    before = world.target
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        world.driver(OTHER, snapshot=snapshot)
+    assert (refused.value.reason, world.target) == ("SinkOfAnotherJob", before)
+    for part in ("batch 3", "the job default/flights", "--take-over-sinks", "its own uid or target"):
+        assert part in refused.value.message
+    old.checkpoint()
+    assert world.values == rows(*range(5)), "the job that prepared them has committed them"
+
+
+@pytest.mark.parametrize("word", [False, True], ids=["without the word", "with the word"])
+def test_a_check_and_a_standby_say_it_before_the_old_job_is_stopped(world: World, word: bool) -> None:
+    _, snapshot = a_job(world)
+    before = world.target
+    restore = RestoreConfig(snapshot=snapshot, take_over_sinks=word)
+    storage = config.StorageConfig(uri="s3://bucket")
+    job_config = config.JobConfig(name="renamed", storage=storage, restore=restore, owner_id="uid")
+    job = Job(world.clock).on(world.bucket)
+    store = world.bucket.child(OTHER)
+    start_plan = recovery.plan_recovery(store, restore=restore, open_store=job.open_store)
+    sink = world.ledger or MemoryFiles("memory://bucket/output", folder=world.bucket.child(OUTPUT))
+    outputs = {QUERY: Output(None, sink, "out", "update", None)}  # type: ignore[arg-type]
+    refused = pytest.raises(errors.SpecRejectedError, match="SinkOfAnotherJob")
+    with contextlib.nullcontext() if word else refused:
+        shown_batches.require_contained(job_config, assemble.JobRoot(store, StorageOptions()), start_plan, outputs)
+    assert world.target == before
+
+
+def test_with_the_word_it_goes_on_where_the_other_ended_and_commits_what_was_prepared_once(world: World) -> None:
+    old, snapshot = a_job(world)
+    new = world.driver(OTHER, snapshot=snapshot, take_over_sinks=True)
+    assert world.values == rows(*range(5))
+    new.batch(2)
+    new.checkpoint()
+    again = world.driver(OTHER)
+    again.batch(1)
+    again.checkpoint()
+    assert world.values == rows(*range(8))
+    old.batch(1)
+    with pytest.raises(errors.StatefulSparkError) as ended:
+        old.checkpoint()
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        world.driver()
+    assert (ended.value.reason, refused.value.reason) == (
+        ("Fenced", "SinkTaken") if world.ledger else ("SinkFolderTaken", "SinkFolderTaken")
+    )
+    assert world.values == rows(*range(8))
+
+
+def test_what_the_other_job_has_written_since_is_told_before_it_is_written_again(world: World) -> None:
+    old, snapshot = a_job(world)
+    old.batch(1)
+    old.checkpoint()
+    with pytest.raises(errors.SpecRejectedError, match=r"batch 5.*with that word it is written once more"):
+        world.driver(OTHER, snapshot=snapshot)
+    new = world.driver(OTHER, snapshot=snapshot, take_over_sinks=True)
+    new.batch(2)
+    new.checkpoint()
+    assert sorted(world.values) == sorted(rows(*range(7)) + (rows(5) if world.ledger else []))
+
+
+@pytest.mark.parametrize(
+    "own", [{"there": True}, {"sink_uid": "mine"}], ids=["a target of its own", "a uid of its own"]
+)
+def test_a_test_job_with_a_sink_of_its_own_begins_there_and_leaves_the_other_alone(
+    world: World, own: dict[str, object]
+) -> None:
+    if own == {"sink_uid": "mine"} and world.ledger is None:
+        pytest.skip("a folder belongs to one sink")
+    old, snapshot = a_job(world)
+    test = world.driver(OTHER, snapshot=snapshot, allow_non_restored_state=True, **own)  # type: ignore[arg-type]
+    test.batch(1)
+    test.checkpoint()
+    old.batch(1)
+    old.checkpoint()
+    assert sorted(world.values) == sorted(rows(*range(6)) + (rows(5) if "sink_uid" in own else []))
+
+
+@pytest.mark.parametrize("word", [False, True], ids=["without the word", "with the word"])
+def test_a_second_job_that_shares_no_history_is_not_asked(world: World, word: bool) -> None:
+    old, _ = a_job(world)
+    if world.ledger is None:
+        with pytest.raises(errors.SpecRejectedError, match="SinkFolderTaken"):
+            world.driver(OTHER, take_over_sinks=word)
+        return
+    second = world.driver(OTHER, take_over_sinks=word)
+    second.batch(2)
+    second.checkpoint()
+    old.checkpoint()
+    assert world.values == rows(*range(4), 0, 1, 4)
+
+
+def test_a_job_that_is_renamed_again_and_back_repeats_nothing(world: World) -> None:
+    _, snapshot = a_job(world)
+    for job in (OTHER, THIRD, OTHER, JOB):
+        with pytest.raises(errors.SpecRejectedError, match="SinkOfAnotherJob"):
+            world.driver(job, snapshot=snapshot)
+        driver = world.driver(job, snapshot=snapshot, take_over_sinks=True)
+        driver.batch(1)
+        driver.checkpoint()
+        driver.batch(1)
+        snapshot = driver.savepoint()
+    driver.checkpoint()
+    assert world.values == rows(*range(13))
+
+
+def test_a_driver_that_dies_between_both_names_is_followed_by_one_that_needs_no_word() -> None:
+    world = World("ledger")
+    _, snapshot = a_job(world)
+    assert world.ledger is not None
+    world.ledger.dies_after_opening = JOB
+    with pytest.raises(KeyboardInterrupt):
+        world.driver(OTHER, snapshot=snapshot, take_over_sinks=True)
+    world.ledger.dies_after_opening = None
+    new = world.driver(OTHER)
+    new.batch(1)
+    new.checkpoint()
+    assert world.values == rows(*range(6))
+
+
+def test_a_marker_of_the_other_job_that_is_lost_is_asked_for_by_what_the_savepoint_knows() -> None:
+    world = World("ledger")
+    _, snapshot = a_job(world)
+    assert world.ledger is not None
+    world.ledger.markers.clear()
+    with pytest.raises(errors.SpecRejectedError, match=r"SinkOfAnotherJob.*the job default/flights"):
+        world.driver(OTHER, snapshot=snapshot)
+    new = world.driver(OTHER, snapshot=snapshot, take_over_sinks=True)
+    new.batch(1)
+    new.checkpoint()
+    assert world.values == rows(*range(6))
