@@ -219,6 +219,7 @@ class FakeStorage:
         freed = Freed(len(self.snapshots), sum(snapshot.rows for snapshot in self.snapshots))
         self.claims.clear()
         self.snapshots.clear()
+        self.restored.clear()
         return freed
 
 
@@ -245,6 +246,8 @@ class FakeDriver:
     restored_from: str | None = None
     fallback: str | None = None
     """Why it started from older state than the newest."""
+    restore_skipped: str | None = None
+    """Why it did not carry out the restore that it was asked for."""
     exit_code: int | None = None
     exit_report: str = ""
     operations: dict[str, Operation] = field(default_factory=dict)
@@ -347,7 +350,9 @@ class FakeDriver:
     def _restore(self, now: datetime) -> None:
         restore = resources.section(dict(self.config), "restore")  # type: ignore[arg-type]
         wanted, restore_id = resources.text(restore, "snapshot"), resources.text(restore, "id")
-        if restore_id in self.storage.restored or not (wanted or restore.get("fresh") is True):
+        is_done = restore_id in self.storage.restored
+        if is_done or not (wanted or restore.get("fresh") is True):
+            self.restore_skipped = f"{restore_id} was done before." if is_done else None
             if self.refuses_newest is not None:
                 self.end(14, self.refuses_newest, "the newest state does not fit")
                 return
@@ -427,6 +432,7 @@ class FakeDriver:
             started_at=self.started_at,
             restored_from=self.restored_from,
             fallback=self.fallback,
+            restore_skipped=self.restore_skipped,
             queries=(query,) if self.state is not JobState.STARTING and self.standby is None else (),
             checkpoints=CheckpointCounts(completed=self.checkpoints),
             last_checkpoint=summary(self.last_checkpoint) if self.last_checkpoint else None,

@@ -227,7 +227,10 @@ WITHOUT_SPARK = (
     Mistake(
         "--again without a restore",
         GOOD,
-        _usage("RestoreMissing", "--again and --restore-id need --from or --fresh; add one of them."),
+        _usage(
+            "RestoreMissing",
+            "--restore-id needs --from or --fresh, and --again needs one of them, --take-over or --take-over-sinks; add it.",
+        ),
         2,
         flags=(*STORAGE, "--again"),
     ),

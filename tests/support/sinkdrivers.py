@@ -69,6 +69,7 @@ class Driver:
         self.clock = clock
         self.job = Job(clock).on(bucket)
         self.job.store = bucket.child(f"{root}/{job}".lstrip("/"))
+        wish = restore or RestoreConfig()
         self.plan = self.job.boot(restore)
         who = job_sinks.DriverAttempt(
             self.job.store,
@@ -78,7 +79,7 @@ class Driver:
             self.plan.generation,
             self.descent,
             claim_id=self.job.claim_id,
-            takes_over_sinks=bool(restore and restore.take_over_sinks),
+            takes_over_sinks=wish.may_take_over_sinks(self.plan.carried_out),
             history=history.of(generations.read_all(self.job.store), self.plan.generation),
         )
         files_sink = MemoryFiles(
@@ -95,6 +96,8 @@ class Driver:
             origin="checkpoint 7",
             at=self._at,
         )
+        if who.takes_over_sinks:
+            generations.remember(who.store, who.generation, wish.sinks_key)
         self.query = FakeQuery(
             self.job.store,
             self.plan.generation,

@@ -18,7 +18,8 @@ def a_start_situation(
 ) -> Situation:
     """Build what is on storage, nothing unless it is said."""
     asked = restore or RestoreConfig()
-    return Situation(asked, current, unfinished, checkpoints, savepoints, "memory://test", problem)
+    carried_out = current.carried_out if current else ()
+    return Situation(asked, current, unfinished, checkpoints, savepoints, "memory://test", problem, carried_out)
 
 
 def a_start_plan(*queries: QueryEntry, **changes: object) -> StartPlan:

@@ -137,7 +137,7 @@ _GENERATION = manifest.GenerationRecord(
     restored_from="checkpoint 41",
     source="checkpoint:41",
     parent_generation=2,
-    restore_id="once",
+    carried_out=("once",),
     claimed="s3://bucket/elsewhere/00000040",
     queries=(_QUERY,),
     changes=("The query delays has 4 partitions instead of 2.",),
@@ -241,7 +241,12 @@ KINDS = (
         ),
     ),
     _plain("beginning", notes.BeginningNote(generation=1, epoch=1, noted_at=NOON)),
-    _plain("owner", manifest.OwnerRecord(namespace="team", job="flights", owner_id="4f1c", created_at=NOON)),
+    _plain(
+        "owner",
+        manifest.OwnerRecord(
+            namespace="team", job="flights", owner_id="4f1c", created_at=NOON, word="4c5b4ce0cf", spent=("3e0b start",)
+        ),
+    ),
     _plain(
         "lineage",
         manifest.LineageRecord(number=1, lineage=LINEAGE, root=ROOT, created_at=NOON, epoch=7, adopts_unnamed=True),

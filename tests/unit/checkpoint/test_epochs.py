@@ -172,3 +172,46 @@ def test_a_store_that_ignores_conditions_is_refused_where_there_is_state_too() -
 
     with pytest.raises(errors.SpecRejectedError, match="two drivers can write the same state"):
         epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)
+
+
+def says(owner_id: str, word: str = "start") -> OwnerRecord:
+    return an_owner(owner_id).model_copy(update={"word": word})
+
+
+GAINED, REFUSED = True, False
+
+
+@pytest.mark.parametrize(
+    "starts",
+    [
+        pytest.param(
+            [(says("a"), GAINED), (says("b"), GAINED), (says("a"), REFUSED), (says("b"), GAINED)], id="in turn"
+        ),
+        pytest.param(
+            [(says("a"), GAINED), (says("b"), GAINED), (says("c"), GAINED), (says("b"), REFUSED), (says("a"), REFUSED)],
+            id="three of them",
+        ),
+        pytest.param(
+            [(says("a"), GAINED), (says("b"), GAINED), (says("a", "2"), GAINED), (says("b"), REFUSED)],
+            id="said again under a new name",
+        ),
+        pytest.param(
+            [(says("a"), GAINED), (says("a", "2"), GAINED), (says("b"), GAINED), (says("a", "2"), REFUSED)],
+            id="a name that has changed while its resource owned the state",
+        ),
+        pytest.param(
+            [(says("a"), GAINED), (says("a", "2"), GAINED), (says("b"), GAINED), (says("a", "3"), GAINED)],
+            id="a name that is new since",
+        ),
+    ],
+)
+def test_take_over_that_is_left_in_two_manifests_counts_once(
+    store: stores.MemoryStore, starts: list[tuple[OwnerRecord, bool]]
+) -> None:
+    for owner, gained in starts:
+        if gained:
+            assert epochs.ensure_owner(store, owner, take_over=True).key == owner.key
+            continue
+        with pytest.raises(errors.SpecRejectedError, match=r"counts once.*restore\.nonce") as raised:
+            epochs.ensure_owner(store, owner, take_over=True)
+        assert raised.value.reason == "StateOwnedByAnother"

@@ -257,15 +257,24 @@ def test_again_is_another_wish_each_time_and_counts_as_done_for_the_same_command
 ) -> None:
     plain, first, second = _restore(job_file, *wish), *(_restore(job_file, *wish, "--again") for _ in range(2))
 
-    assert not first.is_done(plain.once_key)
-    assert not second.is_done(first.once_key)
-    assert plain.is_done(second.once_key)
+    assert not first.is_done([plain.once_key or ""])
+    assert not second.is_done([first.once_key or ""])
+    assert plain.is_done([second.once_key or ""])
     assert (first.snapshot, first.fresh) == (plain.snapshot, plain.fresh)
+
+
+@pytest.mark.parametrize("word", ["--take-over", "--take-over-sinks"])
+def test_again_says_a_word_once_more(job_file: Path, word: str) -> None:
+    plain, again = _restore(job_file, word), _restore(job_file, word, "--again")
+
+    assert (plain.word, plain.once_key, again.once_key) == ("start", None, None)
+    assert again.word.startswith("again at 20")
+    assert again.sinks_key != plain.sinks_key
 
 
 @pytest.mark.parametrize("flags", [("--again",), ("--restore-id", "july")])
 def test_a_name_for_no_wish_is_refused(job_file: Path, flags: tuple[str, ...]) -> None:
-    with pytest.raises(errors.SpecRejectedError, match="need --from or --fresh") as raised:
+    with pytest.raises(errors.SpecRejectedError, match="needs --from or --fresh") as raised:
         _restore(job_file, *flags)
 
     assert raised.value.reason == "RestoreMissing"

@@ -53,7 +53,7 @@ _MANIFEST = Manifest(
 )
 _DOCUMENTS = [
     _MANIFEST,
-    GenerationRecord(generation=3, created_at=_NOON, epoch=7, restore_id="once", queries=(_QUERY,)),
+    GenerationRecord(generation=3, created_at=_NOON, epoch=7, carried_out=("once",), queries=(_QUERY,)),
     EpochRecord(epoch=7, claimed_at=_NOON, holder="pod-a", claim_id="c"),
     OwnerRecord(namespace="default", job="flights", owner_id="uid", created_at=_NOON),
 ]

@@ -14,7 +14,7 @@ from statefulspark import errors
 from statefulspark.contract import base, manifest
 
 _NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-_GENERATION = manifest.GenerationRecord(generation=3, created_at=_NOON, epoch=7, restore_id="größe")
+_GENERATION = manifest.GenerationRecord(generation=3, created_at=_NOON, epoch=7, carried_out=("größe",))
 _SEALED = _GENERATION.sealed()
 
 

@@ -50,6 +50,7 @@ LEFT_OUT = {
     "storage.allowLocalFiles": "state on one node's disk cannot be restored on another; for development outside a cluster",
     "restore.rollback": "the operator's own, for a rollback; a person who restores a snapshot by name has decided",
     "restore.id": "made from what is asked for and restore.nonce",
+    "restore.takesOverAs": "made from what is asked for and restore.nonce",
     "engine.master": "follows from executor.instances and driver.cores",
     "engine.platform": "follows from driver and executor; never the user's",
     "apiTls": "driver.tls names a Secret, and flags its files: an image that does not know them ends, and speaks no HTTP",

@@ -122,13 +122,13 @@ def test_queries_without_state_are_declared_in_the_record_that_is_continued() ->
 
 
 def test_what_is_declared_joins_a_restore_that_is_noted_too() -> None:
-    restored = RECORD.model_copy(update={"restore_id": "wish"})
+    restored = RECORD.model_copy(update={"carried_out": ("wish",)})
     plan = replace(plan_of(), record=RECORD, note_restore=restored)
 
     noted = with_declared_queries(plan, [planned("q")]).note_restore
 
     assert noted is not None
-    assert (noted.restore_id, [query.uid for query in noted.queries]) == ("wish", ["q"])
+    assert (noted.carried_out, [query.uid for query in noted.queries]) == (("wish",), ["q"])
 
 
 def test_nothing_is_noted_where_the_record_says_it_already() -> None:

@@ -42,23 +42,27 @@ CASES = {
     "a snapshot asked for is restored": (a_start_situation(SNAPSHOT, a_generation()), Intent.RESTORE),
     "a snapshot asked for is restored on empty storage": (a_start_situation(SNAPSHOT), Intent.RESTORE),
     "a restore that was done is not repeated": (
-        a_start_situation(SNAPSHOT, a_generation(restore_id="checkpoint:1")),
+        a_start_situation(SNAPSHOT, a_generation(carried_out=("checkpoint:1",))),
         Intent.RECOVER,
     ),
     "the same snapshot under a new id is restored again": (
-        a_start_situation(RestoreConfig(snapshot="checkpoint:1", id="b"), a_generation(restore_id="a")),
+        a_start_situation(RestoreConfig(snapshot="checkpoint:1", id="b"), a_generation(carried_out=("a",))),
         Intent.RESTORE,
     ),
     "another snapshot is restored": (
-        a_start_situation(SNAPSHOT, a_generation(restore_id="checkpoint:2")),
+        a_start_situation(SNAPSHOT, a_generation(carried_out=("checkpoint:2",))),
         Intent.RESTORE,
+    ),
+    "a restore that was done before others is not repeated": (
+        a_start_situation(SNAPSHOT, a_generation(carried_out=("checkpoint:1", "checkpoint:2", "stop"))),
+        Intent.RECOVER,
     ),
     "a fresh start is empty on an explicit word": (
         a_start_situation(FRESH, a_generation(), checkpoints=3),
         Intent.EMPTY,
     ),
     "a fresh start that was done is not repeated": (
-        a_start_situation(FRESH, a_generation(restore_id="fresh")),
+        a_start_situation(FRESH, a_generation(carried_out=("fresh", "stop"))),
         Intent.RECOVER,
     ),
     "a fresh start solves leftovers": (a_start_situation(FRESH, unfinished=True), Intent.EMPTY),
@@ -134,21 +138,20 @@ def test_traces_of_state_that_is_gone_never_lead_to_an_empty_start() -> None:
         pytest.param(
             FRESH,
             "checkpoint 4",
-            "The start with empty state was done before, and a restart does not repeat it: the job continues from "
-            "checkpoint 4.",
+            "The start with empty state was done before, and is not repeated: the job continues from checkpoint 4.",
             id="fresh state",
         ),
         pytest.param(
             SNAPSHOT,
             None,
-            "The restore of checkpoint:1 was done before, and a restart does not repeat it: the job continues from the "
+            "The restore of checkpoint:1 was done before, and is not repeated: the job continues from the "
             "beginning of its generation.",
             id="a snapshot, without a checkpoint since",
         ),
         pytest.param(
             RestoreConfig(snapshot="checkpoint:1", id="again"),
             "checkpoint 4",
-            "The restore of checkpoint:1 was done before, under the name 'again', and a restart does not repeat it: the job "
+            "The restore of checkpoint:1 was done before, under the name 'again', and is not repeated: the job "
             "continues from checkpoint 4.",
             id="under a name",
         ),

@@ -641,8 +641,9 @@ def test_a_restore_that_is_not_repeated_says_so_and_how_to_ask_again(job: Job, w
     assert first.restore_skipped is None
     assert second.mode is StartMode.CONTINUE
     assert second.restore_skipped == (
-        f"{what}, and a restart does not repeat it: the job continues from checkpoint 2. To repeat it, add --again, or "
-        "give the restore a new name: --restore-id, or restore.id in a configuration file."
+        f"{what}, and is not repeated: the job continues from checkpoint 2. To repeat it, change restore.nonce of the "
+        "resource; on the command line add --again, or give the restore a new name: --restore-id, or restore.id in a "
+        "configuration file."
     )
 
 

@@ -243,19 +243,19 @@ def test_a_restore_noted_late_does_not_undo_what_the_successor_noted(bucket: sto
     assert isinstance(error, errors.PreconditionFailedError)
     current = generations.read_all(driver.job.store).current
     assert current is not None
-    assert current.restore_id == "second"
+    assert current.carried_out == ("second",)
 
 
 def test_a_restore_is_noted_once_however_often_it_is_tried(bucket: stores.MemoryStore) -> None:
     job = Job()
     job.boot()
     record = generations.read_all(job.store).records[0]
-    noted = record.model_copy(update={"restore_id": "a"})
+    noted = record.model_copy(update={"carried_out": ("a",)})
 
     for _ in range(2):
         generations.note_restore(job.store, noted, over=record)
     with pytest.raises(errors.PreconditionFailedError, match="plan the start again"):
-        generations.note_restore(job.store, record.model_copy(update={"restore_id": "b"}), over=record)
+        generations.note_restore(job.store, record.model_copy(update={"carried_out": ("b",)}), over=record)
 
     assert generations.read_all(job.store).records == (noted,)
 

@@ -13,7 +13,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import catalog, listing
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import EpochRecord, OwnerRecord
-from statefulspark.storage.port import ObjectStore
+from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _NO_ETAG = "0" * 32
 """The MD5 of nothing that anybody stores."""
@@ -125,8 +125,11 @@ def require_current(store: ObjectStore, epoch: int) -> None:
 def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) -> OwnerRecord:
     """Make sure that the state belongs to this resource; claim it if it has no owner.
 
+    A word counts once: who has owned the state and lost it does not take it over again by the word that it had then. So two
+    resources that both say it do not take the state from each other in turn.
+
     Cost: one PUT; where it had no owner, two more that the store refuses, and two HEADs; where it had one, a HEAD and a GET,
-    and one PUT more to take it over.
+    and one PUT more to take it over, or if the owner's word has changed.
 
     Args:
         store: The job's root.
@@ -152,17 +155,33 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
         _require_conditions(store, body)
         return record
     if present.owner_id == record.owner_id:
-        return present
-    if not take_over:
+        if present.word == record.word:
+            return present
+        return _replaced(store, present.model_copy(update={"word": record.word}), info)
+    if not take_over or record.key in present.spent:
         raise errors.SpecRejectedError(
             "StateOwnedByAnother",
-            f"The state at {store.uri} belongs to {present.namespace}/{present.job} with uid {present.owner_id}, and "
-            f"this is uid {record.owner_id}. Set restore.takeOver to true to continue with that state, or give "
-            "the job another name or storage.uri.",
+            f"The state at {store.uri} belongs to {present.namespace}/{present.job} with uid {present.owner_id} since "
+            f"{present.created_at:%Y-%m-%d %H:%M:%S} UTC, and this is uid {record.owner_id}. {_way_out(record, present)}",
         )
-    if info is None:
+    return _replaced(store, record.model_copy(update={"spent": (*present.spent, present.key)}), info)
+
+
+def _way_out(record: OwnerRecord, present: OwnerRecord) -> str:
+    """Return what to do about state of another owner."""
+    other = "give the job another name or storage.uri."
+    if record.key not in present.spent:
+        return f"Set restore.takeOver to true to continue with that state, or {other}"
+    return (
+        "This one has owned the state before, and its restore.takeOver counts once. Change restore.nonce to take the state "
+        f"over again (on the command line --take-over --again), after the other one has ended; or {other}"
+    )
+
+
+def _replaced(store: ObjectStore, record: OwnerRecord, over: ObjectInfo | None) -> OwnerRecord:
+    if over is None:
         raise errors.ObjectChangedError(f"{store.uri}/{layout.OWNER}")
-    store.replace(layout.OWNER, body, etag=info.etag)
+    store.replace(layout.OWNER, record.to_json(indent=1).encode(), etag=over.etag)
     return record
 
 

@@ -126,7 +126,8 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
     name = group.add_mutually_exclusive_group()
     name.add_argument("--again", action="store_true",
                       help="do it although it was done before. Without this flag the same --from or --fresh is done once, "
-                      "so that a restart continues the job; not for commands that restart by themselves")  # fmt: skip
+                      "so that a restart continues the job, and --take-over and --take-over-sinks count once; not for "
+                      "commands that restart by themselves")  # fmt: skip
     name.add_argument("--restore-id", metavar="NAME",
                       help="a name for the --from or --fresh: it is done once for each name")  # fmt: skip
     group.add_argument("--claim-mode", choices=tuple(config.ClaimMode), metavar="MODE",
@@ -249,13 +250,17 @@ def _checkpoint_flags(args: argparse.Namespace) -> _Fields:
 def _restore(args: argparse.Namespace, base: _Fields) -> _Fields:
     """Return the restore options; --from and --fresh replace those of the file, whose id names another restore."""
     is_requested = args.snapshot is not None or args.fresh
-    if not is_requested and (args.again or args.restore_id):
+    says_words = args.take_over or args.take_over_sinks
+    if not is_requested and (args.restore_id or (args.again and not says_words)):
         raise errors.SpecRejectedError(
-            "RestoreMissing", "--again and --restore-id need --from or --fresh; add one of them."
+            "RestoreMissing",
+            "--restore-id needs --from or --fresh, and --again needs one of them, --take-over or --take-over-sinks; add it.",
         )
+    now = clock.utc_now()
     restore = config.RestoreConfig(snapshot=args.snapshot, fresh=args.fresh, id=args.restore_id)
-    restore = restore.again(clock.utc_now()) if args.again else restore
+    restore = restore.again(now) if args.again else restore
     start: _Fields = restore.model_dump(include={"snapshot", "fresh", "id"}) if is_requested else base
+    start = {**start, "takes_over_as": f"again at {now.isoformat()}"} if args.again else start
     start = {**start, **_given(claim_mode=args.claim_mode, take_over_sinks=args.take_over_sinks or None)}
     return {**start, "allow_non_restored_state": True} if args.allow_non_restored_state else start
 

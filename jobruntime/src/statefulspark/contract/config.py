@@ -6,6 +6,7 @@ credentials for S3 come from the usual `AWS_*` variables, the API token from `ST
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -97,6 +98,8 @@ class CheckpointConfig(WireModel):
         return period
 
 
+SINKS_WORD = "takeOverSinks "
+"""Begins the key of a word for sinks, among those of restores."""
 _REPEATED_AT = " again at "
 """Separates the key of a restore request from the time when it was repeated."""
 
@@ -133,22 +136,44 @@ class RestoreConfig(WireModel):
     """The job goes back to a version that ran before, and nobody has asked for that by name: refuse a start that would begin
     a part of the job without state, or write rows once more to a sink that neither withdraws nor replaces them."""
     id: str | None = None
-    """Identifies this restore request, so that a restart does not repeat it; the snapshot's name when absent. Change it to
-    restore from the same snapshot again."""
+    """Identifies this restore request, which is carried out once in the life of the root; the snapshot's name when absent.
+    Change it to restore from the same snapshot again."""
+
+    takes_over_as: str | None = None
+    """Identifies the words `takeOver` and `takeOverSinks`, of which each counts once in the life of the root; as `id` when
+    absent. Change it to say them again."""
 
     def again(self, now: datetime) -> RestoreConfig:
         """Return the same request as a new one that was never done; when it is done, this request counts as done, too."""
         bare = self.model_copy(update={"id": None})
         return self.model_copy(update={"id": f"{bare.once_key}{_REPEATED_AT}{now.isoformat()}"})
 
-    def is_done(self, done: str | None) -> bool:
-        """Tell whether a generation records that this request is done.
+    def is_done(self, carried_out: Iterable[str]) -> bool:
+        """Tell whether this request was carried out.
 
         Args:
-            done: The `once_key` of the latest restore; None before the first.
+            carried_out: The `once_key` of every restore that was.
         """
         key = self.once_key
-        return key is not None and done is not None and (done == key or done.startswith(f"{key}{_REPEATED_AT}"))
+        return key is not None and any(done == key or done.startswith(f"{key}{_REPEATED_AT}") for done in carried_out)
+
+    @property
+    def word(self) -> str:
+        """The name under which `takeOver` and `takeOverSinks` of this request count once."""
+        return self.takes_over_as or self.once_key or "start"
+
+    @property
+    def sinks_key(self) -> str:
+        """The key that a generation records once `takeOverSinks` has counted."""
+        return f"{SINKS_WORD}{self.word}"
+
+    def may_take_over_sinks(self, carried_out: Collection[str]) -> bool:
+        """Tell whether `take_over_sinks` is given, and has not counted yet.
+
+        Args:
+            carried_out: The keys of everything that was carried out in the root.
+        """
+        return self.take_over_sinks and self.sinks_key not in carried_out
 
     @property
     def once_key(self) -> str | None:

@@ -42,10 +42,22 @@ BY_FIELD = {
 _SENTENCES = (
     (" (restore.takeOverSinks)", ""),
     ("restore.freshState (on the command line --fresh)", "--fresh"),
+    ("change restore.nonce of the resource; on the command line add --again", "add --again"),
     ("--restore-id, or restore.id in a configuration file", "--restore-id"),
     ("--endpoint, storage.endpoint, or ", "--endpoint or "),
     ("--region, storage.region, or ", "--region or "),
     ("Set restore.takeOver to true", "Add --take-over"),
+    (
+        "its restore.takeOver counts once. Change restore.nonce to take the state over again (on the command line "
+        "--take-over --again)",
+        "its --take-over counts once. Add --take-over --again to take the state over again",
+    ),
+    (
+        "then change restore.nonce to say it again (on the command line --take-over-sinks --again)",
+        "then add --take-over-sinks --again",
+    ),
+    ("Remove restore.freshState", "Leave --fresh out"),
+    ("Remove restore.from", "Leave --from out"),
     ("another name or storage.uri", "another --name or --storage"),
     ("Set it in job.parameters, or with --parameter", "Set it with --parameter"),
     ("driver.memory", "--conf spark.driver.memory=2g"),

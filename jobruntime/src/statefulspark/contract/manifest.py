@@ -293,8 +293,9 @@ class GenerationRecord(SealedDocument):
     """`checkpoint:<id>` or a savepoint's URI; absent for a start with empty state."""
     parent_generation: int | None = None
     """Generation of the checkpoint that it was made from; absent for savepoints and empty starts."""
-    restore_id: str | None = None
-    """Key of the latest requested restore, of this generation or an ancestor: it is done and never repeated."""
+    carried_out: tuple[str, ...] = ()
+    """Key of every requested restore that was carried out in this root, and of every word `takeOverSinks` that has counted,
+    the oldest first: none of them ever has an effect again. Each generation takes them over from the one before."""
     abandoned: bool = False
     """True for a generation that a driver began to fill and did not complete; its successor writes this record, so that
     the driver cannot complete the generation, if it is still alive."""
@@ -365,6 +366,15 @@ class OwnerRecord(StoredDocument):
     owner_id: str
     """Uid of the Kubernetes resource, or `local` outside a cluster."""
     created_at: UtcDatetime
+    word: str = ""
+    """The name of the owner's `takeOver`, whether or not it has needed it."""
+    spent: tuple[str, ...] = ()
+    """The words of the owners before, the oldest first: a word of somebody who has lost the state does not count again."""
+
+    @property
+    def key(self) -> str:
+        """The word, and whose it is."""
+        return f"{self.owner_id} {self.word}"
 
 
 class LineageRecord(StoredDocument):

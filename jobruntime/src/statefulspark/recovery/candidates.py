@@ -74,6 +74,11 @@ class StorageView:
             ) from newer
 
     @property
+    def carried_out(self) -> tuple[str, ...]:
+        """Keys of everything that was carried out in this root, the oldest first, as far as its records tell."""
+        return plan.carried_out(self.generations.records)
+
+    @property
     def is_moved_or_copied(self) -> bool:
         """True if the root was moved or copied after the generation in use was made."""
         newest = self.lineages.current
@@ -94,6 +99,7 @@ class StorageView:
             record_problem=self.generations.unreadable.get(self.current.generation)
             if self.generations.current
             else None,
+            carried_out=self.carried_out,
             traces=beginnings.traces(self.cache) if self.generations.current is None else (),
         )
 

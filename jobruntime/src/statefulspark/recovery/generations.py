@@ -147,10 +147,37 @@ def note_restore(store: ObjectStore, record: GenerationRecord, *, over: Generati
     if present == record:
         return
     if info is None or present != over:
-        raise errors.PreconditionFailedError(
-            "GenerationChanged", f"{store.uri}/{key} was changed by another driver; plan the start again."
-        )
+        raise _changed(store, record.generation)
     store.replace(key, record.sealed(indent=1), etag=info.etag)
+
+
+def remember(store: ObjectStore, number: int, key: str) -> None:
+    """Write into the record of the generation in use that something was carried out. Idempotent.
+
+    Cost: a HEAD, a GET, one PUT.
+
+    Args:
+        store: The job's root.
+        number: The generation.
+        key: Of what was carried out; see `GenerationRecord.carried_out`.
+
+    Raises:
+        PreconditionFailedError: `GenerationChanged`: another driver has changed the record.
+    """
+    info, present = store.info(layout.generation_record(number)), _read_if_present(store, number)
+    if present is not None and info is not None and key not in present.carried_out:
+        record = present.model_copy(update={"carried_out": (*present.carried_out, key)})
+        try:
+            store.replace(layout.generation_record(number), record.sealed(indent=1), etag=info.etag)
+        except errors.ObjectChangedError as error:
+            raise _changed(store, number) from error
+
+
+def _changed(store: ObjectStore, number: int) -> errors.PreconditionFailedError:
+    key = layout.generation_record(number)
+    return errors.PreconditionFailedError(
+        "GenerationChanged", f"{store.uri}/{key} was changed by another driver; plan the start again."
+    )
 
 
 def reservation(epoch: int, *, now: datetime) -> ReservationRecord:

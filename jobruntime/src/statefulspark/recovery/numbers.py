@@ -8,6 +8,7 @@ root. The first generation of a job that begins empty has Spark's own numbers.
 
 from __future__ import annotations
 
+from statefulspark.contract.config import SINKS_WORD
 from statefulspark.contract.manifest import GenerationRecord
 
 
@@ -18,7 +19,8 @@ def offset(record: GenerationRecord, query_uid: str) -> int:
         record: The generation.
         query_uid: The query.
     """
-    if record.generation == 1 and record.source is None and record.restore_id is None:
+    asked_for = [key for key in record.carried_out if not key.startswith(SINKS_WORD)]
+    if record.generation == 1 and record.source is None and not asked_for:
         return 0
     began_after = next((query.batch_id for query in record.queries if query.uid == query_uid), -1)
     return int(record.created_at.timestamp() * 1000) - began_after - 1

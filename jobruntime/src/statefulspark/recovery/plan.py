@@ -1,7 +1,7 @@
 """The plan of a start: its data, and the decisions that need no I/O.
 
 A start is never empty because of a failure: empty state needs proof that there is no state, or an explicit request. A
-requested restore is done once: the generation that it makes records it, and so do the generations made from that one.
+requested restore is carried out once in the life of a root: every generation records all that were carried out before it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Situation:
         savepoints: Number of completed savepoints in the job's own root.
         uri: URI of the root, for error messages.
         record_problem: Why the record of the generation in use cannot be read, None if it can.
+        carried_out: Keys of the restores that were carried out in this root.
         traces: Without a generation, the objects that show that the root has held state; see `beginnings`.
     """
 
@@ -56,6 +57,7 @@ class Situation:
     savepoints: int
     uri: str
     record_problem: str | None = None
+    carried_out: tuple[str, ...] = ()
     traces: tuple[str, ...] = ()
 
 
@@ -74,8 +76,7 @@ def decide(situation: Situation) -> Intent:
             f"{situation.record_problem} Without it, it is unknown whether the restore {asked!r} was done. "
             "Request no restore to continue from the newest checkpoint.",
         )
-    done = situation.current.restore_id if situation.current else None
-    if asked is not None and not situation.restore.is_done(done):
+    if asked is not None and not situation.restore.is_done(situation.carried_out):
         return Intent.EMPTY if situation.restore.fresh else Intent.RESTORE
     if situation.current is not None:
         return Intent.RECOVER
@@ -107,8 +108,36 @@ def skipped_restore(restore: RestoreConfig, *, restored_from: str | None) -> str
     name = f", under the name {restore.id!r}" if restore.id is not None else ""
     state = restored_from or "the beginning of its generation"
     return (
-        f"{what} was done before{name}, and a restart does not repeat it: the job continues from {state}. To repeat it, "
-        "add --again, or give the restore a new name: --restore-id, or restore.id in a configuration file."
+        f"{what} was done before{name}, and is not repeated: the job continues from {state}. To repeat it, change "
+        "restore.nonce of the resource; on the command line add --again, or give the restore a new name: --restore-id, or "
+        "restore.id in a configuration file."
+    )
+
+
+def carried_out(records: Iterable[GenerationRecord]) -> tuple[str, ...]:
+    """Return the keys of everything that was carried out in a root, the oldest first, as far as its records tell."""
+    return tuple(dict.fromkeys(key for record in records for key in record.carried_out))
+
+
+def asked_restore(restore: RestoreConfig, done: Iterable[str], *, unknown: bool) -> str:
+    """Return what a start with the requested restore would do to the state, for somebody who decides whether it may.
+
+    Args:
+        restore: The requested restore.
+        done: Keys of everything that was carried out in the root.
+        unknown: Whether a record that may name it cannot be read.
+    """
+    what = "empty state" if restore.fresh else f"a restore of {restore.snapshot}"
+    if restore.is_done(done):
+        return f"It also asks for {what}, which was carried out there before and is not repeated."
+    if unknown:
+        return (
+            f"It also asks for {what}, and a record of what was carried out there cannot be read: the start is refused."
+        )
+    effect = "begins with empty state" if restore.fresh else "goes back to that snapshot"
+    return (
+        f"It also asks for {what}, which was not carried out there: a start {effect}, and leaves the newer state behind. "
+        f"Remove {'restore.freshState' if restore.fresh else 'restore.from'} to continue from the newest state."
     )
 
 
@@ -186,7 +215,7 @@ class StartPlan:
         untried_ids: Those of them that do not count among the retained ones, since a query's state had not been loaded.
         salvage: All queries of the generation in use, if they committed batches that are in no checkpoint; `carry_out`
             completes them as a checkpoint.
-        restore_id: The latest requested restore, done with this start or earlier.
+        carried_out: Keys of the restores that are carried out with this start or were before, the oldest first.
         source: The candidate whose files are copied; None after `carry_out`.
         record: The record of the generation in use, if the start continues in it; after `carry_out` that of `generation`.
         note_restore: The new content of that record, if this start changes it: a restore without a copy, or the
@@ -213,7 +242,7 @@ class StartPlan:
     checkpoint_ids: tuple[int, ...] = ()
     untried_ids: tuple[int, ...] = ()
     salvage: tuple[QueryEntry, ...] = ()
-    restore_id: str | None = None
+    carried_out: tuple[str, ...] = ()
     restore_skipped: str | None = None
     source: Candidate | None = None
     record: GenerationRecord | None = None

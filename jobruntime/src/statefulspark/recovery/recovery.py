@@ -152,14 +152,20 @@ def _with_skeletons(plan: StartPlan) -> StartPlan:
 def _proposal(intent: Intent, view: candidates.StorageView, restore: RestoreConfig) -> StartPlan:
     fresh_generation = view.generations.highest + 1
     if intent is Intent.EMPTY:
-        return StartPlan(StartMode.EMPTY, fresh_generation, restore_id=restore.once_key)
+        return StartPlan(StartMode.EMPTY, fresh_generation, carried_out=_with(view, restore))
     if intent is Intent.RESTORE:
         return _restore(view, restore, fresh_generation)
     return _recover(view, fresh_generation)
 
 
+def _with(view: candidates.StorageView, restore: RestoreConfig) -> tuple[str, ...]:
+    """Return the keys of the restores that are carried out after this start."""
+    key = restore.once_key
+    return view.carried_out if key is None else (*view.carried_out, key)
+
+
 def _require_readable_generation(view: candidates.StorageView) -> None:
-    """Refuse a root whose generation in use has a record of a later release, since the record names the last restore."""
+    """Refuse a root whose generation in use has a record of a later release, since the record names the restores."""
     number = view.generations.current.generation if view.generations.current else 0
     if number in view.generations.newer:
         raise errors.FormatVersionError("FormatVersionUnknown", view.generations.newer[number])
@@ -174,8 +180,8 @@ def _restore(view: candidates.StorageView, restore: RestoreConfig, fresh_generat
     claim = snapshot if restore.claim_mode is ClaimMode.CLAIM and snapshot.folder is not None else None
     why_copied = _why_copied(view, snapshot)
     if why_copied is None:
-        return _continued_at_savepoint(view, snapshot, restore.once_key, claim)
-    copy = _copy_of(snapshot, fresh_generation, restore_id=restore.once_key)
+        return _continued_at_savepoint(view, snapshot, _with(view, restore), claim)
+    copy = _copy_of(snapshot, fresh_generation, carried_out=_with(view, restore))
     return replace(copy, claim=claim, why_copied=why_copied)
 
 
@@ -197,7 +203,7 @@ def _why_copied(view: candidates.StorageView, snapshot: Candidate) -> str | None
 
 
 def _continued_at_savepoint(
-    view: candidates.StorageView, snapshot: Candidate, restore_id: str | None, claim: Candidate | None
+    view: candidates.StorageView, snapshot: Candidate, carried_out: tuple[str, ...], claim: Candidate | None
 ) -> StartPlan:
     """Continue in the generation of the savepoint instead of copying the same files back."""
     number = view.current.generation
@@ -210,10 +216,10 @@ def _continued_at_savepoint(
         queries=queries,
         restored_from=snapshot.label,
         restored=snapshot.manifest,
-        restore_id=restore_id,
+        carried_out=carried_out,
         note_restore=view.current.model_copy(
             update={
-                "restore_id": restore_id,
+                "carried_out": carried_out,
                 "claimed": claim.reference if claim else None,
                 "master_states": snapshot.master_states,
                 "restored_in_place": snapshot.manifest.id if snapshot.manifest else None,
@@ -248,7 +254,7 @@ def _recover(view: candidates.StorageView, fresh_generation: int) -> StartPlan:
             restored_from=latest.label,
             restored=latest.manifest,
             salvage=queries if newest.is_newer else (),
-            restore_id=current.restore_id,
+            carried_out=view.carried_out,
             fallback=" ".join(problems) or None,
             master_states=_master_states_of_head(latest, current),
         )
@@ -258,7 +264,7 @@ def _recover(view: candidates.StorageView, fresh_generation: int) -> StartPlan:
         problem = view.problem_of(candidate)
         if problem is None and candidate.holds_state:
             fallback = " ".join([*problems, f"Started from {candidate.label} instead."])
-            plan = _copy_of(candidate, fresh_generation, restore_id=current.restore_id)
+            plan = _copy_of(candidate, fresh_generation, carried_out=view.carried_out)
             return replace(plan, fallback=fallback)
         if problem is not None:
             problems.append(f"{candidate.label} does not verify: {problem}")
@@ -277,14 +283,14 @@ def _declared(view: candidates.StorageView, latest: Candidate) -> tuple[QueryEnt
     return (*latest.queries, *(query for query in view.current.queries if query.uid not in stated))
 
 
-def _copy_of(candidate: Candidate, generation: int, *, restore_id: str | None) -> StartPlan:
+def _copy_of(candidate: Candidate, generation: int, *, carried_out: tuple[str, ...]) -> StartPlan:
     return StartPlan(
         StartMode.COPY,
         generation,
         queries=candidate.queries,
         restored_from=candidate.label,
         restored=candidate.manifest,
-        restore_id=restore_id,
+        carried_out=carried_out,
         source=candidate,
         master_states=candidate.master_states,
     )

@@ -169,7 +169,7 @@ def _published(
         restored_from=plan.restored_from,
         source=plan.source.reference if plan.source else None,
         parent_generation=plan.source.generation if plan.source else None,
-        restore_id=plan.restore_id,
+        carried_out=plan.carried_out,
         queries=queries,
         changes=plan.changes,
         claimed=plan.claim.reference if plan.claim else None,

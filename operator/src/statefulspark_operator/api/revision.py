@@ -90,8 +90,15 @@ def _revision_of(this: _ThisSpec) -> str:
 def restore_id(spec: StatefulSparkJobSpec) -> str | None:
     """Return the identity of the request of `spec.restore`; None if it requests nothing."""
     restore = spec.restore
-    if restore.from_ is None and not restore.fresh_state:
-        return None
+    return None if restore.from_ is None and not restore.fresh_state else word_id(spec)
+
+
+def word_id(spec: StatefulSparkJobSpec) -> str:
+    """Return the name under which the words of `spec.restore` count once: `takeOver`, `takeOverSinks`, and the request.
+
+    It is the same for every resource that says the same, so storage recognises it in a resource that is made anew.
+    """
+    restore = spec.restore
     request: Mapping[str, JsonValue] = {
         "from": restore.from_,
         "freshState": restore.fresh_state,

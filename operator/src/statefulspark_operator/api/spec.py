@@ -308,7 +308,8 @@ class Restore(ApiModel):
         ),
     )
     """Folder of a savepoint, `checkpoint:<id>`, or `savepoint:<name>` of a SparkSavepoint in the namespace, which is waited
-    for. A new value on a running job restarts it from there; removing the value changes nothing."""
+    for. A new value on a running job restarts it from there; removing the value changes nothing. The storage remembers each
+    value for the life of the state, so a resource that is made anew does not apply it again."""
     mode: Annotated[RestoreMode, ChangeCost.IGNORE] = RestoreMode.SAVEPOINT
     """What a new revision goes on from: `Savepoint` (default), taken by the stop of the running one, or `LastCheckpoint`: no
     savepoint is taken, so that a rollback goes back only if the newest state fits the old revision."""
@@ -320,17 +321,18 @@ class Restore(ApiModel):
     """Who owns the snapshot of `from` after the start: with `NoClaim` (default) its owner keeps it; with `Claim` the job
     owns it, and deletes it after it has completed as many checkpoints as are retained. Used when `from` is applied."""
     fresh_state: Annotated[bool, ChangeCost.RELOAD] = False
-    """Start with empty state although the job has checkpoints. This is the only way to do that; the old state stays on
-    storage."""
+    """Start with empty state although the job has checkpoints. This is the only way to do that. The storage remembers it, as
+    it remembers `from`. The newest checkpoint of the old state stays on storage for at least a day."""
     take_over: Annotated[bool, ChangeCost.IGNORE] = False
     """Take over the state of another resource with this name, for example of a deleted one. Without it a job refuses to
-    change state that it does not own."""
+    change state that it does not own. It counts once: a job that has lost the state does not take it over again."""
     take_over_sinks: Annotated[bool, ChangeCost.IGNORE] = False
     """Write to sinks that hold output of state from which a start does not descend, or output that is newer than the
     restored state and cannot be withdrawn. That output stays, and may be there twice. Also: this job continues the one with
-    another name whose state it starts from, and takes its sinks over. Without it such a start is refused."""
+    another name whose state it starts from, and takes its sinks over. Without it such a start is refused. It counts once: a
+    job that has lost its sinks to another one does not take them over again."""
     nonce: Annotated[str | None, ChangeCost.RELOAD] = Field(default=None, max_length=63)
-    """Change it to apply the same `from` or `freshState` again."""
+    """Change it to apply the same `from` or `freshState`, or to say `takeOver` or `takeOverSinks`, again."""
 
     @field_validator("claim_mode")
     @classmethod

@@ -357,6 +357,8 @@ class StatefulSparkJobStatus(ApiModel):
     """The snapshot that the running driver started from."""
     fallback: str | None = None
     """Why the running driver started from older state than the newest: what was damaged. Absent if it did not."""
+    restore_skipped: str | None = None
+    """Why the running driver has not carried out `spec.restore`: it was carried out before. Absent if it has."""
     restarts: RestartStatus = RestartStatus()
     """Failures and restarts."""
     stalled: StallStatus | None = None

@@ -28,6 +28,7 @@ NOTED = frozenset(
         "last_savepoint",
         "restored_from",
         "fallback",
+        "restore_skipped",
         "queries",
         "progress_at",
         "code",

@@ -102,6 +102,7 @@ _OTHER_ADVICE: Mapping[str, str] = {
     "CodeTooLarge": "Put what the job depends on into the image, and only its own modules into the code.",
     "CodeArchiveInvalid": "Make the zip again, as the message says.",
     "CodeLost": "Put the code back that the message names, or change spec.job.",
+    "RestoreSkipped": "Nothing, if the job is to go on; change spec.restore.nonce to apply the restore again.",
     "FellBack": "Nothing: input since that state is processed again. What is damaged: statefulspark doctor",
     "BatchRunning": f"Look at what the batch does: {LOGS}. After spec.health.stallTimeout the driver is restarted.",
     "DriverSilent": f"Look at the driver: {LOGS}. After spec.health.stallTimeout it is restarted by itself.",
@@ -235,6 +236,12 @@ def _fallback(view: View) -> Iterator[Finding]:
         yield Finding(reason="FellBack", message=view.status.fallback, advice=advice_for(view, "FellBack"))
 
 
+def _restore_skipped(view: View) -> Iterator[Finding]:
+    if view.status.restore_skipped is not None:
+        advice = advice_for(view, "RestoreSkipped")
+        yield Finding(reason="RestoreSkipped", message=view.status.restore_skipped, advice=advice)
+
+
 def _pods(view: View) -> Iterator[Finding]:
     for pod in (*view.drivers, *view.standbys):
         if pod.is_live(view.now):
@@ -281,5 +288,6 @@ _LOOKS: tuple[Callable[[View], Iterator[Finding]], ...] = (
     _not_ready,
     _unhealthy,
     _fallback,
+    _restore_skipped,
     _pods,
 )

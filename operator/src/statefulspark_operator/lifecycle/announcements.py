@@ -160,6 +160,12 @@ def _fallback(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> 
         yield Announcement("FellBack", f"Epoch {after.epoch}: {after.fallback}", is_warning=True)
 
 
+def _restore_skipped(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
+    """Tell that the restore of the spec was carried out before, by an earlier resource for example."""
+    if after.restore_skipped is not None and after.restore_skipped != before.restore_skipped:
+        yield Announcement("RestoreSkipped", f"Epoch {after.epoch}: {after.restore_skipped}", is_warning=True)
+
+
 def _stall(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
     if after.stalled is not None and after.stalled != before.stalled:
         yield Announcement(after.stalled.reason, f"Stalled: {after.stalled.message}", is_warning=True)
@@ -185,6 +191,7 @@ _FINDERS: tuple[Callable[[StatefulSparkJobStatus, StatefulSparkJobStatus], Itera
     _executors,
     _restart,
     _fallback,
+    _restore_skipped,
     _stall,
     _phase,
 )

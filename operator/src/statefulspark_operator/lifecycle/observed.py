@@ -169,11 +169,18 @@ def _is_ending(situation: Situation) -> bool:
 
 
 def note_origin(situation: Situation) -> Situation:
-    """Record the snapshot that the running driver started from, and why that is not the newest, if it is not."""
-    driver_status = situation.driver_status
+    """Record the snapshot that the running driver started from, and why that is not the newest or the requested one."""
+    driver_status, intent = situation.driver_status, situation.intent
     if driver_status is None or driver_status.state is JobState.STARTING:
         return situation
-    return with_status(situation, restored_from=driver_status.restored_from, fallback=driver_status.fallback)
+    restore = intent.restore if intent is not None else None
+    is_of_spec = restore is not None and restore.id == situation.status.restore_applied
+    return with_status(
+        situation,
+        restored_from=driver_status.restored_from,
+        fallback=driver_status.fallback,
+        restore_skipped=driver_status.restore_skipped if is_of_spec else None,
+    )
 
 
 def note_progress(situation: Situation) -> Situation:

@@ -10,6 +10,7 @@ from statefulspark.contract.base import WireModel
 from statefulspark.contract.config import CheckpointingMode, JobConfig, RestoreConfig
 
 from statefulspark_operator.api import names
+from statefulspark_operator.api.revision import word_id
 from statefulspark_operator.api.status import RestoreIntent
 from statefulspark_operator.render import executor
 from statefulspark_operator.render.base import Manifest, Subject, metadata
@@ -67,7 +68,9 @@ def restore_config(subject: Subject, restore: RestoreIntent | None) -> RestoreCo
 
 
 def _restore(subject: Subject, restore: RestoreIntent | None) -> dict[str, object]:
-    return {**(_given(restore) if restore else {}), "takeOverSinks": subject.spec.restore.take_over_sinks}
+    spec = subject.spec
+    words = {"takeOverSinks": spec.restore.take_over_sinks, "takesOverAs": word_id(spec)}
+    return {**(_given(restore) if restore else {}), **words}
 
 
 def _given(model: WireModel, exclude: set[str] | None = None) -> dict[str, object]:

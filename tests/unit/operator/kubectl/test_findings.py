@@ -120,6 +120,11 @@ def test_advice_names_the_job() -> None:
             id="ready, from older state than the newest",
         ),
         pytest.param(
+            a_view(a_stored_status(restore_skipped="it was done before")),
+            (("RestoreSkipped", "it was done before"),),
+            id="ready, without the restore of the spec",
+        ),
+        pytest.param(
             a_view(pods=(a_waiting_pod("ImagePullBackOff", "not found"),)),
             (("ImageUnavailable", "flights-driver-7 cannot start (ImagePullBackOff): not found"),),
             id="a pod without its image, before the operator says so",

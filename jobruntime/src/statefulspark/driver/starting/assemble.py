@@ -25,6 +25,7 @@ from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.output import commit, job_sinks, writing
 from statefulspark.driver.running import drain, hooks, queries
 from statefulspark.driver.snapshots import kafka_offsets, notify, snapshot_writer
+from statefulspark.driver.starting import sink_word
 from statefulspark.engine import jvm, session
 from statefulspark.engine.canonical import online
 from statefulspark.operators import functions
@@ -222,7 +223,7 @@ def _open_sinks(parts: Parts, at: progress.Steps) -> commit.Committer:
         generation=parts.plan.generation,
         descent=parts.descent,
         claim_id=parts.root.claimed_by.claim_id,
-        takes_over_sinks=parts.job_config.restore.take_over_sinks,
+        takes_over_sinks=parts.job_config.restore.may_take_over_sinks(parts.plan.carried_out),
     )
     outputs = [(query.uid, query.output) for query in parts.built if isinstance(query.output, Output)]
     if outputs:
@@ -230,13 +231,16 @@ def _open_sinks(parts: Parts, at: progress.Steps) -> commit.Committer:
     committer = commit.Committer(
         attempt, [job_sinks.JobSink(attempt, uid, output.uid, writing.two_phase(output)) for uid, output in outputs]
     )
-    committer.start(
-        parts.plan.queries,
-        allow_non_restored=parts.job_config.restore.allow_non_restored_state,
-        functions=parts.declared.recorded,
-        origin=parts.plan.restored_from,
-        at=at,
-    )
+    with sink_word.explaining(parts.job_config.restore, parts.plan):
+        committer.start(
+            parts.plan.queries,
+            allow_non_restored=parts.job_config.restore.allow_non_restored_state,
+            functions=parts.declared.recorded,
+            origin=parts.plan.restored_from,
+            at=at,
+        )
+    if outputs and attempt.takes_over_sinks:
+        generations.remember(attempt.store, attempt.generation, parts.job_config.restore.sinks_key)
     return committer
 
 

@@ -14,6 +14,7 @@ from statefulspark.checkpoint import lineage_records
 from statefulspark.declaration import Output
 from statefulspark.driver.output import other_jobs
 from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
+from statefulspark.driver.starting import sink_word
 from statefulspark.recovery import generations, history
 from statefulspark.recovery.plan import StartMode
 from statefulspark.sinks import marker, standing
@@ -51,8 +52,9 @@ def require_contained(
         TransientError: A sink is unavailable.
     """
     sinks = dict(_telling(outputs))
+    takes_over = job_config.restore.may_take_over_sinks(start_plan.carried_out)
     is_opened_next = root.author is not None and start_plan.mode is StartMode.CONTINUE
-    if is_opened_next or job_config.restore.take_over_sinks or not sinks:
+    if is_opened_next or takes_over or not sinks:
         return
     attempt = _attempt(job_config, root, start_plan)
     restored = {query.uid: query for query in start_plan.queries}
@@ -65,7 +67,8 @@ def require_contained(
         if relation is Standing.STATE_BEHIND and root.author is None and not history.goes_back(start_plan):
             continue  # The driver that runs has committed more since storage was read.
         try:
-            marker.open_marker(stored, context, where, withdraws=of_job.withdraws)
+            with sink_word.explaining(job_config.restore, start_plan):
+                marker.open_marker(stored, context, where, withdraws=of_job.withdraws)
         except marker.SinkBehindError as behind:
             if not behind.is_healable:
                 raise

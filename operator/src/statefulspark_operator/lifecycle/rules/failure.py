@@ -90,6 +90,7 @@ def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
             "upgrade": _on_trial(situation, end, _settle_upgrade(situation)),
             "restore": _restore_after(situation, end, operation),
             "fallback": None,
+            "restore_skipped": None,
             "queries": (),
         }
     )

@@ -237,7 +237,7 @@ def _restore(situation: Situation) -> RestoreIntent | None:
         )
     recorded = _recorded(situation)
     if (recorded is None or not recorded.rollback) and _starts_empty(situation, spec):
-        return RestoreIntent(id=f"{situation.desired_revision}-stateless-{situation.job.generation}", fresh=True)
+        return RestoreIntent(id=f"{situation.job.uid}-stateless-{situation.job.generation}", fresh=True)
     if recorded is not None:
         return recorded.model_copy(update={"allow_non_restored_state": spec.restore.allow_non_restored_state})
     if spec.restore.allow_non_restored_state:
