@@ -334,3 +334,32 @@ def test_a_generation_whose_reservation_cannot_be_read_is_left_to_the_next_start
     job.clock.forward(2 * rules.STANDBY_SILENCE.total_seconds())
 
     assert pruning.run(job.store, POLICY, job.clock.now, epoch=1).close_off == ()
+
+
+@pytest.mark.parametrize("fresh", [True, False], ids=["empty state", "an older checkpoint"])
+def test_the_state_that_a_restore_has_left_is_whole_for_a_day(job: Job, fresh: bool) -> None:
+    """It was deleted 90 seconds later, with the third checkpoint of ten seconds and a grace of a minute."""
+    query = job.running(2)
+    job.checkpoint(query)
+    query.run_batch()
+    left = job.checkpoint(query)
+    job.boot(RestoreConfig(fresh=True, id="hash") if fresh else RestoreConfig(snapshot="checkpoint:1", id="hash"))
+
+    def live(seconds: int) -> None:
+        plan = job.boot()
+        query = FakeQuery(job.store, plan.generation, batch=plan.start_batches.get("delays", -1))
+        for _ in range(4):
+            job.clock.forward(seconds / 4)
+            query.run_batch()
+            query.upload_snapshots()
+            job.checkpoint(query)
+            pruning.run(job.store, rules.PrunePolicy(retained=1, max_age=timedelta(0)), job.clock.now)
+
+    live(90)
+    whole = verify.verify(job.store, catalog.read_manifest(job.store, layout.checkpoint(left.id)), deep=True)
+    live(24 * 3600)
+    live(90)
+
+    assert whole.ok
+    assert job.store.list(layout.checkpoint(left.id)) == ()
+    assert not [info.key for info in job.store.list("generations/00000001/delays/commits")]

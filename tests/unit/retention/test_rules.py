@@ -9,7 +9,7 @@ import pytest
 from manifests import a_generation, a_manifest, a_query
 from statefulspark.checkpoint import batch_records, segments
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import Manifest, QueryEntry
+from statefulspark.contract.manifest import Ancestor, Manifest, QueryEntry
 from statefulspark.packs import names as packs
 from statefulspark.recovery import generations
 from statefulspark.retention import rules
@@ -578,3 +578,117 @@ def test_checkpoints_with_state_that_nobody_has_loaded_do_not_count(
     kept = rules.retained_checkpoints(checkpoints, replace(POLICY, max_age=max_age), NOW)
 
     assert tuple(manifest.id for manifest in kept) == retained
+
+
+_DAY = timedelta(days=1)
+_FUTURE = _in_use("commits/9", batch_id=9, path="generations/00000001/delays")
+
+
+def _left(*, began: timedelta, restored: dict[str, object] | None = None, checkpoints: int = 8) -> rules.Inventory:
+    """Generation 2 was made while checkpoint 5 of generation 1 was the newest; it has completed number 6 to 8 since."""
+    restored = {
+        "source": "s3://b/sp",
+        "cut": Ancestor(lineage=None, generation=1, batches={"delays": 4}),
+        **(restored or {}),
+    }
+    older = _in_use("commits/4", batch_id=4, path="generations/00000001/delays")
+    manifests = (
+        _a_retained_checkpoint(4, older, generation=1),
+        _a_retained_checkpoint(5, _FUTURE, generation=1),
+        *(_a_retained_checkpoint(number, _in_use()) for number in range(6, checkpoints + 1)),
+    )
+    return _an_inventory(
+        _an_object("generations/00000002/reserved.json", at=NOW - began),
+        _an_object("generations/00000002/generation.json", at=NOW),
+        _an_object("generations/00000001/delays/commits/4", at=NOW - 2 * _DAY),
+        _an_object("generations/00000001/delays/commits/9", at=NOW - 2 * _DAY),
+        checkpoints=manifests,
+        generations=generations.Generations((a_generation(1), a_generation(2, **restored)), 2),  # type: ignore[arg-type]
+    )
+
+
+_EMPTY: dict[str, object] = {"source": None, "cut": None}
+_HEAD: dict[str, object] = {"cut": Ancestor(lineage=None, generation=1, batches={"delays": 9})}
+
+
+@pytest.mark.parametrize(
+    ("inventory", "stays"),
+    [
+        pytest.param(_left(began=timedelta(seconds=90)), True, id="a restore just now"),
+        pytest.param(_left(began=_DAY - timedelta(seconds=1)), True, id="nearly a day ago"),
+        pytest.param(_left(began=_DAY), False, id="a day ago"),
+        pytest.param(_left(began=timedelta(seconds=90), restored=_EMPTY), True, id="a start with empty state"),
+        pytest.param(_left(began=timedelta(seconds=90), restored=_HEAD), False, id="a copy of the newest state"),
+        pytest.param(
+            _left(
+                began=timedelta(seconds=90),
+                restored={"cut": Ancestor(lineage="other", generation=1, batches={"delays": 9})},
+            ),
+            True,
+            id="a snapshot of another root",
+        ),
+        pytest.param(
+            _left(
+                began=timedelta(seconds=90),
+                restored={"cut": Ancestor(lineage=None, generation=2, batches={"delays": 9})},
+            ),
+            True,
+            id="a cut of another generation",
+        ),
+        pytest.param(
+            _left(
+                began=timedelta(seconds=90),
+                restored={"cut": Ancestor(lineage=None, generation=1, batches={"other": 9})},
+            ),
+            True,
+            id="a cut without that query",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "policy",
+    [POLICY, replace(POLICY, retained=1), replace(POLICY, max_age=timedelta(0))],
+    ids=["retained", "retained 1", "max age"],
+)
+def test_what_a_restore_has_left_behind_stays_for_a_day(
+    inventory: rules.Inventory, stays: bool, policy: rules.PrunePolicy
+) -> None:
+    plan = rules.plan_prune(inventory, policy, NOW)
+
+    is_dropped = "checkpoints/00000005/_metadata.json" in plan.delete_checkpoints
+    is_marked = "generations/00000001/delays/commits/9" in plan.marks
+    assert (is_dropped, is_marked) == (not stays, not stays)
+    assert "checkpoints/00000004/_metadata.json" in plan.delete_checkpoints
+    assert "generations/00000001/delays/commits/4" in plan.marks
+    reason = "a restore has left its checkpoint behind less than a day ago"
+    assert plan.keep_reasons.get(reason, 0) == stays
+    assert (f"keep 1 files: {reason}" in plan.lines) is stays
+
+
+def test_a_day_is_counted_by_the_clock_of_the_store() -> None:
+    """A suspended job writes nothing, so its clock stands still; and the clock of who prunes may be wrong."""
+    inventory = _left(began=timedelta(hours=1))
+
+    plan = rules.plan_prune(inventory, POLICY, NOW + 3 * _DAY)
+
+    assert "checkpoints/00000005/_metadata.json" not in plan.delete_checkpoints
+
+
+def test_the_records_of_what_was_left_behind_stay_with_it() -> None:
+    inventory = _left(began=timedelta(hours=1))
+    record = _an_object("generations/00000001/generation.json")
+
+    plan = rules.plan_prune(replace(inventory, files=(*inventory.files, record)), POLICY, NOW)
+
+    assert record.key not in plan.marks
+
+
+def test_damage_in_between_does_not_keep_more_than_what_was_left_behind() -> None:
+    inventory = replace(_left(began=timedelta(hours=1)), unreadable=(3, 6))
+
+    plan = rules.plan_prune(inventory, POLICY, NOW)
+
+    assert {"checkpoints/00000003/_metadata.json", "checkpoints/00000006/_metadata.json"} <= set(
+        plan.delete_checkpoints
+    )
+    assert "generations/00000001/delays/commits/4" in plan.marks

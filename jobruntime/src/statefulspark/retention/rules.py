@@ -1,8 +1,8 @@
 """Decides which files may be deleted, and why the others may not. Pure.
 
-Checkpoints beyond the retained count (or age) are dropped. A file that no retained checkpoint refers to is marked, and
-deleted after it was marked for the grace time. The newest checkpoint, savepoints, files that the running driver may still
-need, and unknown files are always retained.
+Checkpoints beyond the retained count (or age) are dropped; what a restore has left behind stays for a day. A file that no
+retained checkpoint refers to is marked, and deleted after it was marked for the grace time. The newest checkpoint,
+savepoints, files that the running driver may still need, and unknown files are always retained.
 
 In the generation in use the newest checkpoint is the floor. Spark uploads a state snapshot some time after its batch, so
 the next checkpoint may refer to a file that no checkpoint refers to yet; only files older than the floor's state snapshot
@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 
 from statefulspark.checkpoint import batch_records, segments, sparklog, state_files
 from statefulspark.contract import layout, retained
-from statefulspark.contract.manifest import Manifest, QueryEntry
+from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry
 from statefulspark.packs import names as packs
 from statefulspark.packs import window
 from statefulspark.recovery import generations
@@ -130,6 +130,35 @@ def retained_checkpoints(checkpoints: Iterable[Manifest], policy: PrunePolicy, n
     )
 
 
+LEFT_BEHIND_FOR = timedelta(days=1)
+"""How long what a restore has left behind outlives every policy."""
+
+
+def left_behind(inventory: Inventory) -> tuple[Manifest, ...]:
+    """Return the newest checkpoint of each future that a restore or a start with empty state has left less than a day ago.
+
+    All times are the store's own: a generation began with its reservation, and it is as late as the newest file says.
+    """
+    written_at = {info.key: info.modified_at for info in inventory.files}
+    left: dict[int, Manifest] = {}
+    for record in inventory.generations.records:
+        began = written_at.get(layout.generation_reservation(record.generation))
+        before = [manifest for manifest in inventory.checkpoints if manifest.generation < record.generation]
+        newest = max(before, key=lambda manifest: manifest.id, default=None)
+        is_recent = began is not None and max(written_at.values()) - began < LEFT_BEHIND_FOR
+        if newest is not None and is_recent and not _continues(record, newest):
+            left[newest.id] = newest
+    return tuple(left.values())
+
+
+def _continues(record: GenerationRecord, checkpoint: Manifest) -> bool:
+    """Tell whether a generation was made from a cut that contains a checkpoint."""
+    cut = record.cut
+    if cut is None or (cut.lineage, cut.generation) != (checkpoint.lineage, checkpoint.generation):
+        return False
+    return all(query.batch_id <= cut.batches.get(query.uid, -1) for query in checkpoint.queries)
+
+
 def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> PrunePlan:
     """Decide which files are deleted, marked and retained.
 
@@ -143,10 +172,11 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> Prun
     """
     retained = retained_checkpoints(inventory.checkpoints, policy, now)
     oldest = min((manifest.id for manifest in retained), default=None)
-    dropped = [manifest.id for manifest in inventory.checkpoints if manifest not in retained]
+    left = left_behind(inventory)
+    dropped = [manifest.id for manifest in inventory.checkpoints if manifest not in (*retained, *left)]
     dropped += [number for number in inventory.unreadable if oldest is not None and number < oldest]
     unknown = [number for number in inventory.unreadable if number not in dropped]
-    rules = _Rules.of(inventory, retained, policy, blocked=bool(unknown))
+    rules = _Rules.of(inventory, retained, policy, left=left, blocked=bool(unknown))
     marks: dict[str, datetime] = {}
     marked_bytes = 0
     deleted: list[ObjectInfo] = []
@@ -212,7 +242,7 @@ def unnamed_snapshots(inventory: Inventory, policy: PrunePolicy, now: datetime) 
     Their SST files have to be read (`Inventory.ssts`) before `plan_prune` can decide about SST files.
     """
     retained = retained_checkpoints(inventory.checkpoints, policy, now)
-    rules = _Rules.of(inventory, retained, policy, blocked=False)
+    rules = _Rules.of(inventory, retained, policy, left=(), blocked=False)
     current = layout.generation(inventory.generations.current.generation) if inventory.generations.current else None
     return tuple(
         info.key
@@ -229,6 +259,7 @@ STANDBY_SILENCE = timedelta(minutes=10)
 _TOO_MANY = "more checkpoints than are retained"
 _UNREADABLE = "it cannot be read, and newer checkpoints can"
 _NAMED = "a retained checkpoint, or a copy being made, needs it"
+_LEFT = "a restore has left its checkpoint behind less than a day ago"
 _RUNNING = "the running driver may need it"
 _BLOCKED = "a checkpoint cannot be read, so it is unknown what it needs"
 _UNFINISHED = "the generation is being made"
@@ -244,6 +275,7 @@ class _Rules:
     """Decides for one file why it is retained."""
 
     named: frozenset[str]
+    left: frozenset[str]
     needed_generations: frozenset[int]
     current: int
     floors: Mapping[str, _Floor]
@@ -252,14 +284,23 @@ class _Rules:
     blocked: bool
 
     @classmethod
-    def of(cls, inventory: Inventory, retained: Sequence[Manifest], policy: PrunePolicy, *, blocked: bool) -> _Rules:
+    def of(
+        cls,
+        inventory: Inventory,
+        retained: Sequence[Manifest],
+        policy: PrunePolicy,
+        *,
+        left: Sequence[Manifest],
+        blocked: bool,
+    ) -> _Rules:
         record = inventory.generations.current
         current = record.generation if record else 0
         newest = next((manifest for manifest in retained if manifest.generation == current), None)
         queries = [*inventory.pinned, *(query for manifest in retained for query in manifest.queries)]
         if newest is None and record:
             queries += record.queries
-        named = frozenset(f"{query.path}/{file.path}" for query in queries for file in query.files)
+        named = _files_of(queries)
+        left_files = _files_of(query for manifest in left for query in manifest.queries)
         extra = frozenset(key for keys in inventory.ssts.values() for key in keys or ())
         unreadable_folders = frozenset(
             f"{posixpath.dirname(key)}/SSTs" for key, keys in inventory.ssts.items() if keys is None
@@ -270,16 +311,20 @@ class _Rules:
             floors = {
                 query.path: _Floor.of(query, listed, policy, extra, unreadable_folders) for query in newest.queries
             }
-        needed = {number for key in named if (number := _generation_of(key)) is not None}
+        needed = {number for key in named | left_files if (number := _generation_of(key)) is not None}
         needed |= {claimed.generation for claimed in inventory.generations.records if claimed.claimed}
         leftovers = frozenset(info.key for info in inventory.leftovers)
         blocked = blocked or (newest is None and current in inventory.generations.unreadable)
-        return cls(named, frozenset(needed), current, floors, leftovers, inventory.generations.abandoned, blocked)
+        return cls(
+            named, left_files, frozenset(needed), current, floors, leftovers, inventory.generations.abandoned, blocked
+        )
 
     def reason_to_keep(self, info: ObjectInfo) -> str | None:
         """Return why a file is retained; None if it is unused."""
         if info.key in self.named or _main_file(info.key) in self.named:
             return _NAMED
+        if info.key in self.left or _main_file(info.key) in self.left:
+            return _LEFT
         if info.key in self.leftovers:
             return None
         generation = _generation_of(info.key)
@@ -375,6 +420,10 @@ class _Floor:
         uploaded_at = self.uploads.get(posixpath.dirname(posixpath.dirname(name)))
         is_settled = uploaded_at is not None and info.modified_at < uploaded_at
         return None if is_settled and f"{self.path}/{name}" not in self.extra else _RUNNING
+
+
+def _files_of(queries: Iterable[QueryEntry]) -> frozenset[str]:
+    return frozenset(f"{query.path}/{file.path}" for query in queries for file in query.files)
 
 
 def _generation_of(key: str) -> int | None:

@@ -157,6 +157,7 @@ class SnapshotWriter:
         # Closures of savepoints being copied: written by the savepoint lane, read when the checkpoint lane prunes.
         self._copying: dict[int, tuple[QueryEntry, ...]] = {}
         self._sealed: set[int] = set()  # Savepoints whose manifest may be written, even if the write failed.
+        self._own: set[int] = set()  # Checkpoints that this driver has completed.
         self._growth = measure.Growth(restored)
         self._restored = restore.restored_batches(restored)
         # Replaced whole by the checkpoint lane, read by the API's thread.
@@ -196,6 +197,7 @@ class SnapshotWriter:
         if order.kind is SnapshotKind.CHECKPOINT:
             with watch.phase("manifest"):
                 summary = self._complete_checkpoint(order, entries)
+            self._own.add(order.snapshot_id)
             self.state_sizes = state_sizes.measured(f"checkpoint {order.snapshot_id}", entries)
             return measure.measured(summary, entries, self._growth.new_bytes(entries), watch)
         self._copying[order.snapshot_id] = entries
@@ -241,13 +243,18 @@ class SnapshotWriter:
         savepoint.give_up(self._store, request, self._savepoint_target(order, request))
 
     def drop(self, checkpoint_ids: Iterable[int]) -> None:
-        """Remove the manifests of completed checkpoints; `prune` removes the files that only they needed.
+        """Remove the manifests of checkpoints that this driver has completed.
+
+        `prune` removes the files that only they needed. It removes older checkpoints, too, since it knows which of them a
+        restore has left behind.
 
         Raises:
             FencedError: A newer epoch owns the job; that driver decides which checkpoints are retained.
         """
         epochs.require_current(self._store, self._identity.epoch)
-        self._store.delete_many([layout.checkpoint_manifest(number) for number in checkpoint_ids])
+        self._store.delete_many(
+            [layout.checkpoint_manifest(number) for number in checkpoint_ids if number in self._own]
+        )
 
     def prune(self) -> int:
         """Remove checkpoints beyond the retained number, and the files that only they needed; return their size."""
