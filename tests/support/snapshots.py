@@ -13,8 +13,9 @@ import pytest
 from manifests import a_manifest
 from sparkroot import FakeQuery
 from statefulspark.checkpoint import catalog, closure, epochs, lineage_records, read_cache, savepoint
+from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import Manifest, OwnerRecord, SnapshotKind, Trigger
+from statefulspark.contract.manifest import EpochRecord, Manifest, OwnerRecord, SnapshotKind, Trigger
 from statefulspark.recovery import ahead, copies, recovery
 from statefulspark.recovery.plan import Author, StartPlan, in_new_generation
 from statefulspark.recovery.restore import carry_out
@@ -83,8 +84,17 @@ class Job:
     ) -> StartPlan:
         """Do what a driver does at its start."""
         self.epoch += 1
+        self.hold_epoch(store)
         plan = self.plan(restore, query_uids, store)
         return carry_out(store or self.store, plan, self.author())
+
+    def hold_epoch(self, store: ObjectStore | None = None) -> None:
+        """Make sure that the record of the driver's epoch is there, as it is behind a claim."""
+        epoch = max(self.epoch, 1)
+        record = EpochRecord(epoch=epoch, claimed_at=self.clock.now, holder="pod", claim_id=f"start {epoch}")
+        where = store or self.store
+        if where.info(layout.epoch(epoch)) is None:
+            where.write(layout.epoch(epoch), record.to_json().encode())
 
     def on(self, bucket: ObjectStore) -> Job:
         """Return the same job as a process sees it that reaches storage through something else."""
@@ -152,13 +162,15 @@ class Job:
         savepoint.take_savepoint(where, [entry], request, place, completed_at=self.clock)
         return place
 
-    def checkpoint(self, *queries: FakeQuery, trigger: Trigger = Trigger.PERIODIC) -> Manifest:
+    def checkpoint(
+        self, *queries: FakeQuery, trigger: Trigger = Trigger.PERIODIC, number: int | None = None
+    ) -> Manifest:
         """Do what a driver does for a checkpoint."""
         where = self.store
         entries = tuple(closure.close_over(where, query.path, query.batch) for query in queries)
         epochs.require_current(where, max(self.epoch, 1))
         manifest = a_manifest(
-            catalog.next_snapshot_id(where),
+            number or catalog.next_snapshot_id(where),
             entries,
             now=self.clock.now,
             generation=queries[0].generation,

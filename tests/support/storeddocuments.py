@@ -237,7 +237,7 @@ KINDS = (
             holder="flights-driver-7/4f",
             claim_id="c0ffee",
             follows="decade",
-            notes_beginning=True,
+            purged=manifest.Purge(epoch=7, generation=3, snapshot=42),
         ),
     ),
     _plain("beginning", notes.BeginningNote(generation=1, epoch=1, noted_at=NOON)),
@@ -249,7 +249,15 @@ KINDS = (
     ),
     _plain(
         "lineage",
-        manifest.LineageRecord(number=1, lineage=LINEAGE, root=ROOT, created_at=NOON, epoch=7, adopts_unnamed=True),
+        manifest.LineageRecord(
+            number=1,
+            lineage=LINEAGE,
+            root=ROOT,
+            created_at=NOON,
+            epoch=7,
+            adopts_unnamed=True,
+            after=manifest.Purge(epoch=6, generation=3, snapshot=42),
+        ),
     ),
     _plain(
         "damage",

@@ -18,6 +18,7 @@ from statefulspark_operator.api.spec import Checkpoint, Storage
 from statefulspark_operator.cluster import storage_pruning
 from statefulspark_operator.cluster.storage_reader import SnapshotStorageReader, StorageTarget
 from statefulspark_operator.lifecycle.pruning import Freed, PrunedFolder
+from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 
 KEPT = Checkpoint(retained=2, prune_grace=timedelta(seconds=60))
 TARGET = StorageTarget(Storage(uri="s3://bucket/state"), "default", "flights", None)
@@ -38,7 +39,6 @@ class Folder:
             self.job.clock.forward(120)
         for info in self.job.store.list(""):
             self.root.write(info.key, self.job.store.read(info.key))
-        self.claim(1)
 
     def claim(self, number: int) -> None:
         """Claim an epoch, as a driver does that starts."""
@@ -50,6 +50,9 @@ class Folder:
 
     def purge(self) -> Freed:
         return asyncio.run(self._reader.purge(TARGET))
+
+    def read(self) -> StorageFacts | StorageUnreadable:
+        return asyncio.run(self._reader.read(TARGET, savepoint=None))
 
     @property
     def size_bytes(self) -> int:
@@ -134,4 +137,19 @@ def test_the_size_of_what_goes_with_a_job_is_told(folder: Folder) -> None:
     size_bytes, files = folder.size_bytes, len(folder.root.list(""))
 
     assert folder.purge() == Freed(files, size_bytes)
-    assert folder.root.list("") == ()
+    assert [info.key for info in folder.root.list("")] == [layout.epoch(2)]
+    assert folder.purge() == Freed(0, 0)
+
+
+def test_a_folder_with_the_proof_of_its_deletion_alone_counts_as_empty(folder: Folder) -> None:
+    before = folder.read()
+    folder.purge()
+    after = folder.read()
+    folder.claim(3)
+
+    assert isinstance(before, StorageFacts)
+    assert isinstance(after, StorageFacts)
+    assert (before.is_empty, after.is_empty, after.newest_epoch) == (False, True, 2)
+    again = folder.read()
+    assert isinstance(again, StorageFacts)
+    assert not again.is_empty

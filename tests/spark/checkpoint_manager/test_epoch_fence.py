@@ -1,4 +1,4 @@
-"""A driver whose job has been taken over writes no further log entry, and says so."""
+"""A driver whose job has been taken over, or whose state was deleted, writes no further log entry, and says so."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from statefulspark import storage
 from statefulspark.storage import ObjectStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
-NEXT_EPOCH = "epochs/00000008.json"
+OWN_EPOCH, NEXT_EPOCH = "epochs/00000007.json", "epochs/00000008.json"
 SENTENCE = "A newer driver owns the job: this driver has epoch 00000007, and epoch 00000008 exists"
 
 
@@ -30,6 +30,7 @@ def job(s3: s3server.S3Server, s3_bucket: str) -> ObjectStore:
 def root(spark: SparkSession, job: ObjectStore) -> Iterator[str]:
     location = f"{job.uri.replace('s3://', 's3a://')}/generations/00000001/q"
     streams.gate(spark).register(location, -1, -1)
+    job.create(OWN_EPOCH, b"{}")
     streams.fence(spark).configure(f"{job.uri}/{NEXT_EPOCH}")
     yield location
     for query in spark.streams.active:
@@ -94,10 +95,11 @@ def test_an_epoch_that_cannot_be_looked_up_stops_the_write(spark: SparkSession, 
 def test_local_folders_are_fenced_too(spark: SparkSession, tmp_path: Path) -> None:
     manager = streams.checkpoint_manager(spark, f"file://{tmp_path}/q", {})
     path = spark._jvm.org.apache.hadoop.fs.Path(f"file://{tmp_path}/q/offsets/0")
+    (tmp_path / "epochs").mkdir()
+    (tmp_path / OWN_EPOCH).write_text("{}")
     streams.fence(spark).configure(f"file://{tmp_path}/{NEXT_EPOCH}")
     try:
         _log_entry(manager, path).close()
-        (tmp_path / "epochs").mkdir()
         (tmp_path / NEXT_EPOCH).write_text("{}")
         with pytest.raises(Py4JJavaError, match=SENTENCE):
             _log_entry(manager, path.suffix("1")).close()
@@ -105,6 +107,23 @@ def test_local_folders_are_fenced_too(spark: SparkSession, tmp_path: Path) -> No
         streams.fence(spark).disable()
 
     assert [path.name for path in (tmp_path / "q" / "offsets").iterdir()] == ["0"]
+
+
+def test_a_driver_whose_state_was_deleted_while_it_slept_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """The deletion leaves the record of a later epoch alone, so the next one is not there either."""
+    manager = streams.checkpoint_manager(spark, f"file://{tmp_path}/q", {})
+    path = spark._jvm.org.apache.hadoop.fs.Path(f"file://{tmp_path}/q/offsets/0")
+    streams.fence(spark).configure(f"file://{tmp_path}/{NEXT_EPOCH}")
+    (tmp_path / "epochs").mkdir()
+    (tmp_path / "epochs" / "00000012.json").write_text("{}")
+    try:
+        with pytest.raises(Py4JJavaError, match="The state of the job was deleted: this driver has epoch 00000007"):
+            _log_entry(manager, path).close()
+        assert streams.fence(spark).fenced()
+    finally:
+        streams.fence(spark).disable()
+
+    assert not (tmp_path / "q" / "offsets" / "0").exists()
 
 
 @pytest.mark.parametrize("file", ["sources/0/1", "sources/0/9.compact", "metadata"])

@@ -9,6 +9,7 @@ import pytest
 import s3server
 import streams
 from pyspark.sql import SparkSession
+from statefulspark import storage
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
 BATCHES = 20
@@ -36,6 +37,7 @@ def test_a_stateful_batch_needs_six_requests_and_two_looks_at_the_epoch(
     root = f"s3a://{s3_bucket}/generations/00000001/q"
     gate = streams.gate(spark)
     gate.register(root, -1, -1)
+    storage.open_store(f"s3://{s3_bucket}", s3.options()).create("epochs/00000001.json", b"{}")
     streams.fence(spark).configure(f"s3a://{s3_bucket}/epochs/00000002.json")
     query = streams.start_count(spark, root, name="requests", sink="noop")
     streams.wait_until(lambda: gate.lastCommitted(root) >= 5, "the query is warm")

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 from faultrig import faults, fibers, truth
 from statefulspark import errors
+from statefulspark.contract import layout
 
 RUNS_TWICE = 0.1
 """How many partitions are also written by an attempt whose result nobody takes."""
@@ -83,11 +84,14 @@ class Fence:
     def __init__(self, store: faults.RigStore) -> None:
         self._store = store
         self._asked: str | None = None
+        self._own: str | None = None
         self._is_fenced = False
         self.claim = ""
 
     def configure(self, uri: str) -> None:
         self._asked = below_bucket(uri)
+        folder, _, name = self._asked.rpartition("/")
+        self._own = f"{folder}/{layout.number((layout.parse_number(name) or 1) - 1)}.json"
 
     def sign(self, claim_id: str) -> None:
         self.claim = claim_id
@@ -96,9 +100,11 @@ class Fence:
         return self._is_fenced
 
     def check(self, path: str) -> None:
-        """Let a write pass while no newer epoch exists."""
+        """Let a write pass while no newer epoch exists and the own one does."""
         assert self._asked is not None
-        self._is_fenced = self._is_fenced or self._store.info(self._asked) is not None
+        assert self._own is not None
+        is_replaced = self._is_fenced or self._store.info(self._asked) is not None
+        self._is_fenced = is_replaced or self._store.info(self._own) is None
         if self._is_fenced:
             raise QueryFailedError(
                 f"io.statefulspark.checkpoint.FencedException: A newer driver owns the job. {path} was not written."

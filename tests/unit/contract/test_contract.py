@@ -95,7 +95,6 @@ def test_names_on_the_wire_are_camel_case_and_unset_fields_are_left_out() -> Non
         "holder": "pod-a",
         "claimId": "c",
         "filled": False,
-        "notesBeginning": False,
     }
 
 

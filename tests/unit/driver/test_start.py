@@ -60,6 +60,7 @@ class World:
     @property
     def claimed(self) -> assemble.JobRoot:
         self.job.epoch += 1
+        self.job.hold_epoch()
         return replace(self.unclaimed, author=self.job.author())
 
 

@@ -192,6 +192,10 @@ class Life(RuleBasedStateMachine):
             self.job.checkpoint(self.query)
             self.job.clock.forward(2 * GRACE_S)
             self.pruned(self.job)
+        self.job.clock.forward(24 * 3600)  # What a restore has left behind stays for a day.
+        self.query.run_batch()
+        self.pruned(self.job)
+        self.job.clock.forward(GRACE_S)
         self.pruned(self.job)
         held = [info.key for info in self.job.store.list(layout.GENERATIONS)]
         records = [key for key in held if key.count("/") == 2]

@@ -9,7 +9,6 @@ from statefulspark import doctor, errors
 from statefulspark.checkpoint import epochs
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import EpochRecord
 from statefulspark.recovery.plan import StartMode
 from statefulspark.retention import rules
 from statefulspark.testing import stores
@@ -66,7 +65,7 @@ def test_a_first_start_that_dies_anywhere_before_its_queries_run_can_be_repeated
                 assert job.boot().mode is StartMode.CONTINUE
 
 
-def test_every_start_before_a_query_runs_leaves_word_also_in_a_root_of_an_earlier_release() -> None:
+def test_every_start_before_a_query_runs_leaves_word() -> None:
     job = a_job_with_state()
     job.store.delete_many([layout.BEGAN])
 
@@ -74,15 +73,6 @@ def test_every_start_before_a_query_runs_leaves_word_also_in_a_root_of_an_earlie
     lose(job, layout.GENERATIONS, layout.CHECKPOINTS)
 
     with pytest.raises(errors.StateUnknownError, match="began"):
-        job.boot()
-
-
-def test_an_epoch_of_a_release_that_left_no_word_is_a_trace_of_state() -> None:
-    job = Job()
-    old = EpochRecord(epoch=1, claimed_at=job.clock.now, holder="pod", claim_id="old")
-    job.store.write(layout.epoch(1), old.to_json().encode())
-
-    with pytest.raises(errors.StateUnknownError, match=r"epochs/00000001\.json"):
         job.boot()
 
 

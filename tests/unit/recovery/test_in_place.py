@@ -139,6 +139,7 @@ def test_without_a_wish_it_goes_on_as_well_and_the_savepoint_stays_for_a_rollbac
 def test_a_dropped_query_is_left_behind_in_a_new_generation(job: Job) -> None:
     _, uri = stopped(job)
     job.epoch += 1
+    job.hold_epoch()
 
     plan = job.plan(RestoreConfig(snapshot=uri, allow_non_restored_state=True), query_uids=["other"])
 

@@ -579,6 +579,7 @@ def declared(uid: str, *, groups: int) -> plans.PlannedQuery:
 def start_declaring(job: Job, *planned: plans.PlannedQuery) -> StartPlan:
     """Do what a driver does whose job has these queries."""
     job.epoch += 1
+    job.hold_epoch()
     plan = with_declared_queries(job.plan(), planned)
     path = f"generations/{plan.generation:08d}"
     entries = tuple(plans.declared(one, f"{path}/{one.uid}") for one in planned)

@@ -665,6 +665,27 @@ def test_what_a_restore_has_left_behind_stays_for_a_day(
     assert (f"keep 1 files: {reason}" in plan.lines) is stays
 
 
+@pytest.mark.parametrize(("batch", "stays"), [(-1, False), (0, True)], ids=["without a commit", "with one"])
+def test_a_query_that_the_cut_does_not_have_is_left_behind_once_it_has_committed(batch: int, stays: bool) -> None:
+    other = a_query(files=("commits/0",), batch_id=batch, path="generations/00000001/other", uid="other")
+    inventory = _left(began=timedelta(hours=1), restored=_HEAD)
+    newest = _a_retained_checkpoint(5, _FUTURE, other, generation=1)
+    checkpoints = tuple(newest if manifest.id == 5 else manifest for manifest in inventory.checkpoints)
+
+    plan = rules.plan_prune(replace(inventory, checkpoints=checkpoints), POLICY, NOW)
+
+    assert ("checkpoints/00000005/_metadata.json" not in plan.delete_checkpoints) is stays
+
+
+def test_the_checksum_of_a_file_that_was_left_behind_stays_with_it() -> None:
+    inventory = _left(began=timedelta(hours=1))
+    checksum = _an_object("generations/00000001/delays/commits/.9.crc")
+
+    plan = rules.plan_prune(replace(inventory, files=(*inventory.files, checksum)), POLICY, NOW)
+
+    assert checksum.key not in plan.marks
+
+
 def test_a_day_is_counted_by_the_clock_of_the_store() -> None:
     """A suspended job writes nothing, so its clock stands still; and the clock of who prunes may be wrong."""
     inventory = _left(began=timedelta(hours=1))

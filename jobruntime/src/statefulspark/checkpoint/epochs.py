@@ -12,7 +12,7 @@ from datetime import datetime
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, listing
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import EpochRecord, OwnerRecord
+from statefulspark.contract.manifest import EpochRecord, OwnerRecord, Purge
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _NO_ETAG = "0" * 32
@@ -61,8 +61,8 @@ def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: st
         now: UTC.
 
     Returns:
-        The claimed epoch. Cost: one listing, one HEAD and one PUT; one GET more if the answer to a PUT was lost, one PUT
-        more for each number that is skipped.
+        The claimed epoch. Cost: one listing, two HEADs, a GET and one PUT; one GET more if the answer to a PUT was lost, one
+        PUT more for each number that is skipped.
 
     Raises:
         FencedError: The assigned epoch, or a newer one, belongs to another driver.
@@ -82,10 +82,13 @@ def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: st
             claim_id=claim_id,
             follows=(before.claim_id if before is not None else None) if number == highest + 1 else claim_id,
             filled=number < target,
-            notes_beginning=True,
         )
         if not _create(store, record):
             return _lost(store, assigned=assigned, record=record, target=target)
+    if highest and store.info(layout.epoch(highest)) is None:
+        # All state was deleted since the listing, so the number was free again. The record of the deletion is the oldest.
+        store.delete_many([layout.epoch(target)])
+        raise _deleted(store, target)
     return target
 
 
@@ -110,16 +113,38 @@ def claims_since(store: ObjectStore, epoch: int) -> dict[str, int] | None:
 
 
 def require_current(store: ObjectStore, epoch: int) -> None:
-    """Check that no newer epoch was claimed. Cost: one HEAD.
+    """Check that no newer epoch was claimed, and that the state was not deleted. Cost: two HEADs.
 
     Raises:
-        FencedError: A newer one was.
+        FencedError: A newer one was, or the record of this one is gone.
     """
     if store.info(layout.epoch(epoch + 1)) is not None:
         highest = newest(store)
         raise errors.FencedError(
             f"Epoch {epoch} at {store.uri} was followed by epoch {highest}, held by {read(store, highest).holder}."
         )
+    if store.info(layout.epoch(epoch)) is None:
+        raise _deleted(store, epoch)
+
+
+def last_purge(store: ObjectStore) -> Purge | None:
+    """Return the last deletion of all state on purpose; None if there was none. Cost: one listing, and one GET then.
+
+    Such a deletion leaves its own record alone, so that one is the oldest.
+    """
+    oldest = min(
+        (number for name in store.list_names(layout.EPOCHS) if (number := layout.parse_number(name))), default=1
+    )
+    try:
+        return read(store, oldest).purged if oldest > 1 else None
+    except (errors.SnapshotCorruptError, errors.ObjectNotFoundError):
+        return None
+
+
+def _deleted(store: ObjectStore, epoch: int) -> errors.FencedError:
+    return errors.FencedError(
+        f"The state at {store.uri} was deleted, with the record of epoch {epoch} or the one before."
+    )
 
 
 def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) -> OwnerRecord:

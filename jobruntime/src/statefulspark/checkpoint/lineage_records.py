@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from statefulspark import errors
-from statefulspark.checkpoint import listing, read_cache
+from statefulspark.checkpoint import epochs, listing, read_cache
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import Ancestor, GenerationRecord, LineageRecord, Manifest, QueryEntry
+from statefulspark.contract.manifest import Ancestor, GenerationRecord, LineageRecord, Manifest, Purge, QueryEntry
 from statefulspark.storage.port import ObjectStore
 
 
@@ -51,6 +51,11 @@ class Lineages:
     def unnamed(self) -> str | None:
         """The lineage of documents that name none: the first one, if the root was in use before it."""
         return next((record.lineage for record in self.records if record.adopts_unnamed), None)
+
+    @property
+    def purge(self) -> Purge | None:
+        """The deletion after which the root began, if there was one."""
+        return next((record.after for record in self.records if record.after is not None), None)
 
     def named(self, lineage: str | None) -> str | None:
         """Return the lineage of a document below this root."""
@@ -133,7 +138,7 @@ def ensure(
 ) -> Lineages:
     """Make sure that a root has its own lineage at its present URI. Idempotent, and safe with concurrent drivers.
 
-    Cost: one listing, one HEAD and a GET per lineage; two listings and a PUT the first time.
+    Cost: one listing, one HEAD and a GET per lineage; three listings and a PUT the first time.
 
     Args:
         store: The job's root.
@@ -155,6 +160,7 @@ def ensure(
             created_at=now,
             epoch=epoch,
             adopts_unnamed=not lineages.taken and _holds_state(cache),
+            after=None if lineages.taken else epochs.last_purge(cache),
         )
         try:
             store.create(layout.lineage(record.number), record.to_json(indent=1).encode())

@@ -321,6 +321,17 @@ class GenerationRecord(SealedDocument):
     because newer state is damaged: batches that followed the cut are produced again."""
 
 
+class Purge(WireModel):
+    """A deletion of all state on purpose: a later job of the name may start empty, and goes on with the next numbers."""
+
+    epoch: int = Field(ge=1)
+    """The epoch that was claimed for it."""
+    generation: int = Field(ge=0)
+    """The highest number of a generation until then; 0 if there was none."""
+    snapshot: int = Field(ge=0)
+    """The highest number of a checkpoint or savepoint until then; 0 if there was none."""
+
+
 class EpochRecord(StoredDocument):
     """`epochs/<n>.json`: one start of a driver; the highest one owns the job."""
 
@@ -337,8 +348,8 @@ class EpochRecord(StoredDocument):
     """The claim of the epoch before; absent for the first one. In one life of a root each follows the one before it."""
     filled: bool = False
     """True for a number that was skipped: no driver ever ran under it."""
-    notes_beginning: bool = False
-    """True if this driver writes `epochs/began.json` before it writes state; false for earlier releases."""
+    purged: Purge | None = None
+    """Present if all state was deleted on purpose under this epoch; then it is the oldest record, and stays for good."""
 
 
 class ReservationRecord(EpochRecord):
@@ -396,5 +407,7 @@ class LineageRecord(StoredDocument):
     created_at: UtcDatetime
     epoch: int = Field(ge=1)
     """Epoch of the driver that made it."""
+    after: Purge | None = None
+    """The deletion after which the root began with this lineage, if there was one."""
     adopts_unnamed: bool = False
     """True if the root held state of a release without lineages: state there without a lineage belongs to this one."""

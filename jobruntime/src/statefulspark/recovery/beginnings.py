@@ -2,7 +2,7 @@
 
 An epoch alone is not a proof: a first start may die right after its claim. So a driver writes `epochs/began.json` once it
 has a generation, before any query runs. Without that note no state was ever written; with the note and without a
-generation, the state was deleted. Epochs of releases that wrote no such note count as a sign of earlier state.
+generation, the state was deleted. Only the record of a deletion on purpose (`retention.purging`) says that it may be gone.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import contextlib
 from datetime import datetime
 
 from statefulspark import errors
-from statefulspark.checkpoint import catalog
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import EpochRecord
+from statefulspark.contract.manifest import Purge
 from statefulspark.contract.notes import BeginningNote
 from statefulspark.storage.port import ObjectStore
 
@@ -31,27 +30,20 @@ def note(store: ObjectStore, *, generation: int, epoch: int, now: datetime) -> N
         store.create(layout.BEGAN, record.to_json(indent=1).encode())
 
 
-def traces(store: ObjectStore) -> tuple[str, ...]:
+def traces(store: ObjectStore, purge: Purge | None) -> tuple[str, ...]:
     """Return the objects that show that this root has held state; called only if no generation is usable.
 
-    Cost: two LISTs, a HEAD, and a GET per epoch.
+    Cost: a HEAD and a LIST; a GET if the state was deleted on purpose and there is a note.
+
+    Args:
+        store: The job's root.
+        purge: The deletion of all state on purpose; what is older is no trace.
     """
-    keys = [layout.BEGAN] if store.info(layout.BEGAN) is not None else []
-    names = store.list_names("")
-    keys += [f"{folder}/" for folder in _AFTER_THE_BEGINNING if f"{folder}/" in names]
-    return tuple(keys) or _silent_epochs(store)
+    if store.info(layout.BEGAN) is not None and (purge is None or _read_epoch(store) > purge.epoch):
+        return (layout.BEGAN,)
+    names = store.list_names("") if purge is None else ()
+    return tuple(f"{folder}/" for folder in _AFTER_THE_BEGINNING if f"{folder}/" in names)
 
 
-def _silent_epochs(store: ObjectStore) -> tuple[str, ...]:
-    """Return the epochs of releases that wrote no note, and unreadable ones."""
-    numbers = [number for name in store.list_names(layout.EPOCHS) if (number := layout.parse_number(name))]
-    bodies = catalog.read_present(store, [layout.epoch(number) for number in numbers]) if numbers else {}
-    return tuple(key for key, body in sorted(bodies.items()) if not _notes_beginning(body, f"{store.uri}/{key}"))
-
-
-def _notes_beginning(body: bytes, source: str) -> bool:
-    try:
-        record = EpochRecord.parse(body, source)
-    except errors.SnapshotCorruptError:
-        return False
-    return record.filled or record.notes_beginning
+def _read_epoch(store: ObjectStore) -> int:
+    return BeginningNote.parse(store.read(layout.BEGAN), f"{store.uri}/{layout.BEGAN}").epoch

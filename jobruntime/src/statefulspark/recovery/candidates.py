@@ -9,10 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statefulspark import errors
-from statefulspark.checkpoint import catalog, lineage_records, progress, read_cache, transfer, verify
+from statefulspark.checkpoint import catalog, epochs, lineage_records, progress, read_cache, transfer, verify
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry, SnapshotKind
+from statefulspark.contract.manifest import (
+    GenerationRecord,
+    Manifest,
+    Purge,
+    QueryEntry,
+    SnapshotKind,
+)
 from statefulspark.recovery import beginnings, damage, generations, new_packs, plan
 from statefulspark.storage.port import ObjectStore
 
@@ -32,6 +38,7 @@ class StorageView:
         damage: Notes of drivers about state that Spark could not load.
         lineages: The lineages of the root.
         at: Told of what may take long.
+        purge: The deletion of older state on purpose; what is left of that is in no other field.
     """
 
     store: ObjectStore
@@ -45,6 +52,7 @@ class StorageView:
     damage: damage.Damage = field(default_factory=damage.Damage)
     lineages: lineage_records.Lineages = field(default_factory=lineage_records.Lineages)
     at: progress.Steps = progress.unheard
+    purge: Purge | None = None
     _verdicts: dict[str, str | None] = field(default_factory=dict)
 
     @property
@@ -94,14 +102,23 @@ class StorageView:
             current=self.generations.current,
             unfinished_generation=self.generations.current is None and self._holds_unfinished_files,
             checkpoints=kinds.count(SnapshotKind.CHECKPOINT),
-            savepoints=kinds.count(SnapshotKind.SAVEPOINT),
+            savepoints=kinds.count(SnapshotKind.SAVEPOINT) if self.purge is None else 0,
             uri=self.store.uri,
             record_problem=self.generations.unreadable.get(self.current.generation)
             if self.generations.current
             else None,
             carried_out=self.carried_out,
-            traces=beginnings.traces(self.cache) if self.generations.current is None else (),
+            traces=beginnings.traces(self.cache, self.purge) if self.generations.current is None else (),
+            half_purged=self._half_purged,
         )
+
+    @property
+    def _half_purged(self) -> str | None:
+        """The record of a generation that a deletion has left, or that was put back; None if a newer one is in use."""
+        if self.purge is None or self.generations.current is not None:
+            return None
+        left = generations.with_record(self.cache, self.purge.generation)
+        return layout.generation_record(left[-1]) if left else None
 
     @property
     def _holds_unfinished_files(self) -> bool:
@@ -258,18 +275,24 @@ def read_storage(
     """
     cache = cache or read_cache.ReadCache(store)
     listed = catalog.list_snapshots(cache)
-    following = catalog.next_snapshot_id(cache)
+    lineages = lineages if lineages and lineages.taken else lineage_records.read_all(cache)
+    purge = lineages.purge if lineages.taken else epochs.last_purge(cache)
+    used_generation, used_snapshot = (purge.generation, purge.snapshot) if purge is not None else (0, 0)
+    following = max(catalog.next_snapshot_id(cache), used_snapshot + 1)
     refs = (*catalog.checkpoints_from(cache, following), *listed)
     checkpoints = tuple(ref for ref in refs if ref.kind is SnapshotKind.CHECKPOINT)
     answers = catalog.read_manifests(cache, checkpoints)
-    manifests, of_other_lives = _of_one_life([manifest for manifest in answers if isinstance(manifest, Manifest)])
-    in_use = {manifest.generation for manifest in manifests.values()}
-    history = generations.with_lost_records(generations.read_all(cache), in_use)
+    readable = [manifest for manifest in answers if isinstance(manifest, Manifest)]
+    outlived = {manifest.id for manifest in readable if manifest.generation <= used_generation}
+    manifests, of_other_lives = _of_one_life(manifest for manifest in readable if manifest.id not in outlived)
+    history = generations.with_lost_records(
+        generations.read_all(cache, above=used_generation), manifests.values(), lineages
+    )
     return StorageView(
         store=store,
         cache=cache,
         generations=history,
-        refs=refs,
+        refs=tuple(ref for ref in refs if ref.kind is SnapshotKind.SAVEPOINT or ref.id not in outlived),
         checkpoints=manifests,
         unreadable=(
             *(error.message for error in answers if isinstance(error, errors.SnapshotCorruptError)),
@@ -278,8 +301,9 @@ def read_storage(
         next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,
         damage=damage.read_all(cache).with_outdated(cache, _cuts(manifests.values(), history)),
-        lineages=lineages if lineages and lineages.taken else lineage_records.read_all(cache),
+        lineages=lineages,
         at=at,
+        purge=purge,
     )
 
 

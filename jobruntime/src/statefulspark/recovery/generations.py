@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from statefulspark import errors
-from statefulspark.checkpoint import listing
+from statefulspark.checkpoint import lineage_records, listing
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import GenerationRecord, ReservationRecord
+from statefulspark.contract.manifest import GenerationRecord, Manifest, ReservationRecord
 from statefulspark.storage.port import ObjectStore
 
 
@@ -48,23 +48,44 @@ class Generations:
         return next((record for record in self.records if record.generation == number), None)
 
 
-def read_all(store: ObjectStore) -> Generations:
+def read_all(store: ObjectStore, *, above: int = 0) -> Generations:
     """Read every generation's record. Cost: one listing, one HEAD, and one GET per generation.
 
     The listing may lag; numbers are taken one after the other, so the next one is looked up by name.
+
+    Args:
+        store: The job's root.
+        above: The highest generation of state that was deleted on purpose; what is left of it counts as absent.
     """
-    listed = _listed(store)
-    highest = listing.highest(store, max(listed, default=0), layout.generation_reservation)
-    return _read(store, (*listed, *range(max(listed, default=0) + 1, highest + 1)))
+    listed = [number for number in _listed(store) if number > above]
+    newest = max(listed, default=above)
+    highest = listing.highest(store, newest, layout.generation_reservation)
+    generations = _read(store, (*listed, *range(newest + 1, highest + 1)))
+    return replace(generations, highest=max(generations.highest, above))
 
 
-def with_lost_records(generations: Generations, in_use: Collection[int]) -> Generations:
+def with_record(store: ObjectStore, up_to: int) -> tuple[int, ...]:
+    """Return the generations up to a number that have a record. Cost: one listing, one HEAD per generation."""
+    numbers = [number for number in _listed(store) if number <= up_to]
+    return tuple(number for number in numbers if store.info(layout.generation_record(number)) is not None)
+
+
+def with_lost_records(
+    generations: Generations, checkpoints: Collection[Manifest], lineages: lineage_records.Lineages
+) -> Generations:
     """Add placeholders for generations whose record is lost although completed checkpoints belong to them. Pure.
+
+    A checkpoint of a lineage that nothing else of the root names proves nothing: it is of a driver that has outlived state
+    that was deleted.
 
     Args:
         generations: As read from storage.
-        in_use: Generations of completed checkpoints.
+        checkpoints: The completed checkpoints.
+        lineages: The lineages of the root.
     """
+    known = {record.lineage for record in generations.records} | {record.lineage for record in lineages.records}
+    is_known = not known or bool(lineages.unreadable)
+    in_use = {manifest.generation for manifest in checkpoints if is_known or manifest.lineage in known}
     lost = [number for number in generations.unfinished if number in in_use]
     if not lost:
         return generations

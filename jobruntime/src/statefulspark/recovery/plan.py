@@ -48,6 +48,7 @@ class Situation:
         record_problem: Why the record of the generation in use cannot be read, None if it can.
         carried_out: Keys of the restores that were carried out in this root.
         traces: Without a generation, the objects that show that the root has held state; see `beginnings`.
+        half_purged: Without a generation in use, a record of state that was deleted on purpose and is there all the same.
     """
 
     restore: RestoreConfig
@@ -59,6 +60,7 @@ class Situation:
     record_problem: str | None = None
     carried_out: tuple[str, ...] = ()
     traces: tuple[str, ...] = ()
+    half_purged: str | None = None
 
 
 def decide(situation: Situation) -> Intent:
@@ -80,6 +82,13 @@ def decide(situation: Situation) -> Intent:
         return Intent.EMPTY if situation.restore.fresh else Intent.RESTORE
     if situation.current is not None:
         return Intent.RECOVER
+    if situation.half_purged is not None:
+        raise errors.StateUnknownError(
+            "StateWithoutCheckpoint",
+            f"The state at {situation.uri} was deleted on purpose, and {situation.half_purged} is there: the deletion is "
+            "not complete, or state was put back. Complete the deletion, or put back all objects, with those of "
+            f"{layout.LINEAGES}/; or request empty state with restore.freshState (on the command line --fresh).",
+        )
     leftovers = _leftovers(situation)
     if leftovers:
         raise errors.StateUnknownError(

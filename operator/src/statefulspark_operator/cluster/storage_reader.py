@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from statefulspark import errors, jobcode, storage
+from statefulspark import clock, errors, jobcode, storage
 from statefulspark.checkpoint import catalog, epochs, read_cache, verify
 from statefulspark.checkpoint import savepoint as savepoint_files
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
 from statefulspark.recovery import external_savepoints
+from statefulspark.retention import purging
 
 from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Checkpoint, Storage
@@ -122,7 +123,7 @@ class StorageReader(Protocol):
         ...
 
     async def purge(self, target: StorageTarget) -> Freed:
-        """Delete everything below a job's folder, and return what that was; the call may be repeated.
+        """Delete everything below a job's folder but the proof of it, and return what that was; the call may be repeated.
 
         Raises:
             TransientError: Storage did not answer; a part may already be deleted.
@@ -219,7 +220,7 @@ class SnapshotStorageReader:
         )
 
     async def purge(self, target: StorageTarget) -> Freed:
-        """Delete everything below a job's folder, and return what that was; the call may be repeated."""
+        """Delete everything below a job's folder but the proof of it, and return what that was; the call may be repeated."""
         return await self._in_thread(target, lambda: self._purge(target), timeout_s=storage_threads.DELETION_TIMEOUT_S)
 
     async def check_code(self, target: StorageTarget, source: ObjectCode, file: str) -> None:
@@ -268,7 +269,7 @@ class SnapshotStorageReader:
             latest_checkpoint=_fact(root, checkpoint) if checkpoint else None,
             savepoint=fact,
             found_savepoint=savepoint_uri,
-            is_empty=newest_epoch == 0 and not root.list(""),
+            is_empty=not snapshots and purging.is_purged(root),
             requested=self._requested(root, snapshots, target, requests) if requests else None,
         )
 
@@ -311,7 +312,7 @@ class SnapshotStorageReader:
         return _as_status(manifest, location) if report.ok else NoSavepoint(f"{location}: {report.sentence}")
 
     def _purge(self, target: StorageTarget) -> Freed:
-        files = self._root(target).delete_folder("")
+        files = purging.purge(self._root(target), holder="the operator", now=clock.utc_now())
         return Freed(len(files), sum(info.size_bytes for info in files))
 
 

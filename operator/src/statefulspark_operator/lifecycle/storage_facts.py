@@ -39,7 +39,8 @@ class StorageFacts:
         newest_epoch: Highest epoch ever claimed; 0 when there is none.
         latest_checkpoint: The newest completed checkpoint.
         savepoint: Whether `status.restore.snapshot` is complete.
-        is_empty: There is no object in the folder; markers of folders, which some tools and stores keep, are none.
+        is_empty: There is no object in the folder, or only the proof that its state was deleted; markers of folders, which
+            some tools and stores keep, are none.
         found_savepoint: The savepoint, if it is complete.
         requested: The savepoint of `status.operation`, if it was looked for and is complete.
     """
