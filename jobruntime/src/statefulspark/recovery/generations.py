@@ -83,9 +83,9 @@ def with_lost_records(
         checkpoints: The completed checkpoints.
         lineages: The lineages of the root.
     """
-    known = {record.lineage for record in generations.records} | {record.lineage for record in lineages.records}
-    is_known = not known or bool(lineages.unreadable)
-    in_use = {manifest.generation for manifest in checkpoints if is_known or manifest.lineage in known}
+    named = {record.lineage for record in generations.records} | {record.lineage for record in lineages.records}
+    is_any = not named or bool(lineages.unreadable)
+    in_use = {manifest.generation for manifest in checkpoints if is_any or manifest.lineage in named}
     lost = [number for number in generations.unfinished if number in in_use]
     if not lost:
         return generations
