@@ -64,6 +64,7 @@ def test_what_was_prepared_after_the_cut_is_given_up_when_nothing_names_it_any_m
     back, savepoint = goes_back(world, None)
     world.bucket.delete_many([info.key for info in world.bucket.list(savepoint.removeprefix("s3://rig/"))])
 
+    world.clock.forward(24 * 3600)  # What was left behind stays for a day.
     for _ in range(drivers.RETAINED + 1):
         world.settle(back)
 
