@@ -91,7 +91,10 @@ class Job:
     def hold_epoch(self, store: ObjectStore | None = None) -> None:
         """Make sure that the record of the driver's epoch is there, as it is behind a claim."""
         epoch = max(self.epoch, 1)
-        record = EpochRecord(epoch=epoch, claimed_at=self.clock.now, holder="pod", claim_id=f"start {epoch}")
+        follows = f"start {epoch - 1}" if epoch > 1 else None
+        record = EpochRecord(
+            epoch=epoch, claimed_at=self.clock.now, holder="pod", claim_id=f"start {epoch}", follows=follows
+        )
         where = store or self.store
         if where.info(layout.epoch(epoch)) is None:
             where.write(layout.epoch(epoch), record.to_json().encode())
