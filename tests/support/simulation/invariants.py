@@ -246,7 +246,7 @@ def is_refused(driver: SimulatedDriver) -> bool:
 REFUSALS = frozenset(
     (
         *("SinkAhead", "SinkBehind", "SinkTaken", "SinkFolderTaken", "StagedRowsMissing", "LedgerMarkerMissing"),
-        *("SinkMarkerMissing", "SinkOpenedElsewhere", "SinkHistoryForgotten"),
+        *("SinkMarkerMissing", "SinkOpenedElsewhere", "SinkHistoryForgotten", "SinkOfAnotherJob"),
         *("NoCheckpointVerifies", "StateMissing", "StateWithoutCheckpoint", "SnapshotNotFound", "SnapshotBroken"),
     )
 )
