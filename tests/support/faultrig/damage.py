@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from faultrig import faults
+from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 TARGETS = {
     "manifest": r"/checkpoints/\d+/_metadata\.json$",
@@ -58,7 +59,7 @@ def inflict(network: faults.Network, root: str, chance: random.Random, target: s
         bucket.write(key, found.before[: chance.randrange(len(found.before))])
     else:
         if way == "rotten":
-            network.rotten[key] = next(info.etag for info in newest if info.key == key)
+            network.rotten[key] = _present(bucket, key)
         place = chance.randrange(len(found.before))
         flipped = bytes([found.before[place] ^ (1 << chance.randrange(8))])
         bucket.write(key, found.before[:place] + flipped + found.before[place + 1 :])
@@ -72,3 +73,9 @@ def _is_unique(name: str) -> bool:
 def _number(key: str) -> int:
     found = re.findall(r"/(\d+)", key)
     return int(found[-1]) if found else 0
+
+
+def _present(bucket: ObjectStore, key: str) -> ObjectInfo:
+    info = bucket.info(key)
+    assert info is not None
+    return info

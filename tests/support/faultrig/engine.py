@@ -96,6 +96,9 @@ class Fence:
     def sign(self, claim_id: str) -> None:
         self.claim = claim_id
 
+    def sign(self, claim: str) -> None:
+        self._store.process.claim = claim
+
     def fenced(self) -> bool:
         return self._is_fenced
 
@@ -359,7 +362,7 @@ class Query:
             state = {key: one for key, one in self._cut.state.items() if truth.partition_of(key) == partition}
             body = truth.sst(state)
             name = f"{self._cut.batch:06d}-{uuid.uuid4()}.sst"
-            self._put(f"{truth.folder(partition)}/SSTs/{name}", body)
+            self._guarded(f"{truth.folder(partition)}/SSTs/{name}", body)
             self._ssts[partition] = [*self._ssts.get(partition, [])[-1:], (name, len(body))]
             stem = f"{truth.folder(partition)}/{self._cut.batch + 1}_{unique_id}"
             self._guarded(f"{stem}.zip", truth.archive(self._ssts[partition]))

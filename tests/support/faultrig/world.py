@@ -234,7 +234,7 @@ class World:
         body = self.bucket.read(key)
         assert old in body
         self.log(f"{key} rots")
-        self.network.rotten[key] = info.etag
+        self.network.rotten[key] = info
         self.bucket.write(key, body.replace(old, new))
 
     # What is found

@@ -72,7 +72,7 @@ def inspect(
         generation: The one in use.
         base: Its queries in the latest checkpoint, or at its beginning.
         notes: Notes about state that drivers could not load.
-        since_epoch: The epoch that wrote the base.
+        since_epoch: The epoch that made the generation.
         proven_packs: Keys of packs that need not be read; see `new_packs`.
         at: Told of what may take long.
 
@@ -259,7 +259,7 @@ def _require_readable_plan(store: read_cache.ReadCache, path: str, committed: in
 
 
 def _log_after(store: read_cache.ReadCache, path: str, base_batch: int, newest: int) -> list[str]:
-    """Return the entries of Spark's logs after a batch, in the order of their writing.
+    """Return the entries of Spark's logs after a batch, in the order of their writing; its own commit comes first.
 
     The listing may not show the newest commit yet.
     """
@@ -269,12 +269,13 @@ def _log_after(store: read_cache.ReadCache, path: str, base_batch: int, newest: 
     )
     committed.add(newest)
     numbers = sorted(number for number in planned | committed if number > base_batch)
-    return [
+    entries = [
         f"{log}/{number}"
         for number in numbers
         for log, present in (("offsets", planned), ("commits", committed))
         if number in present
     ]
+    return [*([f"commits/{base_batch}"] if base_batch >= 0 else []), *entries] if entries else []
 
 
 def _require_of_one_life(
@@ -282,21 +283,24 @@ def _require_of_one_life(
 ) -> None:
     """Refuse batches of another life of the root: it was copied over an older one, of which later batches were left there.
 
-    Within one life a later entry is of the same or a later epoch. Entries that do not tell their driver are believed.
+    Within one life a later entry is of the same or a later epoch. The first entry is in the base, and may be of before the
+    generation. Entries that do not tell their driver are believed.
     """
     signed = {key: info.claim for key, info in log_infos.items() if info.claim is not None}
     epoch = max(since_epoch, 1)
     claims = epochs.claims_since(store, epoch) if signed else None
     if claims is None:
         return
+    first = next(iter(log_infos))
     for key, claim in signed.items():
-        if claims.get(claim, 0) < epoch:
+        if claims.get(claim, 0) >= epoch:
+            epoch = claims[claim]
+        elif key != first:
             raise errors.SnapshotCorruptError(
                 "OtherLife",
                 f"{store.uri}/{path}/{key} was written by a driver of another life of this root, which was copied over an "
                 "older one; copy with the option that deletes what the source does not have (aws s3 sync --delete).",
             )
-        epoch = claims[claim]
 
 
 def _require_unchanged(

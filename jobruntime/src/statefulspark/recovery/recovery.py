@@ -240,7 +240,7 @@ def _recover(view: candidates.StorageView, fresh_generation: int) -> StartPlan:
         current.generation,
         latest.queries,
         view.damage,
-        since_epoch=latest.manifest.epoch if latest.manifest else current.epoch,
+        since_epoch=current.epoch,
         proven_packs=view.proven_packs(latest),
         at=view.at,
     )

@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from statefulspark import clock, errors, launch, storage, threads, usercode
-from statefulspark.checkpoint import epochs, plans, progress
+from statefulspark.checkpoint import plans, progress
 from statefulspark.contract import config, layout
 from statefulspark.declaration import JobDefinition, Output, QueryContext, QueryDefinition
 from statefulspark.driver import serve
@@ -154,8 +154,8 @@ def require_queries(job: JobDefinition, job_config: config.JobConfig) -> None:
 
 def raise_fence(root: JobRoot, spark: SparkSession) -> None:
     """Make Spark refuse every write once a newer epoch exists."""
-    claim_id = epochs.read(root.store, root.epoch).claim_id
-    jvm.Fence(spark).configure(f"{session.hadoop_uri(root.store.uri)}/{layout.epoch(root.epoch + 1)}", claim_id)
+    next_epoch = f"{session.hadoop_uri(root.store.uri)}/{layout.epoch(root.epoch + 1)}"
+    jvm.Fence(spark).configure(next_epoch, root.claimed_by.claim_id)
 
 
 # Find
