@@ -192,3 +192,20 @@ def test_how_far_back_chains_reach_is_guessed_from_the_snapshots(
 )
 def test_a_file_is_named_once_if_nothing_else_ever_has_its_name(path: str, is_named_once: bool) -> None:
     assert state_files.is_named_once(path) is is_named_once
+
+
+@pytest.mark.parametrize(
+    ("path", "is_loaded"),
+    [
+        (_file(4, _A), True),
+        (_file(4, _A, "changelog.crc"), True),
+        (_file(4, _A, "zip.crc"), True),
+        (f"state/0/0/SSTs/000007-{_A}.sst", True),
+        (f"state/0/0/SSTs/000007-{_A}.sst.crc", False),
+        ("offsets/4", False),
+    ],
+)
+def test_spark_loads_the_checksums_of_snapshots_and_changelogs_and_not_those_of_tables(
+    path: str, is_loaded: bool
+) -> None:
+    assert state_files.is_of_state_store(path) is is_loaded
