@@ -32,7 +32,8 @@ STARTS = 12
 """A start that finds its epoch taken, or itself replaced, is tried again as an operator does."""
 STEPS = (2, 15, 60, None, None, None, None, None)
 """Steps of the scheduler after a move; mostly everybody rests."""
-SECOND_SITES = frozenset(("second_site_awakes", "take_over_left_in_two_manifests"))
+LAST = frozenset(("second_site_awakes", "take_over_left_in_two_manifests", "job_renamed_from_savepoint"))
+"""Accidents after which backups are no longer those of the job that goes on."""
 DISTANCE = 5
 """How many moves ago the newest backup may be."""
 
@@ -356,11 +357,11 @@ def script_of(seed: int, *names: str) -> tuple[moves.Move, ...]:
 
 
 def mixture_of(seed: int, accidents: Sequence[str]) -> tuple[moves.Move, ...]:
-    """Return the moves of a seed in which some of the accidents happen, one after the other; a second site is the last."""
+    """Return the moves of a seed in which some of the accidents happen, one after the other."""
     chance = random.Random(f"mixture {seed}")
     names = chance.choices(accidents, k=chance.choice((2, 2, 3)))
-    alone = [name for name in names if name not in SECOND_SITES]
-    return script_of(seed, *alone, *[name for name in names if name in SECOND_SITES][:1])
+    last = [name for name in names if name in LAST][:1]
+    return script_of(seed, *(name for name in names if name not in LAST), *last)
 
 
 def _some(chance: random.Random, count: int) -> list[moves.Move]:

@@ -22,7 +22,7 @@ from statefulspark.driver.output import commit, job_sinks
 from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.recovery import ahead, candidates, generations, head
 from statefulspark.retention import pruning, rules
-from statefulspark.sinks import marker
+from statefulspark.sinks import marker, standing
 from statefulspark.sinks.base import SinkContext
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
@@ -207,6 +207,14 @@ def a_sink_refuses_what_its_state_could_send_again() -> contextlib.AbstractConte
     return mock.patch.object(marker, "open_marker", open_marker)
 
 
+def a_sink_that_lacks_batches_counts_as_complete() -> contextlib.AbstractContextManager[object]:
+    return mock.patch.object(standing, "lacks", return_value=False)
+
+
+def a_sink_that_is_ahead_counts_as_equal() -> contextlib.AbstractContextManager[object]:
+    return mock.patch.object(standing.SinkLineage, "contains", return_value=True)
+
+
 def a_sink_shows_batches_that_no_checkpoint_covers() -> contextlib.AbstractContextManager[object]:
     return mock.patch.object(job_sinks.JobSink, "shows_batches", new=True)
 
@@ -298,6 +306,16 @@ PLANTS: Mapping[str, Plant] = {
         a_sink_forgets_what_it_has_shown,
         "no_row_is_lost_or_repeated_without_a_word",
         accident="request_twice",
+    ),
+    "a sink that lacks batches counts as complete": Plant(
+        a_sink_that_lacks_batches_counts_as_complete,
+        "no_row_is_lost_or_repeated_without_a_word",
+        accident="sink_restored_to_backup",
+    ),
+    "a sink that is ahead counts as equal": Plant(
+        a_sink_that_is_ahead_counts_as_equal,
+        "no_row_is_lost_or_repeated_without_a_word",
+        accident="store_put_back",
     ),
     "a sink refuses what its state could send again": Plant(
         a_sink_refuses_what_its_state_could_send_again,
