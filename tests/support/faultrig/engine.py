@@ -96,9 +96,6 @@ class Fence:
     def sign(self, claim_id: str) -> None:
         self.claim = claim_id
 
-    def sign(self, claim: str) -> None:
-        self._store.process.claim = claim
-
     def fenced(self) -> bool:
         return self._is_fenced
 

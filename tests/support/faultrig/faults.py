@@ -76,7 +76,6 @@ class FaultyProcess(fibers.Process):
         self.network = network
         self.faults: list[Fault] = []
         self.epoch = 0
-        self.claim: str | None = None
         self.is_disturbed = False
         """Whether something went wrong that explains any failure."""
         self.outage = 0
@@ -163,13 +162,11 @@ class Network:
     late: list[Callable[[], None]] = field(default_factory=list)
     rotten: dict[str, ObjectInfo] = field(default_factory=dict)
     """What is said, by key, of objects whose bytes have changed below it; until they are written anew."""
-    claims: dict[str, str] = field(default_factory=dict)
-    """The claims that log entries tell, by key."""
 
     def info(self, key: str) -> ObjectInfo | None:
         """Look an object up, with the etag that the server believes in, and what the writer told."""
         info = self.server.info(key)
-        return None if info is None else replace(self.believed(info), claim=self.claims.get(key))
+        return None if info is None else self.believed(info)
 
     def believed(self, info: ObjectInfo) -> ObjectInfo:
         if info.key not in self.rotten:
@@ -219,12 +216,7 @@ class RigStore:
 
     def create(self, key: str, body: bytes) -> None:
         full = self._full(key)
-        self.process.change("create", full, functools.partial(self._create, full, body), body=body)
-
-    def _create(self, full: str, body: bytes) -> None:
-        self._server.create(full, body)
-        if self.process.claim is not None and ("/offsets/" in full or "/commits/" in full):
-            self.process.network.claims[full] = self.process.claim
+        self.process.change("create", full, lambda: self._server.create(full, body), body=body)
 
     def info(self, key: str) -> ObjectInfo | None:
         full = self._full(key)
@@ -259,7 +251,7 @@ class RigStore:
         for done, (old, new) in enumerate(pairs, start=1):
             where, full = source._full(old), self._full(new)
             copied = functools.partial(self._server.read, where)
-            self.process.change("copy", full, functools.partial(_copy, self.process.network, where, full), body=copied)
+            self.process.change("copy", full, functools.partial(_copy, self._server, where, full), body=copied)
             if on_progress:
                 on_progress(done)
 
@@ -291,10 +283,8 @@ class RigStore:
         return RigStore(self.process, key_rules.join(self.prefix, key_rules.require_folder(prefix)))
 
 
-def _copy(network: Network, old: str, new: str) -> None:
-    network.server.copy_many([(old, new)])
-    if old in network.claims:
-        network.claims[new] = network.claims[old]
+def _copy(server: ObjectStore, old: str, new: str) -> None:
+    server.copy_many([(old, new)])
 
 
 _checked = functools.lru_cache(maxsize=4096)(key_rules.require_key)
