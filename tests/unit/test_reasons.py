@@ -66,7 +66,8 @@ _CODES = {
         BatchNotCommitted BatchSkipped CanonicalFailed CanonicalMissing CanonicalUnreadable ChecksumDiffers ChunkMissing
         ChunkUnreadable ClosureIncomplete CommitLogBehind CopyIncomplete DocumentUnreadable EmptyStateFailed
         FormatVersionUnknown IcebergMarkerMissing IcebergPartitioningChanged IcebergTableReplaced KafkaMarkerLost
-        KafkaMarkerUnreadable KeyGroupsDiffer NoCheckpointVerifies OperatorStateDamaged RepartitionFailed RestoreUnknown
+        KafkaMarkerUnreadable KeyGroupsDiffer NoCheckpointVerifies OperatorStateDamaged OtherLife RepartitionFailed
+        RestoreUnknown
         SegmentDamaged SegmentMissing SinkBehind SinkHistoryForgotten SinkMarkerMissing SnapshotBroken
         SourceOffsetUnknown SparkLogUnreadable StagedRowsMissing
         StateMissing StateWithoutCheckpoint StopUnseen

@@ -63,7 +63,7 @@ BESIDE = [
 """What another container may be at while the pod's own one is prepared."""
 
 
-def a_pod(driver: Resource, kind: str, other: Resource, *, phase: str) -> Resource:
+def pod_with(driver: Resource, kind: str, other: Resource, *, phase: str) -> Resource:
     """A driver's pod with another container, as the watch's copies keep it."""
     named: Resource = {"name": "other", "state": copy.deepcopy(other)}
     always: Resource = {"restartPolicy": "Always"} if kind == "native sidecar" else {}
@@ -92,7 +92,7 @@ def a_pod(driver: Resource, kind: str, other: Resource, *, phase: str) -> Resour
 
 
 def read(driver: Resource, kind: str, other: Resource, *, phase: str = "Running") -> DriverPod:
-    found = pods.read_driver_pod(a_pod(driver, kind, other, phase=phase))
+    found = pods.read_driver_pod(pod_with(driver, kind, other, phase=phase))
     assert found is not None
     return found
 
@@ -144,7 +144,7 @@ def test_a_driver_without_its_image_has_not_started_although_a_sidecar_runs(kind
 
 
 def test_an_init_container_that_failed_is_told_from_a_native_sidecar_that_ended_with_the_pod() -> None:
-    pod = a_pod(STATES["creating"], "native sidecar", STATES["killed"], phase="Failed")
+    pod = pod_with(STATES["creating"], "native sidecar", STATES["killed"], phase="Failed")
     status = pod["status"]
     assert isinstance(status, dict)
     ended = {"name": "code", "state": {"terminated": {"exitCode": 13, "message": REPORT}}}
@@ -182,7 +182,7 @@ EXECUTOR = [
 @pytest.mark.parametrize(("executor", "runs"), EXECUTOR)
 @pytest.mark.parametrize(("kind", "other"), BESIDE)
 def test_an_executor_runs_if_its_own_container_does(executor: str, runs: bool, kind: str, other: str) -> None:
-    pod = a_pod(STATES[executor], kind, STATES[other], phase="Running")
+    pod = pod_with(STATES[executor], kind, STATES[other], phase="Running")
     for resource in (pod["metadata"], pod["status"]):
         assert isinstance(resource, dict)
     pod["metadata"]["labels"] = {names.LABEL_ROLE: names.ROLE_EXECUTOR}  # type: ignore[index,call-overload]

@@ -137,14 +137,14 @@ def _built(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     conf = settings.spark_conf(job, options)
     with for_job_file(job):
         SparkContext._ensure_initialized()
-    found = SparkContext._active_spark_context
-    if found is not None and found is not _begun.context:
-        conf = _without_own(conf, found, is_master_free=job.engine.master is None)
+    existing = SparkContext._active_spark_context
+    if existing is not None and existing is not _begun.context:
+        conf = _without_own(conf, existing, is_master_free=job.engine.master is None)
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = apiserver.patiently(builder.getOrCreate)
-    _begun.context = session.sparkContext if found is None else _begun.context
+    _begun.context = session.sparkContext if existing is None else _begun.context
     session.sparkContext.setLogLevel("WARN")
     _reduce_logging(session)
     _log.info("spark is up", extra={"master": session.sparkContext.master})

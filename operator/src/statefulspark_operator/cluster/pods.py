@@ -153,8 +153,10 @@ def _states(pod: Resource, kind: str) -> Iterator[tuple[str, Resource]]:
 
 def native_sidecars(pod: Resource) -> tuple[str, ...]:
     """Return the names of the pod's native sidecars: its init containers that are always restarted."""
-    found = (item for item in resources.items(pod, "spec", "initContainers") if item.get("restartPolicy") == "Always")
-    return tuple(resources.text(item, "name") for item in found)
+    always_restarted = (
+        item for item in resources.items(pod, "spec", "initContainers") if item.get("restartPolicy") == "Always"
+    )
+    return tuple(resources.text(item, "name") for item in always_restarted)
 
 
 def _waiting(state: Resource) -> Waiting | None:
