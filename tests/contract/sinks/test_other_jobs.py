@@ -18,6 +18,7 @@ from sinkworlds import SCHEMA, World
 from snapshots import Clock
 from statefulspark import errors, storage
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.storage import ObjectStore, StorageOptions
 
 KINDS = ("files", "kafka", "postgres", "iceberg")
@@ -49,7 +50,7 @@ class Place:
             job=job,
         )
 
-    def a_job(self) -> tuple[Driver, str]:
+    def the_first_job(self) -> tuple[Driver, str]:
         """Return a driver with the batches 0 and 1 committed and 2 prepared, and a savepoint of it."""
         old = self.start()
         old.batch(2)
@@ -70,7 +71,7 @@ def place(request: pytest.FixtureRequest, s3: S3Server, tmp_path: Path) -> Place
 
 
 def test_a_renamed_job_is_refused_and_with_the_word_commits_once_what_was_prepared(place: Place) -> None:
-    _, snapshot = place.a_job()
+    _, snapshot = place.the_first_job()
     with pytest.raises(
         errors.SpecRejectedError, match=r"has batch 1 .* of the job default/flights, .*its own uid"
     ) as no:
@@ -88,7 +89,7 @@ def test_a_renamed_job_is_refused_and_with_the_word_commits_once_what_was_prepar
 
 
 def test_a_job_that_was_continued_under_another_name_writes_nothing_any_more(place: Place) -> None:
-    old, snapshot = place.a_job()
+    old, snapshot = place.the_first_job()
     place.start(RENAMED, snapshot=snapshot, take_over_sinks=True)
     with pytest.raises(errors.StatefulSparkError) as ended:
         old.checkpoint()
@@ -100,7 +101,7 @@ def test_a_job_that_was_continued_under_another_name_writes_nothing_any_more(pla
 
 
 def test_a_test_job_with_a_sink_uid_of_its_own_appends_and_the_first_job_goes_on(place: Place) -> None:
-    old, snapshot = place.a_job()
+    old, snapshot = place.the_first_job()
     if place.withdraws:
         with pytest.raises(errors.SpecRejectedError, match="SinkFolderTaken"):
             place.start(RENAMED, snapshot=snapshot, sink_uid="mine", allow_non_restored_state=True)
@@ -114,7 +115,7 @@ def test_a_test_job_with_a_sink_uid_of_its_own_appends_and_the_first_job_goes_on
 
 
 def test_a_second_job_that_shares_no_history_is_not_asked(place: Place) -> None:
-    old, _ = place.a_job()
+    old, _ = place.the_first_job()
     if place.withdraws:
         with pytest.raises(errors.SpecRejectedError, match="SinkFolderTaken"):
             place.start(RENAMED)
@@ -124,3 +125,27 @@ def test_a_second_job_that_shares_no_history_is_not_asked(place: Place) -> None:
     second.checkpoint()
     old.checkpoint()
     assert place.world.read() == [0, 0, 1, 2]
+
+
+def test_a_driver_that_died_between_both_names_is_followed_by_one_that_needs_no_word(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, snapshot = place.the_first_job()
+    plain = type(place.world.sink).open
+
+    def open_and_die(sink: TwoPhaseSink, context: SinkContext) -> None:
+        plain(sink, context)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(place.world.sink), "open", open_and_die)
+    with pytest.raises(KeyboardInterrupt):
+        place.start(RENAMED, snapshot=snapshot, take_over_sinks=True)
+    monkeypatch.setattr(type(place.world.sink), "open", plain)
+    new = place.start(RENAMED)
+    own = new.sink.context(-1)
+    names = (own,) if place.withdraws else (own, own.named(JOB))
+    told = [place.world.sink.stored_marker(name) for name in names]  # type: ignore[attr-defined]
+    new.batch(1)
+    new.checkpoint()
+    assert place.world.read() == [0, 1, 2, 3]
+    assert [one.lost_at for one in told] == [None for _ in names]

@@ -107,7 +107,7 @@ def world(request: pytest.FixtureRequest) -> World:
     return World(request.param)
 
 
-def started_job(world: World) -> tuple[Driver, str]:
+def the_first_job(world: World) -> tuple[Driver, str]:
     """Return a driver with the batches 0 to 3 committed and 4 prepared, and a savepoint of it."""
     old = world.driver()
     old.batch(4)
@@ -117,7 +117,7 @@ def started_job(world: World) -> tuple[Driver, str]:
 
 
 def test_a_job_of_another_name_is_refused_by_name_with_both_ways_out_and_nothing_is_touched(world: World) -> None:
-    old, snapshot = started_job(world)
+    old, snapshot = the_first_job(world)
     before = world.target
     with pytest.raises(errors.SpecRejectedError) as refused:
         world.driver(OTHER, snapshot=snapshot)
@@ -130,7 +130,7 @@ def test_a_job_of_another_name_is_refused_by_name_with_both_ways_out_and_nothing
 
 @pytest.mark.parametrize("word", [False, True], ids=["without the word", "with the word"])
 def test_a_check_and_a_standby_say_it_before_the_old_job_is_stopped(world: World, word: bool) -> None:
-    _, snapshot = started_job(world)
+    _, snapshot = the_first_job(world)
     before = world.target
     restore = RestoreConfig(snapshot=snapshot, take_over_sinks=word)
     storage = config.StorageConfig(uri="s3://bucket")
@@ -147,7 +147,7 @@ def test_a_check_and_a_standby_say_it_before_the_old_job_is_stopped(world: World
 
 
 def test_with_the_word_it_goes_on_where_the_other_ended_and_commits_what_was_prepared_once(world: World) -> None:
-    old, snapshot = started_job(world)
+    old, snapshot = the_first_job(world)
     new = world.driver(OTHER, snapshot=snapshot, take_over_sinks=True)
     assert world.values == rows(*range(5))
     new.batch(2)
@@ -168,7 +168,7 @@ def test_with_the_word_it_goes_on_where_the_other_ended_and_commits_what_was_pre
 
 
 def test_what_the_other_job_has_written_since_is_told_before_it_is_written_again(world: World) -> None:
-    old, snapshot = started_job(world)
+    old, snapshot = the_first_job(world)
     old.batch(1)
     old.checkpoint()
     with pytest.raises(errors.SpecRejectedError, match=r"batch 5.*with that word it is written once more"):
@@ -187,7 +187,7 @@ def test_a_test_job_with_a_sink_of_its_own_begins_there_and_leaves_the_other_alo
 ) -> None:
     if own == {"sink_uid": "mine"} and world.ledger is None:
         pytest.skip("a folder belongs to one sink")
-    old, snapshot = started_job(world)
+    old, snapshot = the_first_job(world)
     test = world.driver(OTHER, snapshot=snapshot, allow_non_restored_state=True, **own)  # type: ignore[arg-type]
     test.batch(1)
     test.checkpoint()
@@ -198,7 +198,7 @@ def test_a_test_job_with_a_sink_of_its_own_begins_there_and_leaves_the_other_alo
 
 @pytest.mark.parametrize("word", [False, True], ids=["without the word", "with the word"])
 def test_a_second_job_that_shares_no_history_is_not_asked(world: World, word: bool) -> None:
-    old, _ = started_job(world)
+    old, _ = the_first_job(world)
     if world.ledger is None:
         with pytest.raises(errors.SpecRejectedError, match="SinkFolderTaken"):
             world.driver(OTHER, take_over_sinks=word)
@@ -211,7 +211,7 @@ def test_a_second_job_that_shares_no_history_is_not_asked(world: World, word: bo
 
 
 def test_a_job_that_is_renamed_again_and_back_repeats_nothing(world: World) -> None:
-    _, snapshot = started_job(world)
+    _, snapshot = the_first_job(world)
     for job in (OTHER, THIRD, OTHER, JOB):
         with pytest.raises(errors.SpecRejectedError, match="SinkOfAnotherJob"):
             world.driver(job, snapshot=snapshot)
@@ -226,7 +226,7 @@ def test_a_job_that_is_renamed_again_and_back_repeats_nothing(world: World) -> N
 
 def test_a_driver_that_dies_between_both_names_is_followed_by_one_that_needs_no_word() -> None:
     world = World("ledger")
-    _, snapshot = started_job(world)
+    _, snapshot = the_first_job(world)
     assert world.ledger is not None
     world.ledger.dies_after_opening = JOB
     with pytest.raises(KeyboardInterrupt):
@@ -240,7 +240,7 @@ def test_a_driver_that_dies_between_both_names_is_followed_by_one_that_needs_no_
 
 def test_a_marker_of_the_other_job_that_is_lost_is_asked_for_by_what_the_savepoint_knows() -> None:
     world = World("ledger")
-    _, snapshot = started_job(world)
+    _, snapshot = the_first_job(world)
     assert world.ledger is not None
     world.ledger.markers.clear()
     with pytest.raises(errors.SpecRejectedError, match=r"SinkOfAnotherJob.*the job default/flights"):

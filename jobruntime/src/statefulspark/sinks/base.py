@@ -81,7 +81,7 @@ class SinkContext:
 
     def named(self, job: str) -> SinkContext:
         """Return the context in which this driver looks at the sink of another job, and fences that job."""
-        return replace(self, job=job, staging_uri=f"{self.staging_uri}/of/{job}", expected=NOTHING_EXPECTED)
+        return replace(self, job=job, notes_uri=f"{self.notes_uri}/of/{job}", expected=NOTHING_EXPECTED)
 
 
 @runtime_checkable

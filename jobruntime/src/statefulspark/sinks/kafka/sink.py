@@ -236,8 +236,8 @@ class _Sessions:
             self._close(sink, named)
         session = sessions.Session(_target(sink, context))
         try:
-            in_kafka = session.open()
-            stored = context.continues or _recovered(sink, in_kafka, context)
+            at_brokers = session.open()
+            stored = context.continues or _recovered(sink, at_brokers, context)
             reached = judge(stored, context, _where(sink)).opened_by(context)
             if stored is None and context.descent.cuts and context.expected.elsewhere is None:
                 reached = reached.model_copy(update={"lost_at": clock.utc_now()})
