@@ -166,7 +166,7 @@ def test_a_restore_in_place_reads_the_record_again_that_it_replaces() -> None:
     ("built", "start", "check"),
     [
         pytest.param(at_its_checkpoint, 37, 28, id="at its checkpoint"),
-        pytest.param(past_its_checkpoint, 47, 38, id="past its checkpoint"),
+        pytest.param(past_its_checkpoint, 48, 38, id="past its checkpoint"),
         pytest.param(with_damaged_checkpoints, 68, 35, id="with damaged checkpoints"),
         pytest.param(asked_for_the_savepoint_where_it_stands, 50, 38, id="in place at the savepoint of its stop"),
     ],
