@@ -49,4 +49,8 @@ def test_a_start_asks_again_only_for_what_it_is_about_to_act_on_behind_the_fence
         "read epochs/00000001.json",
         "read generations/00000001/totals/offsets/3",
         "read generations/00000001/entries/offsets/3",
+        # Sinks are compared with what the state descends from, and their openers with the claims on storage.
+        "read generations/00000001/generation.json",
+        "read out/_sink.json",
+        *(f"read out/_commits/{batch:08}.json" for batch in range(3)),
     }

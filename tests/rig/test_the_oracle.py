@@ -168,7 +168,7 @@ HARM = [
     ),
     pytest.param(withdraws_nothing, goes_back, "too much", id="nothing is withdrawn"),
     pytest.param(publishes_without_its_files, works, "which does not exist", id="a commit names a missing file"),
-    pytest.param(leaves_a_batch_out, works, "instead of a stretch", id="a batch is left out"),
+    pytest.param(leaves_a_batch_out, works, "has lost what it had", id="a batch is left out"),
     pytest.param(has_no_conditional_create, meets_a_rival, "overwrites", id="creates are not conditional"),
 ]
 

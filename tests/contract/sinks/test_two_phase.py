@@ -138,7 +138,7 @@ def test_a_batch_without_rows_has_no_transaction(world: World) -> None:
     assert world.sink.prepare((), first) is None
 
 
-@pytest.mark.parametrize("world", ["iceberg"], indirect=True)
+@every_marked_sink
 def test_what_a_left_generation_had_prepared_is_committed_if_its_driver_says_so(world: World) -> None:
     """A savepoint of the left future names it; what the newer generation has committed meanwhile does not count for it."""
     world.sink.open(world.at(0))

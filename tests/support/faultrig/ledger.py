@@ -21,10 +21,12 @@ class Ledger:
     """One database.
 
     Attributes:
+        name: Its name.
         rows: Every row that was ever committed.
         markers: How far each sink is, by its transactional id.
     """
 
+    name: str = "ledger"
     rows: list[truth.Row] = field(default_factory=list)
     markers: dict[str, marker.Marker] = field(default_factory=dict)
 
@@ -35,7 +37,10 @@ class LedgerSink:
 
     ledger: Ledger
     visible: str = "checkpoint"
-    target: str = "memory://ledger"
+
+    @property
+    def target(self) -> str:
+        return f"memory://ledger/{self.ledger.name}"
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         return staging.stage((batch for batch in batches if batch.num_rows), context)

@@ -104,7 +104,7 @@ class World:
         name: str = "flights",
         sources: tuple[str, ...] = ("numbers",),
     ) -> Wish:
-        target = self.ledgers.setdefault(book, ledger.Ledger())
+        target = self.ledgers.setdefault(book, ledger.Ledger(name=book))
         return Wish(area, output, target, restore or RestoreConfig(), is_changed, name, self.visible, sources)
 
     def begin(
