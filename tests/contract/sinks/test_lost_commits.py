@@ -22,8 +22,6 @@ from statefulspark.sinks.kafka import sink as kafka_sink
 from statefulspark.storage import ObjectStore, StorageOptions
 
 KINDS = ("files", "postgres", "iceberg")
-KEEP_ROWS = ("files", "iceberg")
-"""Their rows lie beside the output, and are there after its commit was lost."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def test_a_system_that_lost_more_than_is_kept_is_noticed_at_the_next_commit(plac
 
 
 @each_visibility
-@pytest.mark.parametrize("place", KEEP_ROWS, indirect=True)
+@pytest.mark.parametrize("place", KINDS, indirect=True)
 def test_a_system_that_lost_its_last_commits_gets_them_again(place: Place, visible: str) -> None:
     driver = place.start(visible=visible)
     run(driver, 2)
