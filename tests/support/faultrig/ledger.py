@@ -55,7 +55,11 @@ class LedgerSink:
     def open(self, context: SinkContext) -> None:
         def raise_epoch() -> None:
             found = self.ledger.markers.get(context.transactional_id)
-            self.ledger.markers[context.transactional_id] = marker.open_marker(found, context, "the ledger")
+            opened = marker.open_marker(found, context, "the ledger")
+            if self.ledger.markers.get(context.transactional_id) is found:
+                self.ledger.markers[context.transactional_id] = opened
+            else:  # Another driver came while this one asked storage; a database has a lock for that.
+                raise_epoch()
 
         transact("open", raise_epoch)
 
@@ -78,7 +82,9 @@ class LedgerSink:
     def _append(self, rows: list[truth.Row], context: SinkContext) -> None:
         reached = self.reached(context)
         marker.require_newest(reached, context, "the ledger")
-        if not reached.covers(context):
+        if self.reached(context) is not reached:
+            self._append(rows, context)
+        elif not reached.covers(context):
             self.ledger.rows += rows
             self.ledger.markers[context.transactional_id] = reached.after(context)
 
