@@ -13,13 +13,9 @@ if TYPE_CHECKING:
 ROLLBACK = "automatic rollback"
 OLDER_RESOURCE = "resource of an older backup"
 NOT_MENDED_YET: Mapping[str, str] = {
-    "take_over_left_in_two_manifests": "a word to take a sink over counts at every start",
-    "manifest_applied_again": "storage remembers the latest restore only",
-    "fresh_state_applied_again": "storage remembers the latest restore only",
-    "back_to_what_a_restore_left": "what a restore leaves behind is deleted as if it had been retained",
+    "take_over_left_in_two_manifests": "a sink that is taken over is not sent what the state had prepared for it",
+    "back_to_what_a_restore_left": "batches that a restore has withdrawn count as lost by the sink",
     "sink_loses_its_marker": "a sink that had committed nothing when the last snapshot was taken is taken for a new one",
-    "purge_with_zombie": "the fence is deleted with the state",
-    OLDER_RESOURCE: "storage remembers the latest restore only",
 }
 """What breaks, and why; an entry whose cause is mended fails until it is removed."""
 
