@@ -13,6 +13,7 @@ HAPPENINGS = {
     "whatever happens": operated.USUAL,
     notmended.ROLLBACK: operated.WRONG_REVISIONS,
     notmended.OLDER_RESOURCE: operated.OLDER_RESOURCES,
+    notmended.LOST_STOP: operated.LOST_STOPS,
 }
 
 
@@ -23,4 +24,5 @@ def test_no_invariant_breaks_under_the_real_operator(request: pytest.FixtureRequ
     count = request.config.getoption("simulation_seeds") // SEEDS_FOR_ONE
     for seed in range(first, first + count) if one is None else [one]:
         outcome = operated.run(seed, HAPPENINGS[what])
-        assert outcome.broken is None, f"{outcome.broken}\nseed {seed}\n  {outcome.story}"
+        is_known = what not in notmended.NOT_MENDED_YET and notmended.is_known(outcome.story)
+        assert outcome.broken is None or is_known, f"{outcome.broken}\nseed {seed}\n  {outcome.story}"

@@ -20,7 +20,9 @@ def test_no_row_is_lost_or_repeated_without_a_word(request: pytest.FixtureReques
         _live(seed, outside.script_of(seed, accident))
 
 
-def test_no_row_is_lost_or_repeated_by_accidents_that_follow_each_other(request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("what", [notmended.expected(notmended.MIXTURE)])
+def test_no_row_is_lost_or_repeated_by(request: pytest.FixtureRequest, what: str) -> None:
+    del what
     mended = [accident for accident in accidents.ACCIDENTS if accident not in notmended.NOT_MENDED_YET]
     for seed in _seeds(request.config):
         _live(seed, outside.mixture_of(seed, mended))

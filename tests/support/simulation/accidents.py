@@ -93,9 +93,10 @@ def savepoint_and_sink_restored_to_same_moment(world: Outside, choice: int) -> N
     world.live_on(1 + choice % 3)
     world.kill_all()
     world.put_sink_back(content)
-    world.allow_again("both", world.offset_of(savepoint))
+    word = world.word("both restored")
+    world.allow_again(word, world.offset_of(savepoint))
     world.promised = RESTORED
-    world.started(RestoreConfig(snapshot=savepoint, id="both"))
+    world.started(RestoreConfig(snapshot=savepoint, id=word))
 
 
 def second_site_awakes(world: Outside, choice: int) -> None:
@@ -122,8 +123,9 @@ def manifest_applied_again(world: Outside, choice: int) -> None:
     if savepoint is None:
         return
     world.live_on()
-    old = RestoreConfig(snapshot=savepoint, id="of the manifest")
-    world.allow_again("of the manifest", world.offset_of(savepoint))
+    word = world.word("old restore")
+    old = RestoreConfig(snapshot=savepoint, id=word)
+    world.allow_again(word, world.offset_of(savepoint))
     world.kill_all()
     world.started(old)
     world.live_on(1 + choice % 2)
@@ -137,8 +139,9 @@ def manifest_applied_again(world: Outside, choice: int) -> None:
 def fresh_state_applied_again(world: Outside, choice: int) -> None:
     """Empty state was asked for long ago; the resource is made anew, and asks for it once more."""
     world.live_on()
-    fresh = RestoreConfig(fresh=True, id="fresh of the manifest")
-    world.allow_again("fresh of the manifest", 0)
+    word = world.word("fresh state")
+    fresh = RestoreConfig(fresh=True, id=word)
+    world.allow_again(word, 0)
     world.kill_all()
     world.started(fresh)
     world.live_on(1 + choice % 2)
@@ -158,15 +161,16 @@ def back_to_what_a_restore_left(world: Outside, choice: int) -> None:
     reference = f"checkpoint:{left[0]}"
     offset = world.offset_of(reference)
     world.kill_all()
-    world.allow_again("by mistake", 0)
-    world.started(RestoreConfig(fresh=True, id="by mistake"))
+    mistake, regret = world.word("by mistake"), world.word("regretted")
+    world.allow_again(mistake, 0)
+    world.started(RestoreConfig(fresh=True, id=mistake))
     for _ in range(4 + choice % 3):
         world.live_on()
         world.clock.forward(100)
     world.kill_all()
-    world.allow_again("regretted", offset)
+    world.allow_again(regret, offset)
     world.promised = "docs/recovery.md"
-    world.started(RestoreConfig(snapshot=reference, id="regretted"))
+    world.started(RestoreConfig(snapshot=reference, id=regret))
 
 
 def back_and_forward(world: Outside, choice: int) -> None:
@@ -178,16 +182,17 @@ def back_and_forward(world: Outside, choice: int) -> None:
     if savepoint is None or not older:
         return
     back, forward = f"checkpoint:{older[choice % len(older)]}", world.offset_of(savepoint)
-    world.allow_again("back", world.offset_of(back))
+    going_back, coming_forward = world.word("back"), world.word("forward")
+    world.allow_again(going_back, world.offset_of(back))
     world.kill_all()
-    world.started(RestoreConfig(snapshot=back, id="back"))
+    world.started(RestoreConfig(snapshot=back, id=going_back))
     world.live_on(1 + choice % 2)
     world.clock.forward(2 * 3600)
     world.kill_all()
     world.started()
     world.kill_all()
-    world.allow_again("forward", forward)
-    world.started(RestoreConfig(snapshot=savepoint, id="forward"))
+    world.allow_again(coming_forward, forward)
+    world.started(RestoreConfig(snapshot=savepoint, id=coming_forward))
 
 
 def job_renamed_from_savepoint(world: Outside, choice: int) -> None:

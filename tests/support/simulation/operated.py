@@ -42,6 +42,7 @@ LONGEST_S = 120
 WRONG_REVISION = "a revision that cannot go on"
 PUT_BACK = "the resource is put back"
 MADE_ANEW = "the resource is made anew"
+LOST_STOP = "the savepoint of a stop is complete, and its driver does not learn it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ WRONG_REVISIONS = Happenings(
 """New revisions meet a record that they cannot take."""
 OLDER_RESOURCES = Happenings({PUT_BACK: 4, MADE_ANEW: 1, "seconds": 4, "work": 4}, 4)
 """A backup of the API server is put back, or the resource is pruned and applied again."""
+LOST_STOPS = Happenings({LOST_STOP: 4, "seconds": 3, "work": 4}, 5)
+"""A driver goes on although what it was stopped with is complete, and dies later."""
 BACKOFF = timedelta(minutes=2)
 PATIENCE = 12
 """How often a revision that cannot go on is looked at until it is given up."""
@@ -307,6 +310,8 @@ class Operated(Simulation):
             self._put_back_what_was()
         elif move == MADE_ANEW:
             self._make_anew()
+        elif move == LOST_STOP:
+            self._lose_stop()
         elif move == "operator dies":
             self.cluster.replace_operator()
         elif move == "fault":
@@ -368,6 +373,20 @@ class Operated(Simulation):
             if second % 3 == 0:
                 self._work_on()
             self._second(None)
+
+    def _lose_stop(self) -> None:
+        """Upgrade, lose the answer of the stop's savepoint, let the old driver go on, and kill it."""
+        self._wait(lambda: bool(self.processes) and self.last.is_up)
+        lost = faults.Fault(faults.Kind.LOSE, 0, "-upgrade/_metadata.json", "create")
+        self.faults.append(lost)
+        self._upgrade()
+        self._wait(lambda: lost not in self.faults)
+        for _ in range(self._script.randint(2, 6)):
+            self._work_on()
+            self._second(None)
+        if self.processes and self.last.is_up:
+            self.last.kill()
+            self.scheduler.reap()
 
     def _make_anew(self) -> None:
         """Delete the resource, which leaves its state, and apply its manifest again with the word that takes it over."""

@@ -240,6 +240,10 @@ class Outside(Simulation):
         made = driver.ending.snapshot if driver.ending else None
         return made.location if made else None
 
+    def word(self, what: str) -> str:
+        """Return a name for a request that was never made before."""
+        return f"{what}, {self._next()}"
+
     def allow_again(self, word: str, offset: int) -> None:
         """Note what a person has said: from a record on rows may come again, once for each request.
 
