@@ -223,6 +223,7 @@ class Query:
 
     def __init__(self, session: Session, uid: str, root: str, function: Callable[[object, int], None]) -> None:
         self.isActive = True
+        self.runId = uid
         self._error: str | None = None
         self._session = session
         self._process = session.process
@@ -238,7 +239,15 @@ class Query:
 
     @property
     def _jsq(self) -> SimpleNamespace:
-        return SimpleNamespace(recentProgress=list, exception=lambda: _Option(self._error))
+        # A long batch is asked for its stage. It has none: what takes long here is storage.
+        tracker = SimpleNamespace(getActiveStageIds=list, getActiveJobIds=list, getJobIdsForGroup=lambda group: [])
+        session = SimpleNamespace(sparkContext=lambda: SimpleNamespace(statusTracker=lambda: tracker))
+        return SimpleNamespace(
+            recentProgress=list,
+            exception=lambda: _Option(self._error),
+            sparkSession=lambda: session,
+            status=lambda: SimpleNamespace(message=str),
+        )
 
     def stop(self) -> None:
         """End the query, in the middle of a batch too."""
