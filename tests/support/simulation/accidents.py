@@ -226,6 +226,7 @@ def purge_with_zombie(world: Outside, choice: int) -> None:
     world.person.spawn("purge", lambda: purge(world.person, "a", world.name))
     world.rest()
     world.put_sink_back(NOTHING)
+    world.restore = RestoreConfig()
     world.promised = "docs/operator.md"
     world.started()
     world.live_on()
