@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming import stateful_processor
 from statefulspark import errors, failures, storage
-from statefulspark.checkpoint import catalog, closure, plans, verify
+from statefulspark.checkpoint import catalog, closure, epochs, plans, verify
 from statefulspark.contract import config
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Trigger
@@ -170,6 +170,7 @@ class World:
                 job.definition, self.job_config, lambda: root, session_of=lambda *_: self.spark
             )
         root = replace(root, author=self.author)
+        epochs.claim(self.store, assigned=self.epoch, holder="pod", claim_id=f"start {self.epoch}", now=NOW)
         found = start.find(job.definition.query_uids, self.job_config, root)
         built = start.build_queries(job.definition, self.job_config, self.spark, found)
         return start.compare(self.job_config, root, self.spark, found, built)
@@ -187,8 +188,9 @@ class World:
         return parts.plan, parts.built
 
     def keys(self) -> frozenset[str]:
-        """Return all keys but those of Spark's maintenance, which uploads state by the clock, of ended queries, too."""
-        return frozenset(info.key for info in self.store.list("") if not info.key.endswith(OF_MAINTENANCE))
+        """Return all keys but epochs, and those of Spark's maintenance, which uploads state of ended queries, too."""
+        keys = (info.key for info in self.store.list(""))
+        return frozenset(key for key in keys if not key.endswith(OF_MAINTENANCE) and not key.startswith("epochs/"))
 
     def run(self, plan: StartPlan, built: Sequence[assemble.BuiltQuery]) -> Rows:
         """Run the query over the rest of the input; return what it emitted."""

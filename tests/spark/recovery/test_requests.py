@@ -14,7 +14,7 @@ import s3server
 from manifests import a_manifest
 from sparkroot import FakeQuery
 from statefulspark import storage
-from statefulspark.checkpoint import catalog, closure, verify
+from statefulspark.checkpoint import catalog, closure, epochs, verify
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.recovery import recovery, restore
 from statefulspark.recovery.plan import Author
@@ -59,6 +59,7 @@ def test_requests_per_operation(tmp_path: Path) -> None:
     with s3server.running(tmp_path) as server:
         store = storage.open_store(f"s3://{server.new_bucket()}/default/flights", server.options())
         meter = Meter(server, store)
+        epochs.claim(store, assigned=None, holder="pod", claim_id="start", now=NOW)
         author = Author("default", "flights", 1, NOW)
         wish = RestoreConfig()
         plan = recovery.plan_recovery(store, restore=wish)
@@ -94,7 +95,7 @@ def test_requests_per_operation(tmp_path: Path) -> None:
         "list of snapshots": 2,
         # LIST 6 for the root, 1 for the generation in use; GET manifest, generation, 9 small files to verify;
         # HEAD next number of generations, lineages and commits, and the next 8 checkpoints
-        "plan of a start": 29,
+        "plan of a start": 30,
         # LIST files, 2 for snapshots, generations; GET manifest, generation; HEAD 2 marks that are absent; PUT
         "prune": 9,
     }

@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from s3server import S3Server
 from statefulspark import failures, storage
-from statefulspark.checkpoint import catalog, closure, savepoint, transfer, verify
+from statefulspark.checkpoint import catalog, closure, epochs, savepoint, transfer, verify
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Trigger
@@ -63,6 +63,7 @@ class Rig(TwoSides):
         plan = recovery.plan_recovery(
             self.store, restore=wish or RestoreConfig(), query_uids=["q"], open_store=self.open_store
         )
+        epochs.claim(self.store, assigned=None, holder="pod", claim_id="start", now=NOW)
         author = Author("default", "flights", 1, NOW)
         return restore.carry_out(self.store, plan, author)
 

@@ -12,7 +12,7 @@ import yaml
 from manifests import a_manifest
 from sparkroot import FakeQuery
 from statefulspark import storage
-from statefulspark.checkpoint import catalog, closure
+from statefulspark.checkpoint import catalog, closure, epochs
 from statefulspark.cli import main
 from statefulspark.contract import diagnosis
 from statefulspark.contract.config import RestoreConfig
@@ -43,7 +43,9 @@ def root(tmp_path: Path) -> str:
 def fill(store: ObjectStore) -> None:
     """Do what a first start and its first checkpoint leave."""
     plan = recovery.plan_recovery(store, restore=RestoreConfig())
-    restore.carry_out(store, plan, Author("default", "words", 1, datetime(2026, 1, 1, tzinfo=UTC)))
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    epochs.claim(store, assigned=None, holder="pod", claim_id="start", now=now)
+    restore.carry_out(store, plan, Author("default", "words", 1, now))
     query = FakeQuery(store)
     query.run_batch()
     catalog.write_checkpoint(store, a_manifest(1, (closure.close_over(store, query.path, query.batch),)))

@@ -61,7 +61,9 @@ class ClosureBuilder:
     Use one per query and driver, from one thread at a time.
     """
 
-    def __init__(self, store: ObjectStore, query_path: str, *, base: QueryEntry | None = None) -> None:
+    def __init__(
+        self, store: ObjectStore, query_path: str, *, base: QueryEntry | None = None, started_after: int = -1
+    ) -> None:
         """Build closures for the query at a root.
 
         Args:
@@ -69,6 +71,8 @@ class ClosureBuilder:
             query_path: As for the function `close_over`.
             base: The snapshot from which the query continues. Its prepared transactions are needed too, and every batch
                 after it has records. Its files are looked up by name if the listing lags.
+            started_after: The batch after which the driver has started. Not every batch up to it has records of its sinks in
+                this generation: a batch that moves state into other partitions has none.
         """
         self._store = store
         self._path = query_path
@@ -79,6 +83,7 @@ class ClosureBuilder:
         self._small = small_files.SmallFiles(store, query_path)
         self._records = required_records.Records(store, query_path, self._small)
         self._base = base
+        self._started_after = started_after
         self._last_paths = tuple(file.path for file in base.files) if base is not None else ()
 
     def close_over(self, batch_id: int, committed: Mapping[str, int] | None = None) -> QueryEntry:
@@ -121,7 +126,8 @@ class ClosureBuilder:
         entries = tuple(self._operator_entry(operator.metadata, batch_id) for operator in operators)
         offsets = self._load_offsets(listed, batch_id)
         prepared = self._records.prepared(listed, batch_id, committed)
-        outputs = self._records.outputs(listed, batch_id, committed, after_batch=self._after(batch_id))
+        recorded_after = {uid: max(batch, self._started_after) for uid, batch in committed.items()}
+        outputs = self._records.outputs(listed, batch_id, recorded_after, after_batch=self._after(batch_id))
         states = self._records.states(listed, batch_id, outputs[-1] if outputs else None)
         needed = [
             "metadata",

@@ -79,9 +79,17 @@ class SinkContext:
         """The sink's name in other systems: one per sink and job, the same for every epoch and generation."""
         return f"statefulspark/{self.job}/{self.query_uid}/{self.uid}"
 
+    def on_worker(self) -> SinkContext:
+        """Return the context for `write_part`, which is sent to workers: it looks nothing up on storage."""
+        return replace(self, claim_of=_no_claim)
+
     def named(self, job: str) -> SinkContext:
         """Return the context in which this driver looks at the sink of another job, and fences that job."""
         return replace(self, job=job, notes_uri=f"{self.notes_uri}/of/{job}", expected=NOTHING_EXPECTED)
+
+
+def _no_claim(_: int) -> None:
+    """Know no claim of any epoch."""
 
 
 @runtime_checkable

@@ -23,7 +23,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.streaming import stateful_processor
 from s3server import S3Server
 from statefulspark import errors, state_reading, storage
-from statefulspark.checkpoint import closure, savepoint, transfer, verify
+from statefulspark.checkpoint import closure, epochs, savepoint, transfer, verify
 from statefulspark.contract import layout
 from statefulspark.contract.config import EngineConfig, JobConfig, RestoreConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind, Trigger
@@ -114,6 +114,7 @@ class Rig(TwoSides):
             restore=RestoreConfig(snapshot=f"{self.store.uri}/{FOLDER}"),
             engine=EngineConfig(conf={"spark.sql.shuffle.partitions": str(partitions)}),
         )
+        epochs.claim(self.store, assigned=None, holder="pod", claim_id="start", now=NOW)
         root = assemble.JobRoot(self.store, self.options, Author("default", "flights", 1, NOW))
         found = start.find(job.definition.query_uids, job_config, root)
         built = start.build_queries(job.definition, job_config, self.spark, found)

@@ -162,9 +162,15 @@ class SnapshotWriter:
         self._restored = restore.restored_batches(restored)
         # Replaced whole by the checkpoint lane, read by the API's thread.
         self.state_sizes = state_sizes.measured(identity.restored_from, restored)
+        started_after = {query.uid: query.batch_id for query in restored}
         # One closer per lane and query: it remembers what it read, and is used by one thread.
         self._closers = {
-            lane: {location.uid: closure.ClosureBuilder(store, location.path) for location in locations}
+            lane: {
+                location.uid: closure.ClosureBuilder(
+                    store, location.path, started_after=started_after.get(location.uid, -1)
+                )
+                for location in locations
+            }
             for lane in Lane
         }
 
