@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from py4j.java_gateway import JavaClass
-from pyspark import SparkContext
+from pyspark import SparkContext, java_gateway
 from pyspark.core import context
 from pyspark.sql import SparkSession
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _DAEMON = "spark.python.daemon.module"
+_PYSPARKS_OWN: Any = java_gateway.launch_gateway
 _KEEP_SOURCE, _WITHOUT_CHECKSUM_FILE = False, True
 _Given = ParamSpec("_Given")
 _Made = TypeVar("_Made")
@@ -160,19 +161,19 @@ def for_job_file(job: config.JobConfig) -> Iterator[None]:
     # Workers must use this interpreter, because it has the job's packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = settings.spark_conf(job, settings.storage_options(job.storage))
-    own: Any = context
-    pysparks_own = own.launch_gateway
+    module: Any = context
+    before = module.launch_gateway
 
-    def driver_jvm(*given: object, **named: object) -> object:
+    def launch_gateway(*given: object, **named: object) -> object:
         sparklogfile.start_jvm(conf)
         with gateway.connect(conf):
-            return pysparks_own(*given, **named)
+            return _PYSPARKS_OWN(*given, **named)
 
-    own.launch_gateway = driver_jvm
+    module.launch_gateway = launch_gateway
     try:
         yield
     finally:
-        own.launch_gateway = pysparks_own
+        module.launch_gateway = before
 
 
 def _without_own(conf: Mapping[str, str], made: SparkContext, *, is_master_free: bool) -> dict[str, str]:
