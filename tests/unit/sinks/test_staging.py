@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from sinkcontexts import a_sink_context
 from statefulspark import errors, storage
 from statefulspark.contract import layout
@@ -99,3 +101,11 @@ def test_other_files_are_not_taken_for_staged_rows(key: str) -> None:
 def test_a_record_that_is_none_is_refused_by_name(context: base.SinkContext) -> None:
     with pytest.raises(errors.SnapshotCorruptError, match="the prepared batch 4 of the sink out"):
         staging.parse(b'{"files": 7}', context)
+
+
+def test_a_workers_context_can_be_sent_to_it() -> None:
+    """The context of a driver holds a connection to storage, to look claims up."""
+    lock = threading.Lock()
+    context = a_sink_context(claim_of=lambda epoch: str((lock, epoch)))
+    sent = cloudpickle.loads(cloudpickle.dumps(context.on_worker()))
+    assert (sent, sent.claim_of(1)) == (context, None)
