@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from looprig import SparkHandle
 from manifests import a_query, an_operator
+from sinkcontexts import a_sink_context
 from snapshots import Job
 from snapshotwriters import a_writer, an_order
 from sparkroot import FakeQuery
@@ -122,7 +123,7 @@ class Sink:
 
 def test_a_sink_that_cannot_prepare_is_remembered_with_its_reason() -> None:
     refusals = declines.Refusals()
-    sink = SimpleNamespace(sink=Sink(), uid="out", query_uid="counts", context=lambda _: None)
+    sink = SimpleNamespace(sink=Sink(), uid="out", query_uid="counts", context=lambda _: a_sink_context())
     frame = SimpleNamespace(mapInArrow=lambda *_: SimpleNamespace(collect=list))
     participant = writing.SinkParticipant(cast("JobSink", sink), cast("commit.Committer", None), refusals)
 
