@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 from statefulspark import clock, errors
 from statefulspark.checkpoint import listing
@@ -69,6 +69,13 @@ class FolderOwner(base.StoredDocument):
     """Its transactional id."""
     marker: marker.Marker
     """The driver that opened it. The commit files tell the positions; here are those whose absence somebody has accepted."""
+
+    @classmethod
+    def parse(cls, body: bytes, source: str) -> Self:
+        """Read the owner of a folder, and refuse a marker of a later release."""
+        owner = super().parse(body, source)
+        formats.MARKER.require_known(owner.marker.format_version, source)
+        return owner
 
 
 class PreparedFiles(base.StoredDocument):
