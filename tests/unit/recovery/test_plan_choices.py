@@ -23,6 +23,8 @@ from statefulspark.recovery.plan import (
     Situation,
     StartMode,
     StartPlan,
+    asked_restore,
+    carried_out,
     decide,
     in_order,
     skipped_restore,
@@ -205,3 +207,50 @@ def test_only_a_start_that_copies_the_head_takes_what_was_carried_ahead(
     plan: StartPlan, carried: copies.Carried | None, takes: bool
 ) -> None:
     assert takes_what_was_carried(plan, Author("default", "flights", 7, NOW, carried=carried)) is takes
+
+
+def test_what_was_carried_out_is_told_once_the_oldest_first() -> None:
+    records = [a_generation(carried_out=("a", "b")), a_generation(carried_out=("a", "b", "c"))]
+    assert carried_out(records) == ("a", "b", "c")
+
+
+_LEAVES = "and leaves the newer state behind. Remove {} to continue from the newest state."
+ASKED = {
+    "empty state that is new": (
+        (FRESH, (), False),
+        "It also asks for empty state, which was not carried out there: a start begins with empty state, "
+        + _LEAVES.format("restore.freshState"),
+    ),
+    "a snapshot that is new": (
+        (SNAPSHOT, ("fresh",), False),
+        "It also asks for a restore of checkpoint:1, which was not carried out there: a start goes back to that snapshot, "
+        + _LEAVES.format("restore.from"),
+    ),
+    "a snapshot that was restored": (
+        (SNAPSHOT, ("checkpoint:1",), True),
+        "It also asks for a restore of checkpoint:1, which was carried out there before and is not repeated.",
+    ),
+    "a snapshot of which nothing is known": (
+        (SNAPSHOT, (), True),
+        "It also asks for a restore of checkpoint:1, and a record of what was carried out there cannot be read: the start "
+        "is refused.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "said"), ASKED.values(), ids=ASKED.keys())
+def test_what_else_is_asked_for_is_said(asked: tuple[RestoreConfig, tuple[str, ...], bool], said: str) -> None:
+    restore, done, unknown = asked
+    assert asked_restore(restore, done, unknown=unknown) == said
+
+
+def test_a_deletion_that_was_not_completed_is_refused_by_name() -> None:
+    situation = replace(a_start_situation(), half_purged="generations/00000001/generation.json")
+    with pytest.raises(errors.StateUnknownError) as refused:
+        decide(situation)
+    assert refused.value.reason == "StateWithoutCheckpoint"
+    assert refused.value.message == (
+        f"The state at {situation.uri} was deleted on purpose, and generations/00000001/generation.json is there: the "
+        "deletion is not complete, or state was put back. Complete the deletion, or put back all objects, with those of "
+        "lineages/; or request empty state with restore.freshState (on the command line --fresh)."
+    )
