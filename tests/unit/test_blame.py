@@ -18,6 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming.state import GroupState
+from sinkcontexts import a_sink_context
 from snapshots import Clock
 from statefulengine import Engine
 from statefulspark import errors, failures, launch, operatorstate, usercode
@@ -42,7 +43,6 @@ from statefulspark.sources import running
 from statefulspark.state import functions as state_functions
 from statefulspark.state.stored import evolution
 from statefulspark.state.types import conversions, typetext
-from statefulspark.storage import StorageOptions
 from statefulspark.testing import stores
 from transformworld import KEY, schema
 
@@ -257,8 +257,7 @@ def own_sink(failing: str) -> None:
 
 
 def write_part(sink: base.TwoPhaseSink) -> None:
-    context = base.SinkContext("default/words", "counts", "out", 1, 0, 1, 1, "file:///none", StorageOptions())
-    list(writing._part_writer(sink, context)("no batches"))  # type: ignore[arg-type]
+    list(writing._part_writer(sink, a_sink_context())("no batches"))  # type: ignore[arg-type]
 
 
 def running_source(own: operatorstate.SourceFunction[int]) -> None:

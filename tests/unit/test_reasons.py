@@ -15,7 +15,7 @@ from statefulspark.evolution import definitions
 _ROOT = Path(statefulspark.__file__).parent
 _CODES = {
     ExitCode.FAILED: """
-        AlreadyActivated BatchPlanned GenerationChanged GenerationExists JarsMissing JavaMissing JvmEnded
+        AlreadyActivated BatchPlanned EpochTaken GenerationChanged GenerationExists JarsMissing JavaMissing JvmEnded
         JvmNotStarted KeyGroupScattered KeysAlike PacksUnplaced
         LookCannotWrite ManifestMissing NoGeneration NotAStandby NotClaimed NotConfigured PlanUnreadable PortUnavailable
         QueryFailed SavepointExists SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing StillStarting
