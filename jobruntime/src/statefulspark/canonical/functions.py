@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from statefulspark import errors
+from statefulspark import errors, jsontext
 from statefulspark.canonical import reading
 from statefulspark.checkpoint import segments, transfer
 from statefulspark.contract.manifest import QueryEntry
@@ -70,7 +70,7 @@ def _table(state: OperatorState, selection: reading.StateSelection) -> pa.Table:
     if selection.state is not None and selection.state not in state.states:
         raise reading.state_missing(selection, tuple(state.states))
     rows = [
-        {"state": name, "mode": function_state.meta.mode.value, "subtask": subtask, "element": reading.text(element)}
+        {"state": name, "mode": function_state.meta.mode.value, "subtask": subtask, "element": jsontext.dumps(element)}
         for name, function_state in state.states.items()
         if selection.state in (None, name)
         for subtask, part in enumerate(function_state.parts)

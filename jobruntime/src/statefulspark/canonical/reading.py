@@ -179,14 +179,11 @@ def _column_for_display(column: pa.ChunkedArray, field: pa.Field, declared: type
     written = (field.metadata or {}).get(values.METADATA_KEY)
     if written is not None and json.loads(written) == values.MSGPACK:
         decoded = values.to_values(column, values.MSGPACK)
-        return pa.chunked_array([[text(field_names.name_parts(value, declared)) for value in decoded]], pa.string())
+        return pa.chunked_array(
+            [[jsontext.dumps(field_names.name_parts(value, declared)) for value in decoded]], pa.string()
+        )
     named = field_names.name_fields(column.type, declared)
     return column if named == column.type else pa.chunked_array([chunk.view(named) for chunk in column.chunks], named)
-
-
-def text(value: object) -> str:
-    """Return a value as JSON text."""
-    return jsontext.dumps(value)
 
 
 def _limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
@@ -213,4 +210,4 @@ def _as_text(table: pa.Table, name: str, mixed: set[str]) -> pa.ChunkedArray | p
     column = table.column(name)
     if name not in mixed or pa.types.is_string(column.type):
         return column
-    return pa.array([text(value) for value in rowvalues.values(column, name)], pa.string())
+    return pa.array([jsontext.dumps(value) for value in rowvalues.values(column, name)], pa.string())

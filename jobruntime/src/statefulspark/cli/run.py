@@ -166,11 +166,12 @@ def _run(args: argparse.Namespace) -> int:
         certificate.require_usable(job_config.api_tls)
     launch.parse(args.file)
     # Spark's JVM starts while the job file and its imports are read.
-    sparklogfile.start_jvm(settings.spark_conf(job_config, settings.storage_options(job_config.storage)))
+    conf = settings.spark_conf(job_config, settings.storage_options(job_config.storage))
+    sparklogfile.start_jvm(conf)
     from statefulspark.engine import session
 
     try:
-        with session.for_job_file(job_config):
+        with session.in_drivers_jvm(conf):
             return launch.run_file(
                 args.file,
                 job_config,

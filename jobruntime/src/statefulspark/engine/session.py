@@ -136,7 +136,7 @@ def _built(job: config.JobConfig, options: StorageOptions) -> SparkSession:
         raise errors.InternalError("JarsMissing", f"There are no jars in {gateway.JARS}; build them with `make jars`.")
     settings.check_settings(job.engine.conf)
     conf = settings.spark_conf(job, options)
-    with for_job_file(job):
+    with in_drivers_jvm(conf):
         SparkContext._ensure_initialized()
     existing = SparkContext._active_spark_context
     if existing is not None and existing is not _begun.context:
@@ -153,14 +153,16 @@ def _built(job: config.JobConfig, options: StorageOptions) -> SparkSession:
 
 
 @contextlib.contextmanager
-def for_job_file(job: config.JobConfig) -> Iterator[None]:
+def in_drivers_jvm(conf: Mapping[str, str]) -> Iterator[None]:
     """Let PySpark use the driver's own JVM within the block, whoever makes the first session there.
 
     A session that the job file makes has the settings of the driver then, but for those that the file gives it.
+
+    Args:
+        conf: The settings of the driver.
     """
     # Workers must use this interpreter, because it has the job's packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    conf = settings.spark_conf(job, settings.storage_options(job.storage))
     module: Any = context
     before = module.launch_gateway
 

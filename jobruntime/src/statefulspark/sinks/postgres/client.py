@@ -33,7 +33,7 @@ _COLUMNS = """
 SELECT a.attname, t.typname, t.typtype = 'e', a.attnotnull AND NOT a.atthasdef AND a.attidentity = '',
        a.attgenerated <> '' OR a.attidentity = 'a'
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 _UNIQUE = """
 SELECT array_agg(a.attname::text)
@@ -141,8 +141,8 @@ class PostgresClient:
         return row[0], row[1]
 
     def _columns(self, connection: psycopg.Connection) -> list[columntypes.TableColumn]:
-        oid, _ = self._find_table(connection)
-        return [columntypes.TableColumn(*row) for row in connection.execute(_COLUMNS, [oid])]
+        rows = connection.execute(_COLUMNS, [self._name.as_string(connection)])
+        return [columntypes.TableColumn(*row) for row in rows]
 
     @property
     def _parts(self) -> tuple[str, ...]:
