@@ -8,6 +8,7 @@ pytest_plugins = [
     "kafkabroker",
     "postgresserver",
     "properties",
+    "restored",
     "rigoptions",
     "s3server",
     "simulationoptions",

@@ -6,25 +6,13 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from statefulspark import telemetry
 from statefulspark_operator.telemetry import logs
 
 
-@pytest.fixture
-def restored_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    changed = (root, *(logging.getLogger(name) for name in ("statefulspark", "py4j", *logs._QUIET)))
-    handlers, levels = root.handlers[:], [(logger, logger.level) for logger in changed]
-    yield
-    root.handlers[:] = handlers
-    for logger, level in levels:
-        logger.setLevel(level)
-
-
-@pytest.mark.usefixtures("restored_logging")
 def test_json_lines_carry_every_extra_field() -> None:
     stream = io.StringIO()
     telemetry.configure(telemetry.LogFormat.JSON, stream)
@@ -56,7 +44,6 @@ def _by_operator() -> None:
     logs.configure("json")
 
 
-@pytest.mark.usefixtures("restored_logging")
 @pytest.mark.parametrize("configure", [_by_driver, _by_operator], ids=["driver", "operator"])
 def test_a_line_of_the_driver_and_of_the_operator_has_the_same_fields(
     configure: Callable[[], None], monkeypatch: pytest.MonkeyPatch
@@ -74,7 +61,6 @@ def test_a_line_of_the_driver_and_of_the_operator_has_the_same_fields(
     assert stream.getvalue() == _GOLDEN
 
 
-@pytest.mark.usefixtures("restored_logging")
 def test_text_lines_have_the_fields_behind_the_message() -> None:
     stream = io.StringIO()
     telemetry.configure(telemetry.LogFormat.TEXT, stream)
@@ -84,7 +70,6 @@ def test_text_lines_have_the_fields_behind_the_message() -> None:
     assert stream.getvalue()[8:] == " WARNING loop: snapshot aborted id=42 why=too slow\n"
 
 
-@pytest.mark.usefixtures("restored_logging")
 @pytest.mark.parametrize("log_format", telemetry.LogFormat)
 def test_a_stack_trace_is_kept(log_format: telemetry.LogFormat) -> None:
     stream = io.StringIO()
@@ -99,7 +84,6 @@ def test_a_stack_trace_is_kept(log_format: telemetry.LogFormat) -> None:
     assert stream.getvalue().count("\n") == 1 or log_format is telemetry.LogFormat.TEXT
 
 
-@pytest.mark.usefixtures("restored_logging")
 def test_what_is_no_terminal_gets_json() -> None:
     stream = io.StringIO()
     telemetry.configure(stream=stream)
@@ -109,7 +93,6 @@ def test_what_is_no_terminal_gets_json() -> None:
     assert json.loads(stream.getvalue())["message"] == "hello"
 
 
-@pytest.mark.usefixtures("restored_logging")
 def test_a_stack_that_a_record_carries_is_below_its_line() -> None:
     stream = io.StringIO()
     telemetry.configure(telemetry.LogFormat.TEXT, stream)
@@ -121,7 +104,6 @@ def test_a_stack_that_a_record_carries_is_below_its_line() -> None:
     assert stream.getvalue()[8:] == " ERROR queries: it raised query=q\n  File x\nbad\n"
 
 
-@pytest.mark.usefixtures("restored_logging")
 @pytest.mark.parametrize(
     ("detail", "lines"), [(telemetry.Detail.BRIEF, 0), (telemetry.Detail.VERBOSE, 1)], ids=["brief", "verbose"]
 )

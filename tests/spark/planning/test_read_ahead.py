@@ -44,7 +44,9 @@ class World:
 
     @property
     def state(self) -> list[Path]:
-        return [path for path in self.files.rglob("*") if path.suffix in (".zip", ".sst", ".changelog", ".crc")]
+        """What Spark's state stores load: the checksums of tables are for us alone."""
+        kinds = (".zip", ".sst", ".changelog", ".crc")
+        return [path for path in self.files.rglob("*") if path.suffix in kinds and not path.name.endswith(".sst.crc")]
 
     @property
     def entry(self) -> QueryEntry:

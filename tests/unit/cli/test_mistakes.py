@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import signal
 import sys
@@ -38,19 +37,16 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """The process as it was: handlers of signals and of the log, and the search path."""
+    """The process as it was: handlers of signals, and the search path."""
     for name in (config.ENV_CONFIG, "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(launch, "TERMINATION_LOG", tmp_path / "none")
-    root = logging.getLogger()
     signals = {number: signal.getsignal(number) for number in launch.STOP_SIGNALS}
-    handlers, level, path = root.handlers[:], root.level, sys.path[:]
+    path = sys.path[:]
     yield
     end_spark()
     for number, handler in signals.items():
         signal.signal(number, handler)
-    root.handlers[:] = handlers
-    root.setLevel(level)
     sys.path[:] = path
     sys.modules.pop("helpers", None)
 

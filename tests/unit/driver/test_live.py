@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import io
-import logging
 import os
 import pty
 import signal
@@ -12,7 +11,6 @@ import struct
 import sys
 import termios
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,14 +68,6 @@ class _Terminal(io.StringIO):
         return self.is_terminal
 
 
-@pytest.fixture
-def root_logger() -> Iterator[None]:
-    root = logging.getLogger()
-    before = list(root.handlers), root.level
-    yield
-    root.handlers[:], root.level = before
-
-
 @pytest.mark.parametrize(
     ("log_format", "is_terminal", "is_shown"),
     [
@@ -91,7 +81,6 @@ def test_only_a_person_is_shown_something(
     is_terminal: bool,
     is_shown: bool,
     monkeypatch: pytest.MonkeyPatch,
-    root_logger: None,
 ) -> None:
     stream = _Terminal(is_terminal=is_terminal)
     monkeypatch.setattr(sys, "stderr", stream)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,17 +12,10 @@ from statefulspark.engine import gateway, sparklogfile
 
 
 @pytest.fixture(autouse=True)
-def restored_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    loggers = {name: logging.getLogger(name).level for name in ("statefulspark", "py4j")}
-    handlers, level = root.handlers[:], root.level
+def no_jvm_begun() -> Iterator[None]:
     gateway.abandon()  # a test before may have left a JVM that it started and never asked for
     yield
     gateway.abandon()
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    for name, before in loggers.items():
-        logging.getLogger(name).setLevel(before)
 
 
 def test_a_person_is_told_the_file_of_spark_s_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -302,6 +302,7 @@ def test_state_read_offline_is_the_same_from_a_native_and_from_a_canonical_snaps
     rig.run("keyed state and an aggregation of Spark's", generation=1)
     manifest = rig.take(batch=0)
     entry = rig.closed(batch=0)
+    epochs.claim(rig.store, assigned=None, holder="pod", claim_id="start", now=NOW)
     request = savepoint.SavepointProperties(8, "default", "flights", Trigger.MANUAL, 1, 1, NOW)
     target = savepoint.SavepointTarget(rig.store, "savepoints/00000008-native")
     savepoint.take_savepoint(rig.store, [entry], request, target, completed_at=lambda: NOW)
