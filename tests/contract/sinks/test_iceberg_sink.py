@@ -11,6 +11,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.types import StringType
 from s3server import S3Server
 from sinkcontexts import OWN
 from sinkworlds import SCHEMA, World
@@ -95,6 +96,32 @@ def test_partitioned_tables_are_written_by_partition(world: World, catalog: Cata
     table = catalog.load_table("shop.parts")
     assert sorted(table.scan(row_filter="word = 'a'").to_arrow().column("id").to_pylist()) == [1, 4]
     assert {task.file.partition[0] for task in table.scan().plan_files()} == {"a", "b", None}
+
+
+def test_a_struct_that_the_table_has_extended_is_written_by_the_names_of_its_fields(
+    world: World, catalog: Catalog
+) -> None:
+    """The stream was started before: it knows nothing of the new field, which is the first now."""
+    place = pa.array([{"city": "Berlin"}, None], pa.struct([("city", pa.string())]))
+    rows = pa.RecordBatch.from_arrays([pa.array([1, 2]), place], names=["id", "place"])
+    catalog.create_table("shop.places", rows.schema)
+    with catalog.load_table("shop.places").update_schema() as update:
+        update.add_column(("place", "zip"), StringType())
+        update.move_first(("place", "zip"))
+    sink = sinkworlds.build({**world.recipe, "table": "shop.places"})
+    assert isinstance(sink, IcebergSink)
+    context = world.at(0)
+
+    sink.check_schema(rows.schema, context.options)
+    part = sink.write_part(iter([rows]), context)
+    assert part is not None
+    prepared = sink.prepare((part,), context)
+    assert prepared is not None
+    sink.open(context)
+    sink.commit(prepared, context)
+
+    written = catalog.load_table("shop.places").scan().to_arrow().column("place").to_pylist()
+    assert written == [{"zip": None, "city": "Berlin"}, None]
 
 
 def test_commits_of_other_writers_and_expired_snapshots_do_no_harm(world: World, catalog: Catalog) -> None:

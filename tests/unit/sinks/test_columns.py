@@ -183,6 +183,69 @@ def test_iceberg_names_every_column_that_does_not_fit() -> None:
     )
 
 
+ADDRESS = pa.struct([("city", pa.string()), ("zip", pa.int32())])
+GROWN = pa.struct([("zip", pa.int64()), ("street", pa.string()), ("city", pa.string())])
+BERLIN, GROWN_BERLIN = {"city": "Berlin", "zip": 10115}, {"zip": 10115, "street": None, "city": "Berlin"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "value", "written"),
+    [
+        pytest.param(ADDRESS, GROWN, BERLIN, GROWN_BERLIN, id="struct"),
+        pytest.param(pa.list_(ADDRESS), pa.list_(GROWN), [BERLIN, None], [GROWN_BERLIN, None], id="list"),
+        pytest.param(
+            pa.map_(pa.string(), ADDRESS), pa.map_(pa.string(), GROWN), [("a", BERLIN)], [("a", GROWN_BERLIN)], id="map"
+        ),
+        pytest.param(
+            pa.struct([("home", ADDRESS)]),
+            pa.struct([("home", GROWN)]),
+            {"home": BERLIN},
+            {"home": GROWN_BERLIN},
+            id="deep",
+        ),
+    ],
+)
+def test_iceberg_finds_nested_fields_by_name_and_leaves_new_ones_null(
+    kind: pa.DataType, wanted: pa.DataType, value: object, written: object
+) -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([value, None], kind)], names=["a"])
+
+    fitted = iceberg_types.fit(batch, pa.schema([("a", wanted)]))
+
+    assert fitted.schema.field("a").type == wanted
+    assert fitted.column("a").to_pylist() == [written, None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        pytest.param(pa.struct([("land", pa.string())]), "a.land is not in the table", id="unknown"),
+        pytest.param(
+            pa.struct([("street", pa.string())]),
+            "a.zip is required by the table and is not in the stream",
+            id="required",
+        ),
+        pytest.param(
+            pa.struct([("zip", pa.string())]), "a.zip is string in the stream and int64 in the table", id="type"
+        ),
+    ],
+)
+def test_iceberg_names_the_nested_field_that_does_not_fit(kind: pa.DataType, problem: str) -> None:
+    wanted = pa.struct([pa.field("zip", pa.int64(), nullable=False), ("street", pa.string())])
+
+    assert problem in iceberg_types.mismatches(pa.schema([("a", kind)]), pa.schema([("a", wanted)]))
+    assert iceberg_types.mismatches(pa.schema([("a", pa.list_(kind))]), pa.schema([("a", pa.list_(wanted))])) != ()
+
+
+def test_iceberg_refuses_a_null_in_a_required_nested_field() -> None:
+    wanted = pa.struct([pa.field("city", pa.string(), nullable=False)])
+    rows = pa.array([None, {"city": None}], pa.struct([("city", pa.string())]))
+
+    assert iceberg_types.fit(pa.RecordBatch.from_arrays([rows[:1]], names=["a"]), pa.schema([("a", wanted)])).num_rows
+    with pytest.raises(ValueError, match="'city' of type string has nulls"):
+        iceberg_types.fit(pa.RecordBatch.from_arrays([rows], names=["a"]), pa.schema([("a", wanted)]))
+
+
 def test_iceberg_refuses_a_null_in_a_required_column() -> None:
     wanted = pa.schema([pa.field("id", pa.int64(), nullable=False)])
     with pytest.raises(ValueError, match="id has a null, which the table does not allow"):

@@ -1,30 +1,20 @@
 """Compatibility of stream columns with columns of an Iceberg table; pure.
 
-The table is described by its Arrow schema. Numbers of the stream may be narrower than those of the table, but not wider;
-columns that are missing in the stream must be optional.
+The table is described by its Arrow schema. Numbers of the stream may be narrower than those of the table, but not wider.
+Columns, and fields of structs, are found by their names; those that are missing in the stream must be optional.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as compute
 
 
 def mismatches(schema: pa.Schema, table_schema: pa.Schema) -> tuple[str, ...]:
-    """Return the problems of each column of a stream with a table; empty if it fits."""
-    problems = [
-        f"{field.name} is not in the table"
-        if field.name not in table_schema.names
-        else f"{field.name} is {field.type} in the stream and {table_schema.field(field.name).type} in the table"
-        for field in schema
-        if field.name not in table_schema.names or not _fits(field.type, table_schema.field(field.name).type)
-    ]
-    missing = [
-        f"{field.name} is required by the table and is not in the stream"
-        for field in table_schema
-        if not field.nullable and field.name not in schema.names
-    ]
-    return (*problems, *missing)
+    """Return the problems of each column, and each field in a column, of a stream with a table; empty if it fits."""
+    return tuple(_fields(list(schema), list(table_schema), ""))
 
 
 def fit(batch: pa.RecordBatch, table_schema: pa.Schema) -> pa.RecordBatch:
@@ -46,6 +36,33 @@ def fit(batch: pa.RecordBatch, table_schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
+def _fields(stream: Sequence[pa.Field], table: Sequence[pa.Field], above: str) -> Iterator[str]:
+    """Compare fields by their names, as Iceberg does: a field that was added to the table is null in what the stream has."""
+    known = {field.name: field for field in table}
+    for field in stream:
+        path = f"{above}{field.name}"
+        if field.name in known:
+            yield from _problems(path, field.type, known[field.name].type)
+        else:
+            yield f"{path} is not in the table"
+    given = {field.name for field in stream}
+    for field in table:
+        if not field.nullable and field.name not in given:
+            yield f"{above}{field.name} is required by the table and is not in the stream"
+
+
+def _problems(path: str, kind: pa.DataType, table_type: pa.DataType) -> Iterator[str]:
+    if pa.types.is_struct(kind) and pa.types.is_struct(table_type):
+        yield from _fields(list(kind), list(table_type), f"{path}.")
+    elif _is_list(kind) and _is_list(table_type):
+        yield from _problems(f"{path}.element", kind.value_type, table_type.value_type)
+    elif pa.types.is_map(kind) and pa.types.is_map(table_type):
+        yield from _problems(f"{path}.key", kind.key_type, table_type.key_type)
+        yield from _problems(f"{path}.value", kind.item_type, table_type.item_type)
+    elif not _fits(kind, table_type):
+        yield f"{path} is {kind} in the stream and {table_type} in the table"
+
+
 def _fits(kind: pa.DataType, table_type: pa.DataType) -> bool:
     if _plain(kind) == _plain(table_type):
         return True
@@ -55,22 +72,8 @@ def _fits(kind: pa.DataType, table_type: pa.DataType) -> bool:
         return bool(kind.bit_width <= table_type.bit_width)
     if pa.types.is_decimal(kind) and pa.types.is_decimal(table_type):
         return bool(kind.scale == table_type.scale and kind.precision <= table_type.precision)
-    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(table_type):
-        return (kind.tz is None) == (table_type.tz is None)
-    return _fits_nested(kind, table_type)
-
-
-def _fits_nested(kind: pa.DataType, table_type: pa.DataType) -> bool:
-    if _is_list(kind) and _is_list(table_type):
-        return _fits(kind.value_type, table_type.value_type)
-    if pa.types.is_map(kind) and pa.types.is_map(table_type):
-        return _fits(kind.key_type, table_type.key_type) and _fits(kind.item_type, table_type.item_type)
-    if pa.types.is_struct(kind) and pa.types.is_struct(table_type):
-        return [field.name for field in kind] == [field.name for field in table_type] and all(
-            _fits(stream_field.type, table_field.type)
-            for stream_field, table_field in zip(kind, table_type, strict=True)
-        )
-    return False
+    is_time = pa.types.is_timestamp(kind) and pa.types.is_timestamp(table_type)
+    return is_time and (kind.tz is None) == (table_type.tz is None)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
