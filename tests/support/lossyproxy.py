@@ -16,6 +16,12 @@ _TOO_LARGE = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/xml\r\nCont
     len(_REFUSAL),
     _REFUSAL,
 )
+_UNPROVEN = b"""<Error><Code>InvalidRequest</Code><Message>Content-MD5 OR x-amz-checksum- HTTP header is required for
+ Put Object requests with Object Lock parameters</Message></Error>"""
+_NO_CHECKSUM = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n%s" % (
+    len(_UNPROVEN),
+    _UNPROVEN,
+)
 _REFUSED = b"HTTP/1.1 412 "
 _DONE = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _NO_BACKEND = b"default backend - 404"
@@ -33,6 +39,7 @@ class LossyProxy:
         silent: While true, requests are swallowed and nothing is answered.
         has_lost_the_store: Methods whose requests are answered 404, as by an ingress whose backend is gone.
         ignores_conditions: While true, a write that the server refuses for its condition is answered as done.
+        needs_checksums: While true, an upload without a checksum is answered as S3 does for a bucket with Object Lock.
         refuses_whole_copies: While true, CopyObject is answered as S3 does for an object of more than 5 GB.
         on_written: Called with bucket and key of each object that was written, before its writer is answered.
     """
@@ -46,6 +53,7 @@ class LossyProxy:
         self.silent = False
         self.has_lost_the_store: frozenset[str] = frozenset()
         self.ignores_conditions = False
+        self.needs_checksums = False
         self.refuses_whole_copies = False
         self.on_written: Callable[[str], None] = lambda path: None
         threading.Thread(target=self._accept, daemon=True).start()
@@ -89,6 +97,9 @@ class LossyProxy:
                 if self.refuses_whole_copies and _is_whole_copy(chunk):
                     client.sendall(_TOO_LARGE)
                     continue
+                if self.needs_checksums and _is_unproven_upload(chunk):
+                    client.sendall(_NO_CHECKSUM)
+                    break
                 if (method := chunk.partition(b" ")[0].decode("latin-1")) in self.has_lost_the_store:
                     client.sendall(_LOST_STORE + (b"" if method == "HEAD" else _NO_BACKEND))
                     break
@@ -140,6 +151,15 @@ def _written(request_line: bytes) -> str | None:
 def _is_whole_copy(chunk: bytes) -> bool:
     line, _, headers = chunk.partition(b"\r\n")
     return line.startswith(b"PUT ") and b"uploadId=" not in line and b"x-amz-copy-source:" in headers.lower()
+
+
+def _is_unproven_upload(chunk: bytes) -> bool:
+    """Tell whether a chunk begins an upload of an object, or of a part of one, that carries no checksum."""
+    line, _, headers = chunk.partition(b"\r\n")
+    names = {header.partition(b":")[0].lower() for header in headers.partition(b"\r\n\r\n")[0].split(b"\r\n")}
+    is_upload = line.endswith(b" HTTP/1.1") and _written(line) is not None and line.startswith(b"PUT ")
+    is_proven = b"content-md5" in names or any(name.startswith(b"x-amz-checksum-") for name in names)
+    return is_upload and not is_proven and b"x-amz-copy-source" not in names
 
 
 @contextmanager

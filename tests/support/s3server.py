@@ -107,9 +107,13 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 @contextmanager
 def encrypted(server: S3Server) -> Iterator[str]:
-    """Return the address of a proxy to a server: what is written through it has etags as with SSE-KMS."""
+    """Return the address of a proxy to a server: a bucket behind it is as one with SSE-KMS and Object Lock.
+
+    What is written through it has etags that are no MD5, and an upload without a checksum is refused.
+    """
     with lossyproxy.proxy_to(server.endpoint) as proxy:
         proxy.on_written = server.encrypt
+        proxy.needs_checksums = True
         yield proxy.endpoint
 
 

@@ -29,7 +29,7 @@ def s3a_settings(endpoint: str) -> dict[str, str]:
     """Return the Hadoop settings with which s3a:// reaches a test server."""
     return {
         "fs.s3a.impl": product.FILE_SYSTEM,
-        "fs.s3a.audit.execution.interceptors": product.NOT_FOUND_INTERCEPTOR,
+        "fs.s3a.audit.execution.interceptors": product.S3_INTERCEPTORS,
         "fs.s3a.endpoint": endpoint,
         "fs.s3a.endpoint.region": REGION,
         "fs.s3a.access.key": ACCESS_KEY,

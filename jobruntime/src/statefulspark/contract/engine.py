@@ -57,7 +57,7 @@ REFUSED_SETTINGS = (
     ),
     RefusedSetting(
         "spark.hadoop.fs.s3a.audit.execution.interceptors",
-        "the product's own interceptor doubts a 404 that is not the object store's",
+        "the product's own interceptors doubt a 404 that is not the object store's, and send a checksum with each upload",
     ),
     RefusedSetting(
         "spark.hadoop.fs.s3a.change.detection.mode",

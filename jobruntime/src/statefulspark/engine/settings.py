@@ -16,8 +16,8 @@ from statefulspark.engine import gateway
 from statefulspark.storage import StorageOptions
 
 FILE_SYSTEM = "io.statefulspark.storage.ReadAheadFileSystem"
-NOT_FOUND_INTERCEPTOR = "io.statefulspark.storage.NotFoundInterceptor"
-"""Doubts a 404 that is not the object store's own, for every request of Hadoop's S3A."""
+S3_INTERCEPTORS = "io.statefulspark.storage.NotFoundInterceptor,io.statefulspark.storage.ContentMd5Interceptor"
+"""For every request of Hadoop's S3A: doubts a 404 that is not the object store's own, and sends a checksum with uploads."""
 FILE_MANAGER = "io.statefulspark.checkpoint.ConditionalCheckpointFileManager"
 WORKER_DAEMON = "statefulspark.workers.daemon"
 STATE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -202,7 +202,7 @@ def _storage(options: StorageOptions) -> dict[str, str]:
         prefix + "impl": FILE_SYSTEM,
         prefix + "path.style.access": str(options.path_style).lower(),
         prefix + "change.detection.mode": "none",
-        prefix + "audit.execution.interceptors": NOT_FOUND_INTERCEPTOR,
+        prefix + "audit.execution.interceptors": S3_INTERCEPTORS,
     }
     if options.endpoint:
         conf[prefix + "endpoint"] = options.endpoint

@@ -10,8 +10,10 @@ Retries are limited by time, so that a dead server is reported within about 15 s
 from __future__ import annotations
 
 import asyncio
+import base64
 import dataclasses
 import functools
+import hashlib
 import math
 import random
 import time
@@ -205,18 +207,16 @@ class FsspecStore:
         target = self._target("write", full_key)
         patient = len(body) > _LARGE_BODY_BYTES
         metadata = _metadata(body)
-        await self._retried(
-            lambda: self._request("put_object", patient=patient, Key=full_key, Body=body, Metadata=metadata), target
-        )
+        await self._retried(lambda: self._put_object(full_key, body, patient=patient, Metadata=metadata), target)
 
     async def _create(self, full_key: str, body: bytes) -> None:
         """PUT If-None-Match."""
-        put = functools.partial(self._request, "put_object", Key=full_key, Body=body, IfNoneMatch="*")
+        put = functools.partial(self._put_object, full_key, body, IfNoneMatch="*")
         await self._signed(put, body, self._target("create", full_key))
 
     async def _replace(self, full_key: str, body: bytes, etag: str) -> None:
         """PUT If-Match."""
-        put = functools.partial(self._request, "put_object", Key=full_key, Body=body, IfMatch=f'"{etag}"')
+        put = functools.partial(self._put_object, full_key, body, IfMatch=f'"{etag}"')
         target = self._target("replace", full_key)
         try:
             await self._signed(put, body, target)
@@ -337,6 +337,11 @@ class FsspecStore:
         except errors.ObjectExistsError:
             return False
         return True
+
+    async def _put_object(self, full_key: str, body: bytes, **parameters: object) -> _Answer:
+        """PUT with Content-MD5, which every server knows: a bucket with Object Lock refuses an upload without a checksum."""
+        md5 = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
+        return await self._request("put_object", Key=full_key, Body=body, ContentMD5=md5, **parameters)
 
     async def _request(self, method: str, *, patient: bool = False, **parameters: object) -> _Answer:
         file_system = self._connection.patient if patient else self._connection.quick
