@@ -101,6 +101,21 @@ def test_rows_that_kafka_no_longer_has_need_a_person_who_is_told_what_to_do(text
     )
 
 
+def test_input_files_that_are_gone_need_a_person_where_the_job_does_not_go_on_without_them() -> None:
+    text = (
+        "org.apache.spark.sql.streaming.StreamingQueryException: io.statefulspark.checkpoint.InputFilesGoneException: "
+        "[INPUT_FILES_GONE] Batch 4 is not committed: 2 of its input files were listed and then gone before they were read, "
+        "the first is s3a://in/4.json.\n\tat io.statefulspark.checkpoint.InputFiles.requireAll(InputFiles.java:51)"
+    )
+    assert failures.of_query("delays", text, fenced=False) == failures.Failure(
+        ExitCode.INPUT_LOST,
+        "InputLost",
+        "The query 'delays' cannot go on: 2 of its input files were listed and then gone before they were read, the first "
+        "is s3a://in/4.json. Bring them back; or accept that they are lost: leave ignoreMissingFiles=false out of the "
+        "source's options and the job's settings, and it goes on with its state and with the files that are there.",
+    )
+
+
 def test_a_fenced_driver_is_fenced_whatever_the_query_says() -> None:
     assert failures.of_query("delays", _PYTHON, fenced=True).code is ExitCode.FENCED
 

@@ -64,6 +64,8 @@ _STAGE_REPEATED = (
     "[STAGE_REPEATED]",
     "A shuffle map stage with indeterminate output was failed and retried",
 )
+_FILES_GONE = re.compile(r"\[INPUT_FILES_GONE\] [^\n]*?(?P<why>\d+ of its input files [^\n]*)")
+"""How the check before the commit begins (`InputFiles` in `jobruntime/jvm`)."""
 _INPUT_LOST = re.compile(
     r"Some data may have been lost because they are not available in Kafka any more(?:.*?Reason:\s*(?P<why>[^\n]+))?",
     re.DOTALL,
@@ -193,14 +195,22 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
 
 
 def is_input_lost(text: str) -> bool:
-    """Tell whether Kafka no longer has rows that a query has to read: they expired, or their topic was made anew.
+    """Tell whether a source no longer has rows that a query has to read.
+
+    They expired in Kafka, their topic was made anew, or their files are gone and the job does not go on without them.
 
     A restart of the query is safe, since it reads the same rows again or fails again.
     """
-    return _INPUT_LOST.search(text) is not None
+    return _INPUT_LOST.search(text) is not None or _FILES_GONE.search(text) is not None
 
 
 def _sentence_of_lost_input(uid: str, text: str) -> str:
+    if files := _FILES_GONE.search(text):
+        return (
+            f"The query {uid!r} cannot go on: {files['why']} Bring them back; or accept that they are lost: leave "
+            "ignoreMissingFiles=false out of the source's options and the job's settings, and it goes on with its state and "
+            "with the files that are there."
+        )
     loss = _INPUT_LOST.search(text)
     why = " ".join((loss["why"] or "").split()) if loss else ""
     return " ".join(

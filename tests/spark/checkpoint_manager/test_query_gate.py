@@ -128,6 +128,8 @@ def test_the_snapshot_names_every_gate_and_roots_match_as_s3_or_s3a(spark: Spark
         "commits": 0,
         "committedAtMillis": 0,
         "committedAtNanos": 0,
+        "missingFiles": 0,
+        "missingFile": "",
     }
     assert json.loads(gate.snapshot()) == {}
 

@@ -99,7 +99,8 @@ EXIT_CODE = {
     ExitCode.STORAGE_UNAVAILABLE: "Bring the store back, or mend the credentials. It is started again by itself.",
     ExitCode.STATE_UNKNOWN: f"{DOCTOR} Bring back what is missing, or restore a snapshot by name.",
     ExitCode.INPUT_LOST: (
-        "Bring the rows back and start it again, or let the job skip them: `failOnDataLoss` of the source, set to `false`."
+        "Bring the rows back and start it again, or let the job skip them: `failOnDataLoss=false` of a Kafka source, or no "
+        "`ignoreMissingFiles=false` for one of files."
     ),
 }
 

@@ -45,7 +45,8 @@ TOLD_HERE = {
     "StateIncompatible": "Spark found that the state does not fit the query.",
     "InputLost": (
         "Rows that a query has not read are no longer in Kafka: they expired, or their topic was made anew. None are "
-        "skipped unless the job says so, with `failOnDataLoss` of the source. Exit code 18 (`INPUT_LOST`)."
+        "skipped unless the job says so, with `failOnDataLoss` of the source. Or input files are gone that a batch was "
+        "planned with, and the job says `ignoreMissingFiles=false`. Exit code 18 (`INPUT_LOST`)."
     ),
     "ConcurrentDriver": "Another process wrote an entry of the query's log first; the next start goes on after it.",
     "DriverFailed": "The driver failed in a way that nobody expected.",

@@ -27,6 +27,9 @@ ZeroDivisionError: division by zero
 """
 
 
+_MISSING = replace(_FACT, missing_files=2, missing_file="s3a://in/9.json")
+
+
 class Engine:
     """Spark's half of one query."""
 
@@ -288,3 +291,16 @@ def test_a_query_tells_how_far_each_source_is_behind_and_of_which_it_cannot_tell
 )
 def test_a_batch_of_some_seconds_is_looked_into(since: datetime | None, takes_long: bool) -> None:
     assert queries.takes_long(since, NOON) is takes_long
+
+
+def test_missing_input_files_add_up_over_restarts_of_a_query_and_are_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    query = Engine().query
+
+    for fact in (_MISSING, _MISSING, replace(_MISSING, missing_files=5), replace(_MISSING, missing_files=1)):
+        query.refresh(fact)
+
+    told = [(record.files, record.last) for record in caplog.records if "gone before they were read" in record.message]
+    assert query.status().missing_files == 6
+    assert told == [(2, "s3a://in/9.json"), (3, "s3a://in/9.json"), (1, "s3a://in/9.json")]

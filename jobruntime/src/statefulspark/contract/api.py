@@ -87,6 +87,8 @@ class QueryStatus(WireModel):
     last_commit_at: UtcDatetime | None = None
     input_rows: int = 0
     """Rows read since this driver started."""
+    missing_files: int = 0
+    """Input files that this driver had planned to read and that were gone by then; the job does not have their rows."""
     rows_per_second: float = 0.0
     """Processed rows per second of the last batch."""
     batch_duration_ms: int = 0

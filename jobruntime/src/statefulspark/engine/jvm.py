@@ -38,12 +38,16 @@ class GateFact:
         last_committed: Newest committed batch; -1 if there is none.
         last_commit_at: Time of this driver's last commit; None before its first commit.
         at_boundary: The gate is closed and no batch is running.
+        missing_files: Input files that were gone before they were read, since the query was registered.
+        missing_file: The newest of them; empty if there is none.
     """
 
     last_offsets: int
     last_committed: int
     last_commit_at: datetime | None
     at_boundary: bool
+    missing_files: int = 0
+    missing_file: str = ""
 
 
 @contextmanager
@@ -109,7 +113,7 @@ class Gate:
 
     def facts(self) -> dict[str, GateFact]:
         """Return the state of every registered query by its root, read in one call."""
-        raw: dict[str, dict[str, int | bool]] = json.loads(self._gate.snapshot())
+        raw: dict[str, dict[str, int | bool | str]] = json.loads(self._gate.snapshot(), strict=False)
         return {root: _fact(values) for root, values in raw.items()}
 
 
@@ -132,11 +136,13 @@ class Fence:
         return bool(self._fence.fenced())
 
 
-def _fact(values: dict[str, int | bool]) -> GateFact:
+def _fact(values: dict[str, int | bool | str]) -> GateFact:
     committed_ms = int(values.get("committedAtMillis", 0))
     return GateFact(
         last_offsets=int(values["lastOffsets"]),
         last_committed=int(values["lastCommitted"]),
         last_commit_at=datetime.fromtimestamp(committed_ms / 1000, UTC) if committed_ms > 0 else None,
         at_boundary=bool(values["atBoundary"]),
+        missing_files=int(values.get("missingFiles", 0)),
+        missing_file=str(values.get("missingFile", "")),
     )

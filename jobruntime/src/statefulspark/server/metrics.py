@@ -78,6 +78,7 @@ FAMILIES = (
     _gauge("query_batch", "Last committed batch."),
     _gauge("query_last_commit_timestamp_seconds", "When it was committed."),
     _counter("query_input_rows_total", "Rows read by this driver."),
+    _counter("query_missing_files_total", "Input files that were gone before this driver read them."),
     _gauge("query_rows_per_second", "Rate of the last batch."),
     _gauge("query_batch_duration_seconds", "Duration of the last batch."),
     _gauge("query_batch_started_timestamp_seconds", "When the batch that runs was started."),
@@ -190,6 +191,7 @@ def _query(query: api.QueryStatus) -> Iterator[_Sample]:
     if query.last_commit_at is not None:
         yield "query_last_commit_timestamp_seconds", label, query.last_commit_at.timestamp()
     yield "query_input_rows_total", label, query.input_rows
+    yield "query_missing_files_total", label, query.missing_files
     yield "query_rows_per_second", label, query.rows_per_second
     yield "query_batch_duration_seconds", label, query.batch_duration_ms / 1000
     if query.batch_since is not None:

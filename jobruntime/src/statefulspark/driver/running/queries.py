@@ -107,6 +107,8 @@ class RunningQuery:
     lost_races: int = 0
     lost_inputs: int = 0
     repeated_stages: int = 0
+    missing_files: int = 0
+    """Input files that were gone before they were read, since this driver started."""
     begin: Callable[[], StreamingQuery] = field(init=False)
     """How it was started last, and how it is restarted."""
     restarts: int = 0
@@ -151,6 +153,7 @@ class RunningQuery:
         if fact.last_committed > self.fact.last_committed:
             self.slow_starts = self.lost_inputs = self.repeated_stages = 0
         self._note_batch(fact)
+        self._note_missing_files(fact)
         self.fact = fact
         if not self.is_starting:
             self._refresh_handle()
@@ -162,6 +165,17 @@ class RunningQuery:
             self._batch_since = None
         elif self._batch_since is None or fact.last_committed > self.fact.last_committed:
             self._batch_since = clock.utc_now()
+
+    def _note_missing_files(self, fact: GateFact) -> None:
+        """Add what was missing since the last look; the gate counts anew after a restart of the query."""
+        known = self.fact.missing_files
+        new = fact.missing_files - (known if known <= fact.missing_files else 0)
+        if new:
+            self.missing_files += new
+            _log.warning(
+                "input files were gone before they were read, and the job goes on without their rows",
+                extra={"query": self.uid, "files": new, "last": fact.missing_file, "since_start": self.missing_files},
+            )
 
     def _refresh_handle(self) -> None:
         self.active = self.handle.isActive
@@ -249,6 +263,7 @@ class RunningQuery:
             batch_id=self.committed_batch,
             last_commit_at=self.fact.last_commit_at,
             input_rows=self._progress.input_rows,
+            missing_files=self.missing_files,
             rows_per_second=self._progress.newest.rows_per_second,
             batch_duration_ms=self._progress.newest.duration_ms,
             batch_since=self._batch_since,

@@ -19,7 +19,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  * <p>Files that must not be overwritten (offsets, commits, metadata) are PUT with If-None-Match, so exactly one of several
  * drivers writes a log entry. Every failure of {@code close()} is reported to Spark; the manager of spark-hadoop-cloud
  * ignores it, so that a batch counts as committed without its file. These files pass the {@link EpochFence}, the entries of
- * offsets and commits the {@link QueryGate}, and those of commits {@link StateAttempts}, too.
+ * offsets and commits the {@link QueryGate}, and those of commits {@link StateAttempts} and {@link InputFiles}, too.
  *
  * <p>Local folders work in the same way for development: a temporary file is linked or renamed to its name.
  */
@@ -61,6 +61,7 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
         QueryGate.pass(entry);
         if (entry.log() == LogEntry.Log.COMMITS) {
           StateAttempts.requireOne(entry);
+          InputFiles.requireAll(entry);
         }
       }
       FilePublisher.Draft draft = overwriteIfPossible ? publisher.replace(path) : publisher.create(path);

@@ -1,6 +1,7 @@
 package io.statefulspark.checkpoint;
 
 import java.io.InterruptedIOException;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
@@ -31,6 +32,8 @@ public final class QueryGate {
   private long commits;
   private long committedAtMillis;
   private long committedAtNanos;
+  private long missingFiles;
+  private String missingFile = "";
 
   private QueryGate(long lastOffsets, long lastCommitted) {
     this.begun = lastOffsets;
@@ -114,7 +117,8 @@ public final class QueryGate {
   /**
    * Returns all gates as one JSON object: root to {@code closed}, {@code parked} (a write waits), {@code atBoundary},
    * {@code begun}, {@code lastOffsets}, {@code lastCommitted}, {@code commits} (since register), {@code
-   * committedAtMillis} (since 1970) and {@code committedAtNanos} ({@link System#nanoTime}); both 0 before the first.
+   * committedAtMillis} (since 1970) and {@code committedAtNanos} ({@link System#nanoTime}), both 0 before the first; {@code
+   * missingFiles} (since register) and {@code missingFile}, the newest of them.
    */
   public static String snapshot() {
     return new TreeMap<>(GATES).entrySet().stream()
@@ -135,6 +139,17 @@ public final class QueryGate {
     QueryGate gate = GATES.get(entry.root());
     if (gate != null) {
       gate.record(entry);
+    }
+  }
+
+  /** Records input files that were gone before a batch, which is about to be committed, has read them. */
+  static void missing(LogEntry entry, List<String> files) {
+    QueryGate gate = GATES.get(entry.root());
+    if (gate != null && !files.isEmpty()) {
+      synchronized (gate) {
+        gate.missingFiles += files.size();
+        gate.missingFile = files.get(files.size() - 1);
+      }
     }
   }
 
@@ -215,8 +230,9 @@ public final class QueryGate {
   private synchronized String toJson() {
     return String.format(
         "{\"closed\":%b,\"parked\":%b,\"atBoundary\":%b,\"begun\":%d,\"lastOffsets\":%d,\"lastCommitted\":%d,"
-            + "\"commits\":%d,\"committedAtMillis\":%d,\"committedAtNanos\":%d}",
-        closed, parked, isAtBoundary(), begun, lastOffsets, lastCommitted, commits, committedAtMillis, committedAtNanos);
+            + "\"commits\":%d,\"committedAtMillis\":%d,\"committedAtNanos\":%d,\"missingFiles\":%d,\"missingFile\":%s}",
+        closed, parked, isAtBoundary(), begun, lastOffsets, lastCommitted, commits, committedAtMillis, committedAtNanos,
+        missingFiles, quoted(missingFile));
   }
 
   private static String quoted(String text) {

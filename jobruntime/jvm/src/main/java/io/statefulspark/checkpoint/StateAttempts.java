@@ -2,13 +2,10 @@ package io.statefulspark.checkpoint;
 
 import java.util.HashSet;
 import java.util.Set;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpStateStoreCheckpointInfo;
-import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
-import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -31,23 +28,10 @@ final class StateAttempts {
    * @throws StageRepeatedException if a stage with state has succeeded more than once in it
    */
   static void requireOne(LogEntry entry) throws StageRepeatedException {
-    IncrementalExecution execution = executionOfThisThread();
-    if (execution != null) {
-      require(entry, execution.executedPlan(), false);
+    SparkPlan plan = RunningBatch.execution().map(execution -> execution.executedPlan()).orElse(null);
+    if (plan != null) {
+      require(entry, plan, false);
     }
-  }
-
-  private static IncrementalExecution executionOfThisThread() {
-    if (SparkSession.getActiveSession().isEmpty()) {
-      return null;
-    }
-    SparkSession session = SparkSession.getActiveSession().get();
-    for (StreamExecution query : session.sharedState().activeStreamingQueries().values()) {
-      if (query.queryExecutionThread() == Thread.currentThread()) {
-        return query.lastExecution();
-      }
-    }
-    return null;
   }
 
   private static void require(LogEntry entry, SparkPlan plan, boolean hasShuffleBehind) throws StageRepeatedException {
