@@ -19,6 +19,7 @@ from statefulspark.retention import rules
 from statefulspark.sinks import files
 from statefulspark.sinks.base import SinkContext
 from statefulspark.sinks.files import commits as files_commits
+from statefulspark.sinks.files import publishing
 
 Plant = Callable[[World], contextlib.AbstractContextManager[object]]
 Story = Callable[[World], None]
@@ -122,27 +123,27 @@ def overlooks_committed_batches(world: World) -> contextlib.AbstractContextManag
 
 
 def withdraws_nothing(world: World) -> contextlib.AbstractContextManager[object]:
-    return mock.patch.object(files_commits, "withdraw", return_value=())
+    return mock.patch.object(publishing, "withdraw", return_value=())
 
 
 def publishes_without_its_files(world: World) -> contextlib.AbstractContextManager[object]:
-    honest = files_commits.publish
+    honest = publishing.publish
 
     def publish(store: faults.RigStore, transaction: bytes, context: SinkContext) -> None:
         honest(store, transaction, context)
         store.delete_many([file.path for file in files_commits.PreparedFiles.parse(transaction, "").files[:1]])
 
-    return mock.patch.object(files_commits, "publish", publish)
+    return mock.patch.object(publishing, "publish", publish)
 
 
 def leaves_a_batch_out(world: World) -> contextlib.AbstractContextManager[object]:
-    honest = files_commits.publish
+    honest = publishing.publish
 
     def publish(store: faults.RigStore, transaction: bytes, context: SinkContext) -> None:
         if context.batch_id != 1:
             honest(store, transaction, context)
 
-    return mock.patch.object(files_commits, "publish", publish)
+    return mock.patch.object(publishing, "publish", publish)
 
 
 def has_no_conditional_create(world: World) -> contextlib.AbstractContextManager[object]:

@@ -2,7 +2,8 @@
 
 ```
 sink     the sink class, and the layout of the folder
-commits  commit files, and the owner of the folder       orphans  files that no commit lists
+commits  commit files, and the owner of the folder       publishing  what changes commit files
+orphans  files that no commit lists
 ```
 """
 

@@ -1,17 +1,14 @@
-"""The commit files of a files sink: publishing a batch, withdrawing it, and fencing late requests.
+"""The documents in the folder of a files sink: its commit files, and the owner of the folder.
 
-Every change is conditional: a create, or a replacement of the version that was read. Nothing is deleted, so a used name
-stays used, and late requests of an older driver fail.
+The commit files tell what the sink has, the owner tells which driver may go on with it. `publishing` changes the former.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
-from statefulspark import clock, errors
+from statefulspark import errors
 from statefulspark.checkpoint import listing
 from statefulspark.contract import base, formats, layout
 from statefulspark.contract.manifest import Position
@@ -134,69 +131,6 @@ def _opened(owner: FolderOwner, store: ObjectStore, context: SinkContext) -> mar
     return None if is_of_other else _with_commits(owner, store, context, is_opening=True)
 
 
-def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> None:
-    """Write a batch's commit file unless this generation or a newer one has committed the batch.
-
-    If two drivers commit at once, the conditional create succeeds for one; a replaced driver never overwrites the commit
-    of its successor, however late its request arrives.
-
-    Raises:
-        SpecRejectedError: `SinkFolderTaken`.
-        FencedError: Another driver has opened the folder, or has committed the batch with other files.
-        StateUnknownError: `SinkMarkerMissing`.
-        SinkBehindError: The folder lacks batches that were committed.
-        StateUnknownError: `StagedRowsMissing`: rows that another generation or root prepared are not in this folder.
-    """
-    prepared = PreparedFiles.parse(transaction, f"the prepared batch {context.batch_id} of the sink {context.uid}")
-    if _belongs_to_another_folder(store, context):
-        return
-    commit = _commit_of(context, files=prepared.files)
-    is_carried = context.position != _own_position(context)
-    present = read(store, context.batch_id) if is_carried else None
-    while present is None or not _is_settled(present.body, commit, store, context):
-        if is_carried:
-            _require_files(store, prepared, context)
-        if _put(store, commit, present):
-            return
-        present = read(store, context.batch_id)
-
-
-def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
-    """Withdraw commits after the restored snapshot, and write a fence after the last one.
-
-    The state that the job continues from does not contain these, whichever generation and lineage they are of. Commits have
-    no gaps, so the first number without a commit ends the search; the newest commit is withdrawn first.
-
-    Returns:
-        The batches withdrawn.
-
-    Raises:
-        SpecRejectedError: `SinkFolderTaken`.
-        FencedError: A newer driver is doing the same.
-    """
-    tombstone = functools.partial(_commit_of, context, files=(), withdrawn=True)
-    last = _write_fence(store, context, tombstone)
-    withdrawn = []
-    for batch in range(last - 1, context.batch_id, -1):
-        while True:
-            present = read(store, batch)
-            if present is None or (_is_of_this_start(present.body, store, context) and present.body.withdrawn):
-                break
-            _require_still_open(store, context)
-            if _put(store, tombstone(batch_id=batch), present):
-                withdrawn += [] if present.body.withdrawn else [batch]
-                break
-    return tuple(withdrawn)
-
-
-def discard(store: ObjectStore, transaction: bytes, context: SinkContext) -> None:
-    """Delete the files of a transaction, unless the batch's commit lists them."""
-    prepared = PreparedFiles.parse(transaction, f"the prepared batch {context.batch_id} of the sink {context.uid}")
-    present = read(store, context.batch_id)
-    listed = {file.path for file in present.body.files} if present is not None else set()
-    store.delete_many([file.path for file in prepared.files if file.path not in listed])
-
-
 @dataclass(frozen=True, slots=True)
 class StoredVersion(Generic[_Document]):
     """A stored document and the etag of the version that was read."""
@@ -210,7 +144,7 @@ def read(store: ObjectStore, batch_id: int) -> StoredVersion[BatchCommit] | None
     return _read_versioned(store, commit_key(batch_id), BatchCommit)
 
 
-def _require_still_open(store: ObjectStore, context: SinkContext) -> None:
+def require_still_open(store: ObjectStore, context: SinkContext) -> None:
     """Check that no other driver has opened the folder since; a job that took it over may be of another lineage."""
     owner = _owner(store)
     if owner is not None:
@@ -232,39 +166,13 @@ def _read_versioned(store: ObjectStore, key: str, kind: type[_Document]) -> Stor
         return None
 
 
-def _put(store: ObjectStore, commit: BatchCommit, present: StoredVersion[BatchCommit] | None) -> bool:
-    """Write a commit conditionally; False if the stored version has changed."""
+def put(store: ObjectStore, commit: BatchCommit, present: StoredVersion[BatchCommit] | None) -> bool:
+    """Write a commit conditionally; False if the stored version has changed. Cost: a PUT."""
     key, body = commit_key(commit.batch_id), commit.to_json().encode()
     return conditional.put(store, key, body, etag=None if present is None else present.etag)
 
 
-def _commit_of(
-    context: SinkContext, *, files: tuple[PartFile, ...], batch_id: int | None = None, withdrawn: bool | None = None
-) -> BatchCommit:
-    return BatchCommit(
-        batch_id=context.batch_id if batch_id is None else batch_id,
-        epoch=context.epoch,
-        committed_at=clock.utc_now(),
-        files=files,
-        generation=context.generation,
-        sink=context.transactional_id,
-        lineage=context.lineage,
-        withdrawn=withdrawn,
-    )
-
-
-def _write_fence(store: ObjectStore, context: SinkContext, tombstone: Callable[..., BatchCommit]) -> int:
-    """Write a fence under the first free number after the restored batch, and return the number."""
-    while True:
-        number = _last_commit(store, context) + 1
-        newest = read(store, number - 1) if number - 1 > context.batch_id else None
-        if newest is not None and newest.body.withdrawn and _is_of_this_start(newest.body, store, context):
-            return number - 1
-        if _put(store, tombstone(batch_id=number), None):
-            return number
-
-
-def _last_commit(store: ObjectStore, context: SinkContext) -> int:
+def last_commit(store: ObjectStore, context: SinkContext) -> int:
     """Return the number of the last commit, or the restored batch if there is none after it.
 
     Numbers have no gap, but they begin where the first job in the folder began, which may be after batch 0. Only a start
@@ -279,69 +187,12 @@ def _last_listed(store: ObjectStore) -> int:
     return max((number for number in numbers if number is not None), default=-1)
 
 
-def _is_settled(present: BatchCommit, commit: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
-    """Tell whether a batch needs no commit any more; False if the present commit must be replaced.
-
-    Replaced are withdrawn commits, and commits of another generation under this number: the job had gone back to an older
-    snapshot, and was then restored from one that contains this batch.
-
-    Raises:
-        FencedError: Another driver wrote the present commit.
-    """
-    _require_own(present.sink, f"holds batch {present.batch_id} of {present.sink}", store, context)
-    is_same = (present.lineage, present.generation) == (context.lineage, context.generation)
-    if is_same and not present.withdrawn:
-        if present.files != commit.files:
-            raise errors.FencedError(
-                f"Another driver has committed batch {present.batch_id} of {store.uri} with other files, in epoch "
-                f"{present.epoch}."
-            )
-        return True
-    present_order = _order(present, context)
-    own_order = context.descent.order(_own_position(context))
-    if present_order is None or own_order is None or present_order[:2] > own_order[:2]:
-        raise errors.FencedError(
-            f"Batch {context.batch_id} of {store.uri} belongs to generation {present.generation} of the lineage "
-            f"{present.lineage}, which writes there now; generation {context.generation} must not commit it "
-            "any more."
-        )
-    return False
-
-
-def _own_position(context: SinkContext) -> Position:
-    """Return the position of the driver itself, independent of the committed batch."""
-    own = context.descent
-    generation = context.generation if own.generation is None else own.generation
-    return Position(lineage=own.lineage, generation=generation, batch_id=context.batch_id)
-
-
-def _is_of_this_start(present: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
-    """Tell whether a commit belongs to the generation that opens the folder.
-
-    Raises:
-        FencedError: It belongs to a newer one.
-    """
-    _require_own(present.sink, f"holds batch {present.batch_id} of {present.sink}", store, context)
-    present_order, own_order = _order(present, context), context.descent.order(_own_position(context))
-    if present_order is None or own_order is None or present_order[:2] < own_order[:2]:
-        return False
-    if present_order[:2] > own_order[:2]:
-        raise errors.FencedError(
-            f"Generation {present.generation} writes to {store.uri} now, so generation {context.generation} must not any "
-            "more."
-        )
-    return True
-
-
-def _order(commit: BatchCommit, context: SinkContext) -> tuple[int, int, int] | None:
-    return context.descent.order(_position(commit))
-
-
-def _position(commit: BatchCommit) -> Position:
+def position_of(commit: BatchCommit) -> Position:
+    """Return the batch of a commit among all batches."""
     return Position(lineage=commit.lineage, generation=commit.generation, batch_id=commit.batch_id)
 
 
-def _belongs_to_another_folder(store: ObjectStore, context: SinkContext) -> bool:
+def is_of_another_folder(store: ObjectStore, context: SinkContext) -> bool:
     """Check that the folder is as this driver left it; tell whether the batch belongs to the folder of an ancestor."""
     owner = _read_present(store, SINK, FolderOwner)
     reached = None if owner is None else _with_commits(owner, store, context, is_opening=False)
@@ -354,7 +205,7 @@ def _with_commits(owner: FolderOwner, store: ObjectStore, context: SinkContext, 
 
     Cost: a GET for the batch that is known to be committed; if it is not, or the folder is opened, a few more.
     """
-    _require_own(owner.sink, f"is that of {owner.sink}", store, context)
+    require_own(owner.sink, f"is that of {owner.sink}", store, context)
     expected = context.expected
     reached = owner.marker
     if expected.committed is not None:
@@ -369,7 +220,7 @@ def _with_commits(owner: FolderOwner, store: ObjectStore, context: SinkContext, 
 
 def _newest_shown(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
     """Return the newest batch that is not withdrawn, if there is one."""
-    newest = _last_commit(store, context)
+    newest = last_commit(store, context)
     if newest >= 0 and store.info(commit_key(newest)) is None:
         newest = _last_listed(store)
     for number in range(newest, -1, -1):
@@ -381,9 +232,9 @@ def _newest_shown(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
 
 def _with_commit(reached: marker.Marker, store: ObjectStore, number: int, context: SinkContext) -> marker.Marker:
     commit = _read_present(store, commit_key(number), BatchCommit)
-    if commit is None or commit.withdrawn or reached.has(_position(commit), context.descent):
+    if commit is None or commit.withdrawn or reached.has(position_of(commit), context.descent):
         return reached
-    return reached.counting(_position(commit))
+    return reached.counting(position_of(commit))
 
 
 def _read_present(store: ObjectStore, key: str, kind: type[_Document]) -> _Document | None:
@@ -391,18 +242,6 @@ def _read_present(store: ObjectStore, key: str, kind: type[_Document]) -> _Docum
         return kind.parse(store.read(key), f"{store.uri}/{key}")
     except errors.ObjectNotFoundError:
         return None
-
-
-def _require_files(store: ObjectStore, prepared: PreparedFiles, context: SinkContext) -> None:
-    """Check that files which another generation or root prepared exist before a commit lists them."""
-    missing = [file.path for file in prepared.files if store.info(file.path) is None]
-    if missing:
-        raise errors.StateUnknownError(
-            "StagedRowsMissing",
-            f"Batch {context.batch_id} of the sink {context.uid} was prepared in generation {context.generation} and is not "
-            f"committed, and its rows are not below {store.uri}: {missing[0]} does not exist. Restore the objects, or "
-            "copy the sink's folder as a whole if it was moved, or give the sink a new folder.",
-        )
 
 
 def _parse(store: ObjectStore, key: str, body: bytes) -> BatchCommit:
@@ -414,7 +253,7 @@ def _own_names(context: SinkContext) -> frozenset[str]:
     return frozenset((context.transactional_id, *others))
 
 
-def _require_own(sink: str, what: str, store: ObjectStore, context: SinkContext) -> None:
+def require_own(sink: str, what: str, store: ObjectStore, context: SinkContext) -> None:
     """Check that the folder is that of the sink, perhaps under the name of a job that this one continues."""
     if sink not in _own_names(context):
         raise errors.SpecRejectedError(

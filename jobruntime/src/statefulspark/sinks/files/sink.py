@@ -38,7 +38,7 @@ import pyarrow.parquet as parquet
 from statefulspark import clock, storage
 from statefulspark.contract import layout
 from statefulspark.sinks import kinds, visibility
-from statefulspark.sinks.files import commits, orphans
+from statefulspark.sinks.files import commits, orphans, publishing
 from statefulspark.sinks.files.commits import PartFile, PreparedFiles
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class FilesSink:
         """
         store = self.store(context)
         commits.claim_folder(store, context)
-        commits.withdraw(store, context)
+        publishing.withdraw(store, context)
         orphans.sweep(store, through=context.batch_id, now=clock.utc_now())
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
@@ -126,11 +126,11 @@ class FilesSink:
             FencedError: Another driver has opened the folder.
             StateUnknownError: `SinkMarkerMissing`, `SinkBehind`, `StagedRowsMissing`.
         """
-        commits.publish(self.store(context), transaction, context)
+        publishing.publish(self.store(context), transaction, context)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         """Delete the files of a batch that will never be committed, unless it was committed."""
-        commits.discard(self.store(context), transaction, context)
+        publishing.discard(self.store(context), transaction, context)
 
     def store(self, context: SinkContext) -> ObjectStore:
         """Return the store of the sink's folder."""

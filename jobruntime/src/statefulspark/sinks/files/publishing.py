@@ -1,0 +1,179 @@
+"""What changes the commit files of a files sink: publishing a batch, withdrawing it, and fencing late requests.
+
+Every change is conditional: a create, or a replacement of the version that was read. Nothing is deleted, so a used name
+stays used, and late requests of an older driver fail.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from statefulspark import clock, errors
+from statefulspark.contract.manifest import Position
+from statefulspark.sinks.files import commits
+from statefulspark.sinks.files.commits import BatchCommit, PartFile, PreparedFiles
+
+if TYPE_CHECKING:
+    from statefulspark.sinks.base import SinkContext
+    from statefulspark.storage import ObjectStore
+
+
+def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> None:
+    """Write a batch's commit file unless this generation or a newer one has committed the batch.
+
+    If two drivers commit at once, the conditional create succeeds for one; a replaced driver never overwrites the commit
+    of its successor, however late its request arrives.
+
+    Raises:
+        SpecRejectedError: `SinkFolderTaken`.
+        FencedError: Another driver has opened the folder, or has committed the batch with other files.
+        StateUnknownError: `SinkMarkerMissing`.
+        SinkBehindError: The folder lacks batches that were committed.
+        StateUnknownError: `StagedRowsMissing`: rows that another generation or root prepared are not in this folder.
+    """
+    prepared = PreparedFiles.parse(transaction, f"the prepared batch {context.batch_id} of the sink {context.uid}")
+    if commits.is_of_another_folder(store, context):
+        return
+    commit = _commit_of(context, files=prepared.files)
+    is_carried = context.position != _own_position(context)
+    present = commits.read(store, context.batch_id) if is_carried else None
+    while present is None or not _is_settled(present.body, commit, store, context):
+        if is_carried:
+            _require_files(store, prepared, context)
+        if commits.put(store, commit, present):
+            return
+        present = commits.read(store, context.batch_id)
+
+
+def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
+    """Withdraw commits after the restored snapshot, and write a fence after the last one.
+
+    The state that the job continues from does not contain these, whichever generation and lineage they are of. Commits have
+    no gaps, so the first number without a commit ends the search; the newest commit is withdrawn first.
+
+    Returns:
+        The batches withdrawn.
+
+    Raises:
+        SpecRejectedError: `SinkFolderTaken`.
+        FencedError: A newer driver is doing the same.
+    """
+    tombstone = functools.partial(_commit_of, context, files=(), withdrawn=True)
+    last = _write_fence(store, context, tombstone)
+    withdrawn = []
+    for batch in range(last - 1, context.batch_id, -1):
+        while True:
+            present = commits.read(store, batch)
+            if present is None or (_is_of_this_start(present.body, store, context) and present.body.withdrawn):
+                break
+            commits.require_still_open(store, context)
+            if commits.put(store, tombstone(batch_id=batch), present):
+                withdrawn += [] if present.body.withdrawn else [batch]
+                break
+    return tuple(withdrawn)
+
+
+def discard(store: ObjectStore, transaction: bytes, context: SinkContext) -> None:
+    """Delete the files of a transaction, unless the batch's commit lists them."""
+    prepared = PreparedFiles.parse(transaction, f"the prepared batch {context.batch_id} of the sink {context.uid}")
+    present = commits.read(store, context.batch_id)
+    listed = {file.path for file in present.body.files} if present is not None else set()
+    store.delete_many([file.path for file in prepared.files if file.path not in listed])
+
+
+def _commit_of(
+    context: SinkContext, *, files: tuple[PartFile, ...], batch_id: int | None = None, withdrawn: bool | None = None
+) -> BatchCommit:
+    return BatchCommit(
+        batch_id=context.batch_id if batch_id is None else batch_id,
+        epoch=context.epoch,
+        committed_at=clock.utc_now(),
+        files=files,
+        generation=context.generation,
+        sink=context.transactional_id,
+        lineage=context.lineage,
+        withdrawn=withdrawn,
+    )
+
+
+def _write_fence(store: ObjectStore, context: SinkContext, tombstone: Callable[..., BatchCommit]) -> int:
+    """Write a fence under the first free number after the restored batch, and return the number."""
+    while True:
+        number = commits.last_commit(store, context) + 1
+        newest = commits.read(store, number - 1) if number - 1 > context.batch_id else None
+        if newest is not None and newest.body.withdrawn and _is_of_this_start(newest.body, store, context):
+            return number - 1
+        if commits.put(store, tombstone(batch_id=number), None):
+            return number
+
+
+def _is_settled(present: BatchCommit, commit: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
+    """Tell whether a batch needs no commit any more; False if the present commit must be replaced.
+
+    Replaced are withdrawn commits, and commits of another generation under this number: the job had gone back to an older
+    snapshot, and was then restored from one that contains this batch.
+
+    Raises:
+        FencedError: Another driver wrote the present commit.
+    """
+    commits.require_own(present.sink, f"holds batch {present.batch_id} of {present.sink}", store, context)
+    is_same = (present.lineage, present.generation) == (context.lineage, context.generation)
+    if is_same and not present.withdrawn:
+        if present.files != commit.files:
+            raise errors.FencedError(
+                f"Another driver has committed batch {present.batch_id} of {store.uri} with other files, in epoch "
+                f"{present.epoch}."
+            )
+        return True
+    present_order = _order(present, context)
+    own_order = context.descent.order(_own_position(context))
+    if present_order is None or own_order is None or present_order[:2] > own_order[:2]:
+        raise errors.FencedError(
+            f"Batch {context.batch_id} of {store.uri} belongs to generation {present.generation} of the lineage "
+            f"{present.lineage}, which writes there now; generation {context.generation} must not commit it "
+            "any more."
+        )
+    return False
+
+
+def _own_position(context: SinkContext) -> Position:
+    """Return the position of the driver itself, independent of the committed batch."""
+    own = context.descent
+    generation = context.generation if own.generation is None else own.generation
+    return Position(lineage=own.lineage, generation=generation, batch_id=context.batch_id)
+
+
+def _is_of_this_start(present: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
+    """Tell whether a commit belongs to the generation that opens the folder.
+
+    Raises:
+        FencedError: It belongs to a newer one.
+    """
+    commits.require_own(present.sink, f"holds batch {present.batch_id} of {present.sink}", store, context)
+    present_order, own_order = _order(present, context), context.descent.order(_own_position(context))
+    if present_order is None or own_order is None or present_order[:2] < own_order[:2]:
+        return False
+    if present_order[:2] > own_order[:2]:
+        raise errors.FencedError(
+            f"Generation {present.generation} writes to {store.uri} now, so generation {context.generation} must not any "
+            "more."
+        )
+    return True
+
+
+def _order(commit: BatchCommit, context: SinkContext) -> tuple[int, int, int] | None:
+    return context.descent.order(commits.position_of(commit))
+
+
+def _require_files(store: ObjectStore, prepared: PreparedFiles, context: SinkContext) -> None:
+    """Check that files which another generation or root prepared exist before a commit lists them."""
+    missing = [file.path for file in prepared.files if store.info(file.path) is None]
+    if missing:
+        raise errors.StateUnknownError(
+            "StagedRowsMissing",
+            f"Batch {context.batch_id} of the sink {context.uid} was prepared in generation {context.generation} and is not "
+            f"committed, and its rows are not below {store.uri}: {missing[0]} does not exist. Restore the objects, or "
+            "copy the sink's folder as a whole if it was moved, or give the sink a new folder.",
+        )
