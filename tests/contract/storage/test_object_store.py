@@ -118,6 +118,17 @@ def test_read_many_returns_every_body_once_by_key(store: ObjectStore) -> None:
     assert store.read_many([]) == {}
 
 
+def test_info_many_describes_every_object_once_by_key_and_tells_what_is_absent(store: ObjectStore) -> None:
+    keys = [f"k/{number}" for number in range(40)]
+    for key in keys:
+        store.write(key, b"1")
+
+    found = store.info_many([*keys, "k/none", "k/7"])
+
+    assert found == {**{key: store.info(key) for key in keys}, "k/none": None}
+    assert store.info_many([]) == {}
+
+
 @pytest.mark.parametrize(
     ("offset", "length", "expected"),
     [

@@ -26,6 +26,7 @@ OPERATIONS: dict[str, Callable[[ObjectStore], object]] = {
     "write": lambda store: store.write("a", b""),
     "create": lambda store: store.create("new", b""),
     "info": lambda store: store.info("a"),
+    "info_many": lambda store: store.info_many(["a", "b"]),
     "info of what is absent": lambda store: store.info("none"),
     "list": lambda store: store.list(""),
     "list_names": lambda store: store.list_names(""),

@@ -226,6 +226,9 @@ class RigStore:
             fiber.has_looked = True
         return None if info is None else replace(info, key=key)
 
+    def info_many(self, keys: Sequence[str]) -> Mapping[str, ObjectInfo | None]:
+        return {key: self.info(key) for key in keys}
+
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         start = len(self.prefix) + 1 if self.prefix else 0
         found = self.process.ask(lambda: self._server.list(key_rules.join(self.prefix, prefix)))

@@ -85,7 +85,9 @@ def test_it_is_a_two_phase_sink() -> None:
     assert isinstance(files.FilesSink("s3://bucket/out"), TwoPhaseSink)
 
 
-def test_rows_are_invisible_until_the_commit_which_is_two_requests(folder: stores.MemoryStore) -> None:
+def test_rows_are_invisible_until_the_commit_which_is_two_requests_and_a_look_at_each_file(
+    folder: stores.MemoryStore,
+) -> None:
     transaction = stage(folder, at(5), 3, 0, 2)
     before = committed(folder)
     faulty = stores.FaultyStore(folder)
@@ -94,11 +96,40 @@ def test_rows_are_invisible_until_the_commit_which_is_two_requests(folder: store
 
     (found,) = files_commits.read_commits(folder)
     assert before == []
-    assert [operation.name for operation in faulty.operations] == ["read", "create"]
+    assert [operation.name for operation in faulty.operations] == ["read", "info", "info", "create"]
     assert sorted(file.rows for file in found.files) == [2, 3], "a partition without rows has no file"
     tables = [parquet.read_table(io.BytesIO(folder.read(file.path))) for file in found.files]
     assert sorted(table.num_rows for table in tables) == [2, 3]
     assert found.sink == "statefulspark/default/flights/delays/out"
+
+
+@pytest.mark.parametrize("by", [3, 4], ids=["the driver that wrote them", "its successor"])
+def test_files_that_the_folder_has_lost_are_named_and_never_listed(folder: stores.MemoryStore, by: int) -> None:
+    transaction = stage(folder, at(5), 3, 2)
+    lost = files_commits.PreparedFiles.parse(transaction, "").files[1].path
+    folder.delete_many([lost])
+
+    with pytest.raises(errors.StateUnknownError, match=f"{lost} does not exist") as refused:
+        sink_in(folder).commit(transaction, by_epoch(at(5), by))
+
+    assert refused.value.reason == "StagedRowsMissing"
+    assert "snapshot that is as old as the folder; or start with --take-over-sinks" in refused.value.message
+    assert committed(folder) == []
+
+
+def test_somebody_who_takes_the_sink_over_goes_on_without_the_files_that_are_lost(
+    folder: stores.MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    transaction = stage(folder, at(5), 3, 2)
+    kept, lost = files_commits.PreparedFiles.parse(transaction, "").files
+    folder.delete_many([lost.path])
+    context = by_epoch(at(5), 4)
+
+    sink_in(folder).commit(transaction, replace(context, descent=replace(context.descent, takes_over=True)))
+    sink_in(folder).commit(transaction, context)  # A restart, without the word.
+
+    assert [one.files for one in files_commits.read_commits(folder)] == [(kept,)]
+    assert "rows that the folder of a sink has lost are left out" in caplog.text
 
 
 def test_a_batch_without_rows_is_committed_too(folder: stores.MemoryStore) -> None:

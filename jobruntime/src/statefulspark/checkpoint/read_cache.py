@@ -59,6 +59,10 @@ class ReadCache:
         """See the port."""
         return self._store.info(key)
 
+    def info_many(self, keys: Sequence[str]) -> Mapping[str, ObjectInfo | None]:
+        """See the port."""
+        return self._store.info_many(keys)
+
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
         listed = self._listed_below(prefix)

@@ -119,6 +119,12 @@ class FsspecStore:
         """See the port."""
         return self._run(self._info, self._full(key))
 
+    def info_many(self, keys: Sequence[str]) -> Mapping[str, ObjectInfo | None]:
+        """See the port."""
+        unique_keys = list(dict.fromkeys(keys))
+        infos = self._run(fsspec_work.gather, [functools.partial(self._info, self._full(key)) for key in unique_keys])
+        return dict(zip(unique_keys, infos, strict=True))
+
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
         return tuple(info for info in self._listed(prefix) if not _is_marker(info))

@@ -80,6 +80,10 @@ class LocalStore:
         except errors.ObjectNotFoundError:
             return None
 
+    def info_many(self, keys: Sequence[str]) -> Mapping[str, ObjectInfo | None]:
+        """See the port."""
+        return {key: self.info(key) for key in keys}
+
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
         folder = self._folder(prefix)

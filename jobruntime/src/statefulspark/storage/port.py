@@ -113,6 +113,10 @@ class ObjectStore(Protocol):
         """Return the store's current facts about an object, or None if it is proven absent; never from a cache."""
         ...
 
+    def info_many(self, keys: Sequence[str]) -> Mapping[str, ObjectInfo | None]:
+        """Return the facts about several objects by key, looked up concurrently; None for each that is proven absent."""
+        ...
+
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """Return every object below a folder, recursively, all pages, sorted by key.
 

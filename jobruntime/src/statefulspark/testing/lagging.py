@@ -94,6 +94,11 @@ class LaggingStore:
         self._count()
         return self.wrapped.info(key)
 
+    def info_many(self, keys: Sequence[str]) -> Mapping[str, ObjectInfo | None]:
+        """See the port."""
+        self._count()
+        return self.wrapped.info_many(keys)
+
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """Return the content of a folder some operations ago."""
         self._count()

@@ -108,6 +108,10 @@ class MemoryStore:
             return None
         return replace(self._describe(key, *stored), crc32=f"{zlib.crc32(stored[0]):08x}")
 
+    def info_many(self, keys: Sequence[str]) -> Mapping[str, ObjectInfo | None]:
+        """See the port."""
+        return {key: self.info(key) for key in keys}
+
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
         start = len(self._prefix) + 1 if self._prefix else 0
@@ -296,6 +300,10 @@ class FaultyStore:
     def info(self, key: str) -> ObjectInfo | None:
         """See the port."""
         return self._perform("info", key, lambda: self.wrapped.info(key))
+
+    def info_many(self, keys: Sequence[str]) -> Mapping[str, ObjectInfo | None]:
+        """See the port."""
+        return {key: self.info(key) for key in keys}
 
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""

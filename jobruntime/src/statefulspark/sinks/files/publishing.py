@@ -7,17 +7,21 @@ stays used, and late requests of an older driver fail.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from statefulspark import clock, errors
 from statefulspark.contract.manifest import Position
+from statefulspark.sinks import marker
 from statefulspark.sinks.files import commits
 from statefulspark.sinks.files.commits import BatchCommit, PartFile, PreparedFiles
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
     from statefulspark.storage import ObjectStore
+
+_log = logging.getLogger(__name__)
 
 
 def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> None:
@@ -31,18 +35,17 @@ def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> Non
         FencedError: Another driver has opened the folder, or has committed the batch with other files.
         StateUnknownError: `SinkMarkerMissing`.
         SinkBehindError: The folder lacks batches that were committed.
-        StateUnknownError: `StagedRowsMissing`: rows that another generation or root prepared are not in this folder.
+        StateUnknownError: `StagedRowsMissing`: the folder does not have the files that the commit would list.
     """
     prepared = PreparedFiles.parse(transaction, f"the prepared batch {context.batch_id} of the sink {context.uid}")
     if commits.is_of_another_folder(store, context):
         return
     commit = _commit_of(context, files=prepared.files)
-    is_carried = context.position != _own_position(context)
-    present = commits.read(store, context.batch_id) if is_carried else None
+    is_new = context.position == _own_position(context) and context.epoch == context.committing_epoch
+    present = None if is_new else commits.read(store, context.batch_id)
     while present is None or not _is_settled(present.body, commit, store, context):
-        if is_carried:
-            _require_files(store, prepared, context)
-        if commits.put(store, commit, present):
+        there = _files_there(store, prepared, context)
+        if commits.put(store, commit.model_copy(update={"files": there}), present):
             return
         present = commits.read(store, context.batch_id)
 
@@ -121,7 +124,10 @@ def _is_settled(present: BatchCommit, commit: BatchCommit, store: ObjectStore, c
     commits.require_own(present.sink, f"holds batch {present.batch_id} of {present.sink}", store, context)
     is_same = (present.lineage, present.generation) == (context.lineage, context.generation)
     if is_same and not present.withdrawn:
-        if present.files != commit.files:
+        is_short = present.epoch == commit.epoch and set(present.files) <= set(
+            commit.files
+        )  # Somebody has left files out.
+        if present.files != commit.files and not is_short:
             raise errors.FencedError(
                 f"Another driver has committed batch {present.batch_id} of {store.uri} with other files, in epoch "
                 f"{present.epoch}."
@@ -167,13 +173,37 @@ def _order(commit: BatchCommit, context: SinkContext) -> tuple[int, int, int] | 
     return context.descent.order(commits.position_of(commit))
 
 
-def _require_files(store: ObjectStore, prepared: PreparedFiles, context: SinkContext) -> None:
-    """Check that files which another generation or root prepared exist before a commit lists them."""
-    missing = [file.path for file in prepared.files if store.info(file.path) is None]
-    if missing:
-        raise errors.StateUnknownError(
-            "StagedRowsMissing",
-            f"Batch {context.batch_id} of the sink {context.uid} was prepared in generation {context.generation} and is not "
-            f"committed, and its rows are not below {store.uri}: {missing[0]} does not exist. Restore the objects, or "
-            "copy the sink's folder as a whole if it was moved, or give the sink a new folder.",
-        )
+def _files_there(store: ObjectStore, prepared: PreparedFiles, context: SinkContext) -> tuple[PartFile, ...]:
+    """Return the files that a commit lists: all, or those that are left for somebody who takes the sink over.
+
+    The folder may go back to a backup, or to a replica that lags, between the upload of a file and the commit, so each is
+    looked up, whoever has written it. Cost: a HEAD for each file, concurrently.
+
+    Raises:
+        StateUnknownError: `StagedRowsMissing`.
+    """
+    infos = store.info_many([file.path for file in prepared.files])
+    missing = [file.path for file in prepared.files if infos[file.path] is None]
+    if not missing:
+        return prepared.files
+    if context.is_inherited or not context.descent.takes_over:
+        raise _missing_error(store, missing, context)
+    _log.warning(
+        "rows that the folder of a sink has lost are left out",
+        extra={"sink": context.uid, "batch": context.batch_id, "files": missing},
+    )
+    return tuple(file for file in prepared.files if infos[file.path] is not None)
+
+
+def _missing_error(store: ObjectStore, missing: Sequence[str], context: SinkContext) -> errors.StateUnknownError:
+    ways_out = (
+        f"start from a snapshot that is as old as the folder; or start with {marker.ANYWAY}, which leaves them out"
+    )
+    if context.is_inherited:
+        ways_out = "copy the sink's folder as a whole if it was moved; or give the sink a new folder"
+    return errors.StateUnknownError(
+        "StagedRowsMissing",
+        f"Batch {context.batch_id} of the sink {context.uid} was prepared in generation {context.generation} and is not "
+        f"committed, and its rows are not below {store.uri}: {missing[0]} does not exist ({len(missing)} are missing). "
+        f"Restore the objects; or {ways_out}.",
+    )

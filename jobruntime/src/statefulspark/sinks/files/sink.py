@@ -119,7 +119,7 @@ class FilesSink:
         orphans.sweep(store, through=context.batch_id, now=clock.utc_now())
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
-        """Make the batch visible with one PUT, after two GETs; no effect if it is visible.
+        """Make the batch visible with one PUT, after two GETs and a HEAD for each of its files; no effect if it is visible.
 
         Raises:
             SpecRejectedError: `SinkFolderTaken`.
