@@ -24,7 +24,7 @@ from statefulspark.testing import stores
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 CONTEXT = a_sink_context(job="default/flights", generation=2, batch_id=5, epoch=3)
-UNIQUE = "0123456789abcdef0123456789abcdef"
+UNIQUE = "456789abcdef0123456789ab"
 
 
 @pytest.fixture
@@ -249,9 +249,9 @@ def test_what_was_committed_after_all_is_not_deleted(folder: stores.MemoryStore)
     assert folder.list("") == before
 
 
-def a_file(batch: int, generation: int = 2, *, age: timedelta = HOUR) -> ObjectInfo:
-    numbers = f"{batch:08d}-{generation:08d}-00000003"
-    return ObjectInfo(f"data/00000000/{numbers}-{UNIQUE}.parquet", 10, "etag", NOON - age)
+def a_file(batch: int, generation: int = 2, *, age: timedelta = HOUR, root: str = OWN) -> ObjectInfo:
+    name = f"{batch:08d}-{generation:08d}-00000003-{files_orphans.root_in_name(root)}{UNIQUE}.parquet"
+    return ObjectInfo(f"data/00000000/{name}", 10, "etag", NOON - age)
 
 
 @pytest.mark.parametrize(
@@ -261,6 +261,7 @@ def a_file(batch: int, generation: int = 2, *, age: timedelta = HOUR) -> ObjectI
         pytest.param(a_file(5, age=HOUR - timedelta(seconds=1)), False, id="it is young"),
         pytest.param(a_file(6), False, id="its batch is not committed: it may be prepared"),
         pytest.param(a_file(5, 1), False, id="of an older generation: a savepoint of it may name the file"),
+        pytest.param(a_file(5, root="other"), False, id="of the same generation of another root, which may name it"),
         pytest.param(a_file(5, 3), False, id="of a newer generation, which will replace the commit"),
         pytest.param(replace(a_file(5), key="data/00000000/notes.txt"), False, id="not ours"),
         pytest.param(a_file(4), False, id="its commit lists it"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -21,7 +22,9 @@ ORPHAN_GRACE = timedelta(hours=1)
 _BATCHES_PER_FOLDER = 1000
 _SWEPT_BATCHES = 100
 """Number of latest batches that opening checks for orphans."""
-_FILE = re.compile(r"^(?P<batch>\d{8,})-(?P<generation>\d{8,})-(?P<epoch>\d{8,})-[0-9a-f]{32}\.parquet$")
+_FILE = re.compile(
+    r"^(?P<batch>\d{8,})-(?P<generation>\d{8,})-(?P<epoch>\d{8,})-(?P<root>[0-9a-f]{8})[0-9a-f]{24}\.parquet$"
+)
 
 
 def folder_of(batch_id: int) -> str:
@@ -29,13 +32,18 @@ def folder_of(batch_id: int) -> str:
     return f"{DATA}/{layout.number(batch_id - batch_id % _BATCHES_PER_FOLDER)}"
 
 
+def root_in_name(lineage: str) -> str:
+    """Return what the name of a file says of the root that wrote it: two roots may have equal generations and batches."""
+    return f"{zlib.crc32(lineage.encode()):08x}"
+
+
 def orphans(
     files: Iterable[ObjectInfo], commits: Mapping[int, BatchCommit], *, now: datetime, grace: timedelta = ORPHAN_GRACE
 ) -> tuple[str, ...]:
     """Find the files that no commit will ever list: their generation has committed their batch without them. Pure.
 
-    Files of uncommitted batches stay, because they may be prepared. So do files of other generations than the commit's:
-    a snapshot of their generation may name them, and a start from it replaces the commit. Unknown names stay too.
+    Files of uncommitted batches stay, because they may be prepared. So do files of other generations and roots than the
+    commit's: a snapshot of theirs may name them, and a start from it replaces the commit. Unknown names stay too.
 
     Args:
         files: Objects below the sink's uri, with keys relative to it.
@@ -52,7 +60,8 @@ def orphans(
         commit = commits.get(int(match["batch"])) if match else None
         if match is None or commit is None or commit.withdrawn or now - info.modified_at < grace:
             continue
-        is_same = int(match["generation"]) == commit.generation
+        writer = (match["root"], int(match["generation"]))
+        is_same = writer == (root_in_name(commit.lineage), commit.generation)
         if is_same and info.key not in {file.path for file in commit.files}:
             keys.append(info.key)
     return tuple(keys)

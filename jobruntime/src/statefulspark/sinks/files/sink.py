@@ -1,7 +1,7 @@
 """The files sink: Parquet on an object store, visible only once its batch is committed.
 
 ```
-<uri>/data/00012000/00012345-00000003-00000007-<unique>.parquet    batch, generation, epoch; by the thousand batches
+<uri>/data/00012000/00012345-00000003-00000007-<unique>.parquet    batch, generation, epoch, root; by the thousand batches
 <uri>/_commits/00012345.json                                       lists the files of batch 12345
 <uri>/_sink.json                                                   the owner of the folder: job, lineage, epoch
 ```
@@ -21,7 +21,7 @@ replaces it, by the commit of the batch.
 
 Files of an aborted batch are deleted. Files of attempts that were not recorded are orphans: their generation has committed
 the batch without them. Opening deletes those that earlier drivers left in the latest batches, `remove_orphans` deletes all
-of them. Files of other generations stay: a savepoint may name them, and a start from it lists them.
+of them. Files of other generations and roots stay: a savepoint may name them, and a start from it lists them.
 """
 
 from __future__ import annotations
@@ -140,4 +140,5 @@ class FilesSink:
 def data_key(context: SinkContext) -> str:
     """Return a new key for a file of the context's batch."""
     numbers = (context.batch_id, context.generation, context.epoch)
-    return f"{orphans.folder_of(context.batch_id)}/{'-'.join(map(layout.number, numbers))}-{uuid.uuid4().hex}.parquet"
+    unique = f"{orphans.root_in_name(context.lineage)}{uuid.uuid4().hex[8:]}"
+    return f"{orphans.folder_of(context.batch_id)}/{'-'.join(map(layout.number, numbers))}-{unique}.parquet"
