@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -79,6 +80,11 @@ def stored_commit(batch: int, *parts: files_commits.PartFile, generation: int) -
 def committed(folder: ObjectStore) -> list[tuple[int, int, int]]:
     """Return batch, generation and epoch of every commit file."""
     return [(one.batch_id, one.generation, one.epoch) for one in files_commits.read_commits(folder)]
+
+
+def rows_shown(folder: ObjectStore) -> dict[int, int]:
+    """Return how many rows of each batch a reader finds."""
+    return {one.batch_id: sum(file.rows for file in one.files) for one in files_commits.read_commits(folder)}
 
 
 def test_it_is_a_two_phase_sink() -> None:
@@ -337,6 +343,99 @@ def test_a_restored_batch_of_an_older_generation_takes_the_place_of_what_was_wit
     sink_in(folder).commit(left, replace(third, generation=1))
 
     assert (6, 1) in [(number, generation) for number, generation, _ in committed(folder)]
+
+
+class Interrupted(stores.MemoryStore):
+    """The same folder, in which something else happens right before the first commit file is written."""
+
+    def __init__(self, folder: stores.MemoryStore, meanwhile: Callable[[], None]) -> None:
+        super().__init__(folder.uri, folder._clock)
+        self._objects = folder._objects
+        self.meanwhile = meanwhile
+
+    def create(self, key: str, body: bytes) -> None:
+        if key.startswith(files_commits.COMMITS):
+            meanwhile, self.meanwhile = self.meanwhile, lambda: None
+            meanwhile()
+        super().create(key, body)
+
+
+TWIN = "claim at the other site"
+
+
+@pytest.mark.parametrize("is_committed", [False, True], ids=["it has opened the folder", "it has committed the batch"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(replace(at(4), claim=TWIN), id="another copy of the state, with the same epoch"),
+        pytest.param(replace(at(4, epoch=4), claim=TWIN), id="another copy, with a newer epoch"),
+        pytest.param(
+            replace(at(4), lineage="other", descent=SinkLineage("other", 2, takes_over=True)),
+            id="the job of another root",
+        ),
+    ],
+)
+def test_a_commit_that_meets_another_opener_at_the_last_moment_stays_invisible(
+    folder: stores.MemoryStore, other: SinkContext, is_committed: bool
+) -> None:
+    sink_in(folder).open(at(4))
+    transaction = stage(folder, at(5), 3)
+    theirs = stage(folder, replace(other, batch_id=5), 2)
+
+    def meanwhile() -> None:
+        sink_in(folder).open(replace(other, descent=replace(other.descent, takes_over=True)))
+        if is_committed:
+            sink_in(folder).commit(theirs, replace(other, batch_id=5))
+
+    with pytest.raises(errors.FencedError, match=r"writes to .* now|has taken .* over"):
+        sink_in(Interrupted(folder, meanwhile)).commit(transaction, at(5))
+    sink_in(folder).commit(theirs, replace(other, batch_id=5))
+
+    assert rows_shown(folder) == {5: 2}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(replace(at(4), claim=TWIN), id="another copy of the state"),
+        pytest.param(replace(at(4, generation=7, epoch=9), claim=TWIN), id="another copy that went further"),
+        pytest.param(replace(at(4), lineage="other", descent=SinkLineage("other", 2)), id="the job of another root"),
+    ],
+)
+def test_a_folder_that_is_taken_back_has_the_batches_of_who_took_it_last(
+    folder: stores.MemoryStore, other: SinkContext
+) -> None:
+    """Each says the word, and commits batches that the other one has committed too."""
+    commit(folder, at(5), 3)
+    word = replace(other, descent=replace(other.descent, takes_over=True))
+    sink_in(folder).open(word)
+    for batch in range(5, 9):
+        commit(folder, replace(word, batch_id=batch), 1)
+    epoch = word.epoch + 1
+    back = by_epoch(replace(at(6), descent=replace(CONTEXT.descent, generation=2, takes_over=True)), epoch)
+
+    with pytest.raises((errors.SpecRejectedError, errors.FencedError), match=r"SinkOpenedElsewhere|SinkTaken|Epoch 9"):
+        sink_in(folder).open(replace(back, descent=replace(back.descent, takes_over=False)))
+    sink_in(folder).open(back)
+    commit(folder, replace(back, batch_id=7, epoch=epoch), 3)
+
+    assert rows_shown(folder) == {5: 1, 6: 1, 7: 3}
+
+
+def test_a_prepared_batch_takes_the_place_of_one_of_the_root_from_which_the_folder_is_taken_back(
+    folder: stores.MemoryStore,
+) -> None:
+    left = stage(folder, at(6), 3)
+    theirs = replace(at(4, epoch=9), lineage="other", descent=SinkLineage("other", 2, takes_over=True))
+    sink_in(folder).open(theirs)
+    for batch in range(5, 8):
+        commit(folder, replace(theirs, batch_id=batch), 1)
+    back = by_epoch(replace(at(6), descent=replace(CONTEXT.descent, generation=2, takes_over=True)), 4)
+
+    sink_in(folder).open(back)
+    sink_in(folder).commit(left, back)
+
+    assert rows_shown(folder) == {5: 1, 6: 3}
 
 
 def test_what_was_withdrawn_is_committed_anew_and_again_is_fine(folder: stores.MemoryStore) -> None:

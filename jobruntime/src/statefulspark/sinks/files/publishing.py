@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> None:
     """Write a batch's commit file unless this generation or a newer one has committed the batch.
 
-    If two drivers commit at once, the conditional create succeeds for one; a replaced driver never overwrites the commit
-    of its successor, however late its request arrives.
+    If two drivers commit at once, the conditional create succeeds for one. The other one, and a driver that was replaced,
+    never overwrites the commit of who owns the folder, however late its request arrives.
 
     Raises:
         SpecRejectedError: `SinkFolderTaken`.
@@ -38,16 +38,18 @@ def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> Non
         StateUnknownError: `StagedRowsMissing`: the folder does not have the files that the commit would list.
     """
     prepared = PreparedFiles.parse(transaction, f"the prepared batch {context.batch_id} of the sink {context.uid}")
-    if commits.is_of_another_folder(store, context):
-        return
     commit = _commit_of(context, files=prepared.files)
     is_new = context.position == _own_position(context) and context.epoch == context.committing_epoch
     present = None if is_new else commits.read(store, context.batch_id)
+    # The owner is asked after each look at the commit file: what a later owner writes has another version.
+    if commits.is_of_another_folder(store, context):
+        return
     while present is None or not _is_settled(present.body, commit, store, context):
         there = _files_there(store, prepared, context)
         if commits.put(store, commit.model_copy(update={"files": there}), present):
             return
         present = commits.read(store, context.batch_id)
+        commits.require_still_open(store, context)
 
 
 def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
@@ -115,8 +117,8 @@ def _write_fence(store: ObjectStore, context: SinkContext, tombstone: Callable[.
 def _is_settled(present: BatchCommit, commit: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
     """Tell whether a batch needs no commit any more; False if the present commit must be replaced.
 
-    Replaced are withdrawn commits, and commits of another generation under this number: the job had gone back to an older
-    snapshot, and was then restored from one that contains this batch.
+    Replaced are withdrawn commits, and commits of other generations and roots under this number: the job had gone back to an
+    older snapshot, and was then restored from one that contains this batch; or it has taken the folder over.
 
     Raises:
         FencedError: Another driver wrote the present commit.
@@ -127,15 +129,17 @@ def _is_settled(present: BatchCommit, commit: BatchCommit, store: ObjectStore, c
         is_short = present.epoch == commit.epoch and set(present.files) <= set(
             commit.files
         )  # Somebody has left files out.
-        if present.files != commit.files and not is_short:
+        if present.files == commit.files or is_short:
+            return True
+        if not context.descent.takes_over:
             raise errors.FencedError(
                 f"Another driver has committed batch {present.batch_id} of {store.uri} with other files, in epoch "
                 f"{present.epoch}."
             )
-        return True
-    present_order = _order(present, context)
-    own_order = context.descent.order(_own_position(context))
-    if present_order is None or own_order is None or present_order[:2] > own_order[:2]:
+        return False
+    present_order, own_order = _order(present, context), context.descent.order(_own_position(context))
+    is_newer = present_order is not None and own_order is not None and present_order[:2] > own_order[:2]
+    if is_newer and not context.descent.takes_over:
         raise errors.FencedError(
             f"Batch {context.batch_id} of {store.uri} belongs to generation {present.generation} of the lineage "
             f"{present.lineage}, which writes there now; generation {context.generation} must not commit it "
@@ -152,21 +156,10 @@ def _own_position(context: SinkContext) -> Position:
 
 
 def _is_of_this_start(present: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
-    """Tell whether a commit belongs to the generation that opens the folder.
-
-    Raises:
-        FencedError: It belongs to a newer one.
-    """
+    """Tell whether a commit belongs to the generation that opens the folder. Which driver owns it, the owner tells."""
     commits.require_own(present.sink, f"holds batch {present.batch_id} of {present.sink}", store, context)
-    present_order, own_order = _order(present, context), context.descent.order(_own_position(context))
-    if present_order is None or own_order is None or present_order[:2] < own_order[:2]:
-        return False
-    if present_order[:2] > own_order[:2]:
-        raise errors.FencedError(
-            f"Generation {present.generation} writes to {store.uri} now, so generation {context.generation} must not any "
-            "more."
-        )
-    return True
+    own = _own_position(context)
+    return (present.lineage, present.generation) == (own.lineage, own.generation)
 
 
 def _order(commit: BatchCommit, context: SinkContext) -> tuple[int, int, int] | None:
