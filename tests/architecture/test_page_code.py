@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,8 +12,14 @@ import duckdb
 import pagecode
 import pyarrow as pa
 import pytest
+import s3server
+import sinkcontexts
+import sinkdrivers
 import statefulspark as ss
 from pagecode import block
+from statefulspark import storage
+from statefulspark.sinks.files import commits as files_commits
+from statefulspark.storage import ObjectStore
 from statefulspark.testing import KeyedHarness
 
 _TESTS = (
@@ -90,15 +98,67 @@ def test_what_reads_a_files_sink_without_spark_reads_what_is_committed(tmp_path:
 
     exec(block("docs/howto/read-output.md", 2), names)  # noqa: S102 -- the page's own code
 
-    assert names["read_output"](tmp_path)["name"].to_pylist() == ["first", "second"]  # type: ignore[operator]
+    assert names["read_output"](tmp_path.as_uri())["name"].to_pylist() == ["first", "second"]  # type: ignore[operator]
 
 
-def test_duckdb_reads_of_a_files_sink_what_is_committed(tmp_path: Path) -> None:
+@pytest.mark.s3
+@pytest.mark.parametrize("late", ["data", "a commit file"])
+def test_at_a_replica_on_s3_the_page_reads_up_to_what_is_not_there_yet(
+    s3: s3server.S3Server, capsys: pytest.CaptureFixture[str], late: str
+) -> None:
+    written, replica = (storage.open_store(f"s3://{s3.new_bucket()}/out", s3.options()) for _ in range(2))
+    transactions = [files_commits.PreparedFiles.parse(commit_to(written, batch), "a test") for batch in range(5)]
+    missing = transactions[2].files[1].path if late == "data" else files_commits.commit_key(2)
+    for info in written.list(""):
+        if info.key != missing:
+            replica.write(info.key, written.read(info.key))
+    access = f"{s3server.ACCESS_KEY}:{s3server.SECRET_KEY}@{replica.uri.removeprefix('s3://')}"
+    uri = f"s3://{access}?scheme=http&endpoint_override={s3.endpoint.removeprefix('http://')}"
+    names: dict[str, Callable[[str], pa.Table]] = {}
+    exec(block("docs/howto/read-output.md", 2), names)  # noqa: S102 -- the page's own code
+
+    before = names["read_output"](uri)["batch"].to_pylist()
+    said = capsys.readouterr().out
+    replica.write(missing, written.read(missing))
+    after = names["read_output"](uri)["batch"].to_pylist()
+
+    assert before == [0, 0, 1, 1]
+    assert "batch 2 and what follows" in said
+    assert (after, capsys.readouterr().out) == ([0, 0, 1, 1, 2, 2, 3, 3, 4, 4], "")
+
+
+def commit_to(folder: ObjectStore, batch: int) -> bytes:
+    """Commit a batch of two files, as the driver of a job does; return its transaction."""
+    sink, context = sinkdrivers.MemoryFiles(folder.uri, folder=folder), sinkcontexts.a_sink_context(batch_id=batch)
+    if not batch:
+        sink.open(replace(context, batch_id=-1))
+    rows = [pa.RecordBatch.from_pydict({"batch": [batch]})]
+    parts = [sink.write_part(iter(rows), context) for _ in range(2)]
+    transaction = sink.prepare(tuple(part for part in parts if part), context)
+    assert transaction is not None
+    sink.commit(transaction, context)
+    return transaction
+
+
+@pytest.mark.parametrize(
+    ("late", "seen", "incomplete"),
+    [
+        pytest.param(None, [("first",), ("second",)], None, id="everything is there"),
+        pytest.param("data/second.parquet", [("first",)], 2, id="data that is not there yet"),
+        pytest.param("_commits/00000001.json", [("first",)], 2, id="a commit file that is not there yet"),
+    ],
+)
+def test_duckdb_reads_of_a_files_sink_what_is_committed_and_there(
+    tmp_path: Path, late: str | None, seen: list[tuple[str]], incomplete: int | None
+) -> None:
     pagecode.an_output_of_files(tmp_path)
     query = block("docs/howto/read-output.md", 1, language="sql").replace("s3://bucket/output", tmp_path.as_posix())
+    if late is not None:
+        (tmp_path / late).unlink()
 
     with duckdb.connect() as session:
-        assert sorted(session.execute(query).fetchall()) == [("first",), ("second",)]
+        assert sorted(session.execute(query).fetchall()) == seen
+        assert session.execute("SELECT getvariable('incomplete')").fetchall() == [(incomplete,)]
 
 
 def test_a_function_that_loads_a_model_does_so_on_workers_only() -> None:

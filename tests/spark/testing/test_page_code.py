@@ -314,10 +314,29 @@ def test_a_source_gets_the_name_that_the_page_gives_it(code: str, names: dict[st
     assert names["clicks"].isStreaming  # type: ignore[attr-defined]
 
 
-def test_what_reads_a_files_sink_with_spark_reads_what_is_committed(names: dict[str, object], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("late", "seen", "left_out"),
+    [
+        pytest.param(None, ["first", "second"], None, id="everything is there"),
+        pytest.param("data/second.parquet", ["first"], 2, id="data that is not there yet"),
+        pytest.param("_commits/00000001.json", ["first"], 1, id="a commit file that is not there yet"),
+    ],
+)
+def test_what_reads_a_files_sink_with_spark_reads_what_is_committed_and_there(
+    names: dict[str, object],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    late: str | None,
+    seen: list[str],
+    left_out: int | None,
+) -> None:
     pagecode.an_output_of_files(tmp_path)
+    if late is not None:
+        (tmp_path / late).unlink()
 
     exec(block("docs/howto/read-output.md", 1), names)  # noqa: S102 -- the page's own code
 
     frame = names["read_output"](names["spark"], tmp_path.as_uri())  # type: ignore[operator]
-    assert sorted(row.name for row in frame.collect()) == ["first", "second"]
+    assert sorted(row.name for row in frame.collect()) == seen
+    said = capsys.readouterr().out
+    assert said == "" if left_out is None else f"batch {left_out} and what follows" in said
