@@ -23,6 +23,7 @@ from statefulspark.testing import stores
 
 WRITES = frozenset({"write", "create", "copy", "delete"})
 BACK = RestoreConfig(snapshot="checkpoint:1")
+FORWARD = RestoreConfig(snapshot="checkpoint:3", id="forward")
 
 Story = Callable[[ObjectStore, Clock], None]
 
@@ -48,6 +49,29 @@ def go_back(bucket: ObjectStore, clock: Clock) -> None:
     """A start from an older checkpoint, as a user asks for it: what came after it has never been."""
     driver = Driver(bucket, clock, BACK)
     driver.batch(2)
+    driver.checkpoint()
+
+
+def live_long(bucket: ObjectStore, clock: Clock) -> None:
+    """Three checkpoints; the last one names the transactions of the latest three of five batches."""
+    driver = Driver(bucket, clock)
+    for batches in (2, 2, 1):
+        driver.batch(batches)
+        driver.checkpoint()
+
+
+def begin_anew(bucket: ObjectStore, clock: Clock) -> None:
+    """A start with empty state, which turns out to be a mistake."""
+    driver = Driver(bucket, clock, RestoreConfig(fresh=True, id="by mistake"))
+    for batches in (3, 4):
+        driver.batch(batches)
+        driver.checkpoint()
+
+
+def come_forward(bucket: ObjectStore, clock: Clock) -> None:
+    """A start from the last checkpoint of the life that was left."""
+    driver = Driver(bucket, clock, FORWARD)
+    driver.batch()
     driver.checkpoint()
 
 
@@ -127,6 +151,46 @@ def test_killed_while_it_goes_back_the_reader_sees_one_history(plan: stores.Plan
     generation = successor.plan.generation
     assert left in (expected((1, old)), expected((1, 1), (generation, new)))
     assert visible(bucket) == expected((1, 1), (generation, successor.query.batch))
+
+
+@pytest.mark.parametrize("plan", crashes(come_forward, live_long, begin_anew))
+def test_killed_while_it_comes_back_to_what_it_had_left_the_reader_sees_one_history(plan: stores.Plan) -> None:
+    """Commits that were withdrawn, and whose transactions no snapshot names any more, are there again."""
+    bucket = after(live_long, begin_anew)
+    killed(come_forward, plan, bucket)
+    left = visible(bucket)
+
+    successor = Driver(bucket, Clock(), FORWARD)
+    successor.batch()
+    successor.checkpoint()
+
+    old, anew = batches_of_generation(left, 1), batches_of_generation(left, 2)
+    assert left[: 5 * ROWS] in (expected((1, old)), expected((2, anew))[: 5 * ROWS])
+    generation = successor.plan.generation
+    assert visible(bucket) == expected((1, 5), (generation, successor.query.batch - 4))
+
+
+def test_the_files_of_withdrawn_commits_outlive_the_transactions_that_are_given_up() -> None:
+    bucket = after(live_long, begin_anew)
+
+    listed = [file.path for batch in range(5) for one in withdrawn(bucket, batch) for file in one.files]
+    assert len(listed) == 5
+    assert all(bucket.info(f"{OUTPUT}/{path}") for path in listed)
+
+
+def test_a_start_that_misses_a_withdrawn_file_is_refused_and_nothing_is_withdrawn() -> None:
+    bucket = after(live_long, begin_anew)
+    (lost,) = withdrawn(bucket, 0)
+    bucket.delete_many([f"{OUTPUT}/{file.path}" for file in lost.files])
+
+    with pytest.raises(errors.StateUnknownError, match=r"SinkBehind.*has batch 6 \(generation 2\)"):
+        Driver(bucket, Clock(), FORWARD)
+
+    assert visible(bucket) == expected((2, 7))
+
+
+def withdrawn(bucket: ObjectStore, batch: int) -> tuple[files_commits.BatchCommit, ...]:
+    return files_commits.read_withdrawn(bucket.child(OUTPUT), batch)
 
 
 def batches_of_generation(rows: list[tuple[int, int]], generation: int) -> int:

@@ -48,7 +48,7 @@ class Opening:
         except marker.SinkBehindError as behind:
             if not behind.is_healable:
                 raise
-            self._open(NOTHING_EXPECTED)
+            self._open(Expected(expected.kept_after, expected.kept_after))
             _tell_loss(self.sink, self.progress, behind)
 
     def _open(self, expected: Expected) -> None:

@@ -24,6 +24,7 @@ _Document = TypeVar("_Document", bound=base.StoredDocument)
 
 COMMITS = "_commits"
 SINK = "_sink.json"
+WITHDRAWN = "_withdrawn"
 
 
 class PartFile(base.WireModel):
@@ -183,8 +184,12 @@ def last_commit(store: ObjectStore, context: SinkContext) -> int:
 
 
 def _last_listed(store: ObjectStore) -> int:
+    return max(_listed(store), default=-1)
+
+
+def _listed(store: ObjectStore) -> tuple[int, ...]:
     numbers = (layout.parse_number(name.removesuffix(".json")) for name in store.list_names(COMMITS))
-    return max((number for number in numbers if number is not None), default=-1)
+    return tuple(number for number in numbers if number is not None)
 
 
 def position_of(commit: BatchCommit) -> Position:
@@ -215,7 +220,7 @@ def _with_commits(owner: FolderOwner, store: ObjectStore, context: SinkContext, 
     numbers = {position.batch_id for position in (expected.committed, expected.kept_after) if position is not None}
     for number in sorted({*numbers, *_newest_shown(store, context)}):
         reached = _with_commit(reached, store, number, context)
-    return reached
+    return _with_withdrawn(reached, store, context) if is_opening else reached
 
 
 def _newest_shown(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
@@ -235,6 +240,75 @@ def _with_commit(reached: marker.Marker, store: ObjectStore, number: int, contex
     if commit is None or commit.withdrawn or reached.has(position_of(commit), context.descent):
         return reached
     return reached.counting(position_of(commit))
+
+
+def keep_withdrawn(store: ObjectStore, commit: BatchCommit) -> None:
+    """Keep a commit that is about to be withdrawn or replaced, for a job that comes forward again. Cost: a PUT."""
+    name = f"{layout.number(commit.generation)}-{layout.number(commit.epoch)}-{commit.lineage}.json"
+    store.write(f"{WITHDRAWN}/{layout.number(commit.batch_id)}/{name}", commit.to_json().encode())
+
+
+def read_withdrawn(store: ObjectStore, batch: int) -> tuple[BatchCommit, ...]:
+    """Return the commits of a batch that were withdrawn or replaced. Cost: a LIST, and a GET for each."""
+    folder = f"{WITHDRAWN}/{layout.number(batch)}"
+    bodies = store.read_many([f"{folder}/{name}" for name in store.list_names(folder)])
+    return tuple(_parse(store, key, body) for key, body in bodies.items())
+
+
+def returning(store: ObjectStore, context: SinkContext) -> tuple[BatchCommit, ...]:
+    """Return the withdrawn commits that belong to the state of a start, in the order of batches.
+
+    These are the batches that the state knows to be committed and has no transactions of any more, as far as the folder does
+    not show them. Cost: a GET; for each batch that comes back also a LIST, and a HEAD for each file.
+
+    Returns:
+        None of them if one is not kept, or has lost a file.
+    """
+    kept_after, found = context.expected.kept_after, list[BatchCommit]()
+    for batch in range(-1 if kept_after is None else kept_after.batch_id, -1, -1):
+        shown = _read_present(store, commit_key(batch), BatchCommit)
+        if shown is not None and not shown.withdrawn and context.descent.contains(position_of(shown), context.position):
+            break
+        if shown is None and found and not _begins_before(store, batch):
+            break
+        kept = _kept(store, batch, context)
+        if kept is None:
+            return ()
+        found.append(kept)
+    return tuple(reversed(found))
+
+
+def _kept(store: ObjectStore, batch: int, context: SinkContext) -> BatchCommit | None:
+    """Return the commit of a batch that was withdrawn, and that the state of a start is known to contain."""
+    known = [commit for commit in read_withdrawn(store, batch) if _is_in_line(position_of(commit), context)]
+    newest = max(known, key=lambda commit: (commit.generation, commit.epoch), default=None)
+    infos = store.info_many([] if newest is None else [file.path for file in newest.files])
+    return None if None in infos.values() else newest
+
+
+def _is_in_line(position: Position, context: SinkContext) -> bool:
+    cuts = (context.position, *context.descent.line, *context.descent.cuts)
+    of_generation = (cut for cut in cuts if (cut.lineage, cut.generation) == (position.lineage, position.generation))
+    return any(position.batch_id <= cut.batch_id for cut in of_generation)
+
+
+def _begins_before(store: ObjectStore, batch: int) -> bool:
+    """Tell whether the folder has commits before a batch."""
+    return any(number < batch for number in _listed(store))
+
+
+def _with_withdrawn(reached: marker.Marker, store: ObjectStore, context: SinkContext) -> marker.Marker:
+    """Return the marker that also has what opening brings back; what the folder shows stays the newest."""
+    expected = context.expected
+    if expected.kept_after is None or not standing.lacks(reached, expected.kept_after, context):
+        return reached
+    if not returning(store, context):
+        return reached
+    there = [expected.kept_after]
+    if expected.committed is not None and _kept(store, expected.committed.batch_id, context) is not None:
+        there.append(expected.committed)
+    has_more = tuple(position for position in there if standing.lacks(reached, position, context))
+    return reached.model_copy(update={"committed": (*has_more[-1:], *reached.committed)})
 
 
 def _read_present(store: ObjectStore, key: str, kind: type[_Document]) -> _Document | None:

@@ -6,9 +6,8 @@ stays used, and late requests of an older driver fail.
 
 from __future__ import annotations
 
-import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from statefulspark import clock, errors
@@ -46,6 +45,7 @@ def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> Non
         return
     while present is None or not _is_settled(present.body, commit, store, context):
         there = _files_there(store, prepared, context)
+        _keep(store, present)
         if commits.put(store, commit.model_copy(update={"files": there}), present):
             return
         present = commits.read(store, context.batch_id)
@@ -53,10 +53,11 @@ def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> Non
 
 
 def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
-    """Withdraw commits after the restored snapshot, and write a fence after the last one.
+    """Withdraw commits after the restored snapshot, write a fence after the last one, and bring back what was withdrawn.
 
     The state that the job continues from does not contain these, whichever generation and lineage they are of. Commits have
-    no gaps, so the first number without a commit ends the search; the newest commit is withdrawn first.
+    no gaps, so the first number without a commit ends the search; the newest commit is withdrawn first. A job that comes
+    forward again gets the commits back that its state contains and that were withdrawn in between, the oldest first.
 
     Returns:
         The batches withdrawn.
@@ -65,26 +66,53 @@ def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
         SpecRejectedError: `SinkFolderTaken`.
         FencedError: A newer driver is doing the same.
     """
-    tombstone = functools.partial(_commit_of, context, files=(), withdrawn=True)
-    last = _write_fence(store, context, tombstone)
-    withdrawn = []
-    for batch in range(last - 1, context.batch_id, -1):
-        while True:
-            present = commits.read(store, batch)
-            if present is None or (_is_of_this_start(present.body, store, context) and present.body.withdrawn):
-                break
-            commits.require_still_open(store, context)
-            if commits.put(store, tombstone(batch_id=batch), present):
-                withdrawn += [] if present.body.withdrawn else [batch]
-                break
+    last, returning = _write_fence(store, context), commits.returning(store, context)
+    lowest = min([context.batch_id, *(commit.batch_id - 1 for commit in returning)])
+    withdrawn = [batch for batch in range(last - 1, lowest, -1) if _withdraw_batch(store, batch, context)]
+    for commit in returning:
+        _bring_back(store, commit, context)
     return tuple(withdrawn)
 
 
+def _withdraw_batch(store: ObjectStore, batch: int, context: SinkContext) -> bool:
+    """Withdraw the commit of a batch, and keep it; tell whether there was one."""
+    while True:
+        present = commits.read(store, batch)
+        if present is None or (_is_of_this_start(present.body, store, context) and present.body.withdrawn):
+            return False
+        commits.require_still_open(store, context)
+        _keep(store, present)
+        if commits.put(store, _tombstone(batch, context), present):
+            return not present.body.withdrawn
+
+
+def _bring_back(store: ObjectStore, commit: BatchCommit, context: SinkContext) -> None:
+    while True:
+        present = commits.read(store, commit.batch_id)
+        if present is not None and present.body.files == commit.files and not present.body.withdrawn:
+            return
+        commits.require_still_open(store, context)
+        if commits.put(store, commit, present):
+            return
+
+
+def _keep(store: ObjectStore, present: commits.StoredVersion[BatchCommit] | None) -> None:
+    if present is not None and not present.body.withdrawn:
+        commits.keep_withdrawn(store, present.body)
+
+
+def _tombstone(batch: int, context: SinkContext) -> BatchCommit:
+    return _commit_of(context, files=(), batch_id=batch, withdrawn=True)
+
+
 def discard(store: ObjectStore, transaction: bytes, context: SinkContext) -> None:
-    """Delete the files of a transaction, unless the batch's commit lists them."""
+    """Delete the files of a transaction, unless a commit of the batch lists them, also one that was withdrawn."""
     prepared = PreparedFiles.parse(transaction, f"the prepared batch {context.batch_id} of the sink {context.uid}")
     present = commits.read(store, context.batch_id)
-    listed = {file.path for file in present.body.files} if present is not None else set()
+    shown = () if present is None else (present.body,)
+    listed = {
+        file.path for commit in (*shown, *commits.read_withdrawn(store, context.batch_id)) for file in commit.files
+    }
     store.delete_many([file.path for file in prepared.files if file.path not in listed])
 
 
@@ -103,14 +131,14 @@ def _commit_of(
     )
 
 
-def _write_fence(store: ObjectStore, context: SinkContext, tombstone: Callable[..., BatchCommit]) -> int:
+def _write_fence(store: ObjectStore, context: SinkContext) -> int:
     """Write a fence under the first free number after the restored batch, and return the number."""
     while True:
         number = commits.last_commit(store, context) + 1
         newest = commits.read(store, number - 1) if number - 1 > context.batch_id else None
         if newest is not None and newest.body.withdrawn and _is_of_this_start(newest.body, store, context):
             return number - 1
-        if commits.put(store, tombstone(batch_id=number), None):
+        if commits.put(store, _tombstone(number, context), None):
             return number
 
 

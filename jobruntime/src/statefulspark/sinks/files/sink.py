@@ -3,6 +3,7 @@
 ```
 <uri>/data/00012000/00012345-00000003-00000007-<unique>.parquet    batch, generation, epoch, root; by the thousand batches
 <uri>/_commits/00012345.json                                       lists the files of batch 12345
+<uri>/_withdrawn/00012345/00000003-00000007-<lineage>.json         commit files that were withdrawn or replaced
 <uri>/_sink.json                                                   the owner of the folder: job, lineage, epoch
 ```
 Workers write the files of a batch, one PUT each, no rename; the transaction names them. Committing it is one conditional PUT
@@ -11,8 +12,8 @@ files that are uncommitted or belong to a failed attempt. Every batch has a comm
 
 A restore from an older snapshot starts a new generation: when the sink is opened, the commits of batches after that snapshot
 are withdrawn, the newest first, so that a reader always sees a history without gaps, and these batches are produced again. A
-folder belongs to one sink of one job; others are rejected. Not guaranteed: a later restore from a savepoint of the withdrawn
-history does not bring back withdrawn commits.
+folder belongs to one sink of one job; others are rejected. What is withdrawn is kept beside the commit files: a start from a
+snapshot of the history that was left brings back what that snapshot contains.
 
 A late commit of an older driver must not become visible. Commit files are never deleted: a withdrawn one is replaced
 conditionally by one without files that is marked `withdrawn`, and opening writes another such file, the **fence**, under the
@@ -104,9 +105,10 @@ class FilesSink:
         return commits.stored_marker(self.store(context), context)
 
     def open(self, context: SinkContext) -> None:
-        """Take ownership of the folder, withdraw commits after the restored batch, and delete orphans.
+        """Take ownership of the folder, withdraw commits after the restored batch, bring others back, and delete orphans.
 
-        Cost: a GET, two HEADs, three PUTs and one or two LISTs; per withdrawn batch another GET, HEAD and PUT.
+        Cost: two GETs, two HEADs, three PUTs and one or two LISTs; per withdrawn batch another GET, HEAD and two PUTs; per
+        batch that comes back also a LIST, a GET, and a HEAD for each file.
 
         Raises:
             SpecRejectedError: `SinkFolderTaken`: it belongs to another sink. `SinkTaken`: it has output of state that the
