@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from sinkcontexts import OWN, a_sink_context, by_epoch
+from sinkcontexts import at as own_at
 from sinkdrivers import MemoryFiles
 from snapshots import Clock
 from statefulspark import errors
@@ -18,7 +19,7 @@ from statefulspark.sinks import files
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.sinks.files import commits as files_commits
 from statefulspark.sinks.files import orphans as files_orphans
-from statefulspark.sinks.standing import SinkLineage
+from statefulspark.sinks.standing import Expected, SinkLineage
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 from statefulspark.testing import stores
 
@@ -436,6 +437,20 @@ def test_a_prepared_batch_takes_the_place_of_one_of_the_root_from_which_the_fold
     sink_in(folder).commit(left, back)
 
     assert rows_shown(folder) == {5: 1, 6: 3}
+
+
+def test_a_loss_that_somebody_accepts_leaves_no_gap_in_the_numbers(folder: stores.MemoryStore) -> None:
+    """A reader ends before a gap, since at a replica it is a commit file that is not there yet."""
+    for batch in range(3):
+        commit(folder, at(batch), 1)
+    lost = Expected(own_at(2, 5), own_at(2, 4))
+    context = replace(by_epoch(at(6), 4), expected=lost, descent=replace(CONTEXT.descent, takes_over=True))
+
+    sink_in(folder).open(context)
+
+    numbers = sorted(info.key for info in folder.list(files_commits.COMMITS))
+    assert numbers == [files_commits.commit_key(batch) for batch in range(8)]
+    assert [number for number, _, _ in committed(folder)] == [0, 1, 2]
 
 
 def test_what_was_withdrawn_is_committed_anew_and_again_is_fine(folder: stores.MemoryStore) -> None:

@@ -184,10 +184,11 @@ def last_commit(store: ObjectStore, context: SinkContext) -> int:
 
 
 def _last_listed(store: ObjectStore) -> int:
-    return max(_listed(store), default=-1)
+    return max(listed(store), default=-1)
 
 
-def _listed(store: ObjectStore) -> tuple[int, ...]:
+def listed(store: ObjectStore) -> tuple[int, ...]:
+    """Return the numbers that have a commit file, also a withdrawn one. Cost: a LIST."""
     numbers = (layout.parse_number(name.removesuffix(".json")) for name in store.list_names(COMMITS))
     return tuple(number for number in numbers if number is not None)
 
@@ -294,7 +295,7 @@ def _is_in_line(position: Position, context: SinkContext) -> bool:
 
 def _begins_before(store: ObjectStore, batch: int) -> bool:
     """Tell whether the folder has commits before a batch."""
-    return any(number < batch for number in _listed(store))
+    return any(number < batch for number in listed(store))
 
 
 def _with_withdrawn(reached: marker.Marker, store: ObjectStore, context: SinkContext) -> marker.Marker:

@@ -71,7 +71,19 @@ def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
     withdrawn = [batch for batch in range(last - 1, lowest, -1) if _withdraw_batch(store, batch, context)]
     for commit in returning:
         _bring_back(store, commit, context)
+    if context.descent.takes_over:
+        _fill_gap(store, context)
     return tuple(withdrawn)
+
+
+def _fill_gap(store: ObjectStore, context: SinkContext) -> None:
+    """Write withdrawn commits for batches whose loss somebody has accepted: readers end before a gap.
+
+    Cost: a LIST, and a PUT for each of them.
+    """
+    before = max((number for number in commits.listed(store) if number <= context.batch_id), default=context.batch_id)
+    for batch in range(before + 1, context.batch_id + 1):
+        commits.put(store, _tombstone(batch, context), None)
 
 
 def _withdraw_batch(store: ObjectStore, batch: int, context: SinkContext) -> bool:
