@@ -42,9 +42,8 @@ def store_failover_to_replica(world: Outside, choice: int) -> None:
 def root_synced_over_itself(world: Outside, choice: int) -> None:
     """The job goes on elsewhere from a copy, target and all, and is synced back over what its root had by then."""
     world.kill_all()
-    left, moment = world.now().state, world.recent(choice)
-    world.put_state_back(moment.state)
-    world.put_sink_back(moment.content)
+    left = world.now().state
+    world.put_both_back(world.recent(choice))
     world.started()
     world.live_on(choice % 3)
     world.kill_all()
@@ -76,9 +75,7 @@ def sink_loses_its_marker(world: Outside, choice: int) -> None:
 def both_restored_to_same_moment(world: Outside, choice: int) -> None:
     """The job ends, its bucket and its target get the content of one moment, and the job starts again."""
     world.kill_all()
-    moment = world.moment(choice)
-    world.put_state_back(moment.state)
-    world.put_sink_back(moment.content)
+    world.put_both_back(world.moment(choice))
     world.promised = RESTORED
     world.started()
 
@@ -226,6 +223,7 @@ def purge_with_zombie(world: Outside, choice: int) -> None:
     world.person.spawn("purge", lambda: purge(world.person, "a", world.name))
     world.rest()
     world.put_sink_back(NOTHING)
+    world.words.clear()
     world.restore = RestoreConfig()
     world.promised = "docs/operator.md"
     world.started()

@@ -200,25 +200,28 @@ def no_row_is_lost_or_repeated_without_a_word(world: Outside) -> Iterator[str]:
 
     Where that cannot be, a start or a commit has been refused by name, and what is visible has no gap. A word lets records
     come again once: of a person (a restore of older state, empty state, sinks that are taken over), or of a start that tells
-    of a fallback.
+    of a fallback. In a folder that two histories have taken from each other it holds from the last time on.
     """
     visible = world.rows_shown()
     yield from (*world.wrong, *world.oracle.violations)
     counts = Counter(number for number, _ in visible)
-    told = world.repeats()
+    told, seam = world.repeats(), world.seam
     repeated = [
-        number for number, count in sorted(counts.items()) if count > 1 + sum(start <= number for start in told)
+        number
+        for number, count in sorted(counts.items())
+        if number >= seam and count > 1 + sum(start <= number for start in told)
     ]
     if repeated:
         yield f"{len(repeated)} records are repeated, first {repeated[0]}: {counts[repeated[0]]} times"
-    gap = next((number for number in range(max(counts, default=0)) if not counts[number]), None)
+    gap = next((number for number in range(seam, max(counts, default=0)) if not counts[number]), None)
     if gap is not None:
         yield f"record {gap} is lost, and {max(counts)} is visible"
     rows = set(visible)
     for site in world.sites:
         driver = world.newest_of(site)
         expected = world.cut_of(driver).rows if is_settled(driver) else []
-        lost = [row for row in expected if row not in rows and (row[0] >= site.taken_over_at or not counts[row[0]])]
+        absent = [row for row in expected if row not in rows and row[0] >= seam]
+        lost = [row for row in absent if row[0] >= site.taken_over_at or not counts[row[0]]]
         if lost:
             yield f"{driver.name} goes on, and {len(lost)} of its rows are lost, first {lost[0]}"
 

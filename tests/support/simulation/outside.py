@@ -151,15 +151,20 @@ class Outside(Simulation):
         self.lives += 1
         self.life_of[id(self.site)] = self.lives
 
+    def put_both_back(self, moment: Moment) -> None:
+        """Give the bucket and the target what they had at one moment, when some words had not been said yet."""
+        self.put_state_back(dict(moment.state))
+        self.put_sink_back(moment.content)
+        self.words = dict(moment.content.words)
+
     def put_sink_back(self, content: Content) -> None:
-        """Give the target the rows and markers of another moment."""
+        """Give the target the rows and markers of another moment; what was said of the state is still true."""
         self.followed_from = len(self.moments)
         self.target.rows[:] = content.rows
         self.target.markers.clear()
         self.target.markers.update(content.markers)
         self.shared.clear()
         self.shared.update(content.objects)
-        self.words = dict(content.words)
 
     def open_site(self, state: dict[str, Stored]) -> None:
         """Go on at another site that has a copy of the bucket, and the same URIs."""
@@ -273,6 +278,11 @@ class Outside(Simulation):
         told = (one for one in self.processes if one.plan is not None and one.plan.fallback is not None)
         fallbacks = [one.found[QUERY] for one in told if QUERY in one.found and self.kind is not Target.FILES]
         return (*self.words.values(), *fallbacks)
+
+    @property
+    def seam(self) -> int:
+        """The record before which a folder may be of two histories: who takes it over withdraws batches of the other."""
+        return max(site.taken_over_at for site in self.sites) if self.kind is Target.FILES else 0
 
     def newest_of(self, site: Site) -> SimulatedDriver:
         """Return the driver that was started last at a site."""
