@@ -20,7 +20,6 @@ NOT_MENDED_YET: Mapping[str, str] = {
     MIXTURE: "a target of before a restore counts as complete",
     LOST_STOP: "an upgrade starts from the savepoint of a stop, although its driver went on and has committed more",
     "take_over_left_in_two_manifests": "a sink that is taken over is not sent what the state had prepared for it",
-    "sink_loses_its_marker": "a sink that had committed nothing when the last snapshot was taken is taken for a new one",
 }
 """What breaks, and why; an entry whose cause is mended fails until it is removed."""
 

@@ -12,11 +12,12 @@ from statefulspark.contract.manifest import Position
 from statefulspark.sinks import marker
 from statefulspark.sinks.kafka import sink as kafka
 from statefulspark.sinks.marker import Marker, require_newest
-from statefulspark.sinks.standing import Expected, SinkLineage
+from statefulspark.sinks.standing import NOTHING_EXPECTED, Expected, SinkLineage, Standing, compare
 from statefulspark.testing import stores
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 DAY = timedelta(days=1)
+OPENED = Expected(was_opened=True)
 CONTEXT = a_sink_context(generation=2, batch_id=5, epoch=3, committing_epoch=4, staging_uri="file:///tmp/staging")
 
 
@@ -81,7 +82,7 @@ def test_a_sink_that_another_driver_has_opened_is_not_written_to(other: Marker) 
 
 
 def test_a_commit_to_a_sink_that_lost_what_it_had_is_stopped_and_says_what() -> None:
-    context = replace(CONTEXT, expected=Expected(at(2, 4), at(2, 1)))
+    context = replace(CONTEXT, expected=Expected(at(2, 4), at(2, 1), was_opened=True))
     require_newest(a_marker(at(2, 4), epoch=4), context, "the table")
     with pytest.raises(
         marker.SinkBehindError, match=r"the table has batch 2 \(generation 2\).*it had batch 4"
@@ -98,19 +99,34 @@ def test_a_commit_to_a_sink_without_a_marker_is_stopped() -> None:
     assert missing.value.reason == "SinkMarkerMissing"
 
 
+def test_a_sink_that_was_opened_and_had_committed_nothing_is_missed_if_its_marker_is_gone() -> None:
+    assert compare(None, CONTEXT) is Standing.NEW
+    assert compare(None, replace(CONTEXT, expected=Expected(was_opened=True))) is Standing.MARKER_MISSING
+
+
 @pytest.mark.parametrize(
     ("noted", "known", "expected"),
     [
-        pytest.param(None, None, None, id="neither: the first start"),
-        pytest.param(a_marker(at(1, 3)), None, a_marker(at(1, 3), lost_at=NOW), id="the note: the marker was lost"),
-        pytest.param(None, at(1, 2), a_marker(at(1, 2), epoch=4, lost_at=NOW), id="what the snapshot knows"),
-        pytest.param(a_marker(at(1, 3)), at(1, 2), a_marker(at(1, 3), lost_at=NOW), id="both: the note is newer"),
+        pytest.param(None, NOTHING_EXPECTED, None, id="neither: the first start"),
+        pytest.param(
+            a_marker(at(1, 3)), NOTHING_EXPECTED, a_marker(at(1, 3), lost_at=NOW), id="the note: the marker was lost"
+        ),
+        pytest.param(None, OPENED, a_marker(epoch=4, lost_at=NOW), id="the snapshot knows that there was one"),
+        pytest.param(
+            None, replace(OPENED, committed=at(1, 2)), a_marker(at(1, 2), epoch=4, lost_at=NOW), id="and what it had"
+        ),
+        pytest.param(
+            a_marker(at(1, 3)),
+            replace(OPENED, committed=at(1, 2)),
+            a_marker(at(1, 3), lost_at=NOW),
+            id="both: the note is newer",
+        ),
     ],
 )
 def test_without_kafkas_marker_the_note_counts_or_else_the_snapshot(
-    noted: Marker | None, known: Position | None, expected: Marker | None
+    noted: Marker | None, known: Expected, expected: Marker | None
 ) -> None:
-    context = replace(CONTEXT, expected=Expected(known))
+    context = replace(CONTEXT, expected=known)
     assert kafka.recovered_marker(noted, context, NOW) == expected
 
 

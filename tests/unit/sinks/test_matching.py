@@ -33,7 +33,7 @@ def state_at(state: str, *, batch: int, kept_after: int, visible: str = "checkpo
         generation=generation,
         batch_id=batch,
         epoch=EPOCH,
-        expected=Expected(at(1, batch - 1), at(1, kept_after)),
+        expected=Expected(at(1, batch - 1), at(1, kept_after), was_opened=True),
         descent=SinkLineage(
             OWN,
             generation,
@@ -150,7 +150,9 @@ def test_the_word_goes_on_in_every_row_but_behind_a_newer_driver(state: str, sin
     ],
 )
 def test_before_a_commit(stored: Marker | None, reason: str | None) -> None:
-    context = a_sink_context(generation=1, batch_id=10, epoch=EPOCH, expected=Expected(at(1, 9), at(1, 5)))
+    context = a_sink_context(
+        generation=1, batch_id=10, epoch=EPOCH, expected=Expected(at(1, 9), at(1, 5), was_opened=True)
+    )
     if reason is None:
         assert marker.require_newest(stored, context, "the target") == stored
         return

@@ -22,7 +22,7 @@ from statefulspark.sinks.kafka import KafkaSink
 from statefulspark.sinks.postgres import PostgresSink
 from statefulspark.storage import StorageOptions
 from statefulspark.testing import stores
-from toldsinks import MarkedSink
+from toldsinks import FakeSink, MarkedSink
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def bucket() -> stores.MemoryStore:
 
 def stopped(bucket: stores.MemoryStore) -> str:
     """The old version runs three batches, and stops with a savepoint."""
-    driver = Driver(bucket, Clock(), sink=MarkedSink(visible="checkpoint"))
+    driver = Driver(bucket, Clock(), sink=FakeSink())
     driver.batch(3)
     return driver.savepoint()
 
@@ -57,18 +57,14 @@ def _planned(query: QueryEntry) -> plans.PlannedQuery:
 
 def in_place(bucket: stores.MemoryStore, savepoint: str, batches: int) -> None:
     """The failed version goes on where the old one has stopped."""
-    Driver(bucket, Clock(), RestoreConfig(snapshot=savepoint, id="stop"), sink=MarkedSink(visible="checkpoint")).batch(
-        batches
-    )
+    Driver(bucket, Clock(), RestoreConfig(snapshot=savepoint, id="stop"), sink=FakeSink()).batch(batches)
 
 
 def in_a_generation_of_its_own(bucket: stores.MemoryStore, savepoint: str, batches: int) -> None:
     """The failed version has another plan: it first restores into a new generation."""
-    before = Driver(bucket, Clock(), RestoreConfig(snapshot=savepoint, id="a"), sink=MarkedSink(visible="checkpoint"))
+    before = Driver(bucket, Clock(), RestoreConfig(snapshot=savepoint, id="a"), sink=FakeSink())
     before.query.plan_batch()
-    Driver(bucket, Clock(), RestoreConfig(snapshot=savepoint, id="b"), sink=MarkedSink(visible="checkpoint")).batch(
-        batches
-    )
+    Driver(bucket, Clock(), RestoreConfig(snapshot=savepoint, id="b"), sink=FakeSink()).batch(batches)
 
 
 FAILED = pytest.mark.parametrize("failed", [in_place, in_a_generation_of_its_own])
@@ -111,13 +107,13 @@ def test_a_restore_that_a_person_asks_for_is_not_refused_for_it(bucket: stores.M
 
 def test_a_version_that_ran_on_older_state_is_not_judged_by_its_numbers(bucket: stores.MemoryStore) -> None:
     """Its batch 1 may have read what comes after the savepoint's batch 2."""
-    driver = Driver(bucket, Clock(), sink=MarkedSink(visible="checkpoint"))
+    driver = Driver(bucket, Clock(), sink=FakeSink())
     driver.batch(1)
     older = driver.checkpoint()
     driver.batch(2)
     savepoint = driver.savepoint()
     restore = RestoreConfig(snapshot=f"checkpoint:{older.id}", id="asked for")
-    Driver(bucket, Clock(), restore, sink=MarkedSink(visible="checkpoint")).batch(1)
+    Driver(bucket, Clock(), restore, sink=FakeSink()).batch(1)
 
     with pytest.raises(errors.SpecRejectedError, match="up to batch 1 of other state"):
         back_to(bucket, savepoint, writing(MarkedSink(visible="checkpoint")))

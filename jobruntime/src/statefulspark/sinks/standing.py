@@ -57,11 +57,13 @@ class Expected:
         kept_after: The last batch before those whose transactions the driver can commit again; None if it has them from the
             sink's first one on.
         elsewhere: The last batch that was committed to another target under the sink's uid; it is not repeated in this one.
+        was_opened: Whether a driver had opened the sink, so that it has a marker, also if it had committed nothing.
     """
 
     committed: Position | None = None
     kept_after: Position | None = None
     elsewhere: Position | None = None
+    was_opened: bool = False
 
 
 NOTHING_EXPECTED = Expected()
@@ -138,7 +140,7 @@ def compare(stored: Marker | None, context: SinkContext) -> Standing:
     """
     expected, own = context.expected, context.descent
     if stored is None:
-        return Standing.NEW if expected.committed is None else Standing.MARKER_MISSING
+        return Standing.MARKER_MISSING if expected.was_opened else Standing.NEW
     opener = _opener(stored, context)
     if opener is not Standing.EQUAL:
         return opener

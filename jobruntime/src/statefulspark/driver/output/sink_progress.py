@@ -42,7 +42,8 @@ class SinkProgress:
     def expected(self) -> Expected:
         """What is known to be in the sink."""
         newest = max(self.kept, default=None)
-        return Expected(self.kept_after if newest is None else position_of(self.kept[newest]), self.kept_after)
+        committed = self.kept_after if newest is None else position_of(self.kept[newest])
+        return Expected(committed, self.kept_after, was_opened=True)
 
     def advance(self, batch_id: int, record: PreparedRecord | None = None) -> None:
         """Note that a batch is committed; with its record if the sink has committed a transaction of it."""
