@@ -194,6 +194,67 @@ def test_of_two_copies_the_one_that_lost_the_sink_notices_at_its_next_commit(kin
     assert world.shown == seen(1, *range(4))
 
 
+@BOTH
+@KINDS
+def test_a_sink_from_before_fresh_state_gets_all_that_was_committed_since(kind: str, visible: str) -> None:
+    world = World(kind, visible)
+    driver = world.start()
+    world.batches(driver, 2)
+    driver.checkpoint()
+    backup = world.backup_of_sink()
+    world.batches(driver, 3)
+    driver.checkpoint()
+    fresh = world.start(RestoreConfig(fresh=True, id="fresh", take_over_sinks=True))
+    world.batches(fresh, 3)
+    fresh.checkpoint()
+    backup()
+
+    if kind == "marked" and visible == "batch":
+        with pytest.raises(errors.SpecRejectedError, match="SinkAhead"):
+            world.start()
+    following = world.start(anyway())
+    world.batches(following, 1)
+    following.checkpoint()
+
+    assert world.shown == [*(seen(1, 0, 1) if kind == "marked" else ()), *seen(2, *range(4))]
+
+
+@BOTH
+def test_a_sink_that_was_put_in_front_of_empty_state_is_not_taken_for_an_empty_one(visible: str) -> None:
+    """Fresh state that has committed nothing hides nothing of what was committed before."""
+    world = World("marked", visible)
+    driver = world.start()
+    world.batches(driver, 2)
+    older = driver.checkpoint()
+    world.batches(driver, 3)
+    driver.checkpoint()
+    world.start(RestoreConfig(fresh=True, id="fresh", take_over_sinks=True))
+
+    if visible == "batch":
+        with pytest.raises(errors.SpecRejectedError, match="SinkAhead"):
+            world.start(to(f"checkpoint:{older.id}"))
+        return
+    world.start(to(f"checkpoint:{older.id}"))
+
+
+@KINDS
+@BOTH
+def test_a_marker_that_vanished_before_the_first_commit_was_known_is_missed_too(kind: str, visible: str) -> None:
+    world = World(kind, visible)
+    driver = world.start()
+    driver.batch(2)
+    driver.checkpoint()
+    shown = world.shown
+    if world.marked is not None:
+        world.marked.marker = None
+    else:
+        world.folder.delete_many(["_sink.json"])
+
+    with pytest.raises(errors.StateUnknownError, match="SinkMarkerMissing"):
+        world.start()
+    assert world.shown == shown
+
+
 @KINDS
 @BOTH
 def test_a_sink_that_lost_its_last_commits_gets_them_again_in_the_same_driver(kind: str, visible: str) -> None:

@@ -11,7 +11,7 @@ from statefulspark import errors
 from statefulspark.contract.manifest import Position
 from statefulspark.sinks import marker
 from statefulspark.sinks.kafka import sink as kafka
-from statefulspark.sinks.marker import Marker, require_newest
+from statefulspark.sinks.marker import Marker, open_marker, require_newest
 from statefulspark.sinks.standing import NOTHING_EXPECTED, Expected, SinkLineage, Standing, compare
 from statefulspark.testing import stores
 
@@ -102,6 +102,26 @@ def test_a_commit_to_a_sink_without_a_marker_is_stopped() -> None:
 def test_a_sink_that_was_opened_and_had_committed_nothing_is_missed_if_its_marker_is_gone() -> None:
     assert compare(None, CONTEXT) is Standing.NEW
     assert compare(None, replace(CONTEXT, expected=Expected(was_opened=True))) is Standing.MARKER_MISSING
+
+
+WENT_BACK = SinkLineage(OWN, 3, line=(at(2, 4), at(1, 3)), went_back=2)
+BESIDE = SinkLineage(OWN, 3, line=(at(2, 4), at(1, 3)), takes_over=True)
+
+
+@pytest.mark.parametrize("descent", [WENT_BACK, BESIDE], ids=["it went back on purpose", "somebody has said so"])
+@pytest.mark.parametrize(
+    ("committed", "reached"),
+    [
+        pytest.param((at(1, 9),), (at(1, 9), at(3, -1)), id="it is older than the restore, and has nothing since"),
+        pytest.param((at(3, 2), at(1, 9)), (at(1, 9), at(3, 2)), id="it has a part of what was committed since"),
+        pytest.param((at(3, 8), at(1, 9)), (at(1, 9), at(3, 5)), id="it has more than the state"),
+    ],
+)
+def test_a_sink_of_another_branch_goes_on_with_what_it_has_of_the_drivers_generation(
+    descent: SinkLineage, committed: tuple[Position, ...], reached: tuple[Position, ...]
+) -> None:
+    context = replace(CONTEXT, generation=3, descent=descent)
+    assert open_marker(a_marker(*committed), context, "the table").committed == reached
 
 
 @pytest.mark.parametrize(

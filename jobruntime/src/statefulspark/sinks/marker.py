@@ -156,7 +156,7 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
     if relation is Standing.EQUAL or (withdraws and relation in (Standing.STATE_BEHIND, Standing.WENT_BACK_ON_PURPOSE)):
         return stored.opened_by(context)
     if relation is Standing.WENT_BACK_ON_PURPOSE:
-        return stored.counting(context.position).opened_by(context)
+        return _going_on(stored, context).opened_by(context)
     if relation is Standing.SINK_BEHIND_HEALABLE:
         raise _behind_error(stored, context, where)
     if relation is Standing.REPLACED or not context.descent.takes_over:
@@ -248,7 +248,10 @@ def _behind_error(reached: Marker, context: SinkContext, where: str) -> SinkBehi
 
 def described(position: Position | None) -> str:
     """Return a batch for people."""
-    return "nothing" if position is None else f"batch {position.batch_id} (generation {position.generation})"
+    if position is None:
+        return "nothing"
+    batch = "nothing" if position.batch_id < 0 else f"batch {position.batch_id}"
+    return f"{batch} (generation {position.generation})"
 
 
 def _refuse(relation: Standing, stored: Marker, context: SinkContext, where: str) -> NoReturn:
@@ -270,14 +273,25 @@ def _begun_anyway(context: SinkContext) -> Marker:
 
 
 def _accepted(stored: Marker, context: SinkContext) -> Marker:
-    """Return the marker of a sink that goes on whatever it has, after the restored batch."""
+    """Return the marker of a sink that goes on whatever it has of the state's own history."""
     kept_after = context.expected.kept_after
     if kept_after is not None and standing.lacks(stored, kept_after, context):
         stored = stored.counting(kept_after)
     newest = stored.newest
     if newest is not None and not context.descent.contains(newest, context.position):
-        stored = stored.counting(context.position)
+        stored = _going_on(stored, context)
     return stored.opened_by(context)
+
+
+def _going_on(stored: Marker, context: SinkContext) -> Marker:
+    """Return the marker of a sink that goes on in the driver's generation after what is on another branch.
+
+    It has of this generation what it had, up to the restored batch: the sink may be older than the restore that made the
+    generation, and lack what was committed since.
+    """
+    own = context.position
+    had = max((last.batch_id for last in stored.committed if _generation(last) == _generation(own)), default=-1)
+    return stored.counting(own.model_copy(update={"batch_id": min(had, own.batch_id)}))
 
 
 def _ahead_error(stored: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:

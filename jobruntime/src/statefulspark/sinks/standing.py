@@ -118,8 +118,6 @@ class SinkLineage:
             position: A batch that a sink has committed.
             restored: The batch after which this start continues.
         """
-        if position.batch_id < 0:
-            return True
         cut = next((cut for cut in reversed(self.cuts) if cut.lineage == position.lineage), None)
         if position.lineage != self.lineage:
             return cut is not None and _is_up_to(position, cut)
