@@ -18,7 +18,6 @@ LOST_STOP = "stop whose answer is lost"
 NOT_MENDED_YET: Mapping[str, str] = {
     "store_failover_to_replica": "a gap in the logs is found by Spark alone, at every start again",
     LOST_STOP: "an upgrade starts from the savepoint of a stop, although its driver went on and has committed more",
-    "take_over_left_in_two_manifests": "a sink that is taken over is not sent what the state had prepared for it",
 }
 """What breaks, and why; an entry whose cause is mended fails until it is removed."""
 

@@ -93,6 +93,12 @@ class World:
         return restore_folder
 
     @property
+    def files(self) -> dict[int, tuple[str, ...]]:
+        """The files of each batch that a reader of the folder sees."""
+        commits = sinkdrivers.files_commits.read_commits(self.folder)
+        return {one.batch_id: tuple(file.path for file in one.files) for one in commits}
+
+    @property
     def shown(self) -> list[str]:
         """Generation and batch of everything that a reader sees."""
         if self.marked is not None:
@@ -191,7 +197,38 @@ def test_of_two_copies_the_one_that_lost_the_sink_notices_at_its_next_commit(kin
         world.commit(here)
 
     assert refused.value.reason == "SinkOpenedElsewhere"
-    assert world.shown == seen(1, *range(4))
+    again = range(3) if kind == "marked" and visible == "checkpoint" else ()
+    assert sorted(world.shown) == sorted(seen(1, *range(4), *again)), "what the state had prepared is its own for sure"
+
+
+@KINDS
+@BOTH
+def test_a_copy_that_takes_the_sink_back_sends_what_its_state_had_prepared(kind: str, visible: str) -> None:
+    """The other copy has used the same numbers for rows of its own."""
+    world = World(kind, visible)
+    here = world.start()
+    world.batches(here, 3)
+    here.checkpoint()
+    copy = world.copied()
+    world.batches(here, 2)
+    here.checkpoint()
+    there = world.start(anyway(), bucket=copy)
+    for _ in range(3):
+        world.batches(there, 2)
+        there.checkpoint()
+    before = world.files
+    here.batch(2)
+    here.complete()
+
+    again = world.start(anyway())
+
+    assert world.shown[-2:] == seen(1, 5, 6)
+    if kind == "files":
+        assert world.shown == seen(1, *range(7)), "what the other copy has written since is withdrawn"
+        assert all(world.files[batch] != before[batch] for batch in (5, 6))
+    world.batches(again, 1)
+    again.checkpoint()
+    assert world.shown[-1] == "1/7"
 
 
 @BOTH

@@ -125,6 +125,43 @@ def test_a_sink_of_another_branch_goes_on_with_what_it_has_of_the_drivers_genera
 
 
 @pytest.mark.parametrize(
+    "stored",
+    [
+        pytest.param(a_marker(at(2, 5), epoch=4, claim="another"), id="another copy of the state"),
+        pytest.param(a_marker(at(2, 5), lineage="theirs", origin="theirs"), id="another history"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("known", "kept_after", "reached"),
+    [
+        pytest.param(at(2, 3), at(2, 1), (at(1, 6), at(2, 3)), id="it has what the state knows to be committed"),
+        pytest.param(at(2, 8), at(2, 6), (at(1, 6), at(2, 6)), id="it lacks that: what is kept is sent again"),
+        pytest.param(at(1, 4), at(1, 2), (at(1, 2),), id="it lacks what is of an older generation"),
+        pytest.param(None, None, (), id="the state knows of nothing: all that it has prepared is sent"),
+    ],
+)
+def test_of_a_sink_that_is_taken_over_from_others_the_state_alone_says_what_was_committed(
+    stored: Marker, known: Position | None, kept_after: Position | None, reached: tuple[Position, ...]
+) -> None:
+    descent = SinkLineage(OWN, 2, line=(at(1, 6),), takes_over=True)
+    context = replace(CONTEXT, batch_id=9, descent=descent, expected=Expected(known, kept_after, was_opened=True))
+    opened = open_marker(stored, context, "the table")
+    assert (opened.committed, opened.epoch, opened.lineage) == (reached, 4, OWN)
+
+
+def test_a_folder_that_others_have_written_to_is_sent_all_that_the_state_has_since_they_withdraw() -> None:
+    context = replace(CONTEXT, expected=Expected(at(2, 4), at(2, 2), was_opened=True), descent=BESIDE)
+    opened = open_marker(a_marker(at(2, 9), epoch=4, claim="another"), context, "the folder", withdraws=True)
+    assert opened.committed == (at(1, 3), at(2, 2))
+
+
+def test_what_an_ancestor_had_prepared_for_a_sink_without_a_commit_is_sent_by_whoever_takes_it_over() -> None:
+    descent = SinkLineage("new", 1, cuts=(at(2, 5),), takes_over=True)
+    context = replace(CONTEXT, descent=descent, expected=Expected(was_opened=True))
+    assert not open_marker(None, context, "the table").covers(context)
+
+
+@pytest.mark.parametrize(
     ("noted", "known", "expected"),
     [
         pytest.param(None, NOTHING_EXPECTED, None, id="neither: the first start"),

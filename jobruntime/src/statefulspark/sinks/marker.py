@@ -152,7 +152,7 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
     if stored is None:
         if relation is Standing.MARKER_MISSING and not context.descent.takes_over:
             raise missing_error(context, where)
-        return _begun_anyway(context)
+        return _with_what_is_known(context.expected.committed, context)
     if relation is Standing.EQUAL or (withdraws and relation in (Standing.STATE_BEHIND, Standing.WENT_BACK_ON_PURPOSE)):
         return stored.opened_by(context)
     if relation is Standing.WENT_BACK_ON_PURPOSE:
@@ -161,7 +161,9 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
         raise _behind_error(stored, context, where)
     if relation is Standing.REPLACED or not context.descent.takes_over:
         _refuse(relation, stored, context, where)
-    return _begun_anyway(context) if relation is Standing.FOREIGN else _accepted(stored, context)
+    if relation in (Standing.FOREIGN, Standing.OTHER_COPY):
+        return _taken_from_others(stored, context, withdraws=withdraws)
+    return _accepted(stored, context)
 
 
 def require_newest(reached: Marker | None, context: SinkContext, where: str) -> Marker:
@@ -212,7 +214,9 @@ def opened_elsewhere_error(stored: Marker | None, context: SinkContext, where: s
         f"The sink {context.uid!r} cannot go on: {where} was opened by {opener}, which "
         f"{context.descent.root or 'this root'} does not know; this driver is epoch {context.committing_epoch}. Either the "
         "state was put back to an older moment, or another copy of it runs elsewhere. Stop the other copy, and start from "
-        f"the newest state; or start with {ANYWAY} to go on from this state, which writes again what the other has written.",
+        f"the newest state; or start with {ANYWAY} to go on from this state. That writes what this state has after "
+        f"{described(context.expected.committed)}, also where the other has written the same; and what the other has "
+        "withdrawn before that stays away.",
     )
 
 
@@ -266,10 +270,26 @@ def _refuse(relation: Standing, stored: Marker, context: SinkContext, where: str
     raise _taken_error(stored, context, where) if relation is Standing.FOREIGN else _ahead_error(stored, context, where)
 
 
-def _begun_anyway(context: SinkContext) -> Marker:
-    """Return the marker of a sink that begins: after what the state knows to be committed, wherever that is."""
-    begun, committed = Marker.beginning(context), context.expected.committed
-    return begun if committed is None else begun.counting(committed).model_copy(update={"origin": committed.lineage})
+def _taken_from_others(stored: Marker, context: SinkContext, *, withdraws: bool) -> Marker:
+    """Return the marker of a sink that is taken over from another history, which has other rows under the same numbers.
+
+    What the state had committed there is there, unless the marker lacks it or the others have withdrawn it; whatever else
+    the state has prepared is committed, perhaps once more.
+    """
+    expected = context.expected
+    is_there = not withdraws and not standing.lacks(stored, expected.committed, context)
+    return _with_what_is_known(expected.committed if is_there else expected.kept_after, context)
+
+
+def _with_what_is_known(known: Position | None, context: SinkContext) -> Marker:
+    """Return the marker of a sink that begins after a batch of the state, or with all that the state has for it."""
+    own, begun = context.descent, Marker.beginning(context)
+    if not context.expected.was_opened:
+        return begun
+    if known is None:
+        return begun.model_copy(update={"origin": own.cuts[0].lineage if own.cuts else own.lineage})
+    older = (last for last in reversed(own.line) if known.lineage == own.lineage and last.generation < known.generation)
+    return begun.model_copy(update={"committed": (*older, known)[-REMEMBERED:], "origin": known.lineage})
 
 
 def _accepted(stored: Marker, context: SinkContext) -> Marker:

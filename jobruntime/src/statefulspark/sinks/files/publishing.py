@@ -157,26 +157,18 @@ def _write_fence(store: ObjectStore, context: SinkContext) -> int:
 def _is_settled(present: BatchCommit, commit: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
     """Tell whether a batch needs no commit any more; False if the present commit must be replaced.
 
-    Replaced are withdrawn commits, and commits of other generations and roots under this number: the job had gone back to an
-    older snapshot, and was then restored from one that contains this batch; or it has taken the folder over.
+    Replaced are withdrawn commits, and those of other drivers under this number: the job had gone back to an older snapshot,
+    and was then restored from one that contains this batch; or it has taken the folder over from another copy of the state.
+    The caller has asked who owns the folder after it has read the present commit.
 
     Raises:
-        FencedError: Another driver wrote the present commit.
+        FencedError: A newer driver wrote the present commit.
     """
     commits.require_own(present.sink, f"holds batch {present.batch_id} of {present.sink}", store, context)
     is_same = (present.lineage, present.generation) == (context.lineage, context.generation)
     if is_same and not present.withdrawn:
-        is_short = present.epoch == commit.epoch and set(present.files) <= set(
-            commit.files
-        )  # Somebody has left files out.
-        if present.files == commit.files or is_short:
-            return True
-        if not context.descent.takes_over:
-            raise errors.FencedError(
-                f"Another driver has committed batch {present.batch_id} of {store.uri} with other files, in epoch "
-                f"{present.epoch}."
-            )
-        return False
+        has_left_files_out = present.epoch == commit.epoch and set(present.files) < set(commit.files)
+        return present.files == commit.files or has_left_files_out
     present_order, own_order = _order(present, context), context.descent.order(_own_position(context))
     is_newer = present_order is not None and own_order is not None and present_order[:2] > own_order[:2]
     if is_newer and not context.descent.takes_over:
