@@ -16,7 +16,7 @@ from statefulspark.contract import config
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Ancestor, GenerationRecord, Position, QueryEntry
 from statefulspark.declaration import Output
-from statefulspark.driver.starting import assemble, shown_batches
+from statefulspark.driver.starting import assemble, sink_comparison
 from statefulspark.recovery import generations, history, recovery
 from statefulspark.recovery.plan import StartMode, StartPlan
 from statefulspark.sinks import marker
@@ -63,7 +63,7 @@ def compare(bucket: stores.MemoryStore, sink: object, restore: RestoreConfig) ->
     )
     root = assemble.JobRoot(store, StorageOptions())
     outputs = {QUERY: Output(None, sink, "out", "update", None)}  # type: ignore[arg-type]
-    shown_batches.require_contained(job_config, root, start_plan, outputs)
+    sink_comparison.require_contained(job_config, root, start_plan, outputs)
     return start_plan
 
 

@@ -26,7 +26,7 @@ from statefulspark.driver import serve
 from statefulspark.driver.output import job_sinks, writing
 from statefulspark.driver.running import hooks
 from statefulspark.driver.snapshots import snapshot_writer
-from statefulspark.driver.starting import assemble, claim, rollbacks, shown_batches, start_control
+from statefulspark.driver.starting import assemble, claim, rollbacks, sink_comparison, start_control
 from statefulspark.driver.starting.assemble import Built, BuiltQuery, Comparison, JobRoot
 from statefulspark.engine import jvm, session, settings, warming
 from statefulspark.engine.canonical import load
@@ -293,7 +293,7 @@ def compare(
         allow_non_restored_state=allows_lost_state,
     )
     rollbacks.require_harmless(job_config.restore, root, start_plan, changes, planned=planned, outputs=outputs)
-    shown_batches.require_contained(job_config, root, start_plan, outputs)
+    sink_comparison.require_contained(job_config, root, start_plan, outputs)
     declared = {operator.uid: operator.states for query in built.queries for operator in query.operators}
     compared = {change.query.uid: keyed_states.compare(change, declared) for change in changes}
     return Comparison(root, spark, start_plan, built, compared)
