@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -17,15 +16,8 @@ MIXTURE = "accidents that follow each other"
 LOST_STOP = "stop whose answer is lost"
 NOT_MENDED_YET: Mapping[str, str] = {
     "store_failover_to_replica": "a gap in the logs is found by Spark alone, at every start again",
-    LOST_STOP: "an upgrade starts from the savepoint of a stop, although its driver went on and has committed more",
 }
 """What breaks, and why; an entry whose cause is mended fails until it is removed."""
-
-
-def is_known(story: str) -> bool:
-    """Tell whether a run has met by chance what another one is about and is not mended."""
-    has_lost_stop = re.search(r"(loses the answer of|is late with) create \S+-upgrade/_metadata\.json", story)
-    return LOST_STOP in NOT_MENDED_YET and has_lost_stop is not None
 
 
 def expected(accident: str) -> ParameterSet:

@@ -69,6 +69,8 @@ OLDER_RESOURCES = Happenings({PUT_BACK: 4, MADE_ANEW: 1, "seconds": 4, "work": 4
 """A backup of the API server is put back, or the resource is pruned and applied again."""
 LOST_STOPS = Happenings({LOST_STOP: 4, "seconds": 3, "work": 4}, 5)
 """A driver goes on although what it was stopped with is complete, and dies later."""
+KILLS = 0.7
+"""How many of these drivers die; the others are told to end by the operator."""
 BACKOFF = timedelta(minutes=2)
 PATIENCE = 12
 """How often a revision that cannot go on is looked at until it is given up."""
@@ -375,7 +377,7 @@ class Operated(Simulation):
             self._second(None)
 
     def _lose_stop(self) -> None:
-        """Upgrade, lose the answer of the stop's savepoint, let the old driver go on, and kill it."""
+        """Upgrade, lose the answer of the stop's savepoint, let the old driver go on, and kill it unless the operator is to."""
         self._wait(lambda: bool(self.processes) and self.last.is_up)
         lost = faults.Fault(faults.Kind.LOSE, 0, "-upgrade/_metadata.json", "create")
         self.faults.append(lost)
@@ -384,7 +386,7 @@ class Operated(Simulation):
         for _ in range(self._script.randint(2, 6)):
             self._work_on()
             self._second(None)
-        if self.processes and self.last.is_up:
+        if self._script.random() < KILLS and self.processes and self.last.is_up:
             self.last.kill()
             self.scheduler.reap()
 

@@ -49,6 +49,7 @@ LEFT_OUT = {
     "revision": "computed from the spec",
     "storage.allowLocalFiles": "state on one node's disk cannot be restored on another; for development outside a cluster",
     "restore.rollback": "the operator's own, for a rollback; a person who restores a snapshot by name has decided",
+    "restore.afterStop": "the operator's own, for the savepoint of its stop; a person who names it goes back to it",
     "restore.id": "made from what is asked for and restore.nonce",
     "restore.takesOverAs": "made from what is asked for and restore.nonce",
     "engine.master": "follows from executor.instances and driver.cores",

@@ -175,3 +175,85 @@ def test_the_savepoint_replaces_a_generation_that_is_damaged_at_the_same_cut(
 
     assert (plan.mode, plan.generation, dict(plan.start_batches)) == (StartMode.COPY, 2, {"delays": 2})
     assert why in (plan.why_copied or "")
+
+
+@pytest.mark.parametrize(
+    ("ends", "has_gone_on"),
+    [
+        pytest.param({"delays": AT_3}, False, id="at the cut"),
+        pytest.param({"delays": LogEnd(5, 5)}, True, id="further"),
+        pytest.param({"delays": LogEnd(4, 3)}, True, id="a batch is planned after the cut"),
+        pytest.param({"delays": AT_3, "new": LogEnd(0, -1)}, True, id="another query has run"),
+        pytest.param({"delays": LogEnd(3, 2)}, False, id="the last batch of the cut is lost"),
+        pytest.param({"delays": LogEnd(2, 2), "new": LogEnd(7, 7)}, False, id="one is further, and one is behind"),
+        pytest.param({}, False, id="its files are gone"),
+    ],
+)
+def test_a_job_has_gone_on_after_its_savepoint_if_it_has_all_of_that_and_more(
+    ends: Mapping[str, LogEnd], has_gone_on: bool
+) -> None:
+    assert in_place.has_gone_on([a_query("delays", an_operator())], ends) is has_gone_on
+
+
+def of_the_stop(uri: str) -> RestoreConfig:
+    return RestoreConfig(snapshot=uri, id="uid-upgrade-2-1-1", after_stop=True)
+
+
+@pytest.mark.parametrize("covered", [False, True], ids=["in no checkpoint", "in a checkpoint"])
+def test_a_start_after_a_stop_goes_on_from_what_the_driver_committed_after_its_savepoint(
+    job: Job, covered: bool
+) -> None:
+    query, uri = stopped(job)
+    query.run_batch()
+    if covered:
+        job.checkpoint(query)
+
+    plan = job.boot(of_the_stop(uri))
+
+    assert (plan.mode, plan.generation, dict(plan.start_batches)) == (StartMode.CONTINUE, 1, {"delays": 3})
+    assert plan.restore_skipped is not None
+    assert "went on after the stop" in plan.restore_skipped
+    assert job.boot(of_the_stop(uri)).restore_skipped is not None
+    query.run_batch()
+    assert dict(job.boot(of_the_stop(uri)).start_batches) == {"delays": 4}
+
+
+def test_a_start_after_a_stop_that_ended_the_job_is_at_the_savepoint(job: Job) -> None:
+    _, uri = stopped(job)
+
+    plan = job.boot(of_the_stop(uri))
+
+    assert (plan.mode, dict(plan.start_batches)) == (StartMode.CONTINUE, {"delays": 2})
+    assert (plan.restored_from, plan.restore_skipped) == (uri, None)
+
+
+def test_a_start_after_a_stop_goes_on_in_a_generation_that_was_made_since(job: Job) -> None:
+    query, uri = stopped(job)
+    query.run_batch()
+    changed = job.boot(changes=("the plan has changed",))
+    FakeQuery(job.store, changed.generation, batch=3).run_batch()
+
+    plan = job.boot(of_the_stop(uri))
+
+    assert (plan.mode, plan.generation, dict(plan.start_batches)) == (StartMode.CONTINUE, 2, {"delays": 4})
+
+
+def test_a_start_after_a_stop_whose_last_batch_is_lost_is_from_the_savepoint(job: Job) -> None:
+    _, uri = stopped(job)
+    job.store.delete_many(["generations/00000001/delays/commits/2"])
+
+    plan = job.boot(of_the_stop(uri))
+
+    assert (plan.mode, dict(plan.start_batches), plan.restored_from) == (StartMode.COPY, {"delays": 2}, uri)
+
+
+def test_a_start_after_a_stop_with_a_savepoint_of_another_root_is_from_the_savepoint(job: Job) -> None:
+    job.boot()
+    query = FakeQuery(job.store, 1)
+    query.run_batch()
+    elsewhere = job.savepoint(query, lineage=OTHER).uri
+    query.run_batch()
+
+    plan = job.boot(of_the_stop(elsewhere))
+
+    assert (plan.mode, dict(plan.start_batches)) == (StartMode.COPY, {"delays": 0})

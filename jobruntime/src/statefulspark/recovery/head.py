@@ -153,16 +153,32 @@ def why_left_savepoint(
         at: Told of what may take long.
     """
     expected = tuple(_as_in_generation(query, generation) for query in queries)
-    uids = {query.uid for query in expected} | _folders(store, generation)
     try:
-        ends = {uid: _log_end(store, layout.query_root(generation, uid)) for uid in uids}
+        why = in_place.why_other_cut(expected, _log_ends(store, generation, expected))
     except errors.SnapshotCorruptError as error:
         return error.message
-    why = in_place.why_other_cut(expected, ends)
     if why is not None:
         return why
     report = verify.verify_queries(store, expected, on_progress=at("Verifying the generation in use"))
     return None if report.ok else report.sentence
+
+
+def has_gone_on(store: read_cache.ReadCache, generation: int, queries: Sequence[QueryEntry]) -> bool:
+    """Tell whether a generation has more than one of its savepoints; see `in_place.has_gone_on`.
+
+    A log whose end is damaged tells nothing, and the savepoint is whole. Cost: what `why_left_savepoint` has read.
+    """
+    try:
+        return in_place.has_gone_on(queries, _log_ends(store, generation, queries))
+    except errors.SnapshotCorruptError:
+        return False
+
+
+def _log_ends(
+    store: read_cache.ReadCache, generation: int, queries: Sequence[QueryEntry]
+) -> dict[str, in_place.LogEnd]:
+    uids = {query.uid for query in queries} | _folders(store, generation)
+    return {uid: _log_end(store, layout.query_root(generation, uid)) for uid in uids}
 
 
 def _folders(store: read_cache.ReadCache, generation: int) -> set[str]:

@@ -4,6 +4,9 @@ After a stop with savepoint the generation in use is at the savepoint's cut. Goi
 as a recovery: the same files, the same batches, the same output. It must be certain, though: a generation that is further
 would keep what the restore is to leave behind. So every rule gives its reason to copy, and the first one decides.
 
+A stop may complete its savepoint and yet not end the job: the answer of the request that wrote it is lost. The job goes on,
+and whoever asked for the stop finds the savepoint. A start that is to go on after that stop goes on from the newest state.
+
 A job whose plan differs from its state pays for a new generation in any case; `evolution` tells that later.
 """
 
@@ -55,15 +58,27 @@ def why_other_state(manifest: Manifest | None, in_use: InUse) -> str | None:
         return "only a savepoint names the end of a run"
     if manifest.format is not SnapshotFormat.NATIVE:
         return f"the state of a {manifest.format.value} savepoint has another form"
+    why = _why_other_root(manifest, in_use)
+    if why is not None:
+        return why
+    if manifest.generation != in_use.record.generation:
+        return (
+            f"it was taken in generation {manifest.generation}, and the job is in generation {in_use.record.generation}"
+        )
+    return None
+
+
+def is_of_this_root(manifest: Manifest, in_use: InUse) -> bool:
+    """Tell whether a snapshot was taken of this job in this root, in any generation."""
+    return _why_other_root(manifest, in_use) is None
+
+
+def _why_other_root(manifest: Manifest, in_use: InUse) -> str | None:
     if not in_use.root.endswith(f"/{manifest.namespace}/{manifest.job}"):
         return f"it was taken of the job {manifest.namespace}/{manifest.job}"
     taken_in = in_use.lineages.named(manifest.lineage)
     if taken_in is not None and taken_in != in_use.lineages.named(in_use.record.lineage):
         return f"it was taken in another root ({manifest.root or taken_in})"
-    if manifest.generation != in_use.record.generation:
-        return (
-            f"it was taken in generation {manifest.generation}, and the job is in generation {in_use.record.generation}"
-        )
     return None
 
 
@@ -86,3 +101,15 @@ def why_other_cut(queries: Iterable[QueryEntry], ends: Mapping[str, LogEnd]) -> 
         if end.planned != batch:
             return f"query {uid!r} has planned batch {end.planned}, and the savepoint is at batch {batch}"
     return None
+
+
+def has_gone_on(queries: Iterable[QueryEntry], ends: Mapping[str, LogEnd]) -> bool:
+    """Tell whether a generation has every batch of a savepoint that was taken in it, and more than these.
+
+    Args:
+        queries: See `why_other_cut`.
+        ends: See `why_other_cut`.
+    """
+    cut = {query.uid: query.batch_id for query in queries}
+    has_all = all(ends.get(uid, LogEnd(-1, -1)).committed >= batch for uid, batch in cut.items())
+    return has_all and why_other_cut(queries, ends) is not None

@@ -123,6 +123,20 @@ def skipped_restore(restore: RestoreConfig, *, restored_from: str | None) -> str
     )
 
 
+def left_savepoint(restore: RestoreConfig, *, restored_from: str | None) -> str:
+    """Return the message that the savepoint of a stop is not restored, since the job went on after it.
+
+    Args:
+        restore: The requested restore.
+        restored_from: The snapshot from which the job continues instead.
+    """
+    state = restored_from or "the beginning of its generation"
+    return (
+        f"The savepoint {restore.snapshot} is complete, but its driver went on after the stop and has committed more: the "
+        f"job continues from its newest state, {state} and what was committed after it."
+    )
+
+
 def carried_out(records: Iterable[GenerationRecord]) -> tuple[str, ...]:
     """Return the keys of everything that was carried out in a root, the oldest first, as far as its records tell."""
     return tuple(dict.fromkeys(key for record in records for key in record.carried_out))
@@ -233,7 +247,8 @@ class StartPlan:
         unfinished: Generations that a dead driver has not completed; `settle` makes sure that they stay incomplete.
         obsolete_notes: Keys of damage notes that no longer affect a start.
         scratch: Names of the scratch folders; `settle` deletes those of older epochs, and of rehearsals that were killed.
-        restore_skipped: Why the requested restore is not done: it was done before. None otherwise.
+        restore_skipped: Why the requested restore is not done: it was done before, or it is the savepoint of a stop after
+            which the job went on. None otherwise.
         claim: The snapshot that the job claims with this start.
         changes: The changes made while copying into a new generation, a sentence each.
         why_copied: Why the requested snapshot is copied, as a part of a sentence; None if it is not.

@@ -24,6 +24,7 @@ from statefulspark.recovery.plan import (
     StartPlan,
     decide,
     in_new_generation,
+    left_savepoint,
     skipped_restore,
 )
 from statefulspark.recovery.restore import settle
@@ -174,13 +175,15 @@ def _require_readable_generation(view: candidates.StorageView) -> None:
 def _restore(view: candidates.StorageView, restore: RestoreConfig, fresh_generation: int) -> StartPlan:
     """Restore the requested snapshot: in place if the generation in use is at it, else from a copy of its files.
 
-    It is verified in both cases: in place none of its files is needed, but it is what a rollback would be made from.
+    The savepoint of a stop is left behind if the job has gone on after it. It is verified in both cases: in place none of its files is needed, but it is what a rollback would be made from.
     """
     snapshot = view.resolve(restore.snapshot or "")
     claim = snapshot if restore.claim_mode is ClaimMode.CLAIM and snapshot.folder is not None else None
     why_copied = _why_copied(view, snapshot)
     if why_copied is None:
         return _continued_at_savepoint(view, snapshot, _with(view, restore), claim)
+    if restore.after_stop and _has_gone_on(view, snapshot):
+        return _gone_on_after(view, restore, fresh_generation)
     copy = _copy_of(snapshot, fresh_generation, carried_out=_with(view, restore))
     return replace(copy, claim=claim, why_copied=why_copied)
 
@@ -190,7 +193,7 @@ def _why_copied(view: candidates.StorageView, snapshot: Candidate) -> str | None
     manifest, current = snapshot.manifest, view.generations.current
     if current is None or manifest is None:
         return "the root has no generation in use"
-    why = in_place.why_other_state(manifest, in_place.InUse(current, view.store.uri, view.lineages))
+    why = in_place.why_other_state(manifest, _in_use(view))
     if why is not None:
         return why
     own = [
@@ -200,6 +203,34 @@ def _why_copied(view: candidates.StorageView, snapshot: Candidate) -> str | None
     if view.damage.failures(own):
         return "Spark could not load this state in the generation in use"
     return head.why_left_savepoint(view.cache, current.generation, manifest.queries, at=view.at)
+
+
+def _has_gone_on(view: candidates.StorageView, snapshot: Candidate) -> bool:
+    """Tell whether the job has everything of a savepoint that it was to stop with, and more, in the generation in use.
+
+    A generation that was made later counts, too: a driver has begun after the stop was asked for.
+    """
+    manifest, current = snapshot.manifest, view.generations.current
+    if current is None or manifest is None or not in_place.is_of_this_root(manifest, _in_use(view)):
+        return False
+    if manifest.generation != current.generation:
+        return manifest.generation < current.generation
+    return head.has_gone_on(view.cache, current.generation, manifest.queries)
+
+
+def _gone_on_after(view: candidates.StorageView, restore: RestoreConfig, fresh_generation: int) -> StartPlan:
+    """Go on from the newest state, and record that the stop's savepoint is not wanted any more."""
+    plan = replace(_recover(view, fresh_generation), carried_out=_with(view, restore))
+    note = view.current.model_copy(update={"carried_out": plan.carried_out})
+    return replace(
+        plan,
+        note_restore=note if plan.mode is StartMode.CONTINUE else None,
+        restore_skipped=left_savepoint(restore, restored_from=plan.restored_from),
+    )
+
+
+def _in_use(view: candidates.StorageView) -> in_place.InUse:
+    return in_place.InUse(view.current, view.store.uri, view.lineages)
 
 
 def _continued_at_savepoint(

@@ -87,6 +87,8 @@ class RestoreIntent(ApiModel):
     """Start with empty state although there are checkpoints."""
     rollback: bool = False
     """A rollback: the driver refuses to start if a part of the job would begin without state, or rows would come twice."""
+    after_stop: bool = False
+    """The snapshot is the savepoint of this job's stop: the driver goes on from newer state, if the job went on after it."""
     claim_mode: ClaimMode | None = None
     """Who owns the snapshot after the start; absent means that its owner keeps it."""
 

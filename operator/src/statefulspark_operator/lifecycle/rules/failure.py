@@ -175,18 +175,22 @@ def _on_trial(situation: Situation, end: DriverEnd, upgrade: UpgradeStatus | Non
 
 
 def _restore_after(situation: Situation, end: DriverEnd, operation: OperationStatus | None) -> RestoreIntent | None:
-    """Choose the snapshot of the next start: the savepoint of a stop, otherwise the one that was chosen before."""
+    """Choose the snapshot of the next start: the savepoint of a stop, otherwise the one that was chosen before.
+
+    That a savepoint is complete does not prove that its driver has stopped: the answer of its last request may be lost, and
+    then the driver goes on. Only the next driver can tell, since nobody commits any more once it has its epoch.
+    """
     if operation is None or operation.kind is not OperationKind.STOP:
         return situation.status.restore
     if end.kind is not EndKind.STOPPED and not _is_completed(situation, operation):
         return situation.status.restore
     if operation.location is None or not operation.location.startswith("s3://"):
         return situation.status.restore
-    return RestoreIntent(id=operation.id, snapshot=operation.location)
+    return RestoreIntent(id=operation.id, snapshot=operation.location, after_stop=True)
 
 
 def _is_completed(situation: Situation, operation: OperationStatus) -> bool:
-    """Tell whether the driver had completed its stop: it has committed nothing since, whatever then ended its process."""
+    """Tell whether the savepoint of the driver's stop is complete, whatever then ended its process."""
     driver = situation.intent
     is_its_own = driver is not None and operation.epoch == driver.epoch
     return is_its_own and operation.state is OperationPhase.COMPLETED

@@ -92,7 +92,7 @@ def stop_operation(situation: Situation) -> OperationStatus | None:
 
 
 def completed_stop(situation: Situation) -> OperationStatus | None:
-    """Return the stop that the current driver has completed, if any: it commits nothing more."""
+    """Return the stop of the current driver whose savepoint is complete, if any."""
     operation = stop_operation(situation)
     return operation if operation is not None and operation.state is OperationPhase.COMPLETED else None
 
