@@ -15,7 +15,6 @@ OLDER_RESOURCE = "resource of an older backup"
 MIXTURE = "accidents that follow each other"
 LOST_STOP = "stop whose answer is lost"
 NOT_MENDED_YET: Mapping[str, str] = {
-    "store_failover_to_replica": "a gap in the logs is found by Spark alone, at every start again",
 }
 """What breaks, and why; an entry whose cause is mended fails until it is removed."""
 

@@ -319,8 +319,7 @@ def _metadata_key(listed: Mapping[str, ObjectInfo], operator: int, batch_id: int
 
 def _source_keys(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> list[str]:
     """Find the sources' logs: a plain log completely, a file source's log from its newest compact file on."""
-    lines = _lines_of_folders(listed, offsets)
-    positions = {str(index): sparklog.file_source_position(line) for index, line in enumerate(lines)}
+    positions = source_positions(listed, offsets)
     keys: list[str] = []
     for key in listed:
         parts = key.split("/")
@@ -331,6 +330,17 @@ def _source_keys(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> 
         if position is not None:
             keys += _file_source_keys(listed, f"sources/{source}", position)
     return keys
+
+
+def source_positions(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> dict[str, int | None]:
+    """Return up to which entry a batch has read the log of each source, by its folder; None if it is no file source.
+
+    Args:
+        listed: The files below the query's root.
+        offsets: The offset lines of the batch.
+    """
+    lines = _lines_of_folders(listed, offsets)
+    return {str(index): sparklog.file_source_position(line) for index, line in enumerate(lines)}
 
 
 def _lines_of_folders(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from statefulspark.checkpoint import (
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, QueryEntry
 from statefulspark.packs import names as packs
-from statefulspark.recovery import damage, in_place, new_packs
+from statefulspark.recovery import damage, gaps, in_place, new_packs
 from statefulspark.storage.port import ObjectInfo
 
 _READ_UP_TO_BYTES = 256 * 2**20
@@ -221,6 +221,7 @@ def _query(
             f"The commit log of {store.uri}/{path} ends at batch {newest}, and the latest checkpoint has batch "
             f"{base.batch_id}.",
         )
+    _require_a_beginning(store, path, newest)
     _require_readable_plan(store, path, newest)
     log_infos = listing.look_up(store, path, _log_after(store, path, base.batch_id, newest))
     _require_of_one_life(store, path, log_infos, since_epoch)
@@ -256,6 +257,15 @@ def _newest_commit(store: read_cache.ReadCache, path: str, base_batch: int) -> i
         key = f"{path}/commits/{following}"
         sparklog.parse_commit(following, store.read(key), f"{store.uri}/{key}")
     return following
+
+
+def _require_a_beginning(store: read_cache.ReadCache, path: str, committed: int) -> None:
+    """Refuse a query that has lost everything it had committed: that is no query which has committed nothing."""
+    planned = _log_end(store, path).planned
+    if committed < 0 and gaps.in_batches((planned,), committed) is not None:
+        raise errors.SnapshotCorruptError(
+            "CommitLogBehind", f"The commit log of {store.uri}/{path} is empty, and batch {planned} was planned."
+        )
 
 
 def _require_readable_plan(store: read_cache.ReadCache, path: str, committed: int) -> None:

@@ -15,7 +15,7 @@ from statefulspark.checkpoint import epochs, lineage_records, plans, progress, r
 from statefulspark.contract import layout
 from statefulspark.contract.config import ClaimMode, RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, MasterStateEntry, QueryEntry, SnapshotKind
-from statefulspark.recovery import candidates, damage, head, in_place, uids
+from statefulspark.recovery import candidates, damage, gaps, head, in_place, uids
 from statefulspark.recovery.plan import (
     Author,
     Candidate,
@@ -78,9 +78,12 @@ def plan_recovery(
         return _with_skeletons(plan)
     origin = lineage_records.of_generation(view.current, view.lineages)
     plan = replace(plan, head=_head_of(plan, view), descent=origin, record=view.current)
+    gap = gaps.find(view.cache, plan.generation, plan.queries)
+    if gap is not None:
+        plan = replace(plan, fallback=f"{plan.fallback or ''} {gap}".strip())
     # A damaged record hides how its generation was made, and a root at a new location is a new lineage: neither may
-    # continue in the present generation.
-    must_copy = view.current.generation in view.generations.unreadable or view.is_moved_or_copied
+    # continue in the present generation. Nor can Spark behind a gap in its logs.
+    must_copy = view.current.generation in view.generations.unreadable or view.is_moved_or_copied or gap is not None
     return in_new_generation(plan, ()) if must_copy else plan
 
 

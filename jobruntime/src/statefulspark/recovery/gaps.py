@@ -1,0 +1,80 @@
+"""Gaps in the logs of a query: an entry that is gone although a later one is there.
+
+Spark numbers batches, and the entries of a file source, one after the other, and reads them back that way. A driver that goes
+on over a replica which lags, or over a backup, writes behind what is missing there. Whatever its newest committed batch needs
+may be whole all the same; what lies behind the gap can never be read, and Spark fails at it in every start. So a start leaves it
+behind in a copy. It only reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from statefulspark.checkpoint import closure, listing, read_cache, sparklog
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import QueryEntry
+
+
+def in_batches(planned: Collection[int], committed: int) -> str | None:
+    """Return the first entry that is missing between the newest commit and the batch that was planned last.
+
+    A batch is planned when the one before it is committed, so that one at most waits for its commit.
+
+    Args:
+        planned: The batches in the offset log.
+        committed: The newest committed batch; -1 before the first.
+    """
+    following = committed + 1
+    if max(planned, default=-1) <= following:
+        return None
+    return f"commits/{following}" if following in planned else f"offsets/{following}"
+
+
+def in_source(entries: Collection[int], position: int) -> int | None:
+    """Return the first number that is missing in the log of a file source after a position.
+
+    Args:
+        entries: The numbers of its entries, compact ones too.
+        position: Up to which entry the newest committed batch has read.
+    """
+    return next((number for number in range(position + 1, max(entries, default=-1)) if number not in entries), None)
+
+
+def find(store: read_cache.ReadCache, generation: int, queries: Iterable[QueryEntry]) -> str | None:
+    """Tell what the logs of a generation lack behind the newest committed batches; None if nothing.
+
+    Cost: nothing where `head.inspect` has listed the generation, unless there is a gap.
+
+    Args:
+        store: The job's root.
+        generation: The one in use.
+        queries: Its queries at their newest committed batches.
+    """
+    return next((gap for query in queries if (gap := _of_query(store, generation, query)) is not None), None)
+
+
+def _of_query(store: read_cache.ReadCache, generation: int, query: QueryEntry) -> str | None:
+    path = layout.query_root(generation, query.uid)
+    planned = [name.number for name in map(sparklog.parse_log_file, store.list_names(f"{path}/offsets")) if name]
+    missing = in_batches(planned, query.batch_id) or _of_sources(store, path, query)
+    if missing is None:
+        return None
+    return (
+        f"{store.uri}/{path}/{missing} is gone, and a later entry is there: storage has lost objects, as a replica that lags "
+        f"or a backup does. Query {query.uid!r} goes on after batch {query.batch_id}, and reads again what came then."
+    )
+
+
+def _of_sources(store: read_cache.ReadCache, path: str, query: QueryEntry) -> str | None:
+    listed = listing.below(store, path)
+    for source, position in closure.source_positions(listed, query.offsets).items():
+        folder = f"sources/{source}/"
+        names = (sparklog.parse_log_file(key.removeprefix(folder)) for key in listed if key.startswith(folder))
+        entries = {name.number for name in names if name is not None}
+        missing = in_source(entries, position) if position is not None else None
+        while missing is not None and listing.look_up(store, path, (f"{folder}{missing}", f"{folder}{missing}.compact")):
+            entries.add(missing)  # The listing lags.
+            missing = in_source(entries, position or 0)
+        if missing is not None:
+            return f"{folder}{missing}"
+    return None
