@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 import pytest
+from faultrig import faults
 from simulation import invariants, moves, runs
 
 _STORIES = """
@@ -25,6 +26,25 @@ print([hashlib.sha256(story.encode()).hexdigest() for story in stories])
 """
 
 
+def _commit(kind: faults.Kind) -> moves.Move:
+    return moves.Move(moves.Kind.FAULT, 0, 0, faults.Fault(kind, 0, "/commits/", "create"))
+
+
+_LOST_RACE = (
+    moves.Move(moves.Kind.START, 0, None),
+    moves.Move(moves.Kind.AGE, 0, None),
+    _commit(faults.Kind.DELAY),
+    moves.Move(moves.Kind.BATCHES, 0, None),
+    _commit(faults.Kind.FREEZE),
+    moves.Move(moves.Kind.START, 1, None),
+    moves.Move(moves.Kind.DELIVER, 0, 0),
+    moves.Move(moves.Kind.WAKE, 0, None),
+    moves.Move(moves.Kind.START, 1, None),
+    moves.Move(moves.Kind.BATCHES, 0, None),
+    moves.Move(moves.Kind.CHECKPOINT, 0, None),
+)
+
+
 def test_no_invariant_breaks_in_any_run(request: pytest.FixtureRequest) -> None:
     one = request.config.getoption("simulation_seed")
     first = request.config.getoption("simulation_first")
@@ -32,6 +52,14 @@ def test_no_invariant_breaks_in_any_run(request: pytest.FixtureRequest) -> None:
     for seed in range(first, first + count) if one is None else [one]:
         outcome = runs.run(seed)
         assert outcome.broken is None, runs.told(seed, outcome)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_visible_of_a_batch_is_of_the_driver_that_has_committed_it(seed: int) -> None:
+    """A driver that was replaced commits while its successor, whose user code gives other rows, has prepared the batch."""
+    outcome = runs.run(seed, _LOST_RACE)
+
+    assert outcome.broken is None, runs.told(seed, outcome, _LOST_RACE)
 
 
 def test_a_seed_tells_the_same_run_in_every_process() -> None:

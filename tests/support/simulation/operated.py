@@ -377,7 +377,7 @@ class Operated(Simulation):
             self._second(None)
 
     def _lose_stop(self) -> None:
-        """Upgrade, lose the answer of the stop's savepoint, let the old driver go on, and kill it unless the operator is to."""
+        """Upgrade, lose the answer of the stop's savepoint, let the old driver go on; some drivers die then."""
         self._wait(lambda: bool(self.processes) and self.last.is_up)
         lost = faults.Fault(faults.Kind.LOSE, 0, "-upgrade/_metadata.json", "create")
         self.faults.append(lost)

@@ -25,6 +25,7 @@ _RAISED = """org.apache.spark.api.python.PythonException: Traceback (most recent
     mean = total / count
 ZeroDivisionError: division by zero
 """
+_LOST = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log."
 
 
 _MISSING = replace(_FACT, missing_files=2, missing_file="s3a://in/9.json")
@@ -38,7 +39,8 @@ class Engine:
         self.failure: str | None = None
         self.starts = 0
         place = queries.CheckpointLocation("delays", "generations/00000001/delays", "root")
-        self.query = queries.RunningQuery(place, self._start, self._start(), _FACT)
+        self.lost: list[int] = []
+        self.query = queries.RunningQuery(place, self._start, self._start(), _FACT, on_lost=self.lost.append)
 
     def has_run(self, *batches: int) -> None:
         self.progress += [_reported(batch) for batch in batches]
@@ -174,6 +176,23 @@ def test_a_batch_whose_executor_was_lost_between_two_stages_runs_again_without_a
     assert (engine.starts, engine.query.error) == (1 + queries.MAX_REPEATED_STAGES, None)
     engine.fails(text)
     assert engine.query.error == text
+
+
+def test_a_query_that_has_lost_a_batch_goes_on_after_it_and_says_what_it_had_committed() -> None:
+    engine = Engine()
+
+    engine.fails(_LOST)
+
+    assert (engine.starts, engine.query.error, engine.lost) == (2, None, [_FACT.last_committed])
+
+
+def test_a_query_whose_function_remembers_the_batch_that_it_has_lost_ends() -> None:
+    engine = Engine()
+    engine.query.survives_lost_races = False
+
+    engine.fails(_LOST)
+
+    assert (engine.starts, engine.query.error, engine.lost) == (1, _LOST, [])
 
 
 def test_a_commit_ends_the_count_of_lost_executors() -> None:

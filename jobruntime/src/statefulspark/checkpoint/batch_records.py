@@ -9,7 +9,7 @@ The functions on names and keys are pure; `BatchRecordLog` reads and writes the 
 <query root>/output/<query uid>/<batch:08d>-<epoch:08d>.json      which sink or function has a record of each later batch
 ```
 A record is written before Spark commits its batch, so that a committed batch has its records. Of several attempts at a
-batch the one of the highest epoch is valid: all attempts have the same input, and only the newest driver continues.
+batch the one of the highest epoch is valid, unless another driver has won the batch: `attempts` leaves out who lost it.
 """
 
 from __future__ import annotations

@@ -113,6 +113,7 @@ class ClosureBuilder:
 
     def _closed_over(self, batch_id: int, listed: Mapping[str, ObjectInfo], committed: Mapping[str, int]) -> QueryEntry:
         uid = posixpath.basename(self._path)
+        listed = self._records.valid(listed, batch_id, committed)
         if f"commits/{batch_id}" not in listed:
             raise listing.FilesAbsentError(
                 "BatchNotCommitted",

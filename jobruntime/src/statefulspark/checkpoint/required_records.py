@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from statefulspark import errors
-from statefulspark.checkpoint import batch_records, epochs, listing, small_files
+from statefulspark.checkpoint import attempts, batch_records, epochs, listing, small_files
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import PreparedEntry, QueryEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord, UnchangedRecord
@@ -65,6 +65,27 @@ class Records:
         self._root = f"{store.uri}/{query_path}"
         self._files = files
         self._prepared: dict[str, PreparedRecord] = {}
+        self._winners = attempts.Winners(store, query_path)
+
+    def valid(
+        self, listed: Mapping[str, ObjectInfo], batch_id: int, committed: Mapping[str, int]
+    ) -> Mapping[str, ObjectInfo]:
+        """Return the files without the records of attempts that have lost a batch which the closure needs.
+
+        Args:
+            listed: See `prepared`.
+            batch_id: See `prepared`.
+            committed: See `prepared`.
+        """
+
+        def is_needed(name: batch_records.RecordName) -> bool:
+            is_prepared = name.kind is batch_records.RecordKind.PREPARED
+            return name.batch <= batch_id and name.batch > (
+                committed.get(name.uid, -1) if is_prepared else batch_id - 1
+            )
+
+        contested = attempts.rivals(listed, is_needed)
+        return attempts.without_losers(listed, self._winners.of(contested)) if contested else listed
 
     def prepared(self, listed: Mapping[str, ObjectInfo], batch_id: int, committed: Mapping[str, int]) -> Prepared:
         """Find the sinks' transactions that may have to be committed, and the files with their rows.

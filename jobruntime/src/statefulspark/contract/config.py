@@ -137,7 +137,7 @@ class RestoreConfig(WireModel):
     a part of the job without state, or write rows once more to a sink that neither withdraws nor replaces them."""
     after_stop: bool = False
     """The snapshot is the savepoint that this job was stopped with, to go on after it. A stop whose answer was lost may have
-    written it although the job went on, and so the job goes on from its newest state if that has everything of the savepoint."""
+    written it although the job went on: then the job goes on from its newest state, which has all of the savepoint."""
     id: str | None = None
     """Identifies this restore request, which is carried out once in the life of the root; the snapshot's name when absent.
     Change it to restore from the same snapshot again."""

@@ -1,9 +1,9 @@
 """Gaps in the logs of a query: an entry that is gone although a later one is there.
 
-Spark numbers batches, and the entries of a file source, one after the other, and reads them back that way. A driver that goes
-on over a replica which lags, or over a backup, writes behind what is missing there. Whatever its newest committed batch needs
-may be whole all the same; what lies behind the gap can never be read, and Spark fails at it in every start. So a start leaves it
-behind in a copy. It only reads.
+Spark numbers batches, and the entries of a file source, one after the other, and reads them back that way. A driver that
+goes on over a replica which lags, or over a backup, writes behind what is missing there. What its newest committed batch
+needs may be whole all the same; what lies behind the gap can never be read, and Spark fails at it in every start. So a start
+makes a copy, and leaves it behind. It only reads.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ def _of_query(store: read_cache.ReadCache, generation: int, query: QueryEntry) -
     if missing is None:
         return None
     return (
-        f"{store.uri}/{path}/{missing} is gone, and a later entry is there: storage has lost objects, as a replica that lags "
-        f"or a backup does. Query {query.uid!r} goes on after batch {query.batch_id}, and reads again what came then."
+        f"{store.uri}/{path}/{missing} is gone, and a later entry is there: storage has lost objects, as a replica "
+        f"that lags or a backup does. Query {query.uid!r} goes on after batch {query.batch_id}, and reads again what came "
+        "then."
     )
 
 
@@ -72,7 +73,9 @@ def _of_sources(store: read_cache.ReadCache, path: str, query: QueryEntry) -> st
         names = (sparklog.parse_log_file(key.removeprefix(folder)) for key in listed if key.startswith(folder))
         entries = {name.number for name in names if name is not None}
         missing = in_source(entries, position) if position is not None else None
-        while missing is not None and listing.look_up(store, path, (f"{folder}{missing}", f"{folder}{missing}.compact")):
+        while missing is not None and listing.look_up(
+            store, path, (f"{folder}{missing}", f"{folder}{missing}.compact")
+        ):
             entries.add(missing)  # The listing lags.
             missing = in_source(entries, position or 0)
         if missing is not None:

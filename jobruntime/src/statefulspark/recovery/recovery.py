@@ -178,7 +178,8 @@ def _require_readable_generation(view: candidates.StorageView) -> None:
 def _restore(view: candidates.StorageView, restore: RestoreConfig, fresh_generation: int) -> StartPlan:
     """Restore the requested snapshot: in place if the generation in use is at it, else from a copy of its files.
 
-    The savepoint of a stop is left behind if the job has gone on after it. It is verified in both cases: in place none of its files is needed, but it is what a rollback would be made from.
+    The savepoint of a stop is left behind if the job has gone on after it. It is verified in each case: in place none of
+    its files is needed, but it is what a rollback would be made from.
     """
     snapshot = view.resolve(restore.snapshot or "")
     claim = snapshot if restore.claim_mode is ClaimMode.CLAIM and snapshot.folder is not None else None

@@ -43,6 +43,7 @@ class Committer:
         self._sinks = {sink.key: sink for sink in sinks}
         self._progress = {key: SinkProgress() for key in self._sinks}
         self._lingering: tuple[lingering.LingeringRecord, ...] = ()
+        self._lost: tuple[lingering.LingeringRecord, ...] = ()  # Those of batches that this driver has lost.
         self._lock = threading.Lock()
         self._retries = retries.Retries()
 
@@ -145,12 +146,30 @@ class Committer:
             lineage=self._driver.lineage,
             transaction=None if transaction is None else transaction.decode(),
         )
-        name = batch_records.RecordName(batch_records.RecordKind.PREPARED, sink.uid, batch_id, self._driver.epoch)
-        sink.log.write(name, record.sealed())
+        sink.log.write(self._record_name(sink, batch_id), record.sealed())
         with self._lock:
             self._progress[sink.key].prepared[batch_id] = record
         if before is not None and before.transaction not in (None, record.transaction):
             sink_commits.abort(sink, before)
+
+    def leave_lost(self, query_uid: str, committed_batch: int) -> None:
+        """Commit nothing of a batch that a driver which was replaced has committed first: its record counts, not this one's.
+
+        The next snapshot names that record. What this driver had prepared is aborted once a snapshot does.
+
+        Args:
+            query_uid: The query.
+            committed_batch: The last batch that this driver has committed.
+        """
+        with self._lock:
+            for sink in self._of_query(query_uid):
+                lost = self._progress[sink.key].leave_after(committed_batch)
+                names = (self._record_name(sink, batch) for batch in lost)
+                root = self._driver.store.child(layout.query_root(self._driver.generation, query_uid))
+                self._lost += tuple(lingering.LingeringRecord(sink, root, name, is_past=False) for name in names)
+
+    def _record_name(self, sink: JobSink, batch_id: int) -> batch_records.RecordName:
+        return batch_records.RecordName(batch_records.RecordKind.PREPARED, sink.uid, batch_id, self._driver.epoch)
 
     # Snapshots
 
@@ -325,6 +344,8 @@ class Committer:
 
     def _abort_lingering(self, queries: Sequence[QueryEntry]) -> None:
         """Abort transactions that no snapshot can name any more; failures are retried after the next snapshot."""
+        with self._lock:
+            self._lingering, self._lost = (*self._lingering, *self._lost), ()
         covered = {query.uid: query for query in queries}
         remaining = []
         is_retained = lingering.retained_by_others(self._driver, self._lingering)

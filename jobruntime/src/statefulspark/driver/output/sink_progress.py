@@ -52,6 +52,12 @@ class SinkProgress:
         if record is not None:
             self.kept[batch_id] = record
 
+    def leave_after(self, batch_id: int) -> tuple[int, ...]:
+        """Forget the records of batches after one, which another driver has committed; return the batches."""
+        left = tuple(batch for batch in self.prepared if batch > batch_id)
+        self.prepared = {batch: record for batch, record in self.prepared.items() if batch <= batch_id}
+        return left
+
     def keep(self, named: Sequence[PreparedEntry], batch_id: int, *, committed_before: int | None) -> None:
         """Forget committed records that neither the newest snapshot names nor came after the one before it.
 

@@ -101,6 +101,10 @@ class RunningQuery:
     alternatives: AlternativeStarts | None = None
     is_held: bool = False
     """Whether it was started to run a batch that ends event time, which an earlier driver had planned."""
+    on_lost: Callable[[int], None] = lambda committed: None
+    """Called when an older driver has committed the batch first, with the last batch that this one has committed."""
+    survives_lost_races: bool = True
+    """Whether it may go on after a batch that an older driver has committed first: no function remembers that batch."""
     active: bool = True
     error: str | None = None
     slow_starts: int = 0
@@ -192,8 +196,9 @@ class RunningQuery:
             pause_s = SLOW_START_PAUSES_S[self.slow_starts]
             self.slow_starts += 1
             self._schedule_restart("a python worker was too slow, restarting the query", pause_s)
-        elif failures.lost_a_race(error) and self.lost_races < MAX_LOST_RACES:
+        elif failures.lost_a_race(error) and self.survives_lost_races and self.lost_races < MAX_LOST_RACES:
             self.lost_races += 1
+            self.on_lost(self.committed_batch)
             self._schedule_restart("an older driver committed the batch first, continuing after it", 0.0)
         elif failures.is_stage_repeated(error) and self.repeated_stages < MAX_REPEATED_STAGES:
             self.repeated_stages += 1

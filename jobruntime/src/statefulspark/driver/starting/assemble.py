@@ -5,6 +5,7 @@ It opens the sinks, starts the queries behind their gates, and builds the snapsh
 
 from __future__ import annotations
 
+import functools
 import logging
 import platform
 from collections.abc import Iterator, Mapping
@@ -368,7 +369,17 @@ def _start_query(
         fenced = read_cache.ReadCache(store)
     handle = held(fenced) if is_held else begin(fenced)
     alternatives = queries.AlternativeStarts(catch_up, held, has_event_time=describe.has_watermark(query.stream.frame))
-    return queries.RunningQuery(location, begin, handle, gate.facts()[location.root], alternatives, is_held)
+    return queries.RunningQuery(
+        location,
+        begin,
+        handle,
+        gate.facts()[location.root],
+        alternatives,
+        is_held,
+        on_lost=functools.partial(committer.leave_lost, query.uid),
+        # A function has changed its state with the batch that was lost; only a start gives it the winner's.
+        survives_lost_races=query.uid not in parts.declared.recorded,
+    )
 
 
 def _now_ms() -> int:

@@ -116,14 +116,10 @@ def bind_sink(
     assert isinstance(output.sink, FunctionSink)  # noqa: S101 - the caller has checked this
     log = batch_records.BatchRecordLog(start.store, "")
     committed = restored.batch_id if restored is not None else -1
-    # The listing may lag behind, so the records that the snapshot names are added.
-    required = (
-        [batch_records.of_key(entry.path) for entry in restored.operator_states if entry.uid == output.uid]
-        if restored
-        else []
-    )
-    newest = batch_records.latest(
-        log.newest(batch_records.RecordKind.OPERATOR_STATE, output.uid, at_batch=committed), *required
+    # What the snapshot names is valid; a listing may lag, and has the attempts that lost a batch, too.
+    named = (entry.path for entry in (restored.operator_states if restored else ()) if entry.uid == output.uid)
+    newest = batch_records.of_key(next(named, "")) or log.newest(
+        batch_records.RecordKind.OPERATOR_STATE, output.uid, at_batch=committed
     )
     state = None
     if newest is not None:
