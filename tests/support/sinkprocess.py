@@ -5,7 +5,8 @@ JSON, whose steps are taken one after the other:
 
 - `{"open": EPOCH}`, `{"commit": TRANSACTION, "batch": N, "epoch": E}`, and `{"abort": ...}` alike;
 - `{"say": WORD}`, and `{"wait": true}` for a line;
-- `{"kill": NAME, "when": "before" | "after"}` arms a kill at the next call of a function of that name, Python or C.
+- `{"kill": NAME, "when": "before" | "after"}` arms a kill at the next call of a function of that name, Python or C;
+- `{"stop": NAME, "when": ...}` alike arms a stop, after which SIGCONT goes on; the process says its id before.
 
 What a process says last is `done`, the reason of the error that ended it, or `crashed:` with an error that is none of ours;
 nothing if it was killed.
@@ -40,14 +41,16 @@ from statefulspark.storage import fsspec_store  # noqa: F401
 _EVENTS = {"before": ("call", "c_call"), "after": ("return", "c_return")}
 
 
-def arm(name: str, when: str) -> None:
-    """Kill this process at the next call of a function, or at its return, by this thread or one that is started later."""
+def arm(name: str, when: str, number: signal.Signals) -> None:
+    """Signal this process at the next call of a function, or at its return, by this thread or one that is started later."""
     python, native = _EVENTS[when]
 
     def look(frame: FrameType, event: str, argument: object) -> None:
         is_it = event == python and frame.f_code.co_name == name
         if is_it or (event == native and getattr(argument, "__name__", "") == name):
-            os.kill(os.getpid(), signal.SIGKILL)
+            threading.setprofile(None)
+            sys.setprofile(None)
+            os.kill(os.getpid(), number)
 
     threading.setprofile(look)
     sys.setprofile(look)
@@ -62,7 +65,10 @@ def take_steps(channel: socket.socket) -> None:
         epoch = step.get("epoch", context.epoch)
         there = sinkcontexts.by_epoch(replace(context, batch_id=step.get("batch", 0)), epoch)
         if "kill" in step:
-            arm(step["kill"], step["when"])
+            arm(step["kill"], step["when"], signal.SIGKILL)
+        elif "stop" in step:
+            channel.sendall(f"{os.getpid()}\n".encode())
+            arm(step["stop"], step["when"], signal.SIGSTOP)
         elif "open" in step:
             sink.open(sinkcontexts.by_epoch(replace(context, epoch=step["open"]), step["open"]))
         elif "commit" in step:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,6 +89,7 @@ class SinkProcess:
     """Another process that opens the sink and commits; see `sinkprocess.py`."""
 
     def __init__(self, drivers: Drivers, order: Mapping[str, object]) -> None:
+        self._drivers = drivers
         self._channel = socket.socket(socket.AF_UNIX)
         self._channel.settimeout(60)
         self._channel.connect(str(drivers.address))
@@ -97,6 +100,16 @@ class SinkProcess:
         """Wait until the process says a word."""
         said = self._words.readline().strip()
         assert said == word, said
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Wait until the process has stopped itself, as a step says; after the block it goes on."""
+        pid = int(self._words.readline())
+        try:
+            self._drivers.wait_until(lambda: _is_stopped(pid), "the driver has stopped itself", 30)
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def go_on(self) -> str:
         """Let a waiting process go on to its end and return what it said last."""
@@ -138,6 +151,11 @@ class Drivers(processes.Server):
         code = super().stop(number, within_s)
         sys.stderr.write(self.output)
         return code
+
+
+def _is_stopped(pid: int) -> bool:
+    """Tell whether a process stands still."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def build(recipe: Recipe) -> base.TwoPhaseSink:

@@ -14,7 +14,8 @@ from postgresserver import Postgres
 from s3server import S3Server
 from sinkworlds import SCHEMA, World
 from statefulspark import errors
-from statefulspark.sinks.postgres import PostgresSink
+from statefulspark.sinks.postgres import PostgresSink, transactions
+from statefulspark.sinks.postgres import client as postgres_client
 from statefulspark.storage import StorageOptions
 
 
@@ -64,6 +65,23 @@ def test_a_wrong_password_is_named_as_such_and_not_shown(world: World, postgres:
 def test_an_unreachable_server_is_a_failure_that_may_pass(world: World) -> None:
     with pytest.raises(errors.TransientError, match=r"PostgresUnavailable.*table words of shop at 127.0.0.1:1"):
         PostgresSink("words", "host=127.0.0.1 port=1 dbname=shop password=hunter2").open(world.at(0))
+
+
+def test_a_transaction_that_the_server_has_ended_is_a_failure_that_may_pass(
+    world: World, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver stood still between two statements; the server's error is one of the class of a program's mistakes."""
+    monkeypatch.setitem(transactions._SETTINGS, "idle_in_transaction_session_timeout", "50ms")
+    sink = postgres_client.PostgresClient(dsn, "words", ())
+
+    def stand_still() -> None:
+        with sink._connected("commit batch 7 to") as connection, transactions.begun(connection, "standing still"):
+            while ("standing still",) in run(dsn, "SELECT application_name FROM pg_stat_activity"):
+                pass
+            connection.execute("SELECT 1")
+
+    with pytest.raises(errors.TransientError, match=r"PostgresUnavailable: Could not commit batch 7 .* idle-in-trans"):
+        stand_still()
 
 
 def test_a_stream_that_does_not_fit_is_refused_column_by_column(dsn: str) -> None:

@@ -8,6 +8,7 @@ meets another copy of its state. `standing` compares; this module refuses by nam
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, NoReturn, Self
 
 from statefulspark import errors
@@ -103,6 +104,10 @@ class Marker(base.StoredDocument):
     def after(self, context: SinkContext) -> Self:
         """Return the marker after the commit of the context's batch."""
         return self.counting(context.position).opened_by(context)
+
+
+Judge = Callable[[Marker | None, "SinkContext", str], Marker]
+"""Returns the marker that a driver may go on with in front of a target, or raises: `open_marker`, `require_newest`."""
 
 
 class SinkTakenOverError(errors.FencedError):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,21 +15,17 @@ from psycopg import sql
 
 from statefulspark import errors
 from statefulspark.sinks import marker, staging
-from statefulspark.sinks.postgres import columntypes
+from statefulspark.sinks.postgres import clienterrors, columntypes, transactions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from statefulspark.sinks.base import SinkContext
 
+_log = logging.getLogger(__name__)
+_Change = Callable[[psycopg.Connection], None]
 MARKER_TABLE = "statefulspark_sinks"
 _WITHOUT_LOCK, _LOCKED = sql.SQL(""), sql.SQL("FOR UPDATE")
-_LOCK_TIMEOUT = "30s"
-_SETTINGS = (
-    # A disconnected driver must not hold the row's lock for long.
-    "-c tcp_keepalives_idle=20 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3 "
-    f"-c idle_in_transaction_session_timeout=60s -c lock_timeout={_LOCK_TIMEOUT}"
-)
 _COLUMNS = """
 SELECT a.attname, t.typname, t.typtype = 'e', a.attnotnull AND NOT a.atthasdef AND a.attidentity = '',
        a.attgenerated <> '' OR a.attidentity = 'a'
@@ -81,7 +78,7 @@ class PostgresClient:
 
     def check(self, schema: pa.Schema) -> None:
         """Compare a stream's columns with the table's; see `PostgresSink.check_schema`."""
-        with self._connected("look at") as connection:
+        with self._connected("look at") as connection, transactions.begun(connection):
             oid, _ = self._find_table(connection)
             columns = self._columns(connection)
             keys = [frozenset(row[0]) for row in connection.execute(_UNIQUE, [oid])]
@@ -102,7 +99,8 @@ class PostgresClient:
 
     def open(self, context: SinkContext) -> None:
         """Leave this driver in the sink's row; see `PostgresSink.open`."""
-        with self._connected("open") as connection, connection.transaction():
+
+        def change(connection: psycopg.Connection) -> None:
             markers = self._markers(connection)
             self._ensure_markers(connection, markers)
             # There is no row to lock before the first opening.
@@ -111,22 +109,82 @@ class PostgresClient:
             reached = marker.open_marker(stored, context, self.where)
             self._update_marker(connection, markers, context, reached)
 
+        self._change("open", context, marker.open_marker, change)
+
     def stored_marker(self, context: SinkContext) -> marker.Marker | None:
         """Read the sink's row; None if there is none."""
-        with self._connected("look at") as connection:
-            markers = self._markers(connection)
-            if not self._exists(connection, markers):
-                return None
-            return self._marker(connection, markers, context)
+        with self._connected("look at") as connection, transactions.begun(connection):
+            return self._stored_marker(connection, context)
 
     def commit(self, staged: staging.StagedRows, context: SinkContext) -> None:
         """Write a batch once; see `PostgresSink.commit`."""
-        with self._connected(f"commit batch {context.batch_id} to") as connection, connection.transaction():
+
+        def change(connection: psycopg.Connection) -> None:
             markers = self._markers(connection)
             reached = self._lock_marker(connection, markers, context)
             if not reached.covers(context):
                 self._copy(connection, staged, context)
                 self._update_marker(connection, markers, context, reached.after(context))
+
+        self._change(f"commit batch {context.batch_id} to", context, marker.require_newest, change)
+
+    def _change(self, action: str, context: SinkContext, judge: marker.Judge, change: _Change) -> None:
+        """Change the sink in one transaction; end that of a replaced driver that stands in the way, and try again.
+
+        Args:
+            action: The beginning of a message.
+            context: Context of the driver.
+            judge: Decides whether this driver may go on with the marker.
+            change: What to do in the transaction.
+        """
+        with self._connected(action) as connection:
+            try:
+                self._run(connection, context, change)
+            except psycopg.errors.LockNotAvailable as error:
+                held_by = self._holders(connection, context)
+                if not self._end_replaced(connection, held_by, context, judge):
+                    raise clienterrors.locked(error, self._attempt(action), held_by) from error
+                self._run(connection, context, change)
+
+    def _run(self, connection: psycopg.Connection, context: SinkContext, change: _Change) -> None:
+        with transactions.begun(connection, _name_of(context)):
+            change(connection)
+
+    def _holders(self, connection: psycopg.Connection, context: SinkContext) -> tuple[transactions.Holder, ...]:
+        with transactions.begun(connection):
+            markers = self._markers(connection)
+            return transactions.find(
+                connection,
+                markers=markers if self._exists(connection, markers) else None,
+                table=self._name,
+                locks=(context.transactional_id, MARKER_TABLE),
+                row=(context.transactional_id, self._table_name),
+            )
+
+    def _end_replaced(
+        self,
+        connection: psycopg.Connection,
+        held_by: Sequence[transactions.Holder],
+        context: SinkContext,
+        judge: marker.Judge,
+    ) -> bool:
+        """End what the driver holds that opened the sink last, or this one itself, and tell whether there was any."""
+        if not any(holder.is_driver for holder in held_by):
+            return False
+        with transactions.begun(connection):
+            stored = self._stored_marker(connection, context)
+        judge(stored, context, self.where)
+        opener = () if stored is None else (transactions.name_of(stored.epoch, stored.claim),)
+        ended = transactions.end(connection, held_by, (_name_of(context), *opener))
+        for holder in ended:
+            _log.warning(
+                "a transaction that kept the sink's row was ended", extra={"sink": context.uid, "of": holder.described}
+            )
+        return bool(ended)
+
+    def _stored_marker(self, connection: psycopg.Connection, context: SinkContext) -> marker.Marker | None:
+        markers = self._markers(connection)
+        return self._marker(connection, markers, context) if self._exists(connection, markers) else None
 
     def _find_table(self, connection: psycopg.Connection) -> tuple[int, str]:
         row = connection.execute(
@@ -261,47 +319,23 @@ class PostgresClient:
     @contextmanager
     def _connected(self, action: str) -> Iterator[psycopg.Connection]:
         try:
-            with psycopg.connect(
-                self.dsn,
-                autocommit=True,
-                connect_timeout=10,
-                options=_SETTINGS,
-                application_name="statefulspark",
-                keepalives_idle=20,
-            ) as connection:
+            with (
+                psycopg.connect(
+                    self.dsn,
+                    autocommit=True,
+                    connect_timeout=10,
+                    application_name=transactions.NAME,
+                    keepalives_idle=20,
+                ) as connection,
+                clienterrors.noticing_its_end(connection, self._attempt(action)),
+            ):
                 yield connection
         except psycopg.Error as error:
-            raise self._translated(error, action) from error
+            raise clienterrors.translate(error, self._attempt(action)) from error
 
-    def _translated(self, error: psycopg.Error, action: str) -> errors.StatefulSparkError:
-        message = " ".join(str(error).split()) or type(error).__name__
-        where = f"Could not {action} {self.where}: {message}"
-        if isinstance(error, psycopg.errors.LockNotAvailable):
-            return errors.TransientError(
-                "PostgresLocked", f"{where}; another transaction has held the sink's row for {_LOCK_TIMEOUT}."
-            )
-        if _is_denied(error):
-            return errors.SpecRejectedError(
-                "PostgresAccessDenied", f"{where}; check the user, its password and rights."
-            )
-        if isinstance(error, psycopg.OperationalError):
-            return errors.TransientError(
-                "PostgresUnavailable", f"{where}; check that the server runs and can be reached."
-            )
-        return errors.SpecRejectedError("PostgresRefused", f"{where}.")
+    def _attempt(self, action: str) -> str:
+        return f"Could not {action} {self.where}"
 
 
-def _is_denied(error: psycopg.Error) -> bool:
-    denied = (
-        psycopg.errors.InvalidPassword,
-        psycopg.errors.InvalidAuthorizationSpecification,
-        psycopg.errors.InsufficientPrivilege,
-        psycopg.errors.InvalidCatalogName,
-    )
-    # A refused connection has no error code, only the server's message.
-    words = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "does not exist")
-    return isinstance(error, denied) or (
-        isinstance(error, psycopg.OperationalError)
-        and error.sqlstate is None
-        and any(word in str(error) for word in words)
-    )
+def _name_of(context: SinkContext) -> str:
+    return transactions.name_of(context.committing_epoch, context.claim)

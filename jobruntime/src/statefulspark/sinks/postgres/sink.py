@@ -3,7 +3,7 @@
 Workers stage rows on the job's object store. When the batch is to be visible, the driver locks the sink's row in
 the marker table, sends the rows by COPY unless the batch is already committed, sets the position, and
 commits. After any failure and any number of retries, each row exists once. The lock also fences: a driver of an older epoch
-finds a newer one in the row and stops.
+finds a newer one in the row and stops. One that stands still with the lock is ended by its successor (`transactions`).
 
 The marker table is `statefulspark_sinks`, created in the table's schema if missing: one row per sink, to be kept as long
 as the job may be started again. The user needs INSERT on the target (and UPDATE for upserts), and CREATE on the schema once.
