@@ -77,3 +77,19 @@ def test_what_the_client_says_of_a_marker_is_said() -> None:
     producer = mock.Mock(**{"flush.return_value": 0, "send_offsets_to_transaction.side_effect": fenced()})
     with mock.patch.object(session, "_producer", producer), pytest.raises(kafka_session.ProducerLostError):
         session.commit((), a_marker(), "commit batch 7")
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected_ms"),
+    [
+        pytest.param({}, 60_000, id="a minute"),
+        pytest.param({"transaction.timeout.ms": "5000"}, 5000, id="what the user says"),
+        pytest.param({"message.timeout.ms": "300000"}, 300_000, id="no less than a message may take"),
+        pytest.param({"socket.timeout.ms": "90000"}, 90_000, id="no less than a request may take"),
+        pytest.param({"message.timeout.ms": "0"}, 60_000, id="a message that may take any time"),
+    ],
+)
+def test_a_transaction_may_take_as_long_as_the_client_accepts(settings: dict[str, str], expected_ms: int) -> None:
+    target = kafka_session.KafkaTarget("127.0.0.1:9", "words", "default/words", "default/words/marker", settings)
+    kafka_session.Session(target).close()
+    assert target.transaction_timeout_ms == expected_ms

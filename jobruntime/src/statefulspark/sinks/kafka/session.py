@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -39,9 +40,13 @@ _DEFAULTS: Mapping[str, str | bool] = {
     "queue.buffering.max.kbytes": "65536",
     # A delivery report for each successful record costs more than sending it.
     "delivery.report.only.error": True,
-    # The default limit of the broker; a batch that takes longer to send is rolled back.
-    "transaction.timeout.ms": "900000",
 }
+TRANSACTION_TIMEOUT = timedelta(minutes=1)
+"""How long brokers keep a transaction whose driver is dead; meanwhile readers of committed data stand still."""
+LONGEST_TRANSACTION_TIMEOUT = timedelta(minutes=15)
+"""For a batch that takes longer to send: the brokers' default limit."""
+_BELOW_TRANSACTION = ("message.timeout.ms", "delivery.timeout.ms", "socket.timeout.ms")
+"""Settings of the user that the client allows no transaction to end before."""
 
 
 class _Header(TypedDict):
@@ -56,6 +61,10 @@ class ProducerLostError(Exception):
     """
 
 
+class TookTooLongError(ProducerLostError):
+    """The producer was lost after the time that brokers give a transaction: it is they who have ended it."""
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaTarget:
     """The target of a sink, and the names that it uses there.
@@ -66,6 +75,7 @@ class KafkaTarget:
         transactional_id: One per sink and job.
         group: The marker's consumer group.
         settings: The user's client settings, with resolved secrets.
+        transaction_timeout: How long a transaction may take, unless the user has set it.
     """
 
     servers: str
@@ -73,6 +83,16 @@ class KafkaTarget:
     transactional_id: str
     group: str
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    transaction_timeout: timedelta = TRANSACTION_TIMEOUT
+
+    @property
+    def transaction_timeout_ms(self) -> int:
+        """How long a transaction may take, in the client's unit."""
+        given = self.settings.get("transaction.timeout.ms")
+        if given is not None:
+            return _milliseconds(given)
+        below = [_milliseconds(self.settings[name]) for name in _BELOW_TRANSACTION if name in self.settings]
+        return max(self.transaction_timeout // timedelta(milliseconds=1), *below, 0)
 
 
 class Session:
@@ -93,7 +113,8 @@ class Session:
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
         }
-        writer = {**_DEFAULTS, **client, "transactional.id": target.transactional_id}
+        limit = {"transaction.timeout.ms": str(target.transaction_timeout_ms)}
+        writer = {**_DEFAULTS, **limit, **client, "transactional.id": target.transactional_id}
         self._consumer = self._call("use the options", lambda: Consumer(reader))
         self._producer = self._call("use the options", lambda: Producer(writer))
 
@@ -133,19 +154,25 @@ class Session:
 
         Raises:
             ProducerLostError: The producer is fenced or broken.
+            TookTooLongError: It is, after the time that brokers give a transaction.
             TransientError: `KafkaUnavailable`; the transaction may or may not be committed, so open a new session.
             SpecRejectedError: `KafkaRefused`, `KafkaAccessDenied`, `KafkaTopicMissing`.
         """
         self._undelivered = None
-        self._call(action, self._producer.begin_transaction)
+        began_s = time.monotonic()
         try:
-            for batch in batches:
-                self._produce(batch, action)
-            self._send_marker(after, action)
-        except BaseException:
-            self._roll_back()
-            raise
-        self._call(action, lambda: self._producer.commit_transaction(_COMMIT_TIMEOUT_S))
+            self._call(action, self._producer.begin_transaction)
+            self._fill(batches, after, action)
+            self._call(action, lambda: self._producer.commit_transaction(_COMMIT_TIMEOUT_S))
+        except ProducerLostError as error:
+            took_s, target = time.monotonic() - began_s, self._target
+            if took_s * 1000 < target.transaction_timeout_ms:
+                raise
+            raise TookTooLongError(
+                f"Could not {action} in the topic {target.topic} at {target.servers} within {took_s:.0f} s: brokers end a "
+                f"transaction after transaction.timeout.ms={target.transaction_timeout_ms}. Give the sink a larger one in "
+                "its options, up to the brokers' transaction.max.timeout.ms; or limit the rows of a batch at its source."
+            ) from error
 
     def close(self) -> None:
         """Close the connections; an open transaction ends when the next producer opens, or by its timeout."""
@@ -168,6 +195,15 @@ class Session:
                 self._consumer.poll(0)
                 if clienterrors.is_about_credentials(self._hint) or time.monotonic() >= deadline:
                     raise
+
+    def _fill(self, batches: Iterable[pa.RecordBatch], after: marker.Marker, action: str) -> None:
+        try:
+            for batch in batches:
+                self._produce(batch, action)
+            self._send_marker(after, action)
+        except BaseException:
+            self._roll_back()
+            raise
 
     def _produce(self, batch: pa.RecordBatch, action: str) -> None:
         columns = [batch.column(name).to_pylist() for name in records.STAGED.names]
@@ -259,6 +295,11 @@ class Session:
 def _offset(after: marker.Marker) -> int:
     """Return a number for people who look at the group: how many batches were committed."""
     return 0 if after.newest is None else after.newest.batch_id + 1
+
+
+def _milliseconds(setting: str) -> int:
+    """Return the value of a setting; 0 for one that the client refuses by name."""
+    return int(setting) if setting.isdigit() else 0
 
 
 def _run(call: Callable[[], _T]) -> _T:

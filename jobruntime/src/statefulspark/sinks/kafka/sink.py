@@ -3,7 +3,7 @@
 Workers stage records on the job's object store. When the batch is to be visible, the driver sends them in one Kafka
 transaction that also moves the sink's marker. After a failure at any point, it does so again after a restart: the marker
 shows whether the transaction was committed. No transaction stays open between prepare and commit, so none can expire with
-data in it, and readers do not wait for checkpoints of other jobs.
+data in it, and readers do not wait for checkpoints of other jobs; nor long for a driver that died in a commit.
 
 Guaranteed, for consumers with `isolation.level=read_committed`: each record of a committed batch exists once, batches are
 in order, and records are in order within a partition of the stream. A replaced driver writes nothing any more.
@@ -21,7 +21,7 @@ unknown whether that batch was committed, and the sink fails with `KafkaMarkerLo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -219,24 +219,22 @@ def settled_marker(
     )
 
 
-_Judge = Callable[["marker.Marker | None", "SinkContext", str], marker.Marker]
-"""Returns the marker that a driver may go on with, or raises: `marker.open_marker`, `marker.require_newest`."""
-
-
 class _Sessions:
     """The open sessions of this process, by transactional id."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[str, str], tuple[sessions.Session, marker.Marker]] = {}
 
-    def open(self, sink: KafkaSink, context: SinkContext, judge: _Judge) -> marker.Marker:
+    def open(
+        self, sink: KafkaSink, context: SinkContext, judge: marker.Judge, *, timeout: timedelta | None = None
+    ) -> marker.Marker:
         """Open a session; `judge` decides whether this driver may go on with the marker."""
         kinds.KAFKA.require_client()
         from statefulspark.sinks.kafka import session as sessions
 
         for named in (context, *map(context.named, context.descent.other_jobs)):
             self._close(sink, named)
-        session = sessions.Session(_target(sink, context))
+        session = sessions.Session(_target(sink, context, timeout or sessions.TRANSACTION_TIMEOUT))
         try:
             at_brokers = session.open()
             stored = context.continues or _recovered(sink, at_brokers, context)
@@ -258,27 +256,32 @@ class _Sessions:
         kinds.KAFKA.require_client()
         from statefulspark.sinks.kafka import session as sessions
 
-        session = sessions.Session(_target(sink, context))
+        session = sessions.Session(_target(sink, context, sessions.TRANSACTION_TIMEOUT))
         try:
             return _recovered(sink, session.stored_marker(), context)
         finally:
             session.close()
 
     def commit(self, sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> None:
-        """Commit, with a new session after a failure."""
+        """Commit, with a new session after a failure; a batch that took too long gets all the time there is."""
         from statefulspark.sinks.kafka import session as sessions
 
         try:
             self._commit_once(sink, staged, context)
             return
-        except sessions.ProducerLostError:
+        except sessions.ProducerLostError as lost:
             # Another producer fenced this one: the marker shows whether a newer driver has replaced this driver.
-            self.open(sink, context, marker.require_newest)
+            took_too_long = isinstance(lost, sessions.TookTooLongError)
         except errors.TransientError:
             self._close(sink, context)
             raise
+        timeout = sessions.LONGEST_TRANSACTION_TIMEOUT if took_too_long else None
+        self.open(sink, context, marker.require_newest, timeout=timeout)
         try:
             self._commit_once(sink, staged, context)
+        except sessions.TookTooLongError as error:
+            self._close(sink, context)
+            raise errors.TransientError("KafkaUnavailable", str(error)) from error
         except sessions.ProducerLostError as error:
             self._close(sink, context)
             raise _conflict_error(sink) from error
@@ -331,7 +334,7 @@ def _where(sink: KafkaSink) -> str:
     return f"the topic {sink.topic} at {sink.bootstrap_servers}"
 
 
-def _target(sink: KafkaSink, context: SinkContext) -> sessions.KafkaTarget:
+def _target(sink: KafkaSink, context: SinkContext, timeout: timedelta) -> sessions.KafkaTarget:
     from statefulspark.sinks.kafka import session as sessions
 
     return sessions.KafkaTarget(
@@ -340,6 +343,7 @@ def _target(sink: KafkaSink, context: SinkContext) -> sessions.KafkaTarget:
         transactional_id=context.transactional_id,
         group=f"{context.transactional_id}/marker",
         settings=secret.reveal_all(sink.options),
+        transaction_timeout=timeout,
     )
 
 
