@@ -96,7 +96,10 @@ EXIT_CODE = {
         "Read [changing a job](../upgrading.md): give back what the message names, or say the word."
     ),
     ExitCode.SNAPSHOT_NOT_FOUND: "Check the location or the number: `statefulspark savepoint list`, `checkpoint list`.",
-    ExitCode.STORAGE_UNAVAILABLE: "Bring the store back, or mend the credentials. It is started again by itself.",
+    ExitCode.STORAGE_UNAVAILABLE: (
+        "Bring back what the message names, mend the credentials, or end the transaction that it names. It is started again "
+        "by itself."
+    ),
     ExitCode.STATE_UNKNOWN: f"{DOCTOR} Bring back what is missing, or restore a snapshot by name.",
     ExitCode.INPUT_LOST: (
         "Bring the rows back and start it again, or let the job skip them: `failOnDataLoss=false` of a Kafka source, or no "

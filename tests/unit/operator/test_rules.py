@@ -21,11 +21,12 @@ from situations import (
     a_situation,
     a_word,
     an_operation,
+    over,
     preparing,
     silent,
     situation_with,
 )
-from statefulspark.contract.api import JobState, SnapshotSummary
+from statefulspark.contract.api import ExitReport, JobState, SnapshotSummary
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import (
@@ -212,6 +213,48 @@ CASES: list[tuple[str, Situation, Reason]] = [
 @pytest.mark.parametrize(("situation", "reason"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_a_situation_gets_its_decision(situation: Situation, reason: Reason) -> None:
     assert decide.decide(situation).reason is reason
+
+
+LOCKED = (
+    "Could not open the table totals of shop at db:5432: canceling statement due to lock timeout; it waited 10s for the "
+    "transaction of psql of the user ann at 10.0.0.7 (pid 4242), since 2026-01-01 11:42:00 UTC. If that does not end by "
+    "itself, end it: SELECT pg_terminate_backend(4242)."
+)
+OUT = over(16, report=ExitReport(exit_code=16, reason="PostgresLocked", message=LOCKED))
+BEHIND = RestartStatus(consecutive=2, last_reason="PostgresLocked", last_message=LOCKED, next_attempt_at=LATER)
+
+
+@pytest.mark.parametrize(
+    ("situation", "message"),
+    [
+        pytest.param(OUT, LOCKED, id="when the driver has ended"),
+        pytest.param(
+            situation_with(ENDED, restarts=BEHIND),
+            f"{LOCKED} Starting again at 12:01:00 UTC.",
+            id="while the next one is waited for",
+        ),
+        pytest.param(
+            dataclasses.replace(
+                a_situation(),
+                driver=a_word(JobState.STARTING).model_copy(update={"message": f"Committing is retried: {LOCKED}"}),
+            ),
+            f"flights-driver-1: Committing is retried: {LOCKED}",
+            id="while it tries",
+        ),
+    ],
+)
+def test_who_keeps_a_driver_from_its_sink_is_told_all_the_time(situation: Situation, message: str) -> None:
+    decision = decide.decide(situation)
+
+    ready = next(one for one in decision.status.conditions if one.type is ConditionType.READY)
+    assert (decision.status.message, ready.status, ready.message) == (message, ConditionStatus.FALSE, message)
+
+
+def test_the_reason_of_a_driver_that_did_not_get_to_its_sink_is_kept_and_it_is_tried_again() -> None:
+    restarts = decide.decide(OUT).status.restarts
+
+    assert (restarts.last_reason, restarts.last_message) == ("PostgresLocked", LOCKED)
+    assert restarts.next_attempt_at is not None
 
 
 @pytest.mark.parametrize(

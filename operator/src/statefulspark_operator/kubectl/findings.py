@@ -122,6 +122,7 @@ _BY_EXIT: Mapping[int, str] = {
     ExitCode.SNAPSHOT_NOT_FOUND: "Name a snapshot that is there in spec.restore.from.",
     ExitCode.INCOMPATIBLE_STATE: f"Change the job so that its state fits, or go back: {_ROLLBACK}",
     ExitCode.USAGE: "Correct the setting that the message names.",
+    ExitCode.STORAGE_UNAVAILABLE: "Bring back what the message names; then change spec.restartNonce.",
     ExitCode.INPUT_LOST: "Bring the rows back and change spec.restartNonce, or change the job as the message says.",
 }
 """The next step for a driver that no restart helps, by its exit code."""
