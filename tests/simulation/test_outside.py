@@ -8,24 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from simulation import accidents, moves, notmended, outside, runs
+from simulation import accidents, moves, outside, runs
 
 SEEDS_FOR_ONE = 20
 """Runs without an accident for each run of each accident."""
 
 
-@pytest.mark.parametrize("accident", [notmended.expected(accident) for accident in accidents.ACCIDENTS])
+@pytest.mark.parametrize("accident", accidents.ACCIDENTS)
 def test_no_row_is_lost_or_repeated_without_a_word(request: pytest.FixtureRequest, accident: str) -> None:
     for seed in _seeds(request.config):
         _live(seed, outside.script_of(seed, accident))
 
 
-@pytest.mark.parametrize("what", [notmended.expected(notmended.MIXTURE)])
-def test_no_row_is_lost_or_repeated_by(request: pytest.FixtureRequest, what: str) -> None:
-    del what
-    mended = [accident for accident in accidents.ACCIDENTS if accident not in notmended.NOT_MENDED_YET]
+def test_no_row_is_lost_or_repeated_by_accidents_that_follow_each_other(request: pytest.FixtureRequest) -> None:
     for seed in _seeds(request.config):
-        _live(seed, outside.mixture_of(seed, mended))
+        _live(seed, outside.mixture_of(seed, accidents.ACCIDENTS))
 
 
 def _seeds(config: pytest.Config) -> Iterable[int]:
