@@ -78,6 +78,7 @@ _CLASSES = {name: found for name, found in vars(errors).items() if isinstance(fo
     # Kinds of them that only their own modules know.
     "FilesAbsentError": errors.SnapshotCorruptError,
     "SinkBehindError": errors.StateUnknownError,
+    "credentials_refused": errors.CredentialsRefusedError,
 }
 # Given as a variable where they are raised.
 _FROM_TABLES = {refusal.reason: errors.SpecRejectedError for refusal in definitions._REFUSED.values()} | dict.fromkeys(

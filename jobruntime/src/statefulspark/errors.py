@@ -5,6 +5,7 @@ The type of an error says what the caller can do about it, not where it came fro
 ```
 StatefulSparkError                 has a PascalCase reason and a sentence for people
 ├── SpecRejectedError              the request itself is wrong: wait until it is changed
+│   └── CredentialsRefusedError    its credentials are read from a file: ask again for `GRACE_S`, then it is wrong
 ├── TransientError                 a temporary failure: try again after `retry_after_s`
 ├── PreconditionFailedError        the state has changed: read it again and decide again
 │   ├── FencedError                a newer epoch owns the job: stop, write nothing
@@ -43,6 +44,20 @@ class SpecRejectedError(StatefulSparkError):
 
     Operator action: change the value that the message names; retrying unchanged fails again.
     """
+
+
+class CredentialsRefusedError(SpecRejectedError):
+    """A system refuses credentials that are read from a file, which a rotation may be about to replace.
+
+    Who repeats the request asks again for `GRACE_S`, with what the file has then. After that it is wrong as written.
+
+    Operator action: correct the Secret of the file that the message names.
+
+    Attributes:
+        GRACE_S: How long a changed Secret may take to arrive in the file. Kubelet takes up to two minutes, by default.
+    """
+
+    GRACE_S = 180.0
 
 
 class TransientError(StatefulSparkError):

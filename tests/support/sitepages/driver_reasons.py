@@ -18,12 +18,14 @@ _KINDS = {
 _OTHERS = {
     "FilesAbsentError": "SnapshotCorruptError",
     "SinkBehindError": "StateUnknownError",
+    "credentials_refused": "CredentialsRefusedError",
     "raised": "UserCodeError",
     "user_code_error": "UserCodeError",
 }
 """What else makes an error: a subclass in a module of its own, and functions."""
 _WHO = {
     "SpecRejectedError": "What was asked for cannot work as it is written.",
+    "CredentialsRefusedError": "A system refuses credentials. A file with them is read again for some minutes before that.",
     "TransientError": "Something else is away, and may come back.",
     "PreconditionFailedError": "Something changed meanwhile; nothing was done.",
     "StateUnknownError": "The state cannot be told, so nothing is assumed and nothing is changed.",

@@ -2,13 +2,14 @@
 
 The code of a job is sent to the workers and records of its sinks to storage; a `Secret` has only the name of a variable or
 file. The same variable or file must exist on the driver and on the executors, for example from a Kubernetes Secret in `env`
-or `volumes` of both.
+or `volumes` of both. A file is read each time, so that it may be rotated while the job runs; a variable stays what it was
+when the process began.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -42,17 +43,25 @@ class Secret:
         """Return the value.
 
         Raises:
-            SpecRejectedError: `SecretMissing`.
+            SpecRejectedError: `SecretMissing`; a `CredentialsRefusedError` if it is a file, which may be on its way.
         """
         if self.variable:
             value = os.environ.get(self.variable)
             if not value:
-                raise _missing(f"the environment variable {self.variable} is not set")
+                raise errors.SpecRejectedError(
+                    "SecretMissing",
+                    f"A sink needs a secret, but the environment variable {self.variable} is not set; provide it to the "
+                    "driver and to the executors.",
+                )
             return value
         try:
             return Path(self.path).read_text(encoding="utf-8").strip()
         except OSError as error:
-            raise _missing(f"the file {self.path} cannot be read ({error.strerror})") from error
+            raise errors.CredentialsRefusedError(
+                "SecretMissing",
+                f"A sink needs a secret, but the file {self.path} cannot be read ({error.strerror}); provide it to the "
+                "driver and to the executors.",
+            ) from error
 
 
 def reveal(value: str | Secret) -> str:
@@ -65,7 +74,20 @@ def reveal_all(values: Mapping[str, str | Secret]) -> dict[str, str]:
     return {key: reveal(value) for key, value in values.items()}
 
 
-def _missing(why: str) -> errors.SpecRejectedError:
-    return errors.SpecRejectedError(
-        "SecretMissing", f"A sink needs a secret, but {why}; provide it to the driver and to the executors."
-    )
+def credentials_refused(reason: str, message: str, values: Iterable[str | Secret]) -> errors.SpecRejectedError:
+    """Return the error for credentials that a system refuses.
+
+    Args:
+        reason: Its reason.
+        message: What was refused, by whom, and what to check; without a full stop.
+        values: The settings with the credentials.
+    """
+    secrets = [value for value in values if isinstance(value, Secret)]
+    files = [secret.path for secret in secrets if secret.path]
+    if files:
+        minutes = errors.CredentialsRefusedError.GRACE_S / 60
+        again = f"{' and '.join(files)} is read again for {minutes:.0f} minutes, since its Secret may be changing"
+        return errors.CredentialsRefusedError(reason, f"{message}; {again}.")
+    variables = " and ".join(secret.variable for secret in secrets)
+    stays = f" (a process keeps what {variables} was when it began; ss.Secret.file is read again)" if variables else ""
+    return errors.SpecRejectedError(reason, f"{message}{stays}.")

@@ -15,6 +15,8 @@ from statefulspark.contract.api import Progress
 FIRST_WAIT_S = 1.0
 MAX_WAIT_S = 15.0
 """Between two attempts; the wait doubles."""
+REFUSED_WAIT_S = 5.0
+"""Between two attempts of a start whose credentials are refused."""
 STOP_TIMEOUT_S = 60.0
 """How long a stopping job tries to commit, and a starting job tries to open its sinks and commit."""
 NO_DEADLINE_S = math.inf
@@ -50,19 +52,20 @@ class Retries:
         self._closing.set()
 
     def run(self, act: Callable[[], None]) -> None:
-        """Call a function; call it again while it raises `TransientError`.
+        """Call a function; call it again while it raises `TransientError`, and for a while if credentials are refused.
 
         Raises:
             TransientError: It failed when the deadline had passed, or its waiting was ended.
+            CredentialsRefusedError: They were refused until the deadline, or until their grace time had passed.
         """
-        wait_s = FIRST_WAIT_S
+        wait_s, grace = FIRST_WAIT_S, _Grace()
         while True:
             try:
                 act()
-            except errors.TransientError as error:
+            except (errors.TransientError, errors.CredentialsRefusedError) as error:
                 self._say(f"Committing is retried: {error.message}")
                 _log.warning("committing failed and is retried", extra={"why": str(error), "wait_s": wait_s})
-                if time.monotonic() >= self._deadline_s or self._closing.wait(wait_s):
+                if grace.is_over(error) or time.monotonic() >= self._deadline_s or self._closing.wait(wait_s):
                     raise
                 wait_s = min(wait_s * 2, MAX_WAIT_S)
             else:
@@ -73,6 +76,43 @@ class Retries:
         if message != self.message:
             self.message = message
             self._tell(message)
+
+
+class _Grace:
+    """How long refused credentials are asked for again; it begins with the first refusal in a row."""
+
+    def __init__(self) -> None:
+        self._end_s = NO_DEADLINE_S
+
+    def is_over(self, error: errors.StatefulSparkError) -> bool:
+        """Take the next error, and tell whether credentials have been refused for longer than they may."""
+        now_s, is_refused = time.monotonic(), isinstance(error, errors.CredentialsRefusedError)
+        self._end_s = min(self._end_s, now_s + errors.CredentialsRefusedError.GRACE_S) if is_refused else NO_DEADLINE_S
+        return now_s >= self._end_s
+
+
+def while_refused(act: Callable[[], None], tell: Callable[[str], None]) -> None:
+    """Call a function; call it again while it says that credentials are refused, for their grace time.
+
+    Args:
+        act: What is called.
+        tell: Called with what is waited for.
+
+    Raises:
+        CredentialsRefusedError: They are refused for longer.
+    """
+    grace, is_refused = _Grace(), True
+    while is_refused:
+        try:
+            act()
+        except errors.CredentialsRefusedError as error:
+            if grace.is_over(error):
+                raise
+            tell(f"Refused, and tried again: {error.message}")
+            _log.warning("credentials are refused, and tried again", extra={"why": str(error)})
+            time.sleep(REFUSED_WAIT_S)
+        else:
+            is_refused = False
 
 
 class RetriedStep:

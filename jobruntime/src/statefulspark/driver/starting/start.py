@@ -23,7 +23,7 @@ from statefulspark.checkpoint import plans, progress
 from statefulspark.contract import config, layout
 from statefulspark.declaration import JobDefinition, Output, QueryContext, QueryDefinition
 from statefulspark.driver import serve
-from statefulspark.driver.output import job_sinks, writing
+from statefulspark.driver.output import job_sinks, retries, writing
 from statefulspark.driver.running import hooks
 from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.driver.starting import assemble, claim, rollbacks, sink_comparison, start_control
@@ -223,7 +223,8 @@ def build_queries(
     placements = plans.placements(start_plan.queries)
     options = settings.storage_options(job_config.storage)
     built = []
-    is_planned = progress.of_units("queries", len(job.queries), at("Planning the queries"))
+    step = retries.RetriedStep(at, "Planning the queries")
+    is_planned = progress.of_units("queries", len(job.queries), step.report)
     for query in job.queries:
         collecting = keyed.collecting(
             registry,
@@ -239,7 +240,7 @@ def build_queries(
             declared.declare(query.uid, output)
             stream = carry.stream_of(output, query.uid)
             if isinstance(output, Output):
-                writing.check_schema(output, options)
+                retries.while_refused(functools.partial(writing.check_schema, output, options), step.tell)
             operators = registry.of_query(query.uid)
             planned = describe.describe(query.uid, stream, operators, partitions=partitions)
         built.append(BuiltQuery(query.uid, output, stream, planned, operators))

@@ -1,4 +1,8 @@
-"""Access of the PostgreSQL sink to the server: one connection for each operation."""
+"""Access of the PostgreSQL sink to the server: one connection and one transaction for each operation.
+
+A connection asks for nothing special: settings are made inside the transaction, and statements are not prepared. So the
+`options` of the user's dsn hold, and a pooler may be in between, also one that changes the session between transactions.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,8 @@ import psycopg.conninfo
 from psycopg import sql
 
 from statefulspark import errors
-from statefulspark.sinks import marker, staging
-from statefulspark.sinks.postgres import clienterrors, columntypes, transactions
+from statefulspark.sinks import marker, secret, staging
+from statefulspark.sinks.postgres import clienterrors, columntypes, rights, transactions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,11 +36,17 @@ SELECT a.attname, t.typname, t.typtype = 'e', a.attnotnull AND NOT a.atthasdef A
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
+_TABLE = """
+SELECT c.oid, n.nspname, c.relkind IN ('r', 'p', 'f')
+  OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid = c.oid AND tgtype & 68 = 68)  -- INSTEAD OF INSERT
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)
+"""
 _UNIQUE = """
-SELECT array_agg(a.attname::text)
+SELECT array_agg(a.attname::text), i.indimmediate
 FROM pg_index i JOIN pg_attribute a
   ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
-WHERE i.indrelid = %s AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL GROUP BY i.indexrelid
+WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+GROUP BY i.indexrelid, i.indimmediate
 """
 
 
@@ -53,11 +63,13 @@ class PostgresClient:
         table: `schema.table` or `table`. Each part is taken as it is written, with its case; a part in double quotes may
             have a dot in it.
         upsert_by: Key columns; empty appends.
+        given: The connection string as the job gives it.
     """
 
     dsn: str = field(repr=False)
     table: str
     upsert_by: tuple[str, ...]
+    given: str | secret.Secret = field(default="", repr=False)
 
     @property
     def where(self) -> str:
@@ -81,7 +93,8 @@ class PostgresClient:
         with self._connected("look at") as connection, transactions.begun(connection):
             oid, _ = self._find_table(connection)
             columns = self._columns(connection)
-            keys = [frozenset(row[0]) for row in connection.execute(_UNIQUE, [oid])]
+            keys = [(frozenset(names), is_immediate) for names, is_immediate in connection.execute(_UNIQUE, [oid])]
+            lacking = rights.lacking(connection, oid, MARKER_TABLE, schema.names, self.upsert_by)
         problems = list(columntypes.mismatches(schema, columns))
         problems += [
             f"{key} is a key column and is not in the stream" for key in self.upsert_by if key not in schema.names
@@ -90,11 +103,27 @@ class PostgresClient:
             raise errors.SpecRejectedError(
                 "SinkSchemaMismatch", f"The stream does not fit {self.where}: {'; '.join(problems)}."
             )
-        if self.upsert_by and frozenset(self.upsert_by) not in keys:
+        if self.upsert_by:
+            self._require_key(keys)
+        if lacking:
+            raise errors.SpecRejectedError(
+                "PostgresAccessDenied", f"The sink may not write to {self.where}: {'; '.join(lacking)}."
+            )
+
+    def _require_key(self, keys: Sequence[tuple[frozenset[str], bool]]) -> None:
+        names = ", ".join(self.upsert_by)
+        usable = [is_immediate for columns, is_immediate in keys if columns == frozenset(self.upsert_by)]
+        if not usable:
             raise errors.SpecRejectedError(
                 "PostgresKeyMissing",
-                f"upsert_by names {', '.join(self.upsert_by)}, and no unique index of {self.where} has exactly these "
-                "columns; create one, or a primary key.",
+                f"upsert_by names {names}, and no unique index of {self.where} has exactly these columns; create one, or a "
+                "primary key.",
+            )
+        if not all(usable):
+            raise errors.SpecRejectedError(
+                "PostgresKeyMissing",
+                f"upsert_by names {names}, and a constraint of {self.where} on exactly these columns is DEFERRABLE, with "
+                "which PostgreSQL takes no upserts; create it anew without DEFERRABLE.",
             )
 
     def open(self, context: SinkContext) -> None:
@@ -187,16 +216,27 @@ class PostgresClient:
         return self._marker(connection, markers, context) if self._exists(connection, markers) else None
 
     def _find_table(self, connection: psycopg.Connection) -> tuple[int, str]:
-        row = connection.execute(
-            "SELECT c.oid, n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-            "WHERE c.oid = to_regclass(%s)",
-            [self._name.as_string(connection)],
-        ).fetchone()
+        row = connection.execute(_TABLE, [self._name.as_string(connection)]).fetchone()
         if row is None:
             raise errors.SpecRejectedError(
-                "PostgresTableMissing", f"Could not find {self.where}, and a sink creates none; create it first."
+                "PostgresTableMissing",
+                f"Could not find {self.where}{self._searched(connection)}, and a sink creates none; create it first, or "
+                "write its name with its schema.",
             )
-        return row[0], row[1]
+        oid, schema, is_writable = row
+        if not is_writable:
+            raise errors.SpecRejectedError(
+                "PostgresRefused",
+                f"{self.where} is no table but a view or the like, which takes no COPY; name the table behind it, or give "
+                "the view an INSTEAD OF INSERT trigger.",
+            )
+        return oid, schema
+
+    def _searched(self, connection: psycopg.Connection) -> str:
+        if len(self._parts) > 1:
+            return ""
+        row = connection.execute("SELECT current_user, array_to_string(current_schemas(false), ', ')").fetchone()
+        return "" if row is None else f" for the user {row[0]} in the search path ({row[1] or 'no schema'})"
 
     def _columns(self, connection: psycopg.Connection) -> list[columntypes.TableColumn]:
         rows = connection.execute(_COLUMNS, [self._name.as_string(connection)])
@@ -326,12 +366,13 @@ class PostgresClient:
                     connect_timeout=10,
                     application_name=transactions.NAME,
                     keepalives_idle=20,
+                    prepare_threshold=None,
                 ) as connection,
                 clienterrors.noticing_its_end(connection, self._attempt(action)),
             ):
                 yield connection
         except psycopg.Error as error:
-            raise clienterrors.translate(error, self._attempt(action)) from error
+            raise clienterrors.translate(error, self._attempt(action), self.given) from error
 
     def _attempt(self, action: str) -> str:
         return f"Could not {action} {self.where}"

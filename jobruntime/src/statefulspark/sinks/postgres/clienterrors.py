@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import assert_never
 
 import psycopg
 
 from statefulspark import errors
-from statefulspark.sinks.postgres import transactions
+from statefulspark.sinks import secret
+from statefulspark.sinks.postgres import judgements, transactions
+from statefulspark.verdicts import Verdict
 
 
 @contextmanager
@@ -33,22 +36,32 @@ def noticing_its_end(connection: psycopg.Connection, attempt: str) -> Iterator[N
         raise _unavailable(error, attempt) from error
 
 
-def translate(error: psycopg.Error, attempt: str) -> errors.StatefulSparkError:
-    """Translate an error.
+def translate(error: psycopg.Error, attempt: str, given: str | secret.Secret) -> errors.StatefulSparkError:
+    """Translate an error by what it means for the job.
 
     Args:
         error: What the client raised.
         attempt: What failed, for example "Could not open the table totals of shop at db:5432".
+        given: The connection string as the job gives it.
     """
     if isinstance(error, psycopg.errors.LockNotAvailable):
         return locked(error, attempt, ())
-    if _is_denied(error):
-        return errors.SpecRejectedError(
-            "PostgresAccessDenied", f"{attempt}: {_sentence(error)}; check the user, its password and rights."
-        )
-    if isinstance(error, psycopg.OperationalError):
-        return _unavailable(error, attempt)
-    return errors.SpecRejectedError("PostgresRefused", f"{attempt}: {_sentence(error)}.")
+    words = _sentence(error)
+    judgement = judgements.judge(error.sqlstate, type(error).__name__, words)
+    message = f"{attempt}: {words}; {judgement.advice}"
+    match judgement.verdict:
+        case Verdict.WAIT:
+            return errors.TransientError("PostgresUnavailable", f"{message}.")
+        case Verdict.LOST_RACE:
+            return errors.TransientError("PostgresLocked", f"{message}.")
+        case Verdict.CREDENTIALS:
+            return secret.credentials_refused("PostgresAccessDenied", message, [given])
+        case Verdict.RIGHTS:
+            return errors.SpecRejectedError("PostgresAccessDenied", f"{message}.")
+        case Verdict.PERSON:
+            return errors.SpecRejectedError("PostgresRefused", f"{message}.")
+        case _ as never:
+            assert_never(never)
 
 
 def locked(error: psycopg.Error, attempt: str, held_by: Sequence[transactions.Holder]) -> errors.TransientError:
@@ -83,19 +96,3 @@ def _unavailable(error: Exception, attempt: str) -> errors.TransientError:
 
 def _sentence(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _is_denied(error: psycopg.Error) -> bool:
-    denied = (
-        psycopg.errors.InvalidPassword,
-        psycopg.errors.InvalidAuthorizationSpecification,
-        psycopg.errors.InsufficientPrivilege,
-        psycopg.errors.InvalidCatalogName,
-    )
-    # A refused connection has no error code, only the server's message.
-    words = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "does not exist")
-    return isinstance(error, denied) or (
-        isinstance(error, psycopg.OperationalError)
-        and error.sqlstate is None
-        and any(word in str(error) for word in words)
-    )

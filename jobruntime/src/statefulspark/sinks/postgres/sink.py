@@ -6,7 +6,8 @@ commits. After any failure and any number of retries, each row exists once. The 
 finds a newer one in the row and stops. One that stands still with the lock is ended by its successor (`transactions`).
 
 The marker table is `statefulspark_sinks`, created in the table's schema if missing: one row per sink, to be kept as long
-as the job may be started again. The user needs INSERT on the target (and UPDATE for upserts), and CREATE on the schema once.
+as the job may be started again. The user needs INSERT on the target (for upserts SELECT and UPDATE too, and TEMP on the
+database), and CREATE on the schema once. What it lacks is found before anything is written.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class PostgresSink:
         """Reject a stream whose columns do not fit the table, before the query starts.
 
         Raises:
-            SpecRejectedError: `SinkSchemaMismatch`, `PostgresTableMissing`, `PostgresKeyMissing`, `PostgresAccessDenied`.
+            SpecRejectedError: `SinkSchemaMismatch`, `PostgresTableMissing`, `PostgresKeyMissing`, `PostgresAccessDenied`,
+                `PostgresRefused`.
             TransientError: `PostgresUnavailable`.
         """
         self._client().check(schema)
@@ -116,7 +118,7 @@ class PostgresSink:
         kinds.POSTGRES.require_client()
         from statefulspark.sinks.postgres import client
 
-        return client.PostgresClient(secret.reveal(self.dsn), self.table, self.upsert_by)
+        return client.PostgresClient(secret.reveal(self.dsn), self.table, self.upsert_by, self.dsn)
 
 
 if TYPE_CHECKING:
