@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -80,11 +80,20 @@ class Broker(processes.Server):
         """Tell whether it is ready for clients."""
         return processes.is_open(self._port) and self._is_ready()
 
-    def new_topic(self, partitions: int = 2) -> str:
+    def new_topic(self, partitions: int = 2, settings: Mapping[str, str] | None = None) -> str:
         """Create a topic with a name of its own and return the name."""
         name = f"topic-{next(self._topics):04d}"
-        self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+        self.create(name, partitions, settings)
         return name
+
+    def create(self, topic: str, partitions: int = 2, settings: Mapping[str, str] | None = None) -> None:
+        """Create a topic."""
+        self._admin.create_topics([NewTopic(topic, partitions, 1, config=dict(settings or {}))])[topic].result(30)
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic with its records, and wait until the broker does not know it."""
+        self._admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
+        self.wait_until(lambda: topic not in self._admin.list_topics(timeout=30).topics, "the topic is gone", 30)
 
     def expire(self, topic: str, *, before: int) -> None:
         """Forget the records of every partition before an offset, as the broker does by itself when they are too old."""
@@ -95,9 +104,8 @@ class Broker(processes.Server):
     def make_anew(self, topic: str) -> None:
         """Delete a topic with its records, and create it again, empty."""
         partitions = self._count(topic)
-        self._admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
-        self.wait_until(lambda: topic not in self._admin.list_topics(timeout=30).topics, "the topic is gone", 30)
-        self._admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+        self.delete(topic)
+        self.create(topic, partitions)
 
     def delete_group(self, group: str) -> None:
         """Forget a consumer group, as the broker does by itself when its offsets have expired."""

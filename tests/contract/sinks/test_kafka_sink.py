@@ -108,6 +108,58 @@ def test_a_wrong_password_is_named_as_such_and_not_shown(world: World, kafka: Br
     assert "hunter2" not in str(refused.value)
 
 
+def test_a_password_in_a_file_is_read_again(world: World, kafka: Broker, tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("old")
+    sink = KafkaSink(
+        str(world.recipe["topic"]), kafka.sasl_servers, world_serializer(world), sasl(Secret.file(str(password)))
+    )
+    with pytest.raises(
+        errors.CredentialsRefusedError, match=r"KafkaAccessDenied.*password is read again for 3 minutes"
+    ):
+        sink.open(world.at(0))
+    password.write_text("right")
+    sink.open(world.at(0))
+
+
+def test_a_transaction_that_may_take_longer_than_the_broker_allows_is_refused_with_both_limits(
+    world: World, kafka: Broker
+) -> None:
+    sink = KafkaSink(str(world.recipe["topic"]), kafka.servers, options={"transaction.timeout.ms": "1000000"})
+    with pytest.raises(errors.SpecRejectedError, match=r"KafkaRefused.*is 1000000, .*transaction\.max\.timeout\.ms"):
+        sink.open(world.at(0))
+
+
+def test_a_record_that_the_topic_does_not_take_is_refused_with_what_to_change(world: World, kafka: Broker) -> None:
+    topic = kafka.new_topic(settings={"cleanup.policy": "compact"})
+    sink = KafkaSink(topic, kafka.servers)
+    part = sink.write_part(iter([pa.RecordBatch.from_pydict({"value": ["no key"]})]), world.at(0))
+    assert part is not None
+    prepared = sink.prepare((part,), world.at(0))
+    assert prepared is not None
+    sink.open(world.at(0))
+    with pytest.raises(errors.SpecRejectedError, match=r"KafkaRefused.*if it is compacted"):
+        sink.commit(prepared, world.at(0))
+
+
+def test_a_topic_that_brokers_do_not_know_any_more_is_waited_for(
+    world: World, kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = str(world.recipe["topic"])
+    options = {"topic.metadata.propagation.max.ms": "500", "topic.metadata.refresh.interval.ms": "200"}
+    sink = KafkaSink(topic, kafka.servers, world_serializer(world), {**options, "message.timeout.ms": "3000"})
+    prepared = world.prepared(world.at(0), [1, 2])
+    sink.open(world.at(0))
+    kafka.delete(topic)
+    monkeypatch.setattr(kafka_session, "_COMMIT_TIMEOUT_S", 5.0)
+    for _ in range(2):
+        with pytest.raises(errors.TransientError, match="KafkaUnavailable"):
+            sink.commit(prepared, world.at(0))
+    kafka.create(topic)
+    sink.commit(prepared, world.at(0))
+    assert world.read() == [1, 2]
+
+
 def test_a_password_from_the_environment_is_used(world: World, kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "right")
     sink = KafkaSink(

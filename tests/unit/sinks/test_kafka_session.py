@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from sinkcontexts import a_marker
 from statefulspark import errors
+from statefulspark.sinks.kafka import clienterrors
 from statefulspark.sinks.kafka import session as kafka_session
 
 TARGET = kafka_session.KafkaTarget("127.0.0.1:9", "words", "default/words", "default/words/marker")
@@ -31,7 +32,7 @@ def hidden() -> SystemError:
 def test_a_fenced_producer_is_lost_whatever_call_says_so(call: str, raised: Exception) -> None:
     session = kafka_session.Session(TARGET)
     producer = mock.Mock(**{"flush.return_value": 0, f"{call}.side_effect": raised})
-    with mock.patch.object(session, "_producer", producer), pytest.raises(kafka_session.ProducerLostError):
+    with mock.patch.object(session, "_producer", producer), pytest.raises(clienterrors.ProducerLostError):
         session.commit((), a_marker(), "commit batch 7")
 
 
@@ -39,7 +40,7 @@ def test_a_fenced_producer_whose_exception_the_client_has_lost_says_it_when_it_i
     session = kafka_session.Session(TARGET)
     nothing = SystemError("flush returned NULL without setting an exception")
     producer = mock.Mock(**{"flush.side_effect": nothing, "abort_transaction.side_effect": fenced()})
-    with mock.patch.object(session, "_producer", producer), pytest.raises(kafka_session.ProducerLostError):
+    with mock.patch.object(session, "_producer", producer), pytest.raises(clienterrors.ProducerLostError):
         session.commit((), a_marker(), "commit batch 7")
 
 
@@ -75,7 +76,7 @@ def test_a_marker_that_the_client_does_not_send_in_time_is_given_up_and_may_be_t
 def test_what_the_client_says_of_a_marker_is_said() -> None:
     session = kafka_session.Session(TARGET)
     producer = mock.Mock(**{"flush.return_value": 0, "send_offsets_to_transaction.side_effect": fenced()})
-    with mock.patch.object(session, "_producer", producer), pytest.raises(kafka_session.ProducerLostError):
+    with mock.patch.object(session, "_producer", producer), pytest.raises(clienterrors.ProducerLostError):
         session.commit((), a_marker(), "commit batch 7")
 
 

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, assert_never
+
 from confluent_kafka import KafkaError, KafkaException
 
 from statefulspark import errors
+from statefulspark.sinks import secret
+from statefulspark.sinks.kafka import judgements
+from statefulspark.verdicts import Verdict
 
-_ENDS_PRODUCER = frozenset(
-    [KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FATAL]
-)
-_DENIED = frozenset(
-    [
-        KafkaError._AUTHENTICATION,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    ]
-)
-_WRONG = frozenset(
-    [
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.INVALID_TRANSACTION_TIMEOUT,
-        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-        KafkaError.TOPIC_EXCEPTION,
-        KafkaError.POLICY_VIOLATION,
-        KafkaError.INVALID_RECORD,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._INVALID_ARG,
-    ]
-)
-_NO_TOPIC = frozenset([KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC])
+if TYPE_CHECKING:
+    from statefulspark.sinks.kafka.session import KafkaTarget
+
+
+class ProducerLostError(Exception):
+    """This producer is unusable, usually because a newer one with its transactional id exists.
+
+    The marker decides whether that one belongs to a newer driver.
+    """
+
+
+class TookTooLongError(ProducerLostError):
+    """The producer was lost after the time that brokers give a transaction: it is they who have ended it."""
 
 
 def cause(error: KafkaException) -> KafkaError:
@@ -40,48 +32,43 @@ def cause(error: KafkaException) -> KafkaError:
     return wrapped if isinstance(wrapped, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
 
 
-def is_end_of_producer(error: KafkaError) -> bool:
-    """Tell whether the producer is unusable: a newer one with its transactional id has fenced it, or a fatal error."""
-    return error.fatal() or error.code() in _ENDS_PRODUCER
+def is_about_credentials(hint: KafkaError | None) -> bool:
+    """Tell whether the client's last trouble with a connection is that the brokers do not believe it."""
+    return hint is not None and hint.code() == KafkaError._AUTHENTICATION
 
 
-def is_about_credentials(hint: str) -> bool:
-    """Tell whether a connection message of the client is about authentication; it has no error code."""
-    return "uthentication fail" in hint
-
-
-def translate(error: KafkaError, *, action: str, servers: str, topic: str, hint: str = "") -> errors.StatefulSparkError:
-    """Translate an error.
+def translate(error: KafkaError, *, action: str, target: KafkaTarget, hint: KafkaError | None = None) -> Exception:
+    """Translate an error; a producer that was fenced is a `ProducerLostError`.
 
     Args:
         error: What the client reported.
         action: The failed action, for example "commit batch 7".
-        servers: The bootstrap servers.
-        topic: The sink's topic.
-        hint: The client's last connection message; it distinguishes a wrong password from an unreachable server.
+        target: What the sink writes to.
+        hint: The client's last trouble with a connection; it distinguishes a wrong password from an unreachable server.
     """
-    description = error.str() or error.name()
-    where = f"Could not {action} in the topic {topic} at {servers}"
-    if error.code() in _NO_TOPIC:
-        return no_topic(topic, servers)
-    if error.code() in _DENIED or is_about_credentials(hint):
-        return errors.SpecRejectedError(
-            "KafkaAccessDenied",
-            f"{where}: {hint or description}; check the sink's credentials and its rights on the topic.",
-        )
-    if error.code() in _WRONG:
-        return errors.SpecRejectedError("KafkaRefused", f"{where}: {description} ({error.name()}).")
-    return errors.TransientError(
-        "KafkaUnavailable",
-        f"{where}: {description} ({error.name()}{'; ' + hint if hint else ''}); check that the brokers run and can be "
-        "reached.",
-    )
+    judgement = judgements.judge(error.name(), "" if hint is None else hint.name())
+    advice = judgement.advice.format(transaction_timeout_ms=target.transaction_timeout_ms)
+    said = "; ".join([f"{error.str() or error.name()} ({error.name()})", *([] if hint is None else [hint.str()])])
+    message = f"Could not {action} in the topic {target.topic} at {target.servers}: {said}; {advice}"
+    match judgement.verdict:
+        case Verdict.WAIT:
+            return errors.TransientError("KafkaUnavailable", f"{message}.")
+        case Verdict.LOST_RACE:
+            return ProducerLostError(error.str())
+        case Verdict.CREDENTIALS:
+            return secret.credentials_refused("KafkaAccessDenied", message, target.options.values())
+        case Verdict.RIGHTS:
+            return errors.SpecRejectedError("KafkaAccessDenied", f"{message}.")
+        case Verdict.PERSON:
+            return errors.SpecRejectedError("KafkaRefused", f"{message}.")
+        case _ as never:
+            assert_never(never)
 
 
-def no_topic(topic: str, servers: str) -> errors.SpecRejectedError:
+def no_topic(target: KafkaTarget) -> errors.SpecRejectedError:
     """Return the error for a topic that does not exist."""
     return errors.SpecRejectedError(
         "KafkaTopicMissing",
-        f"The topic {topic} does not exist at {servers}, and a sink creates none; create it with the partitions and the "
-        "retention that its readers need.",
+        f"The topic {target.topic} does not exist at {target.servers}, and a sink creates none; create it with the "
+        "partitions and the retention that its readers need.",
     )

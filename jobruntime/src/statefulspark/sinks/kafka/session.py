@@ -8,6 +8,7 @@ later.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from statefulspark import errors, threads
-from statefulspark.sinks import marker
+from statefulspark.sinks import marker, secret
 from statefulspark.sinks.kafka import clienterrors, records
 
 if TYPE_CHECKING:
@@ -49,20 +50,12 @@ _BELOW_TRANSACTION = ("message.timeout.ms", "delivery.timeout.ms", "socket.timeo
 """Settings of the user that the client allows no transaction to end before."""
 
 
+_NO_TOPIC = frozenset([KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC])
+
+
 class _Header(TypedDict):
     key: str
     value: bytes | None
-
-
-class ProducerLostError(Exception):
-    """This producer is unusable, usually because a newer one with its transactional id exists.
-
-    The marker decides whether that one belongs to a newer driver.
-    """
-
-
-class TookTooLongError(ProducerLostError):
-    """The producer was lost after the time that brokers give a transaction: it is they who have ended it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +67,7 @@ class KafkaTarget:
         topic: The topic; the marker is an offset of its partition 0.
         transactional_id: One per sink and job.
         group: The marker's consumer group.
-        settings: The user's client settings, with resolved secrets.
+        options: The user's client settings; their secrets are looked up when a session is made.
         transaction_timeout: How long a transaction may take, unless the user has set it.
     """
 
@@ -82,16 +75,16 @@ class KafkaTarget:
     topic: str
     transactional_id: str
     group: str
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    options: Mapping[str, str | secret.Secret] = field(default_factory=dict, repr=False)
     transaction_timeout: timedelta = TRANSACTION_TIMEOUT
 
     @property
     def transaction_timeout_ms(self) -> int:
         """How long a transaction may take, in the client's unit."""
-        given = self.settings.get("transaction.timeout.ms")
+        given = self.options.get("transaction.timeout.ms")
         if given is not None:
             return _milliseconds(given)
-        below = [_milliseconds(self.settings[name]) for name in _BELOW_TRANSACTION if name in self.settings]
+        below = [_milliseconds(self.options[name]) for name in _BELOW_TRANSACTION if name in self.options]
         return max(self.transaction_timeout // timedelta(milliseconds=1), *below, 0)
 
 
@@ -102,12 +95,13 @@ class Session:
         """Create the clients; `open` connects them.
 
         Raises:
-            SpecRejectedError: `KafkaRefused`: the client rejects an option or its value.
+            SpecRejectedError: `KafkaRefused`: the client rejects an option or its value; `SecretMissing`.
         """
         self._target = target
-        self._hint = ""
+        self._hint: KafkaError | None = None
         self._undelivered: KafkaError | None = None
-        client = {"bootstrap.servers": target.servers, "error_cb": self._record_hint, "log_level": 0, **target.settings}
+        client = {"bootstrap.servers": target.servers, "error_cb": self._record_hint, "log_level": 0}
+        client |= secret.reveal_all(target.options)
         reader = _without_producer_settings(client) | {
             "group.id": target.group,
             "enable.auto.commit": False,
@@ -122,10 +116,14 @@ class Session:
         """Fence every older producer and return the marker; None if there is none.
 
         Raises:
-            SpecRejectedError: `KafkaTopicMissing`, `KafkaAccessDenied`.
+            SpecRejectedError: `KafkaTopicMissing`, `KafkaAccessDenied`, `KafkaRefused`.
             TransientError: `KafkaUnavailable`.
         """
         self._require_topic()
+        return self.reopen()
+
+    def reopen(self) -> marker.Marker | None:
+        """Do what `open` does, for a topic that was there; brokers that restart may not know it for a moment."""
         self._call("open a transaction", lambda: self._producer.init_transactions(_OPEN_TIMEOUT_S))
         return self.reached()
 
@@ -153,8 +151,8 @@ class Session:
             action: Name of the action in errors.
 
         Raises:
-            ProducerLostError: The producer is fenced or broken.
-            TookTooLongError: It is, after the time that brokers give a transaction.
+            clienterrors.ProducerLostError: The producer is fenced or broken.
+            clienterrors.TookTooLongError: It is, after the time that brokers give a transaction.
             TransientError: `KafkaUnavailable`; the transaction may or may not be committed, so open a new session.
             SpecRejectedError: `KafkaRefused`, `KafkaAccessDenied`, `KafkaTopicMissing`.
         """
@@ -164,11 +162,11 @@ class Session:
             self._call(action, self._producer.begin_transaction)
             self._fill(batches, after, action)
             self._call(action, lambda: self._producer.commit_transaction(_COMMIT_TIMEOUT_S))
-        except ProducerLostError as error:
+        except clienterrors.ProducerLostError as error:
             took_s, target = time.monotonic() - began_s, self._target
             if took_s * 1000 < target.transaction_timeout_ms:
                 raise
-            raise TookTooLongError(
+            raise clienterrors.TookTooLongError(
                 f"Could not {action} in the topic {target.topic} at {target.servers} within {took_s:.0f} s: brokers end a "
                 f"transaction after transaction.timeout.ms={target.transaction_timeout_ms}. Give the sink a larger one in "
                 "its options, up to the brokers' transaction.max.timeout.ms; or limit the rows of a batch at its source."
@@ -181,8 +179,11 @@ class Session:
     def _require_topic(self) -> None:
         metadata = self._call("look up the topic", self._metadata)
         problem = metadata.topics[self._target.topic].error
-        if problem is not None:
-            raise self._translated(problem, "look up the topic")
+        if problem is None:
+            return
+        if problem.code() in _NO_TOPIC:
+            raise clienterrors.no_topic(self._target)
+        raise self._translated(problem, "look up the topic")
 
     def _metadata(self) -> ClusterMetadata:
         """Poll for the topic in short intervals; between them the client reports connection errors."""
@@ -252,11 +253,10 @@ class Session:
         )
 
     def _roll_back(self) -> None:
-        try:
+        # A transaction that cannot be rolled back is ended by the next opening.
+        with contextlib.suppress(KafkaException):
             _run(self._producer.purge)
             _run(lambda: self._producer.abort_transaction(_LOOKUP_TIMEOUT_S))
-        except KafkaException:
-            self._hint = self._hint or "the transaction could not be rolled back; the next opening ends it"
 
     def _call(self, action: str, call: Callable[[], _T]) -> _T:
         try:
@@ -278,14 +278,11 @@ class Session:
         raise error
 
     def _translated(self, error: KafkaError, action: str) -> Exception:
-        if clienterrors.is_end_of_producer(error):
-            return ProducerLostError(error.str())
-        target = self._target
-        return clienterrors.translate(error, action=action, servers=target.servers, topic=target.topic, hint=self._hint)
+        return clienterrors.translate(error, action=action, target=self._target, hint=self._hint)
 
     def _record_hint(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._hint = error.str()
+            self._hint = error
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None and self._undelivered is None:
@@ -297,9 +294,9 @@ def _offset(after: marker.Marker) -> int:
     return 0 if after.newest is None else after.newest.batch_id + 1
 
 
-def _milliseconds(setting: str) -> int:
+def _milliseconds(setting: str | secret.Secret) -> int:
     """Return the value of a setting; 0 for one that the client refuses by name."""
-    return int(setting) if setting.isdigit() else 0
+    return int(setting) if isinstance(setting, str) and setting.isdigit() else 0
 
 
 def _run(call: Callable[[], _T]) -> _T:

@@ -136,12 +136,12 @@ class KafkaSink:
         """Fence drivers of older epochs and read the committed position.
 
         Raises:
-            SpecRejectedError: `KafkaTopicMissing`, `KafkaAccessDenied`, `SecretMissing`, `ExtraMissing`.
-            TransientError: `KafkaUnavailable`.
+            SpecRejectedError: `KafkaTopicMissing`, `KafkaAccessDenied`, `KafkaRefused`, `SecretMissing`, `ExtraMissing`.
+            TransientError: `KafkaUnavailable`, `KafkaRaced`.
             FencedError: A newer epoch has opened the sink.
             StateUnknownError: `KafkaMarkerLost`.
         """
-        _sessions.open(self, context, marker.open_marker)
+        _sessions.open(self, context)
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
         """Send the batch and set the marker in one transaction; no effect if already done.
@@ -219,30 +219,48 @@ def settled_marker(
     )
 
 
+_Opening = Callable[["sessions.Session"], "marker.Marker | None"]
+"""Fences older producers by a session, and returns the marker that the brokers have."""
+
+
 class _Sessions:
     """The open sessions of this process, by transactional id."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[str, str], tuple[sessions.Session, marker.Marker]] = {}
 
-    def open(
-        self, sink: KafkaSink, context: SinkContext, judge: marker.Judge, *, timeout: timedelta | None = None
-    ) -> marker.Marker:
+    def open(self, sink: KafkaSink, context: SinkContext) -> None:
+        """Open the first session of this driver."""
+        self._open_by(lambda session: session.open(), sink, context, marker.open_marker)
+
+    def _reopen(self, sink: KafkaSink, context: SinkContext, timeout: timedelta | None = None) -> None:
+        """Open a session in place of one that failed."""
+        self._open_by(lambda session: session.reopen(), sink, context, marker.require_newest, timeout)
+
+    def _open_by(
+        self,
+        opening: _Opening,
+        sink: KafkaSink,
+        context: SinkContext,
+        judge: marker.Judge,
+        timeout: timedelta | None = None,
+    ) -> None:
         """Open a session; `judge` decides whether this driver may go on with the marker."""
         kinds.KAFKA.require_client()
+        from statefulspark.sinks.kafka import clienterrors
         from statefulspark.sinks.kafka import session as sessions
 
         for named in (context, *map(context.named, context.descent.other_jobs)):
             self._close(sink, named)
         session = sessions.Session(_target(sink, context, timeout or sessions.TRANSACTION_TIMEOUT))
         try:
-            at_brokers = session.open()
+            at_brokers = opening(session)
             stored = context.continues or _recovered(sink, at_brokers, context)
             reached = judge(stored, context, _where(sink)).opened_by(context)
             if stored is None and context.descent.cuts and context.expected.elsewhere is None:
                 reached = reached.model_copy(update={"lost_at": clock.utc_now()})
             session.commit((), reached, "write the marker")
-        except sessions.ProducerLostError as error:
+        except clienterrors.ProducerLostError as error:
             session.close()
             raise _conflict_error(sink) from error
         except BaseException:
@@ -250,7 +268,6 @@ class _Sessions:
             raise
         _write_note(context, reached)
         self._open[_key(sink, context)] = session, reached
-        return reached
 
     def stored_marker(self, sink: KafkaSink, context: SinkContext) -> marker.Marker | None:
         kinds.KAFKA.require_client()
@@ -264,25 +281,25 @@ class _Sessions:
 
     def commit(self, sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> None:
         """Commit, with a new session after a failure; a batch that took too long gets all the time there is."""
+        from statefulspark.sinks.kafka import clienterrors
         from statefulspark.sinks.kafka import session as sessions
 
         try:
             self._commit_once(sink, staged, context)
             return
-        except sessions.ProducerLostError as lost:
+        except clienterrors.ProducerLostError as lost:
             # Another producer fenced this one: the marker shows whether a newer driver has replaced this driver.
-            took_too_long = isinstance(lost, sessions.TookTooLongError)
-        except errors.TransientError:
+            took_too_long = isinstance(lost, clienterrors.TookTooLongError)
+        except (errors.TransientError, errors.SpecRejectedError):
             self._close(sink, context)
             raise
-        timeout = sessions.LONGEST_TRANSACTION_TIMEOUT if took_too_long else None
-        self.open(sink, context, marker.require_newest, timeout=timeout)
+        self._reopen(sink, context, sessions.LONGEST_TRANSACTION_TIMEOUT if took_too_long else None)
         try:
             self._commit_once(sink, staged, context)
-        except sessions.TookTooLongError as error:
+        except clienterrors.TookTooLongError as error:
             self._close(sink, context)
             raise errors.TransientError("KafkaUnavailable", str(error)) from error
-        except sessions.ProducerLostError as error:
+        except clienterrors.ProducerLostError as error:
             self._close(sink, context)
             raise _conflict_error(sink) from error
 
@@ -305,7 +322,7 @@ class _Sessions:
 
     def _current(self, sink: KafkaSink, context: SinkContext) -> tuple[sessions.Session, marker.Marker]:
         if _key(sink, context) not in self._open:
-            self.open(sink, context, marker.require_newest)
+            self._reopen(sink, context)
         return self._open[_key(sink, context)]
 
     def _close(self, sink: KafkaSink, context: SinkContext) -> None:
@@ -342,7 +359,7 @@ def _target(sink: KafkaSink, context: SinkContext, timeout: timedelta) -> sessio
         topic=sink.topic,
         transactional_id=context.transactional_id,
         group=f"{context.transactional_id}/marker",
-        settings=secret.reveal_all(sink.options),
+        options=sink.options,
         transaction_timeout=timeout,
     )
 

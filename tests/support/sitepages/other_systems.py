@@ -1,0 +1,53 @@
+"""What each error of the systems around a job means for it: from the tables beside the code that calls their clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sitepages import markdown
+from statefulspark.sinks.kafka import judgements as kafka
+from statefulspark.sinks.postgres import judgements as postgres
+from statefulspark.verdicts import Judgement, Verdict
+
+_TITLES = {
+    Verdict.WAIT: "it passes",
+    Verdict.LOST_RACE: "a lost race",
+    Verdict.CREDENTIALS: "a person, or a rotation that is under way",
+    Verdict.RIGHTS: "a person, who grants it",
+    Verdict.PERSON: "a person",
+}
+_SYSTEMS: tuple[tuple[str, str, tuple[Mapping[str, Judgement], ...]], ...] = (
+    (
+        "PostgreSQL",
+        "By SQLSTATE, or by the class of psycopg where there is none. A refused connection has no code, so its words count.",
+        (postgres.CODES, postgres.CLASSES, {f"/{pattern}/": judgement for pattern, judgement in postgres.WORDS}),
+    ),
+    ("Kafka", "By the name of the error; those of the client begin with an underscore.", (kafka.NAMES,)),
+)
+
+
+def page() -> str:
+    """Return the page."""
+    lines = markdown.head(
+        "Errors of other systems",
+        "What each error of a system around the job means. What **passes** is tried again, for as long as it takes while "
+        "the job runs, and by the next start otherwise; the status says what is waited for. **Credentials** that are read "
+        "from a file are asked for again for 3 minutes ([rotation](../sinks.md#credentials)). For everything else **a "
+        "person** has to change something: the driver ends, and its message ends with the words below.",
+    )
+    for title, by, tables in _SYSTEMS:
+        lines.extend((f"## {title}", "", by, ""))
+        lines.extend(markdown.table(("who helps", "what is waited for, or what to do", "errors"), _rows(tables)))
+    return markdown.finish(lines)
+
+
+def _rows(tables: tuple[Mapping[str, Judgement], ...]) -> list[tuple[str, str, str]]:
+    codes: dict[Judgement, list[str]] = {}
+    for table in tables:
+        for code, judgement in table.items():
+            codes.setdefault(judgement, []).append(code)
+    ordered = sorted(codes, key=lambda judgement: list(Verdict).index(judgement.verdict))
+    return [
+        (_TITLES[judgement.verdict], markdown.prose(judgement.advice), " ".join(map(markdown.code, codes[judgement])))
+        for judgement in ordered
+    ]
