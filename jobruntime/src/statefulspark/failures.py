@@ -312,7 +312,8 @@ _CALL_OF_JAVA = "py4j.protocol.Py4JJavaError: "
 
 _INTERNAL_ERROR = "statefulspark.errors.InternalError: "
 _OUR_ERROR = re.compile(
-    r"^statefulspark\.errors\.(?:SpecRejectedError|UserCodeError|InternalError): (?:FunctionFailed: |Unexpected: )?"
+    r"^statefulspark\.errors\.(?:SpecRejectedError|CredentialsRefusedError|UserCodeError|InternalError): "
+    r"(?:FunctionFailed: |Unexpected: )?"
 )
 _OUR_STORAGE_ERROR = re.compile(
     r"^statefulspark\.errors\.(?:StatefulSparkError|TransientError|StateUnknownError): "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sitepages import markdown
+from statefulspark.sinks.iceberg import judgements as iceberg
 from statefulspark.sinks.kafka import judgements as kafka
 from statefulspark.sinks.postgres import judgements as postgres
 from statefulspark.verdicts import Judgement, Verdict
@@ -21,6 +22,11 @@ _SYSTEMS: tuple[tuple[str, str, tuple[Mapping[str, Judgement], ...]], ...] = (
         "PostgreSQL",
         "By SQLSTATE, or by the class of psycopg where there is none. A refused connection has no code, so its words count.",
         (postgres.CODES, postgres.CLASSES, {f"/{pattern}/": judgement for pattern, judgement in postgres.WORDS}),
+    ),
+    (
+        "Iceberg",
+        "By the status of the catalog's answer, else by the class of pyiceberg.",
+        (iceberg.STATUSES, iceberg.CLASSES),
     ),
     ("Kafka", "By the name of the error; those of the client begin with an underscore.", (kafka.NAMES,)),
 )

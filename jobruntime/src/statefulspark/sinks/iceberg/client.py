@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -14,8 +14,9 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from statefulspark import errors
-from statefulspark.sinks import marker
-from statefulspark.sinks.iceberg import columntypes, commits, datafiles, imprints
+from statefulspark.sinks import marker, secret
+from statefulspark.sinks.iceberg import columntypes, commits, datafiles, imprints, judgements
+from statefulspark.verdicts import Verdict
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
 
 _DEFAULTS = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}
 """Writes a small file with one PUT; Arrow's client uses multipart uploads, which not every server supports."""
-_UNKNOWN = (
-    iceberg_errors.CommitStateUnknownException,
-    iceberg_errors.ServerError,
-    iceberg_errors.ServiceUnavailableError,
+FAILURES: tuple[type[Exception], ...] = (
+    *(kind for kind in vars(iceberg_errors).values() if isinstance(kind, type) and issubclass(kind, Exception)),
+    OSError,
+    ValueError,
+    NotImplementedError,
 )
-_DENIED = (iceberg_errors.UnauthorizedError, iceberg_errors.ForbiddenError, iceberg_errors.AuthorizationExpiredError)
+"""All exceptions that pyiceberg is known to raise for a cause outside this process."""
 _ABSENT = (iceberg_errors.NoSuchTableError, iceberg_errors.NoSuchNamespaceError)
 
 
@@ -43,12 +45,14 @@ class IcebergClient:
         catalog: The catalog's name.
         properties: Properties of the catalog, with resolved secrets.
         storage: The job's object store, used when there are no S3 properties.
+        given: The values of the properties as the job gives them.
     """
 
     table: str
     catalog: str
     properties: Mapping[str, str] = field(repr=False)
     storage: StorageOptions
+    given: tuple[str | secret.Secret, ...] = field(default=(), repr=False)
 
     @property
     def target(self) -> str:
@@ -194,26 +198,51 @@ class IcebergClient:
 
     @contextmanager
     def _translating(self, action: str) -> Iterator[None]:
-        where = f"Could not {action} the table {self.table}"
         try:
             yield
-        except _ABSENT as error:
-            raise errors.SpecRejectedError(
-                "IcebergTableMissing",
-                f"The table {self.table} does not exist, and a sink creates none; create it first.",
-            ) from error
         except commits.ConflictError as error:
             raise errors.TransientError(
-                "IcebergRaced", f"{where}: another writer committed at the same time.", retry_after_s=0.5
+                "IcebergRaced",
+                f"Could not {action} the table {self.table}: another writer committed at the same time.",
+                retry_after_s=0.5,
             ) from error
-        except _DENIED as error:
-            raise errors.SpecRejectedError(
-                "IcebergAccessDenied", f"{where}: {_one_line(error)}; check the catalog's credentials."
-            ) from error
-        except (*_UNKNOWN, OSError) as error:
-            raise errors.TransientError("IcebergUnavailable", f"{where}: {_one_line(error)}.") from error
-        except (iceberg_errors.RESTError, ValueError) as error:
-            raise errors.SpecRejectedError("IcebergRefused", f"{where}: {_one_line(error)}.") from error
+        except FAILURES as error:
+            raise self._translated(error, action) from error
+
+    def _translated(self, error: Exception, action: str) -> errors.StatefulSparkError:
+        words = _one_line(error)
+        judgement = judgements.judge(_class_name(error), _status(error), words)
+        message = f"Could not {action} the table {self.table}: {words}; {judgement.advice}"
+        match judgement.verdict:
+            case Verdict.WAIT:
+                return errors.TransientError("IcebergUnavailable", f"{message}.")
+            case Verdict.LOST_RACE:
+                return errors.TransientError("IcebergRaced", f"{message}.", retry_after_s=0.5)
+            case Verdict.CREDENTIALS:
+                return secret.credentials_refused("IcebergAccessDenied", message, self.given)
+            case Verdict.RIGHTS:
+                return errors.SpecRejectedError("IcebergAccessDenied", f"{message}.")
+            case Verdict.PERSON if isinstance(error, _ABSENT):
+                return errors.SpecRejectedError(
+                    "IcebergTableMissing",
+                    f"The table {self.table} does not exist, and a sink creates none; create it first.",
+                )
+            case Verdict.PERSON:
+                return errors.SpecRejectedError("IcebergRefused", f"{message}.")
+            case _ as never:
+                assert_never(never)
+
+
+def _class_name(error: Exception) -> str:
+    """Return the class for the table of judgements: the most particular one that Python or pyiceberg has."""
+    known = (kind for kind in type(error).__mro__ if kind.__module__ in {"builtins", iceberg_errors.__name__})
+    return next(known).__name__
+
+
+def _status(error: Exception) -> int | None:
+    """Return the status of the HTTP answer that pyiceberg made an error of; None if it was none."""
+    status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
+    return status if isinstance(status, int) else None
 
 
 def _s3_properties(properties: Mapping[str, str], storage: StorageOptions) -> dict[str, str]:

@@ -94,7 +94,8 @@ class IcebergSink:
         """Fence drivers of older epochs.
 
         Raises:
-            SpecRejectedError: `IcebergTableMissing`, `IcebergRefused`, `SecretMissing`, `ExtraMissing`.
+            SpecRejectedError: `IcebergTableMissing`, `IcebergAccessDenied`, `IcebergRefused`, `SecretMissing`,
+                `ExtraMissing`.
             TransientError: `IcebergUnavailable`, or `IcebergRaced`: another writer committed meanwhile.
             FencedError: A newer epoch has opened the sink.
             StateUnknownError: `IcebergMarkerMissing`.
@@ -120,4 +121,5 @@ class IcebergSink:
         kinds.ICEBERG.require_client()
         from statefulspark.sinks.iceberg import client
 
-        return client.IcebergClient(self.table, self.catalog_name, secret.reveal_all(self.catalog), options)
+        properties = secret.reveal_all(self.catalog)
+        return client.IcebergClient(self.table, self.catalog_name, properties, options, tuple(self.catalog.values()))

@@ -1,0 +1,93 @@
+"""What each error of pyiceberg and of a REST catalog means for the job. Pure.
+
+The status of an HTTP answer counts before the class that pyiceberg makes of it, since one class stands for many of them. An
+answer that is not the catalog's, for example the page of a proxy or of a login, says nothing of the table.
+"""
+
+from __future__ import annotations
+
+import re
+
+from statefulspark.verdicts import Judgement, Verdict, table
+
+_REACH = Judgement(Verdict.WAIT, "waits until the catalog and the table's files can be reached")
+_BUSY = Judgement(Verdict.WAIT, "waits, since the catalog limits how often it is asked")
+_OUTAGE = Judgement(Verdict.WAIT, "waits until the catalog works again; look into its log")
+_OF_PROXY = Judgement(
+    Verdict.WAIT,
+    "waits until the catalog itself answers: this is the answer of something before it, a proxy or a page for logging in; "
+    "check the catalog's uri if it stays so",
+)
+_RACE = Judgement(Verdict.LOST_RACE, "another writer committed at the same time; it is tried again")
+_LOGIN = Judgement(Verdict.CREDENTIALS, "check credential, token and scope in the catalog's properties")
+_FILES = Judgement(Verdict.CREDENTIALS, "check the credentials of the table's files, and their rights on its bucket")
+_RIGHTS = Judgement(Verdict.RIGHTS, "give the catalog's user the right to read and change the table")
+_TABLE = Judgement(Verdict.PERSON, "create the table, or correct its name or the catalog's uri")
+_REQUEST = Judgement(
+    Verdict.PERSON, "correct the catalog's properties, or the table; the catalog does not take the request"
+)
+_CONTENT = Judgement(Verdict.PERSON, "correct what the message names: the rows, the table or the catalog's properties")
+_INSTALL = Judgement(Verdict.PERSON, "install what the message names")
+_URI = Judgement(Verdict.PERSON, "correct the catalog's uri")
+
+CLASSES = table(
+    (_BUSY, "TooManyRequestsError"),
+    (_OUTAGE, "ServerError ServiceUnavailableError CommitStateUnknownException DynamoDbError GenericDynamoDbError"),
+    (_REACH, "SignError ResolveError"),
+    (_RACE, "CommitFailedException ValidationException ConditionalCheckFailedException WaitingForLockException"),
+    (_LOGIN, "UnauthorizedError AuthorizationExpiredError OAuthError"),
+    (_RIGHTS, "ForbiddenError"),
+    (_TABLE, "NoSuchTableError NoSuchIcebergTableError NoSuchNamespaceError NoSuchIdentifierError NoSuchViewError"),
+    (_INSTALL, "NotInstalledError"),
+    (
+        _REQUEST,
+        """RESTError BadRequestError ValidationError NoSuchPropertyException NoSuchPlanTaskError TableAlreadyExistsError
+        ViewAlreadyExistsError NamespaceAlreadyExistsError NamespaceNotEmptyError""",
+    ),
+    (_REACH, "OSError ConnectionError ConnectionRefusedError ConnectionResetError TimeoutError FileNotFoundError"),
+    (_FILES, "PermissionError"),
+    (_CONTENT, "ValueError NotImplementedError"),
+)
+"""The judgement of each class of `pyiceberg.exceptions`, and of those of Python that its files and answers raise."""
+
+STATUSES = table(
+    (_URI, "300 301 302 303 304 305 307 308"),
+    (_REQUEST, "400 402 405 406 410 411 412 413 414 415 416 417 418 422 424 426 428 431 451"),
+    (_LOGIN, "401 419"),
+    (_RIGHTS, "403"),
+    (_TABLE, "404"),
+    (_OF_PROXY, "407 421 511"),
+    (_REACH, "408 502 504"),
+    (_RACE, "409 423"),
+    (_BUSY, "425 429"),
+    (_OUTAGE, "500 503 505 506 507 508 510"),
+    (_REQUEST, "501"),
+)
+"""The judgement of each status of an HTTP answer that is no success."""
+
+_BAD_REQUEST = 400
+_THROTTLED = re.compile(r"Throttl|TooManyRequests|SlowDown|RequestLimitExceeded|Rate ?exceeded", re.IGNORECASE)
+"""What catalogs of clouds say with status 400 when they are asked too often."""
+_NOT_OF_CATALOG = re.compile(
+    r"RESTError (400|404|409|410|412|422): (Could not decode json payload|Received unexpected JSON Payload)"
+    r"|Error: RestError: (Bad Request|Not Found|Conflict|Gone)"
+    r"|validation errors? for \w*Response"
+)
+"""What pyiceberg makes of a body that is not in the catalog's form, where the body would tell what is wrong."""
+
+
+def judge(class_name: str, status: int | None, message: str) -> Judgement:
+    """Return what an error means.
+
+    Args:
+        class_name: Its class in `pyiceberg.exceptions` or Python.
+        status: Status of the HTTP answer that it stands for; None if it stands for none.
+        message: What it says.
+    """
+    if status == _BAD_REQUEST and _THROTTLED.search(message):
+        return _BUSY
+    if class_name == "OAuthError":
+        return _LOGIN
+    if _NOT_OF_CATALOG.search(message):
+        return _OF_PROXY
+    return STATUSES.get(str(status)) or CLASSES.get(class_name, _REACH if status is None else _REQUEST)
