@@ -8,6 +8,7 @@ from sitepages import markdown
 from statefulspark.sinks.iceberg import judgements as iceberg
 from statefulspark.sinks.kafka import judgements as kafka
 from statefulspark.sinks.postgres import judgements as postgres
+from statefulspark.storage import judgements as storage
 from statefulspark.verdicts import Judgement, Verdict
 
 _TITLES = {
@@ -22,6 +23,12 @@ _SYSTEMS: tuple[tuple[str, str, tuple[Mapping[str, Judgement], ...]], ...] = (
         "PostgreSQL",
         "By SQLSTATE, or by the class of psycopg where there is none. A refused connection has no code, so its words count.",
         (postgres.CODES, postgres.CLASSES, {f"/{pattern}/": judgement for pattern, judgement in postgres.WORDS}),
+    ),
+    (
+        "S3",
+        "By the code of the server's answer, else by its status, else by the class of botocore. Nothing of it stalls a job: "
+        "what a person has to change is tried again by each start, with growing waits.",
+        (storage.CODES, storage.STATUSES, storage.CLASSES),
     ),
     (
         "Iceberg",

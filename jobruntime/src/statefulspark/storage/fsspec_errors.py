@@ -12,35 +12,13 @@ from dataclasses import dataclass
 
 import aiohttp
 import botocore.exceptions
-import botocore.parsers
-import fsspec.exceptions
 
 from statefulspark import errors
+from statefulspark.storage import judgements
+from statefulspark.verdicts import Judgement, Verdict
 
-# Refusals with another status than 403: AWS answers 400 to an expired token, versitygw 404 to an unknown access key.
-_DENIED = frozenset(["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "XAdminUserNotFound"])
 _CONDITION_FAILED = frozenset(["PreconditionFailed", "412"])
-_CONFLICT = frozenset(["ConditionalRequestConflict", "OperationAborted", "409"])
-_WORDLESS_404 = frozenset(["404", "NotFound"])
-"""A 404 without a word of S3's, as a proxy answers that has lost the store behind it; nothing is known of the object."""
 _RANGE_NOT_SATISFIABLE = 416
-_THROTTLED = frozenset(["SlowDown", "Throttling", "ThrottlingException", "TooManyRequests", "RequestTimeout"])
-_NO_CREDENTIALS = (
-    botocore.exceptions.NoCredentialsError,
-    botocore.exceptions.PartialCredentialsError,
-    botocore.exceptions.CredentialRetrievalError,
-)
-_NO_ANSWER = (
-    botocore.exceptions.HTTPClientError,
-    botocore.exceptions.ConnectionError,
-    botocore.parsers.ResponseParserError,
-    botocore.exceptions.IncompleteReadError,
-    aiohttp.ClientError,
-    fsspec.exceptions.FSTimeoutError,
-    asyncio.TimeoutError,
-    ConnectionError,
-    TimeoutError,
-)
 _URL_OF_REQUEST = re.compile(r'(?: (?:to|on|from))?(?: the)? endpoint URL: "[^"]*"')
 """The end of botocore's sentences; our message already contains the location that this URL repeats."""
 FAILURES: tuple[type[Exception], ...] = (
@@ -114,14 +92,18 @@ def is_beyond_end(error: BaseException) -> bool:
 
 def is_transient(error: BaseException, target: RequestTarget) -> bool:
     """Tell whether the same request may succeed if it is repeated."""
-    code = code_of(error)
-    is_busy = status_of(error) >= 500 or is_throttled(error) or code in _CONFLICT
-    return is_busy or _without_answer(error) or (code in _WORDLESS_404 and not target.is_head)
+    return _judge(error).verdict is Verdict.WAIT and not is_absent(error, target)
 
 
 def is_throttled(error: BaseException) -> bool:
     """Tell whether the server has refused a request because it is too busy; such a request has not happened."""
-    return code_of(error) in _THROTTLED or status_of(error) in (429, 503)
+    return _judge(error) is judgements.BUSY
+
+
+def _judge(error: BaseException) -> Judgement:
+    answer, root = _answer_of(error), _root(error)
+    names = [kind.__name__ for kind in type(root).__mro__]
+    return judgements.judge(str(answer.get("Error", {}).get("Code") or ""), _status(answer), names)
 
 
 def translate(error: BaseException, target: RequestTarget) -> errors.StatefulSparkError:
@@ -138,24 +120,24 @@ def translate(error: BaseException, target: RequestTarget) -> errors.StatefulSpa
         return errors.ObjectNotFoundError(target.uri)
     if is_condition_failed(error):
         return errors.ObjectExistsError(target.uri)
-    if status_of(error) == 403 or code in _DENIED:
+    judgement = _judge(error)
+    if judgement.verdict is Verdict.WAIT:
+        return unreachable(error, target)
+    if judgement.verdict is Verdict.CREDENTIALS and code:
         return errors.StateUnknownError(
             "AccessDenied",
-            f"{target.endpoint} refused to {target.action} {target.uri} ({code}: {_message(error)}); check the access "
-            "key and its rights on the bucket.",
+            f"{target.endpoint} refused to {target.action} {target.uri} ({code}: {_message(error)}); {judgement.advice}.",
         )
-    if isinstance(_root(error), _NO_CREDENTIALS):
+    if judgement.verdict is Verdict.CREDENTIALS:
         return errors.StateUnknownError(
             "CredentialsMissing",
-            f"There are no credentials to {target.action} {target.uri} at {target.endpoint}; set AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY.",
+            f"There are no credentials to {target.action} {target.uri} at {target.endpoint} ({_message(error)}); "
+            f"{judgement.advice}.",
         )
-    if is_transient(error, target):
-        return unreachable(error, target)
     return errors.StateUnknownError(
         "StorageFailed",
         f"{target.endpoint} could not {target.action} {target.uri} ({code or type(error).__name__}: "
-        f"{_message(error)}); the object's state is unknown.",
+        f"{_message(error)}); {judgement.advice}.",
     )
 
 
@@ -172,8 +154,8 @@ def unreachable(error: BaseException, target: RequestTarget) -> errors.Transient
     cause = f"{code_of(error)}: {_message(error)}" if code_of(error) else _message(error)
     return errors.TransientError(
         "StorageUnreachable",
-        f"Could not {target.action} {target.uri} at {target.endpoint}: {cause}; check that the server runs and that the "
-        f"network lets this machine reach it; the bucket is {target.bucket}.",
+        f"Could not {target.action} {target.uri} at {target.endpoint}: {cause}; {_judge(error).advice}; the bucket is "
+        f"{target.bucket}.",
     )
 
 
@@ -184,10 +166,6 @@ def lost_on_the_way(target: RequestTarget) -> errors.TransientError:
         f"{target.endpoint} lists {target.uri}, and a look at it was answered 404 by something between this machine and the "
         "server; check the proxy or ingress before it.",
     )
-
-
-def _without_answer(error: BaseException) -> bool:
-    return not _answer_of(error) and isinstance(_root(error), _NO_ANSWER)
 
 
 def _root(error: BaseException) -> BaseException:

@@ -1,0 +1,145 @@
+"""What each answer of an S3 server, and each error of the clients that ask it, means for a request. Pure.
+
+The code of an answer counts before its status, since servers give several statuses to one code; the status counts before the
+class, which is the same for all answers. What an absent object and a failed condition mean, the caller knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from statefulspark.verdicts import Judgement, Verdict, table
+
+BUSY = Judgement(
+    Verdict.WAIT, "the server refuses requests for a while, or is slow to take them, because it gets too many"
+)
+"""Such a request has not happened."""
+_REACH = Judgement(Verdict.WAIT, "check that the server runs and that the network lets this machine reach it")
+_ON_THE_WAY = Judgement(
+    Verdict.WAIT, "something between this machine and the server answers; check the proxy or ingress before it"
+)
+_CONFLICT = Judgement(Verdict.WAIT, "another request is changing the same object or bucket")
+_RACE = Judgement(Verdict.LOST_RACE, "another writer was first")
+_GONE = Judgement(Verdict.LOST_RACE, "the object is not there")
+_KEYS = Judgement(Verdict.CREDENTIALS, "check the access key and its rights on the bucket")
+_NO_KEYS = Judgement(Verdict.CREDENTIALS, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+_BUCKET = Judgement(Verdict.PERSON, "create the bucket or correct the storage uri")
+_ARCHIVED = Judgement(
+    Verdict.PERSON, "bring the object back from the archive, and keep lifecycle rules off this folder"
+)
+_CLOCK = Judgement(Verdict.PERSON, "set the clock of this machine")
+_PLACE = Judgement(Verdict.PERSON, "correct region, endpoint, pathStyle and proxies of the storage")
+_FULL = Judgement(Verdict.PERSON, "give the bucket or the account room")
+_SERVER = Judgement(Verdict.PERSON, "the server does not take this request; its version may be too old")
+_CLIENT = Judgement(Verdict.PERSON, "the object's state is unknown; report it with the log")
+
+CODES = table(
+    (
+        BUSY,
+        "SlowDown Throttling ThrottlingException TooManyRequests RequestLimitExceeded RequestTimeout ServiceUnavailable",
+    ),
+    (_REACH, "InternalError IncompleteBody BadDigest"),
+    (_ON_THE_WAY, "NotFound"),
+    (_CONFLICT, "ConditionalRequestConflict OperationAborted RestoreAlreadyInProgress"),
+    (_RACE, "PreconditionFailed"),
+    (_GONE, "NoSuchKey NoSuchVersion NoSuchUpload"),
+    (
+        _KEYS,
+        """AccessDenied AccountProblem AllAccessDisabled ExpiredToken InvalidAccessKeyId InvalidSecurity InvalidToken
+        NotSignedUp SignatureDoesNotMatch TokenRefreshRequired CredentialsNotSupported MissingSecurityElement
+        MissingSecurityHeader XAdminUserNotFound""",
+    ),
+    (_BUCKET, "NoSuchBucket InvalidBucketName"),
+    (_ARCHIVED, "InvalidObjectState ObjectNotInActiveTierError ObjectAlreadyInActiveTierError"),
+    (_CLOCK, "RequestTimeTooSkewed"),
+    (
+        _PLACE,
+        """AuthorizationHeaderMalformed IllegalLocationConstraintException InvalidLocationConstraint InvalidAddressingHeader
+        PermanentRedirect Redirect TemporaryRedirect CrossLocationLoggingProhibited""",
+    ),
+    (_FULL, "TooManyBuckets"),
+    (
+        _SERVER,
+        """InvalidRange NotImplemented MethodNotAllowed InvalidRequest InvalidArgument InvalidDigest InvalidPart
+        InvalidPartOrder InvalidStorageClass InvalidURI KeyTooLongError EntityTooLarge EntityTooSmall MalformedXML
+        MaxMessageLengthExceeded MetadataTooLarge MissingContentLength MissingRequestBodyError UnexpectedContent
+        InvalidEncryptionAlgorithmError EncryptionTypeMismatch IdempotencyParameterMismatch UnsupportedMediaType
+        InvalidWriteOffset TooManyParts InvalidPrefix""",
+    ),
+    (
+        _CLIENT,
+        """AmbiguousGrantByEmailAddress AnnotationLimitExceeded AnnotationNameTooLong BucketAlreadyExists
+        BucketAlreadyOwnedByYou BucketNotEmpty IllegalVersioningConfigurationException IncorrectNumberOfFilesInPostRequest
+        InlineDataTooLarge InvalidAnnotationName InvalidBucketState InvalidPayer InvalidPolicyDocument InvalidSOAPRequest
+        InvalidTargetBucketForLogging MalformedACLError MalformedPOSTRequest MaxPostPreDataLengthExceededError
+        MissingAttachment NoLoggingStatusForKey NoSuchAnnotation NoSuchBucketPolicy NoSuchLifecycleConfiguration
+        RequestIsNotMultiPartContent RequestTorrentOfBucketError UnresolvableGrantByEmailAddress UserKeyMustBeSpecified""",
+    ),
+)
+"""The judgement of each code of S3."""
+
+STATUSES = table(
+    (BUSY, "429 503"),
+    (_REACH, "408 425 500 502 504 506 508 509"),
+    (_ON_THE_WAY, "404 407 421 510 511"),
+    (_CONFLICT, "409 423"),
+    (_RACE, "412"),
+    (_KEYS, "401 403"),
+    (_PLACE, "300 301 302 303 304 305 307 308"),
+    (_FULL, "507"),
+    (_SERVER, "400 402 405 406 410 411 413 414 415 416 417 418 422 424 426 428 431 451 501 505"),
+)
+"""The judgement of each status of an answer without a code."""
+
+CLASSES = table(
+    (
+        _REACH,
+        """HTTPClientError ConnectionError EndpointConnectionError SSLError ConnectionClosedError ReadTimeoutError
+        ConnectTimeoutError ProxyConnectionError ResponseStreamingError ResponseParserError IncompleteReadError ChecksumError
+        FlexibleChecksumError AwsChunkedWrapperError EventStreamError FSTimeoutError TimeoutError ClientConnectionError
+        ClientPayloadError ClientResponseError InvalidURL""",
+    ),
+    (
+        _NO_KEYS,
+        """NoCredentialsError PartialCredentialsError CredentialRetrievalError MetadataRetrievalError NoAuthTokenError
+        TokenRetrievalError UnknownTokenProviderError UnknownCredentialError RefreshWithMFAUnsupportedError SSOError
+        SSOTokenLoadError UnauthorizedSSOTokenError LoginError LoginRefreshRequired LoginInsufficientPermissions
+        LoginTokenLoadError LoginAuthorizationCodeError InvalidIMDSEndpointError InvalidIMDSEndpointModeError""",
+    ),
+    (
+        _PLACE,
+        """NoRegionError InvalidRegionError UnknownRegionError ServiceNotInRegionError BaseEndpointResolverError
+        EndpointVariantError UnknownEndpointError UnknownFIPSEndpointError EndpointProviderError EndpointResolutionError
+        UnknownEndpointResolutionBuiltInName InvalidEndpointConfigurationError InvalidHostLabelError InvalidDNSNameError
+        InvalidProxiesConfigError InvalidS3AddressingStyleError InvalidS3UsEast1RegionalEndpointConfigError
+        InvalidSTSRegionalEndpointsConfigError UnsupportedS3ArnError UnsupportedS3ControlArnError
+        UnsupportedOutpostResourceError UnsupportedS3ConfigurationError UnsupportedS3AccesspointConfigurationError
+        UnsupportedS3ControlConfigurationError ProfileNotFound ConfigParseError ConfigNotFound InvalidConfigError
+        InfiniteLoopConfigError InvalidRetryConfigurationError InvalidMaxRetryAttemptsError InvalidRetryModeError
+        InvalidDefaultsMode InvalidChecksumConfigError InvalidEndpointDiscoveryConfigurationError""",
+    ),
+    (
+        _CLIENT,
+        """OSError BotoCoreError ClientError DataNotFoundError UnknownServiceError ApiVersionNotFoundError
+        UnknownSignatureVersionError MissingParametersError ValidationError ParamValidationError UnknownKeyError RangeError
+        UnknownParameterError AliasConflictParameterError UnknownServiceStyle PaginationError OperationNotPageableError
+        UnseekableStreamError WaiterError InvalidExpressionError WaiterConfigError UnknownClientMethodError
+        UnsupportedSignatureVersionError UnsupportedTLSVersionWarning ImminentRemovalWarning StubResponseError
+        StubAssertionError UnStubbedResponseError MD5UnavailableError MissingDependencyException UndefinedModelAttributeError
+        MissingServiceIdError CapacityNotAvailableError UnsupportedServiceProtocolsError""",
+    ),
+)
+"""The judgement of each class of botocore, and of what else raises; a class that is not here is judged as its base class."""
+
+
+def judge(code: str, status: int, class_names: Iterable[str]) -> Judgement:
+    """Return what a failure means.
+
+    Args:
+        code: The code of the server's answer; empty if there is none.
+        status: Status of the answer; 0 if there is none.
+        class_names: The class of the error and its base classes, the most particular first.
+    """
+    if status or code:
+        return CODES.get(code) or STATUSES.get(code) or STATUSES.get(str(status), _CLIENT)
+    return next((CLASSES[name] for name in class_names if name in CLASSES), _CLIENT)
