@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Verdict(Enum):
+class Remedy(Enum):
     """What helps."""
 
     WAIT = "wait"
@@ -31,11 +31,11 @@ class Judgement:
     """What one error means.
 
     Attributes:
-        verdict: What helps.
+        remedy: What helps.
         advice: The end of a message: what is waited for, or what to change. No capital letter, no full stop.
     """
 
-    verdict: Verdict
+    remedy: Remedy
     advice: str
 
 

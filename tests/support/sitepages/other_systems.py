@@ -9,14 +9,14 @@ from statefulspark.sinks.iceberg import judgements as iceberg
 from statefulspark.sinks.kafka import judgements as kafka
 from statefulspark.sinks.postgres import judgements as postgres
 from statefulspark.storage import judgements as storage
-from statefulspark.verdicts import Judgement, Verdict
+from statefulspark.verdicts import Judgement, Remedy
 
 _TITLES = {
-    Verdict.WAIT: "it passes",
-    Verdict.LOST_RACE: "a lost race",
-    Verdict.CREDENTIALS: "a person, or a rotation that is under way",
-    Verdict.RIGHTS: "a person, who grants it",
-    Verdict.PERSON: "a person",
+    Remedy.WAIT: "it passes",
+    Remedy.LOST_RACE: "a lost race",
+    Remedy.CREDENTIALS: "a person, or a rotation that is under way",
+    Remedy.RIGHTS: "a person, who grants it",
+    Remedy.PERSON: "a person",
 }
 _SYSTEMS: tuple[tuple[str, str, tuple[Mapping[str, Judgement], ...]], ...] = (
     (
@@ -59,8 +59,8 @@ def _rows(tables: tuple[Mapping[str, Judgement], ...]) -> list[tuple[str, str, s
     for table in tables:
         for code, judgement in table.items():
             codes.setdefault(judgement, []).append(code)
-    ordered = sorted(codes, key=lambda judgement: list(Verdict).index(judgement.verdict))
+    ordered = sorted(codes, key=lambda judgement: list(Remedy).index(judgement.remedy))
     return [
-        (_TITLES[judgement.verdict], markdown.prose(judgement.advice), " ".join(map(markdown.code, codes[judgement])))
+        (_TITLES[judgement.remedy], markdown.prose(judgement.advice), " ".join(map(markdown.code, codes[judgement])))
         for judgement in ordered
     ]

@@ -17,7 +17,7 @@ from statefulspark import errors
 from statefulspark.sinks.iceberg import IcebergSink, judgements
 from statefulspark.sinks.secret import Secret
 from statefulspark.storage import StorageOptions
-from statefulspark.verdicts import Verdict
+from statefulspark.verdicts import Remedy
 
 _BUILTIN = {
     *("OSError", "ConnectionError", "ConnectionRefusedError", "ConnectionResetError", "TimeoutError"),
@@ -40,11 +40,11 @@ def test_each_status_is_judged_and_no_other() -> None:
 
 
 def test_a_right_that_the_table_s_files_need_is_not_waited_for() -> None:
-    assert judgements.judge("PermissionError", None, "Access Denied").verdict is Verdict.CREDENTIALS
+    assert judgements.judge("PermissionError", None, "Access Denied").remedy is Remedy.CREDENTIALS
 
 
 def test_a_token_endpoint_that_refuses_the_client_is_about_credentials() -> None:
-    assert judgements.judge("OAuthError", 401, "invalid_client").verdict is Verdict.CREDENTIALS
+    assert judgements.judge("OAuthError", 401, "invalid_client").remedy is Remedy.CREDENTIALS
 
 
 def of_catalog(kind: str, status: int) -> str:

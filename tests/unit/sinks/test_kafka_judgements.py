@@ -8,7 +8,7 @@ from statefulspark import errors
 from statefulspark.sinks.kafka import clienterrors, judgements
 from statefulspark.sinks.kafka.session import KafkaTarget
 from statefulspark.sinks.secret import Secret
-from statefulspark.verdicts import Verdict
+from statefulspark.verdicts import Remedy
 
 _CODES = {name: code for name, code in vars(KafkaError).items() if name.strip("_").isupper() and isinstance(code, int)}
 _TARGET = KafkaTarget("kafka:9092", "words", "id", "group", {"transaction.timeout.ms": "1000000"})
@@ -83,4 +83,4 @@ def test_a_password_in_a_file_is_read_again() -> None:
 
 
 def test_a_code_that_the_client_has_no_name_for_is_waited_for() -> None:
-    assert judgements.judge(KafkaError(999).name()).verdict is Verdict.WAIT
+    assert judgements.judge(KafkaError(999).name()).remedy is Remedy.WAIT

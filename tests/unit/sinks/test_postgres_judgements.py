@@ -10,7 +10,7 @@ from psycopg import errors as postgres_errors
 from statefulspark import errors
 from statefulspark.sinks.postgres import judgements
 from statefulspark.sinks.postgres.client import PostgresClient
-from statefulspark.verdicts import Verdict
+from statefulspark.verdicts import Remedy
 
 _REFUSED = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
 
@@ -34,40 +34,40 @@ def test_each_class_without_a_sqlstate_is_judged_and_no_other() -> None:
 @pytest.mark.parametrize(
     ("words", "verdict"),
     [
-        ('FATAL:  password authentication failed for user "writer"', Verdict.CREDENTIALS),
-        ("fe_sendauth: no password supplied", Verdict.CREDENTIALS),
-        ("FATAL:  SASL authentication failed", Verdict.CREDENTIALS),
-        ('FATAL:  role "nobody" does not exist', Verdict.CREDENTIALS),
-        ('FATAL:  role "reader" is not permitted to log in', Verdict.RIGHTS),
+        ('FATAL:  password authentication failed for user "writer"', Remedy.CREDENTIALS),
+        ("fe_sendauth: no password supplied", Remedy.CREDENTIALS),
+        ("FATAL:  SASL authentication failed", Remedy.CREDENTIALS),
+        ('FATAL:  role "nobody" does not exist', Remedy.CREDENTIALS),
+        ('FATAL:  role "reader" is not permitted to log in', Remedy.RIGHTS),
         (
             'FATAL:  permission denied for database "shop" DETAIL:  User does not have CONNECT privilege.',
-            Verdict.RIGHTS,
+            Remedy.RIGHTS,
         ),
-        ('FATAL:  no pg_hba.conf entry for host "10.0.0.2", user "writer"', Verdict.RIGHTS),
-        ('FATAL:  database "shop" does not exist', Verdict.PERSON),
-        ("FATAL:  unsupported startup parameter: options", Verdict.PERSON),
-        ("server does not support SSL, but SSL was required", Verdict.PERSON),
-        ("SSL error: certificate verify failed", Verdict.PERSON),
-        ('FATAL:  unrecognized configuration parameter "foo"', Verdict.PERSON),
-        ("FATAL:  sorry, too many clients already", Verdict.WAIT),
-        ('FATAL:  too many connections for role "writer"', Verdict.WAIT),
-        ("FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute", Verdict.WAIT),
-        ("FATAL:  no more connections allowed (max_client_conn)", Verdict.WAIT),
-        ("FATAL:  the database system is starting up", Verdict.WAIT),
-        ("FATAL:  the database system is shutting down", Verdict.WAIT),
-        ("FATAL:  the database system is not yet accepting connections", Verdict.WAIT),
-        ("session is read-only", Verdict.WAIT),
-        ("Connection refused Is the server running on that host and accepting TCP/IP connections?", Verdict.WAIT),
-        ("SSL error: unexpected eof while reading", Verdict.WAIT),
+        ('FATAL:  no pg_hba.conf entry for host "10.0.0.2", user "writer"', Remedy.RIGHTS),
+        ('FATAL:  database "shop" does not exist', Remedy.PERSON),
+        ("FATAL:  unsupported startup parameter: options", Remedy.PERSON),
+        ("server does not support SSL, but SSL was required", Remedy.PERSON),
+        ("SSL error: certificate verify failed", Remedy.PERSON),
+        ('FATAL:  unrecognized configuration parameter "foo"', Remedy.PERSON),
+        ("FATAL:  sorry, too many clients already", Remedy.WAIT),
+        ('FATAL:  too many connections for role "writer"', Remedy.WAIT),
+        ("FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute", Remedy.WAIT),
+        ("FATAL:  no more connections allowed (max_client_conn)", Remedy.WAIT),
+        ("FATAL:  the database system is starting up", Remedy.WAIT),
+        ("FATAL:  the database system is shutting down", Remedy.WAIT),
+        ("FATAL:  the database system is not yet accepting connections", Remedy.WAIT),
+        ("session is read-only", Remedy.WAIT),
+        ("Connection refused Is the server running on that host and accepting TCP/IP connections?", Remedy.WAIT),
+        ("SSL error: unexpected eof while reading", Remedy.WAIT),
     ],
 )
-def test_a_refused_connection_is_judged_by_what_it_says(words: str, verdict: Verdict) -> None:
-    assert judgements.judge(None, "OperationalError", _REFUSED + words).verdict is verdict
+def test_a_refused_connection_is_judged_by_what_it_says(words: str, verdict: Remedy) -> None:
+    assert judgements.judge(None, "OperationalError", _REFUSED + words).remedy is verdict
 
 
 def test_what_a_pooler_calls_a_violation_of_the_protocol_is_judged_by_what_it_says() -> None:
-    assert judgements.judge("08P01", "ProtocolViolation", "query_wait_timeout").verdict is Verdict.WAIT
-    assert judgements.judge("08P01", "ProtocolViolation", "server conn crashed?").verdict is Verdict.PERSON
+    assert judgements.judge("08P01", "ProtocolViolation", "query_wait_timeout").remedy is Remedy.WAIT
+    assert judgements.judge("08P01", "ProtocolViolation", "server conn crashed?").remedy is Remedy.PERSON
 
 
 @pytest.mark.parametrize(

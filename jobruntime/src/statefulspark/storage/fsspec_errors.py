@@ -15,7 +15,7 @@ import botocore.exceptions
 
 from statefulspark import errors
 from statefulspark.storage import judgements
-from statefulspark.verdicts import Judgement, Verdict
+from statefulspark.verdicts import Judgement, Remedy
 
 _CONDITION_FAILED = frozenset(["PreconditionFailed", "412"])
 _RANGE_NOT_SATISFIABLE = 416
@@ -92,7 +92,7 @@ def is_beyond_end(error: BaseException) -> bool:
 
 def is_transient(error: BaseException, target: RequestTarget) -> bool:
     """Tell whether the same request may succeed if it is repeated."""
-    return _judge(error).verdict is Verdict.WAIT and not is_absent(error, target)
+    return _judge(error).remedy is Remedy.WAIT and not is_absent(error, target)
 
 
 def is_throttled(error: BaseException) -> bool:
@@ -121,14 +121,14 @@ def translate(error: BaseException, target: RequestTarget) -> errors.StatefulSpa
     if is_condition_failed(error):
         return errors.ObjectExistsError(target.uri)
     judgement = _judge(error)
-    if judgement.verdict is Verdict.WAIT:
+    if judgement.remedy is Remedy.WAIT:
         return unreachable(error, target)
-    if judgement.verdict is Verdict.CREDENTIALS and code:
+    if judgement.remedy is Remedy.CREDENTIALS and code:
         return errors.StateUnknownError(
             "AccessDenied",
             f"{target.endpoint} refused to {target.action} {target.uri} ({code}: {_message(error)}); {judgement.advice}.",
         )
-    if judgement.verdict is Verdict.CREDENTIALS:
+    if judgement.remedy is Remedy.CREDENTIALS:
         return errors.StateUnknownError(
             "CredentialsMissing",
             f"There are no credentials to {target.action} {target.uri} at {target.endpoint} ({_message(error)}); "

@@ -8,30 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from statefulspark.verdicts import Judgement, Verdict, table
+from statefulspark.verdicts import Judgement, Remedy, table
 
 BUSY = Judgement(
-    Verdict.WAIT, "the server refuses requests for a while, or is slow to take them, because it gets too many"
+    Remedy.WAIT, "the server refuses requests for a while, or is slow to take them, because it gets too many"
 )
 """Such a request has not happened."""
-_REACH = Judgement(Verdict.WAIT, "check that the server runs and that the network lets this machine reach it")
+_REACH = Judgement(Remedy.WAIT, "check that the server runs and that the network lets this machine reach it")
 _ON_THE_WAY = Judgement(
-    Verdict.WAIT, "something between this machine and the server answers; check the proxy or ingress before it"
+    Remedy.WAIT, "something between this machine and the server answers; check the proxy or ingress before it"
 )
-_CONFLICT = Judgement(Verdict.WAIT, "another request is changing the same object or bucket")
-_RACE = Judgement(Verdict.LOST_RACE, "another writer was first")
-_GONE = Judgement(Verdict.LOST_RACE, "the object is not there")
-_KEYS = Judgement(Verdict.CREDENTIALS, "check the access key and its rights on the bucket")
-_NO_KEYS = Judgement(Verdict.CREDENTIALS, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-_BUCKET = Judgement(Verdict.PERSON, "create the bucket or correct the storage uri")
-_ARCHIVED = Judgement(
-    Verdict.PERSON, "bring the object back from the archive, and keep lifecycle rules off this folder"
-)
-_CLOCK = Judgement(Verdict.PERSON, "set the clock of this machine")
-_PLACE = Judgement(Verdict.PERSON, "correct region, endpoint, pathStyle and proxies of the storage")
-_FULL = Judgement(Verdict.PERSON, "give the bucket or the account room")
-_SERVER = Judgement(Verdict.PERSON, "the server does not take this request; its version may be too old")
-_CLIENT = Judgement(Verdict.PERSON, "the object's state is unknown; report it with the log")
+_CONFLICT = Judgement(Remedy.WAIT, "another request is changing the same object or bucket")
+_RACE = Judgement(Remedy.LOST_RACE, "another writer was first")
+_GONE = Judgement(Remedy.LOST_RACE, "the object is not there")
+_KEYS = Judgement(Remedy.CREDENTIALS, "check the access key and its rights on the bucket")
+_NO_KEYS = Judgement(Remedy.CREDENTIALS, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+_BUCKET = Judgement(Remedy.PERSON, "create the bucket or correct the storage uri")
+_ARCHIVED = Judgement(Remedy.PERSON, "bring the object back from the archive, and keep lifecycle rules off this folder")
+_CLOCK = Judgement(Remedy.PERSON, "set the clock of this machine")
+_PLACE = Judgement(Remedy.PERSON, "correct region, endpoint, pathStyle and proxies of the storage")
+_FULL = Judgement(Remedy.PERSON, "give the bucket or the account room")
+_SERVER = Judgement(Remedy.PERSON, "the server does not take this request; its version may be too old")
+_CLIENT = Judgement(Remedy.PERSON, "the object's state is unknown; report it with the log")
 
 CODES = table(
     (

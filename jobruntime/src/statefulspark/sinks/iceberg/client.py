@@ -16,7 +16,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from statefulspark import errors
 from statefulspark.sinks import marker, secret
 from statefulspark.sinks.iceberg import columntypes, commits, datafiles, imprints, judgements
-from statefulspark.verdicts import Verdict
+from statefulspark.verdicts import Remedy
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -213,21 +213,21 @@ class IcebergClient:
         words = _one_line(error)
         judgement = judgements.judge(_class_name(error), _status(error), words)
         message = f"Could not {action} the table {self.table}: {words}; {judgement.advice}"
-        match judgement.verdict:
-            case Verdict.WAIT:
+        match judgement.remedy:
+            case Remedy.WAIT:
                 return errors.TransientError("IcebergUnavailable", f"{message}.")
-            case Verdict.LOST_RACE:
+            case Remedy.LOST_RACE:
                 return errors.TransientError("IcebergRaced", f"{message}.", retry_after_s=0.5)
-            case Verdict.CREDENTIALS:
+            case Remedy.CREDENTIALS:
                 return secret.credentials_refused("IcebergAccessDenied", message, self.given)
-            case Verdict.RIGHTS:
+            case Remedy.RIGHTS:
                 return errors.SpecRejectedError("IcebergAccessDenied", f"{message}.")
-            case Verdict.PERSON if isinstance(error, _ABSENT):
+            case Remedy.PERSON if isinstance(error, _ABSENT):
                 return errors.SpecRejectedError(
                     "IcebergTableMissing",
                     f"The table {self.table} does not exist, and a sink creates none; create it first.",
                 )
-            case Verdict.PERSON:
+            case Remedy.PERSON:
                 return errors.SpecRejectedError("IcebergRefused", f"{message}.")
             case _ as never:
                 assert_never(never)
@@ -235,8 +235,8 @@ class IcebergClient:
 
 def _class_name(error: Exception) -> str:
     """Return the class for the table of judgements: the most particular one that Python or pyiceberg has."""
-    known = (kind for kind in type(error).__mro__ if kind.__module__ in {"builtins", iceberg_errors.__name__})
-    return next(known).__name__
+    modules = {"builtins", iceberg_errors.__name__}
+    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ in modules)
 
 
 def _status(error: Exception) -> int | None:

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import re
 
-from statefulspark.verdicts import Judgement, Verdict, table
+from statefulspark.verdicts import Judgement, Remedy, table
 
-_REACH = Judgement(Verdict.WAIT, "waits until the catalog and the table's files can be reached")
-_BUSY = Judgement(Verdict.WAIT, "waits, since the catalog limits how often it is asked")
-_OUTAGE = Judgement(Verdict.WAIT, "waits until the catalog works again; look into its log")
+_REACH = Judgement(Remedy.WAIT, "waits until the catalog and the table's files can be reached")
+_BUSY = Judgement(Remedy.WAIT, "waits, since the catalog limits how often it is asked")
+_OUTAGE = Judgement(Remedy.WAIT, "waits until the catalog works again; look into its log")
 _OF_PROXY = Judgement(
-    Verdict.WAIT,
+    Remedy.WAIT,
     "waits until the catalog itself answers: this is the answer of something before it, a proxy or a page for logging in; "
     "check the catalog's uri if it stays so",
 )
-_RACE = Judgement(Verdict.LOST_RACE, "another writer committed at the same time; it is tried again")
-_LOGIN = Judgement(Verdict.CREDENTIALS, "check credential, token and scope in the catalog's properties")
-_FILES = Judgement(Verdict.CREDENTIALS, "check the credentials of the table's files, and their rights on its bucket")
-_RIGHTS = Judgement(Verdict.RIGHTS, "give the catalog's user the right to read and change the table")
-_TABLE = Judgement(Verdict.PERSON, "create the table, or correct its name or the catalog's uri")
+_RACE = Judgement(Remedy.LOST_RACE, "another writer committed at the same time; it is tried again")
+_LOGIN = Judgement(Remedy.CREDENTIALS, "check credential, token and scope in the catalog's properties")
+_FILES = Judgement(Remedy.CREDENTIALS, "check the credentials of the table's files, and their rights on its bucket")
+_RIGHTS = Judgement(Remedy.RIGHTS, "give the catalog's user the right to read and change the table")
+_TABLE = Judgement(Remedy.PERSON, "create the table, or correct its name or the catalog's uri")
 _REQUEST = Judgement(
-    Verdict.PERSON, "correct the catalog's properties, or the table; the catalog does not take the request"
+    Remedy.PERSON, "correct the catalog's properties, or the table; the catalog does not take the request"
 )
-_CONTENT = Judgement(Verdict.PERSON, "correct what the message names: the rows, the table or the catalog's properties")
-_INSTALL = Judgement(Verdict.PERSON, "install what the message names")
-_URI = Judgement(Verdict.PERSON, "correct the catalog's uri")
+_CONTENT = Judgement(Remedy.PERSON, "correct what the message names: the rows, the table or the catalog's properties")
+_INSTALL = Judgement(Remedy.PERSON, "install what the message names")
+_URI = Judgement(Remedy.PERSON, "correct the catalog's uri")
 
 CLASSES = table(
     (_BUSY, "TooManyRequestsError"),

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from statefulspark import errors
 from statefulspark.sinks import secret
 from statefulspark.sinks.kafka import judgements
-from statefulspark.verdicts import Verdict
+from statefulspark.verdicts import Remedy
 
 if TYPE_CHECKING:
     from statefulspark.sinks.kafka.session import KafkaTarget
@@ -50,16 +50,16 @@ def translate(error: KafkaError, *, action: str, target: KafkaTarget, hint: Kafk
     advice = judgement.advice.format(transaction_timeout_ms=target.transaction_timeout_ms)
     said = "; ".join([f"{error.str() or error.name()} ({error.name()})", *([] if hint is None else [hint.str()])])
     message = f"Could not {action} in the topic {target.topic} at {target.servers}: {said}; {advice}"
-    match judgement.verdict:
-        case Verdict.WAIT:
+    match judgement.remedy:
+        case Remedy.WAIT:
             return errors.TransientError("KafkaUnavailable", f"{message}.")
-        case Verdict.LOST_RACE:
+        case Remedy.LOST_RACE:
             return ProducerLostError(error.str())
-        case Verdict.CREDENTIALS:
+        case Remedy.CREDENTIALS:
             return secret.credentials_refused("KafkaAccessDenied", message, target.options.values())
-        case Verdict.RIGHTS:
+        case Remedy.RIGHTS:
             return errors.SpecRejectedError("KafkaAccessDenied", f"{message}.")
-        case Verdict.PERSON:
+        case Remedy.PERSON:
             return errors.SpecRejectedError("KafkaRefused", f"{message}.")
         case _ as never:
             assert_never(never)

@@ -5,64 +5,64 @@ The names are those of `confluent_kafka.KafkaError`; errors of the client begin 
 
 from __future__ import annotations
 
-from statefulspark.verdicts import Judgement, Verdict, table
+from statefulspark.verdicts import Judgement, Remedy, table
 
-_REACH = Judgement(Verdict.WAIT, "waits until the brokers answer; check that they run, their names, and the network")
+_REACH = Judgement(Remedy.WAIT, "waits until the brokers answer; check that they run, their names, and the network")
 _TLS = Judgement(
-    Verdict.WAIT,
+    Remedy.WAIT,
     "waits until TLS is agreed on; if it stays so, correct security.protocol and the ssl. settings of the sink's options",
 )
-_ROLLING = Judgement(Verdict.WAIT, "waits until the brokers have settled who leads, as while they restart")
+_ROLLING = Judgement(Remedy.WAIT, "waits until the brokers have settled who leads, as while they restart")
 _REPLICAS = Judgement(
-    Verdict.WAIT, "waits until as many replicas are in sync as min.insync.replicas of the topic asks for"
+    Remedy.WAIT, "waits until as many replicas are in sync as min.insync.replicas of the topic asks for"
 )
 _TOPIC = Judgement(
-    Verdict.WAIT, "waits until the brokers know the topic again, as while they restart; create it if it was deleted"
+    Remedy.WAIT, "waits until the brokers know the topic again, as while they restart; create it if it was deleted"
 )
-_THROTTLED = Judgement(Verdict.WAIT, "waits, since the brokers limit the user by a quota; raise it if that takes long")
-_AGAIN = Judgement(Verdict.WAIT, "the transaction is given up, and sent again by a new producer")
-_BROKER = Judgement(Verdict.WAIT, "it is tried again; look into the brokers' log if it comes again")
+_THROTTLED = Judgement(Remedy.WAIT, "waits, since the brokers limit the user by a quota; raise it if that takes long")
+_AGAIN = Judgement(Remedy.WAIT, "the transaction is given up, and sent again by a new producer")
+_BROKER = Judgement(Remedy.WAIT, "it is tried again; look into the brokers' log if it comes again")
 _FENCED = Judgement(
-    Verdict.LOST_RACE, "another producer took this one's name; the marker tells whether it is a newer driver"
+    Remedy.LOST_RACE, "another producer took this one's name; the marker tells whether it is a newer driver"
 )
-_PASSWORD = Judgement(Verdict.CREDENTIALS, "check the sasl. settings in the sink's options")
+_PASSWORD = Judgement(Remedy.CREDENTIALS, "check the sasl. settings in the sink's options")
 _RIGHTS = Judgement(
-    Verdict.RIGHTS,
+    Remedy.RIGHTS,
     "give the user WRITE and DESCRIBE on the topic, READ on the marker's group, and WRITE and DESCRIBE on the "
     "transactional id",
 )
 _GROUP = Judgement(
-    Verdict.PERSON, "another program is a member of the marker's consumer group: give that program a group of its own"
+    Remedy.PERSON, "another program is a member of the marker's consumer group: give that program a group of its own"
 )
 _SIZE = Judgement(
-    Verdict.PERSON,
+    Remedy.PERSON,
     "raise message.max.bytes in the sink's options and max.message.bytes of the topic; or make the record smaller, and "
     "start from the checkpoint before it (--from, or restore.from)",
 )
-_MARKER_SIZE = Judgement(Verdict.PERSON, "raise offset.metadata.max.bytes of the brokers to 4096 or more")
+_MARKER_SIZE = Judgement(Remedy.PERSON, "raise offset.metadata.max.bytes of the brokers to 4096 or more")
 _TIMEOUT = Judgement(
-    Verdict.PERSON,
+    Remedy.PERSON,
     "transaction.timeout.ms of the sink is {transaction_timeout_ms}, and the brokers allow at most their "
     "transaction.max.timeout.ms: set transaction.timeout.ms in the sink's options to that or less, or raise the "
     "brokers' limit",
 )
 _PARTITION = Judgement(
-    Verdict.PERSON,
+    Remedy.PERSON,
     "the record names a partition that the topic does not have: give the topic more partitions; or correct the code, and "
     "start from the checkpoint before it (--from, or restore.from)",
 )
 _RECORD = Judgement(
-    Verdict.PERSON,
+    Remedy.PERSON,
     "the topic takes no such record, for example none without a key if it is compacted: change the topic's settings; or "
     "correct the code, and start from the checkpoint before it (--from, or restore.from)",
 )
-_POLICY = Judgement(Verdict.PERSON, "a policy of the brokers refuses it: change the policy, or the topic")
-_NAME = Judgement(Verdict.PERSON, "correct the topic's name")
-_SETTING = Judgement(Verdict.PERSON, "correct the sink's options and its bootstrap_servers")
+_POLICY = Judgement(Remedy.PERSON, "a policy of the brokers refuses it: change the policy, or the topic")
+_NAME = Judgement(Remedy.PERSON, "correct the topic's name")
+_SETTING = Judgement(Remedy.PERSON, "correct the sink's options and its bootstrap_servers")
 _VERSION = Judgement(
-    Verdict.PERSON, "the brokers are too old for transactions, or are not Kafka's: use brokers that have them"
+    Remedy.PERSON, "the brokers are too old for transactions, or are not Kafka's: use brokers that have them"
 )
-_ELSEWHERE = Judgement(Verdict.PERSON, "no call of the sink is answered so: report it with the log")
+_ELSEWHERE = Judgement(Remedy.PERSON, "no call of the sink is answered so: report it with the log")
 
 NAMES = table(
     (

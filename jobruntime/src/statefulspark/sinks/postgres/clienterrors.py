@@ -11,7 +11,7 @@ import psycopg
 from statefulspark import errors
 from statefulspark.sinks import secret
 from statefulspark.sinks.postgres import judgements, transactions
-from statefulspark.verdicts import Verdict
+from statefulspark.verdicts import Remedy
 
 
 @contextmanager
@@ -49,16 +49,16 @@ def translate(error: psycopg.Error, attempt: str, given: str | secret.Secret) ->
     words = _sentence(error)
     judgement = judgements.judge(error.sqlstate, type(error).__name__, words)
     message = f"{attempt}: {words}; {judgement.advice}"
-    match judgement.verdict:
-        case Verdict.WAIT:
+    match judgement.remedy:
+        case Remedy.WAIT:
             return errors.TransientError("PostgresUnavailable", f"{message}.")
-        case Verdict.LOST_RACE:
+        case Remedy.LOST_RACE:
             return errors.TransientError("PostgresLocked", f"{message}.")
-        case Verdict.CREDENTIALS:
+        case Remedy.CREDENTIALS:
             return secret.credentials_refused("PostgresAccessDenied", message, [given])
-        case Verdict.RIGHTS:
+        case Remedy.RIGHTS:
             return errors.SpecRejectedError("PostgresAccessDenied", f"{message}.")
-        case Verdict.PERSON:
+        case Remedy.PERSON:
             return errors.SpecRejectedError("PostgresRefused", f"{message}.")
         case _ as never:
             assert_never(never)

@@ -8,54 +8,54 @@ from __future__ import annotations
 
 import re
 
-from statefulspark.verdicts import Judgement, Verdict, table
+from statefulspark.verdicts import Judgement, Remedy, table
 
 _VALUE = Judgement(
-    Verdict.PERSON,
+    Remedy.PERSON,
     "correct the code that makes this value, and start from the checkpoint before it (--from, or restore.from); or widen "
     "the column",
 )
 _CONSTRAINT = Judgement(
-    Verdict.PERSON,
+    Remedy.PERSON,
     "correct the code that makes this row, and start from the checkpoint before it (--from, or restore.from); or change the "
     "constraint",
 )
-_TABLE = Judgement(Verdict.PERSON, "change the table, or the job's columns, so that they fit")
+_TABLE = Judgement(Remedy.PERSON, "change the table, or the job's columns, so that they fit")
 _STATEMENT = Judgement(
-    Verdict.PERSON,
+    Remedy.PERSON,
     "look at triggers, functions and rules of the table; the sink's own statements are plain COPY and INSERT",
 )
 _LIMIT = Judgement(
-    Verdict.PERSON, "raise the limit of the server or the user that the message names, or make batches smaller"
+    Remedy.PERSON, "raise the limit of the server or the user that the message names, or make batches smaller"
 )
-_DAMAGED = Judgement(Verdict.PERSON, "restore the database; it says that it is damaged")
+_DAMAGED = Judgement(Remedy.PERSON, "restore the database; it says that it is damaged")
 _PROTOCOL = Judgement(
-    Verdict.PERSON, "check that the dsn names a PostgreSQL server, or a pooler that lets sessions and transactions be"
+    Remedy.PERSON, "check that the dsn names a PostgreSQL server, or a pooler that lets sessions and transactions be"
 )
-_TARGET = Judgement(Verdict.PERSON, "create it, or correct the name in the dsn or the sink's table")
-_SETTING = Judgement(Verdict.PERSON, "correct the dsn")
-_PASSWORD = Judgement(Verdict.CREDENTIALS, "check the user and its password in the dsn")
-_RIGHTS = Judgement(Verdict.RIGHTS, "grant it to the user of the dsn")
+_TARGET = Judgement(Remedy.PERSON, "create it, or correct the name in the dsn or the sink's table")
+_SETTING = Judgement(Remedy.PERSON, "correct the dsn")
+_PASSWORD = Judgement(Remedy.CREDENTIALS, "check the user and its password in the dsn")
+_RIGHTS = Judgement(Remedy.RIGHTS, "grant it to the user of the dsn")
 _LOGIN = Judgement(
-    Verdict.RIGHTS, "let the user of the dsn log in to this database from this host: its role, CONNECT, pg_hba.conf"
+    Remedy.RIGHTS, "let the user of the dsn log in to this database from this host: its role, CONNECT, pg_hba.conf"
 )
-_RACE = Judgement(Verdict.LOST_RACE, "another transaction holds or changed what this one needs; it is tried again")
-_REACH = Judgement(Verdict.WAIT, "waits until the server can be reached; check that it runs, its name, and the network")
-_STARTING = Judgement(Verdict.WAIT, "waits until the server has started; check it if that takes long")
+_RACE = Judgement(Remedy.LOST_RACE, "another transaction holds or changed what this one needs; it is tried again")
+_REACH = Judgement(Remedy.WAIT, "waits until the server can be reached; check that it runs, its name, and the network")
+_STARTING = Judgement(Remedy.WAIT, "waits until the server has started; check it if that takes long")
 _READ_ONLY = Judgement(
-    Verdict.WAIT,
+    Remedy.WAIT,
     "waits until the server takes writes, as after a failover; if it stays so, the dsn names a standby, or "
     "default_transaction_read_only is set for the user or the database",
 )
 _FULL = Judgement(
-    Verdict.WAIT, "waits until the server has room; give it connections, memory or disk if that takes long"
+    Remedy.WAIT, "waits until the server has room; give it connections, memory or disk if that takes long"
 )
-_ENDED = Judgement(Verdict.WAIT, "the server ended the session or the statement; it is tried again in a new session")
+_ENDED = Judgement(Remedy.WAIT, "the server ended the session or the statement; it is tried again in a new session")
 _TIME_OUT = Judgement(
-    Verdict.WAIT,
+    Remedy.WAIT,
     "it is tried again; if it comes again, raise the timeout of the user or the database that the message names",
 )
-_SYSTEM = Judgement(Verdict.WAIT, "waits until the server works again; look into its log")
+_SYSTEM = Judgement(Remedy.WAIT, "waits until the server works again; look into its log")
 
 CODES = table(
     (_REACH, "08000 08001 08003 08006 HV00N"),
@@ -111,13 +111,13 @@ WORDS = (
     (
         r"unsupported startup parameter",
         Judgement(
-            Verdict.PERSON,
+            Remedy.PERSON,
             "the pooler takes no such parameter: remove it from the dsn, and write the sink's table with its schema in "
             "place of a search_path; or let the pooler ignore it (ignore_startup_parameters of PgBouncer)",
         ),
     ),
     (r"connection is bad:|unrecognized configuration parameter|invalid value for parameter", _SETTING),
-    (r"does not support SSL|certificate", Judgement(Verdict.PERSON, "correct sslmode and the certificates of the dsn")),
+    (r"does not support SSL|certificate", Judgement(Remedy.PERSON, "correct sslmode and the certificates of the dsn")),
     (r"no pg_hba.conf entry|permission denied for database|not permitted to log in", _LOGIN),
     (r"password supplied|authentication failed|wrong password|no such user|role .* does not exist", _PASSWORD),
     (r"database .* does not exist|no such database", _TARGET),
