@@ -2,18 +2,27 @@
 
 The description has all fields of a manifest entry (partition values, counts, bounds), so that a commit reads no data file.
 Values use Iceberg's binary single-value format, which is specified and independent of pyiceberg's classes.
+
+Files are written with pyiceberg's writer, but not through its `write_file`: that writes a null array of structs as an empty
+one, and fields with a space or another character of that kind in their names as null where their struct is in two
+containers (0.12).
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 from pydantic import Field
-from pyiceberg import conversions, manifest, typedef, types
+from pyiceberg import conversions, manifest, partitioning, schema, typedef, types
+from pyiceberg.io import fileformat
 from pyiceberg.io import pyarrow as iceberg_arrow
+from pyiceberg.table import TableProperties, WriteTask, locations
+from pyiceberg.utils import concurrent, properties
 
 from statefulspark import errors
 from statefulspark.contract import base, formats
@@ -67,9 +76,17 @@ def write(table: Table, batches: Iterator[pa.RecordBatch]) -> Iterator[DataFile]
         table: The table; its partitioning and schema are used.
         batches: Rows whose columns fit the table.
     """
+    write_uuid, numbers = uuid.uuid4(), itertools.count()
     for rows in _group_batches(batches):
-        for written in iceberg_arrow._dataframe_to_data_files(table.metadata, rows, table.io):
-            yield _describe(table, written)
+        tasks = (
+            WriteTask(write_uuid, number, table.schema(), packed, partition_key=key)
+            for key, part in _partitions(table, rows)
+            for packed, number in zip(
+                iceberg_arrow.bin_pack_arrow_table(part, _file_bytes(table)), numbers, strict=False
+            )
+        )
+        written = concurrent.ExecutorFactory.get_or_create().map(functools.partial(_written, table), tasks)
+        yield from (_describe(table, file) for file in written)
 
 
 def missing(table: Table, files: Iterable[DataFile]) -> tuple[str, ...]:
@@ -122,6 +139,64 @@ def to_manifest(table: Table, file: DataFile) -> manifest.DataFile:
         equality_ids=None,
         key_metadata=None,
     )
+
+
+def _partitions(table: Table, rows: pa.Table) -> Iterator[tuple[partitioning.PartitionKey | None, pa.Table]]:
+    """Yield the rows of each partition with its key."""
+    if table.spec().is_unpartitioned():
+        yield None, rows
+        return
+    for part in iceberg_arrow._determine_partitions(table.spec(), table.schema(), rows):
+        yield part.partition_key, part.arrow_table_partition
+
+
+def _file_bytes(table: Table) -> int:
+    name, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
+    return properties.property_as_int(table.properties, name, default) or default
+
+
+def _written(table: Table, task: WriteTask) -> manifest.DataFile:
+    """Write one file."""
+    kind = manifest.FileFormat(
+        table.properties.get(TableProperties.WRITE_FILE_FORMAT, TableProperties.WRITE_FILE_FORMAT_DEFAULT)
+    )
+    model = fileformat.FileFormatFactory.get(kind)
+    provider = locations.load_location_provider(table.location(), table.properties)
+    path = provider.new_data_location(task.generate_data_file_filename(model.file_extension()), task.partition_key)
+    output, stored = table.io.new_output(path), schema.sanitize_column_names(table.schema())
+    writer = model.create_writer(output, stored, table.properties)
+    with writer:
+        writer.write(_as_stored(pa.Table.from_batches(task.record_batches), table.schema(), stored))
+    return manifest.DataFile.from_args(
+        content=manifest.DataFileContent.DATA,
+        file_path=path,
+        file_format=kind,
+        partition=typedef.Record() if task.partition_key is None else task.partition_key.partition,
+        file_size_in_bytes=len(output),
+        sort_order_id=None,
+        spec_id=table.metadata.default_spec_id,
+        equality_ids=None,
+        key_metadata=None,
+        **writer.result().to_serialized_dict(),
+    )
+
+
+def _as_stored(rows: pa.Table, named: schema.Schema, stored: schema.Schema) -> pa.Table:
+    """Return rows with the table's columns under the names and the ids that they have in files; missing ones are null.
+
+    Args:
+        rows: Rows with the column types of the table.
+        named: The table's schema.
+        stored: The same with names that files may have.
+    """
+    target = iceberg_arrow.schema_to_pyarrow(stored)
+    columns = [
+        pa.chunked_array([chunk.view(field.type) for chunk in rows.column(wanted.name).chunks], field.type)
+        if wanted.name in rows.column_names
+        else pa.nulls(rows.num_rows, field.type)
+        for wanted, field in zip(named.fields, target, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=target)
 
 
 def _exists(table: Table, file: DataFile) -> bool:
