@@ -6,15 +6,18 @@ so corrected code is all that it takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias, cast
+from collections.abc import Callable, Iterator
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as compute
 
 from statefulspark import errors
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
+T = TypeVar("T")
+_NO_FORM = (OverflowError, ValueError, KeyError, TypeError)
 
 
 def dicts(rows: pa.RecordBatch | pa.Table) -> list[dict[str, object]]:
@@ -34,17 +37,77 @@ def values(column: Column, name: str) -> list[object]:
     Raises:
         SpecRejectedError: `RowUnsupported`: Python has no form of a value, such as a time after the year 9999.
     """
+    return converted(column, name, lambda part: part.to_pylist(maps_as_pydicts="strict"))
+
+
+def values_with_pairs(column: Column, name: str) -> list[object]:
+    """Return the values of a column as `values` does, with maps as lists of pairs, as Spark hands them to a processor."""
+    return converted(column, name, lambda part: part.to_pylist())
+
+
+def converted(column: Column, name: str, convert: Callable[[Column], T], place: str = "Python") -> T:
+    """Return what a column is converted to.
+
+    Args:
+        column: The column.
+        name: Its name, for errors.
+        convert: Converts it, or a part of it.
+        place: Where its values have no form if that fails, for errors.
+
+    Raises:
+        SpecRejectedError: `RowUnsupported`, with the first value that cannot be converted.
+    """
     try:
-        listed: list[object] = column.to_pylist(maps_as_pydicts="strict")
-    except (OverflowError, ValueError, KeyError, TypeError) as error:
-        raise _unsupported(column, name) from error
-    return listed
+        return convert(column)
+    except _NO_FORM as error:
+        raise _unsupported(column, name, convert, place) from error
 
 
 def shortest(column: Column, name: str) -> list[object]:
     """Return the values of a column, where a float of 32 bits is the shortest number that it is, as Spark prints it."""
     listed, narrow = values(column, name), _narrow(column.type)
     return listed if narrow is None else [None if value is None else narrow(value) for value in listed]
+
+
+def require_forms(column: pa.Array, name: str) -> None:
+    """Refuse a column with a time or a text that Python has no form of; nothing is converted.
+
+    Args:
+        column: The column.
+        name: Its name, for errors.
+
+    Raises:
+        SpecRejectedError: `RowUnsupported`.
+    """
+    for part in leaves(column):
+        try:
+            if pa.types.is_date(part.type) or pa.types.is_timestamp(part.type):
+                _ = [end.as_py() for end in compute.min_max(part).values()]
+            elif is_text(part.type):
+                part.validate(full=True)
+        except (OverflowError, ValueError) as error:
+            raise _unsupported(column, name, lambda value: value.to_pylist(maps_as_pydicts="strict")) from error
+
+
+def leaves(column: pa.Array) -> Iterator[pa.Array]:
+    """Yield the arrays of a column that have no parts: itself, or its elements, keys, items and fields."""
+    kind = column.type
+    if pa.types.is_map(kind):
+        start, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
+        for part in (column.keys, column.items):
+            yield from leaves(part.slice(start, end - start))
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from leaves(column.flatten())
+    elif pa.types.is_struct(kind):
+        for part in column.flatten():
+            yield from leaves(part)
+    else:
+        yield column
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether a type is a string."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def keys_without_text(kind: pa.DataType) -> bool:
@@ -92,15 +155,17 @@ def _each_field(fields: dict[str, Callable[[object], object]]) -> Callable[[obje
     return narrow
 
 
-def _unsupported(column: Column, name: str) -> errors.SpecRejectedError:
+def _unsupported(
+    column: Column, name: str, convert: Callable[[Column], object], place: str = "Python"
+) -> errors.SpecRejectedError:
     """Return the error for the first value that cannot be converted."""
     for position in range(len(column)):
         try:
-            column.slice(position, 1).to_pylist(maps_as_pydicts="strict")
-        except (OverflowError, ValueError, KeyError, TypeError) as error:
+            convert(column.slice(position, 1))
+        except _NO_FORM as error:
             return errors.SpecRejectedError(
                 "RowUnsupported",
-                f"The column {name!r} ({column.type}) has a value that has no form in Python, {_shown(column, position)}: "
+                f"The column {name!r} ({column.type}) has a value that has no form in {place}, {_shown(column, position)}: "
                 f"{error}. Filter such rows, or cast the column to a string.",
             )
     raise errors.InternalError("Unexpected", f"Each value of the column {name!r} converts, and the column does not.")

@@ -6,6 +6,7 @@ arrays lists, maps dicts.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import operator
@@ -104,7 +105,8 @@ def to_values(column: pa.ChunkedArray, name: str = "a column") -> list[object]:
     kind = column.type
     is_number = (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and column.null_count == 0
     if is_number or pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        # numpy is several times faster than to_pylist and returns the same values here.
-        values: list[object] = column.to_numpy().tolist()
-        return values
+        # numpy is several times faster than to_pylist and returns the same values here; text that is no UTF-8 is neither's.
+        with contextlib.suppress(pa.ArrowException):
+            values: list[object] = column.to_numpy().tolist()
+            return values
     return rowvalues.values(column, name)

@@ -16,7 +16,7 @@ from pyspark.sql import conversion
 from pyspark.sql import types as spark_types
 from pyspark.sql.pandas import types as arrow_types
 
-from statefulspark.operators.transform import keys
+from statefulspark.operators.transform import inputs, keys
 from statefulspark.operators.transform import limits as frame_limits
 from statefulspark.operators.transform.wrapping import KeyedInput
 
@@ -37,8 +37,11 @@ class PandasOptions:
 
     def series(self, table: pa.Table) -> list[pd.Series]:
         """Return the columns of a table."""
-        return conversion.ArrowBatchTransformer.to_pandas(
-            table.combine_chunks(), timezone=self.timezone, prefer_int_ext_dtype=self.extended_integers
+        return inputs.to_series(
+            table.combine_chunks(),
+            lambda part: conversion.ArrowBatchTransformer.to_pandas(
+                part, timezone=self.timezone, prefer_int_ext_dtype=self.extended_integers
+            ),
         )
 
 

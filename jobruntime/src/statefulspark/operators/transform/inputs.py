@@ -6,17 +6,21 @@ a list of tuples, with inferred types.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 from pyspark.sql import conversion
 from pyspark.sql import types as spark_types
 
+from statefulspark import rowvalues
 from statefulspark.operators.transform import keys
 from statefulspark.operators.transform import limits as frame_limits
 from statefulspark.operators.transform.wrapping import KeyedInput
 from statefulspark.state import rows as keyed_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Inputs(Protocol):
@@ -52,7 +56,7 @@ class RowInputs:
         make = tuple.__new__
         positions = [table.column_names.index(name) for name in self._key]
         grouped: dict[object, KeyedInput] = {}
-        for key, values in zip(self.keys(table), zip(*map(_values, table.columns), strict=True), strict=True):
+        for key, values in zip(self.keys(table), _rows_of(table), strict=True):
             row = make(spark_types.Row, values)
             row.__fields__ = template  # as Spark's Row factory does
             of_key = grouped.get(key)
@@ -97,7 +101,9 @@ class FrameInputs:
 
         positions = [table.column_names.index(name) for name in self._key]
         named = table.rename_columns(list(self._names or table.column_names)).combine_chunks()
-        series = conversion.ArrowBatchTransformer.to_pandas(named, timezone=self._timezone)
+        series = to_series(
+            named, lambda part: conversion.ArrowBatchTransformer.to_pandas(part, timezone=self._timezone)
+        )
         grouped: dict[object, list[tuple[object, ...]]] = {}
         # Via tuples: Spark's operator builds the frame of a key so, which determines its types.
         for key, row in zip(self.keys(table), pd.concat(series, axis=1).itertuples(index=False), strict=True):
@@ -122,8 +128,28 @@ def _stretches(rows: list[tuple[object, ...]], most: int) -> list[list[tuple[obj
     return [rows[start : start + most] for start in range(0, len(rows), most)]
 
 
-def _values(column: pa.ChunkedArray) -> list[object]:
-    return column.to_pylist() if pa.types.is_nested(column.type) else keyed_rows.to_values(column)
+def to_series(table: pa.Table, convert: Callable[[pa.Table], list[pd.Series]]) -> list[pd.Series]:
+    """Return the columns of a table for a frame of pandas.
+
+    Raises:
+        SpecRejectedError: `RowUnsupported`: pandas has no form of a value, such as a point in time before the year 1677.
+    """
+    try:
+        return convert(table)
+    except (OverflowError, ValueError):
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            rowvalues.converted(column, name, lambda part: convert(pa.table([part], ["column"])), "pandas")
+        raise
+
+
+def _rows_of(table: pa.Table) -> Iterator[tuple[object, ...]]:
+    columns = (
+        rowvalues.values_with_pairs(column, name)
+        if pa.types.is_nested(column.type)
+        else keyed_rows.to_values(column, name)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    )
+    return zip(*columns, strict=True)
 
 
 def _keys(table: pa.Table, key: tuple[str, ...], types: Sequence[spark_types.DataType] | None) -> list[object]:
