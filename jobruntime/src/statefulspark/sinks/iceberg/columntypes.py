@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as compute
 
+from statefulspark import rowvalues
+
 
 def mismatches(schema: pa.Schema, table_schema: pa.Schema) -> tuple[str, ...]:
     """Return the problems of each column, and each field in a column, of a stream with a table; empty if it fits."""
@@ -22,6 +24,7 @@ def fit(batch: pa.RecordBatch, table_schema: pa.Schema) -> pa.RecordBatch:
 
     Raises:
         ValueError: A column does not fit, or has a null in a required column.
+        SpecRejectedError: `RowUnsupported`: the library that writes the table has no form of a value.
     """
     problems = list(mismatches(batch.schema, table_schema))
     problems += [
@@ -31,6 +34,8 @@ def fit(batch: pa.RecordBatch, table_schema: pa.Schema) -> pa.RecordBatch:
     ]
     if problems:
         raise ValueError("; ".join(problems))
+    for column, name in zip(batch.columns, batch.schema.names, strict=True):
+        rowvalues.require_forms(column, name)
     fields = [table_schema.field(name) for name in batch.schema.names]
     arrays = [compute.cast(batch.column(field.name), field.type) for field in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
@@ -72,6 +77,8 @@ def _fits(kind: pa.DataType, table_type: pa.DataType) -> bool:
         return bool(kind.bit_width <= table_type.bit_width)
     if pa.types.is_decimal(kind) and pa.types.is_decimal(table_type):
         return bool(kind.scale == table_type.scale and kind.precision <= table_type.precision)
+    if pa.types.is_time(kind) and pa.types.is_time(table_type):
+        return True  # Both have microseconds; Spark hands them over as nanoseconds.
     is_time = pa.types.is_timestamp(kind) and pa.types.is_timestamp(table_type)
     return is_time and (kind.tz is None) == (table_type.tz is None)
 

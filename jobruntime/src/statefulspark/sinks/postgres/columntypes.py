@@ -72,13 +72,12 @@ def storable(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch; refuse rows that PostgreSQL can never store, on the worker, before the batch is committed.
 
     Raises:
-        SpecRejectedError: `RowUnsupported`: a text with the character NUL, or a time beyond the year 9999.
+        SpecRejectedError: `RowUnsupported`: a text with the character NUL or that is no UTF-8, or a time beyond the year
+            9999.
     """
     for column, field in zip(batch.columns, batch.schema, strict=True):
-        kind = field.type
-        if pa.types.is_temporal(kind) or pa.types.is_nested(kind):
-            rowvalues.values(column, field.name)
-        elif (pa.types.is_string(kind) or pa.types.is_large_string(kind)) and _has_nul(column):
+        rowvalues.require_forms(column, field.name)
+        if any(rowvalues.is_text(part.type) and _has_nul(part) for part in rowvalues.leaves(column)):
             raise errors.SpecRejectedError(
                 "RowUnsupported",
                 f"The column {field.name!r} has a text with the character NUL (\\u0000), which PostgreSQL does not store. "
@@ -93,7 +92,7 @@ def _has_nul(column: pa.Array) -> bool:
 
 def _converted(values: list[object], kind: pa.DataType, target: str) -> list[object]:
     """Return values as psycopg writes them: everything that is no text becomes JSON where the table has JSON."""
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    is_text = rowvalues.is_text(kind)
     if target in _JSON and not is_text:
         return [None if value is None else jsontext.dumps(value) for value in values]
     if target.removeprefix(_ARRAY_MARK) in _JSON and not is_text:
@@ -128,7 +127,7 @@ def _fits(kind: pa.DataType, column: TableColumn) -> bool:
             return not rowvalues.keys_without_text(kind)
         element = TableColumn(column.name, target.removeprefix(_ARRAY_MARK), column.is_enum)
         return target.startswith(_ARRAY_MARK) and _fits(kind.value_type, element)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if rowvalues.is_text(kind):
         return column.is_enum or target in _TEXTS | _FROM_TEXT | _JSON
     if pa.types.is_integer(kind):
         return target == "numeric" or _INTEGERS.get(target, 0) >= kind.bit_width
@@ -145,6 +144,7 @@ def _targets_of(kind: pa.DataType) -> frozenset[str]:
         (pa.types.is_boolean, frozenset(["bool"])),
         (pa.types.is_decimal, frozenset(["numeric"])),
         (pa.types.is_date, frozenset(["date"])),
+        (pa.types.is_time, frozenset(["time"])),
         (pa.types.is_duration, frozenset(["interval"])),
         (pa.types.is_binary, frozenset(["bytea"])),
         (pa.types.is_large_binary, frozenset(["bytea"])),
