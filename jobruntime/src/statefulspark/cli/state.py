@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -141,4 +142,8 @@ def _aligned(table: pa.Table) -> str:
 
 def _cell(value: object) -> str:
     plain = jsontext.text(value)
+    if (
+        not plain.isprintable()
+    ):  # A line break would begin a row, and a terminal would carry out what it has a command for.
+        plain = json.dumps(plain)
     return plain if len(plain) <= _MAX_CELL_WIDTH else f"{plain[: _MAX_CELL_WIDTH - 1]}…"
