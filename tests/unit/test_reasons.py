@@ -41,6 +41,7 @@ _CODES = {
     ExitCode.FENCED: "Fenced",
     ExitCode.BAD_JOB: """
         BufferInvalid CodeArchiveInvalid CodeChecksumMismatch CodeMissing CodeTooLarge
+        ColumnTypeUnsupported ColumnsAmbiguous
         FunctionInvalid FunctionNotCopyable GroupingInvalid HookFailed HookInvalid
         InitialStateInvalid InputNotStreaming JobFileMissing JobFileRaised KeyColumnUnknown KeyMissing
         KeyTypeUnsupported KeyedStateOutsideKey KeyedStateOutsideTable MaxParallelismInvalid NoCurrentKey NoQueries

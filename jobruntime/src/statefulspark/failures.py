@@ -73,6 +73,7 @@ _INPUT_LOST = re.compile(
 """How Spark's Kafka source begins every error of its class KAFKA_DATA_LOSS, whose name is not in the text."""
 STATE_DAMAGED = "StateDamaged"
 _DECLARED_WRONGLY = (
+    *("ColumnTypeUnsupported", "ColumnsAmbiguous"),
     *("CodeArchiveInvalid", "CodeChecksumMismatch", "CodeMissing", "CodeTooLarge"),
     *("JobFileMissing", "JobFileRaised", "NoQueries", "NoQuery", "ParameterMissing", "QueryInvalid"),
     *("OperatorUidInvalid", "OperatorUidTaken", "UidDuplicate", "UidInvalid"),

@@ -22,7 +22,7 @@ from statefulspark import errors
 from statefulspark.declaration import Output
 from statefulspark.driver.output import sink_calls
 from statefulspark.engine import jvm
-from statefulspark.operators import spark_errors
+from statefulspark.operators import columns, spark_errors
 from statefulspark.operatorstate.sink import FunctionSink
 from statefulspark.sinks import visibility
 from statefulspark.sinks.base import ChecksSchema, SinkContext, TwoPhaseSink
@@ -115,9 +115,11 @@ def check_schema(output: Output, options: StorageOptions) -> None:
     """Refuse a stream whose schema its sink does not accept, and a sink with an unknown setting, before any query starts.
 
     Raises:
-        SpecRejectedError: `SinkSchemaMismatch`, `SinkSettingRefused`.
+        SpecRejectedError: `ColumnTypeUnsupported`, `ColumnsAmbiguous`, `SinkSchemaMismatch`, `SinkSettingRefused`.
     """
     visibility.of(output.sink)
+    if not isinstance(output.sink, FunctionSink):  # It gets Spark's own rows.
+        columns.require_usable(output.frame, f"The stream of the sink {output.uid!r}")
     if isinstance(output.sink, ChecksSchema):
         schema = arrow_types.to_arrow_schema(output.frame.schema, timezone="UTC")
         with sink_calls.calling(output.sink, output.uid, "check_schema", reason="SinkInvalid"):

@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 
 from statefulspark import errors
 from statefulspark.declaration import require_uid
+from statefulspark.operators import columns
 from statefulspark.operators.functions import datasource, registry
 from statefulspark.operatorstate import sink
 from statefulspark.operatorstate.functions import SourceFunction
@@ -59,19 +60,19 @@ def from_source(
         raise errors.SpecRejectedError(
             "BufferInvalid", f"The source {uid!r} cannot have a buffer of {buffer_rows!r} rows; use 1 or more."
         )
-    columns = _struct(schema, uid)
+    rows_schema = _struct(schema, uid)
     declared = registry.DeclaredSource(
         uid=uid,
         query_uid=building.query_uid,
         function=function,
         parallelism=parallelism,
-        schema=arrow_types.to_arrow_schema(columns, timezone="UTC"),
+        schema=arrow_types.to_arrow_schema(rows_schema, timezone="UTC"),
         buffer_rows=buffer_rows,
     )
     building.registry.add(declared)
     spark.dataSource.register(datasource.StatefulSource)
     rendezvous = building.registry.rendezvous
-    reader = spark.readStream.format(datasource.FORMAT).schema(columns).option(datasource.FEED, declared.feed_id)
+    reader = spark.readStream.format(datasource.FORMAT).schema(rows_schema).option(datasource.FEED, declared.feed_id)
     return reader.option(datasource.PORT, str(rendezvous.port)).option(datasource.TOKEN, rendezvous.token).load()
 
 
@@ -84,4 +85,5 @@ def _struct(schema: str | StructType, uid: str) -> StructType:
         ) from error
     if not struct.fields:
         raise errors.SpecRejectedError("SchemaInvalid", f"The source {uid!r} has no columns; it needs at least one.")
+    columns.require_forms(struct, f"The source {uid!r}")
     return struct

@@ -15,6 +15,7 @@ from pyspark.sql import types as spark_types
 
 from statefulspark import errors
 from statefulspark.evolution import parallelism
+from statefulspark.operators import columns as frame_columns
 from statefulspark.operators.keyed import declaring, packing, packplaces, processor, registry
 from statefulspark.state import functions
 from statefulspark.state import timers as state_timers
@@ -101,6 +102,7 @@ def keyed_process(
     groups = key_groups(df, uid, max_parallelism)
     check_instance(function, functions.KeyedProcessFunction, "function", uid)
     check_key(df, columns, uid)
+    frame_columns.require_usable(df, f"The input of keyed operator '{uid}'")
     domains = _check_timers(timers, function, uid)
     type_of_key = key_type(df, columns)
     name = type(function).__qualname__
@@ -256,11 +258,12 @@ def parse_schema(schema: str | spark_types.StructType, uid: str) -> spark_types.
     """Return the output schema.
 
     Raises:
-        SpecRejectedError: It has no columns.
+        SpecRejectedError: It has no columns, or one of a type that Python has no form of.
     """
     parsed = spark_types.StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(parsed, spark_types.StructType) or not parsed.fields:
         raise errors.SpecRejectedError(
             "OutputSchemaInvalid", f"Keyed operator '{uid}' needs an output schema such as 'carrier string, n bigint'."
         )
+    frame_columns.require_forms(parsed, f"The output of keyed operator '{uid}'")
     return parsed

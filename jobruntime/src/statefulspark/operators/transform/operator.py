@@ -16,6 +16,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors
+from statefulspark.operators import columns
 from statefulspark.operators.keyed import declaring, operator, packplaces, registry
 from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import function, grouping, inputs, keys, lateness, limits, modes, processor
@@ -112,6 +113,7 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
     operator.check_instance(call.processor, stateful_processor.StatefulProcessor, "processor", call.uid)
     source = grouping.of(grouped, f"The input of keyed operator '{call.uid}'")
     check_key(source, call.uid)
+    columns.require_forms(source.df.schema, f"The input of keyed operator '{call.uid}'")
     groups = operator.key_groups(source.df, call.uid, options.get("max_parallelism"))
     initial = _initial(call, source)
     key_schema = _key_schema(source)
