@@ -1,0 +1,84 @@
+"""Every value of every type as input of Spark's operators: Rows and frames, or refused with the column; and as output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types
+from statefulspark import errors
+from statefulspark.operators.groupstate import frames as groupstate_frames
+from statefulspark.operators.keyed import frames as keyed_frames
+from statefulspark.operators.transform import inputs, outputs
+from typematrix import kinds
+
+Made = Callable[[kinds.Column], inputs.Inputs | groupstate_frames.StateFrames]
+
+
+def _state_frames(column: kinds.Column) -> groupstate_frames.StateFrames:
+    fields = [types.StructField("id", types.LongType()), types.StructField("c", column.kind)]
+    options = groupstate_frames.PandasOptions(kinds.ZONE)
+    return groupstate_frames.StateFrames(types.StructType(fields), ["id"], pandas_options=options)
+
+
+DOORS: dict[str, Made] = {
+    "rows": lambda _: inputs.RowInputs(["id"]),
+    "frames": lambda _: inputs.FrameInputs(["id"], 0, kinds.ZONE),
+    "frames with state": _state_frames,
+}
+
+
+def _with_ids(values: pa.Array) -> pa.Table:
+    return pa.table({"id": pa.array(range(len(values)), pa.int64()), "c": values})
+
+
+def _is_timestamp(column: kinds.Column) -> bool:
+    return pa.types.is_timestamp(column.values.type)
+
+
+def test_rows_have_the_values_of_arrow() -> None:
+    for column in kinds.columns():
+        given = inputs.RowInputs(["id"]).by_key(_with_ids(column.values))
+        found = [row.c for one in given for row in one.items]
+        assert repr(found) == repr(column.values.to_pylist()), column.name
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_frames_have_every_value_that_pandas_has(door: str) -> None:
+    for column in kinds.columns():
+        if not _is_timestamp(column):
+            assert len(DOORS[door](column).by_key(_with_ids(column.values))) == len(column.values), column.name
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_time_without_a_form_is_refused_with_its_column(door: str) -> None:
+    for column in kinds.leaves():
+        values = [column.beyond] if column.beyond is not None else []
+        if _is_timestamp(column) and door != "rows":
+            values.append(column.values)  # The year 1 is no point in time of pandas.
+        for given in values:
+            with pytest.raises(errors.SpecRejectedError, match="The column 'c'") as refused:
+                DOORS[door](column).by_key(_with_ids(given))
+            assert refused.value.reason == "RowUnsupported"
+
+
+def test_such_a_time_is_refused_in_a_container_of_a_row_too() -> None:
+    beyond = pa.array([[253_402_300_800_000_000]], pa.list_(pa.timestamp("us")))
+    with pytest.raises(errors.SpecRejectedError, match="The column 'c'"):
+        inputs.RowInputs(["id"]).by_key(_with_ids(beyond))
+
+
+def test_every_value_is_an_output_of_its_type() -> None:
+    for column in kinds.columns():
+        schema = types.StructType([types.StructField("c", column.kind)])
+        values = column.values.to_pylist(maps_as_pydicts="strict")
+        plain = keyed_frames.OutputSchema(schema, "op", kinds.ZONE)
+        frames = [
+            plain.to_pandas([(value,) for value in values]),
+            plain.to_pandas(pa.table({"c": column.values})),
+            outputs.RowOutput(schema, "op", kinds.ZONE).to_pandas([types.Row(c=value) for value in values]),
+        ]
+        for frame in frames:
+            back = pa.Array.from_pandas(frame[0], type=column.values.type)
+            assert repr(back.to_pylist()) == repr(column.values.to_pylist()), column.name
