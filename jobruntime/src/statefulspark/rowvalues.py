@@ -16,6 +16,7 @@ import pyarrow.compute as compute
 from statefulspark import errors
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
+Change: TypeAlias = Callable[[object], object]
 T = TypeVar("T")
 _NO_FORM = (OverflowError, ValueError, KeyError, TypeError)
 
@@ -65,7 +66,7 @@ def converted(column: Column, name: str, convert: Callable[[Column], T], place: 
 
 def shortest(column: Column, name: str) -> list[object]:
     """Return the values of a column, where a float of 32 bits is the shortest number that it is, as Spark prints it."""
-    listed, narrow = values(column, name), _narrow(column.type)
+    listed, narrow = values(column, name), changing(column.type, _narrow)
     return listed if narrow is None else [None if value is None else narrow(value) for value in listed]
 
 
@@ -117,42 +118,57 @@ def keys_without_text(kind: pa.DataType) -> bool:
     return any(keys_without_text(kind.field(index).type) for index in range(kind.num_fields))
 
 
-def _narrow(kind: pa.DataType) -> Callable[[object], object] | None:
-    """Return what gives floats of 32 bits in values of a type their shortest form; None if the type has none."""
-    if pa.types.is_float32(kind):
-        return lambda value: float(str(np.float32(cast("float", value))))
+def changing(kind: pa.DataType, change_of: Callable[[pa.DataType], Change | None]) -> Change | None:
+    """Return a function that changes the parts of a value of a type; None where there is nothing to change.
+
+    Args:
+        kind: The type; its maps are dicts and its structs are dicts with every field.
+        change_of: What is done with a value, not null, of a type that has no parts; None for nothing.
+    """
     if pa.types.is_map(kind):
-        return _each_item(_narrow(kind.item_type))
+        return _each_entry(changing(kind.key_type, change_of), changing(kind.item_type, change_of))
     if pa.types.is_struct(kind):
-        return _each_field({field.name: narrow for field in kind if (narrow := _narrow(field.type)) is not None})
+        changes = {field.name: change for field in kind if (change := changing(field.type, change_of)) is not None}
+        return _each_field(changes)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _each_element(_narrow(kind.value_type))
-    return None
+        return _each_element(changing(kind.value_type, change_of))
+    return change_of(kind)
 
 
-def _each_element(narrow: Callable[[object], object] | None) -> Callable[[object], object] | None:
-    if narrow is None:
+def _narrow(kind: pa.DataType) -> Change | None:
+    """Return what gives a float of 32 bits its shortest form."""
+    return (lambda value: float(str(np.float32(cast("float", value))))) if pa.types.is_float32(kind) else None
+
+
+def _each_element(change: Change | None) -> Change | None:
+    if change is None:
         return None
-    return lambda value: [None if item is None else narrow(item) for item in cast("list[object]", value)]
+    return lambda value: [None if item is None else change(item) for item in cast("list[object]", value)]
 
 
-def _each_item(narrow: Callable[[object], object] | None) -> Callable[[object], object] | None:
-    if narrow is None:
+def _each_entry(of_key: Change | None, of_item: Change | None) -> Change | None:
+    if of_key is None and of_item is None:
         return None
+    key_of, item_of = of_key or _same, of_item or _same
     return lambda value: {
-        key: None if item is None else narrow(item) for key, item in cast("dict[object, object]", value).items()
+        key_of(key): None if item is None else item_of(item)
+        for key, item in cast("dict[object, object]", value).items()
     }
 
 
-def _each_field(fields: dict[str, Callable[[object], object]]) -> Callable[[object], object] | None:
-    if not fields:
+def _same(value: object) -> object:
+    return value
+
+
+def _each_field(changes: dict[str, Change]) -> Change | None:
+    if not changes:
         return None
 
-    def narrow(value: object) -> object:
+    def change(value: object) -> object:
         struct = cast("dict[str, object]", value)
-        return struct | {name: of(struct[name]) for name, of in fields.items() if struct[name] is not None}
+        return struct | {name: of(struct[name]) for name, of in changes.items() if struct[name] is not None}
 
-    return narrow
+    return change
 
 
 def _unsupported(

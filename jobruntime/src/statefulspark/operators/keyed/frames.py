@@ -7,6 +7,7 @@ which delays the first batch and has no output.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import cast
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark_types
 from pyspark.sql.pandas import types as arrow_types
 
-from statefulspark import errors
+from statefulspark import errors, rowvalues
 
 
 class OutputSchema:
@@ -64,7 +65,7 @@ class OutputSchema:
     def _from_array(self, index: int, column: pa.ChunkedArray) -> object:
         kind = self._types[index]
         if self._nested[index]:
-            return pd.Series(column.to_pylist(maps_as_pydicts="strict"), dtype="object")
+            return for_pandas_nested(column.to_pylist(maps_as_pydicts="strict"), column.type)
         try:
             return _for_pandas(column.cast(kind).combine_chunks())
         except pa.ArrowException as error:
@@ -78,7 +79,10 @@ class OutputSchema:
         return self._nested_column(index, values) if self._nested[index] else _for_pandas(self._array(index, values))
 
     def _nested_column(self, index: int, values: tuple[object, ...]) -> object:
-        return pd.Series(values, dtype="object")
+        kind = self._types[index]
+        if rowvalues.changing(kind, _kept_nan) is None:
+            return pd.Series(values, dtype="object")
+        return for_pandas_nested(self._array(index, values).to_pylist(maps_as_pydicts="strict"), kind)
 
     def _array(self, index: int, values: tuple[object, ...]) -> pa.Array:
         kind = self._types[index]
@@ -115,6 +119,21 @@ def _for_pandas(column: pa.Array) -> object:
     if pa.types.is_integer(column.type) and column.null_count == 0:
         return column.to_numpy()
     return pd.Series(column, dtype=pd.ArrowDtype(column.type), copy=False)
+
+
+def for_pandas_nested(values: list[object], kind: pa.DataType) -> pd.Series:
+    """Return the column of nested values, with dicts for maps and structs, that keeps each NaN in them."""
+    change = rowvalues.changing(kind, _kept_nan)
+    kept = values if change is None else [None if value is None else change(value) for value in values]
+    return pd.Series(kept, dtype="object")
+
+
+def _kept_nan(kind: pa.DataType) -> rowvalues.Change | None:
+    """Return what makes NaN a scalar of Arrow: on the way back, Spark takes NaN of Python in a nested value for null."""
+    if not pa.types.is_floating(kind):
+        return None
+    nan = pa.scalar(math.nan, kind)
+    return lambda value: value if value == value else nan
 
 
 _NESTED = (spark_types.ArrayType, spark_types.MapType, spark_types.StructType)

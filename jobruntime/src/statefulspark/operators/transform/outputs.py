@@ -49,7 +49,8 @@ class RowOutput(frames.OutputSchema):
 
     def _nested_column(self, index: int, values: tuple[object, ...]) -> object:
         column, shape = self._array(index, values).to_pylist(), self._shapes[index]
-        return pd.Series(column if shape is None else list(map(shape, column)), dtype="object")
+        shaped = column if shape is None else list(map(shape, column))
+        return frames.for_pandas_nested(shaped, self._types[index])
 
 
 class FrameOutput:
