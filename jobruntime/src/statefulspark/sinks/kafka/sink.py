@@ -21,7 +21,7 @@ unknown whether that batch was committed, and the sink fails with `KafkaMarkerLo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
