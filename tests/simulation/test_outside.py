@@ -22,7 +22,7 @@ def test_no_row_is_lost_or_repeated_without_a_word(request: pytest.FixtureReques
 
 def test_no_row_is_lost_or_repeated_by_accidents_that_follow_each_other(request: pytest.FixtureRequest) -> None:
     for seed in _seeds(request.config):
-        _live(seed, outside.mixture_of(seed, accidents.ACCIDENTS))
+        _live(seed, outside.mixture_of(seed, list(accidents.ACCIDENTS)))
 
 
 def _seeds(config: pytest.Config) -> Iterable[int]:

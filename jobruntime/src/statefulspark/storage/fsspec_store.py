@@ -344,10 +344,11 @@ class FsspecStore:
             return False
         return True
 
-    async def _put_object(self, full_key: str, body: bytes, **parameters: object) -> _Answer:
+    async def _put_object(self, full_key: str, body: bytes, *, patient: bool = False, **parameters: object) -> _Answer:
         """PUT with Content-MD5, which every server knows: a bucket with Object Lock refuses an upload without a checksum."""
         md5 = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
-        return await self._request("put_object", Key=full_key, Body=body, ContentMD5=md5, **parameters)
+        parameters |= {"Key": full_key, "Body": body, "ContentMD5": md5}
+        return await self._request("put_object", patient=patient, **parameters)
 
     async def _request(self, method: str, *, patient: bool = False, **parameters: object) -> _Answer:
         file_system = self._connection.patient if patient else self._connection.quick
