@@ -48,7 +48,7 @@ def test_the_log_of_a_file_source_has_no_gap_after_what_was_read(
     assert gaps.in_source(entries, position) == missing
 
 
-def a_running_job(job: Job, batches: int = 4) -> FakeQuery:
+def after_batches(job: Job, batches: int = 4) -> FakeQuery:
     """Run a job with a checkpoint after its second batch."""
     query = FakeQuery(job.store, job.boot().generation)
     for number in range(batches):
@@ -76,7 +76,7 @@ def require_start_after(job: Job, batch: int, gone: str) -> StartPlan:
 
 
 def test_a_batch_that_was_planned_behind_a_gap_is_left_behind(job: Job) -> None:
-    query = a_running_job(job)
+    query = after_batches(job)
     query.batch += 1  # What the driver has seen, and storage has lost.
     query.plan_batch()
 
@@ -84,7 +84,7 @@ def test_a_batch_that_was_planned_behind_a_gap_is_left_behind(job: Job) -> None:
 
 
 def test_a_commit_that_is_gone_while_the_next_batch_is_planned_leaves_both_behind(job: Job) -> None:
-    query = a_running_job(job, 5)
+    query = after_batches(job, 5)
     query.plan_batch()
     lose(job, query, "commits/4")
 
@@ -92,7 +92,7 @@ def test_a_commit_that_is_gone_while_the_next_batch_is_planned_leaves_both_behin
 
 
 def test_a_gap_directly_after_the_checkpoint_leads_to_the_checkpoint(job: Job) -> None:
-    query = a_running_job(job, 3)
+    query = after_batches(job, 3)
     query.plan_batch()
     lose(job, query, "commits/2", "offsets/2")
 
@@ -100,7 +100,7 @@ def test_a_gap_directly_after_the_checkpoint_leads_to_the_checkpoint(job: Job) -
 
 
 def test_a_gap_in_the_log_of_a_file_source_is_left_behind(job: Job) -> None:
-    query = a_running_job(job, 3)
+    query = after_batches(job, 3)
     for number in (0, 1, 2, 4):
         job.store.write(f"{query.path}/sources/0/{number}", b"v1\n{}")
     job.store.write(f"{query.path}/offsets/2", b'v1\n{"batchWatermarkMs":0}\n{"logOffset":2}')
@@ -120,7 +120,7 @@ def test_a_job_that_has_lost_all_that_it_had_committed_does_not_begin_empty(job:
 
 @pytest.mark.parametrize("lost", ["commits/2", "offsets/2"])
 def test_a_gap_before_the_newest_commit_that_no_batch_needs_is_none(job: Job, lost: str) -> None:
-    query = a_running_job(job, 5)
+    query = after_batches(job, 5)
     query.upload_snapshots()
     lose(job, query, lost)
 
@@ -133,7 +133,7 @@ def test_a_listing_that_lags_is_no_gap() -> None:
     real = Job()
     bucket = lagging.LaggingStore(real.bucket, 10**9)
     job = real.on(bucket)
-    query = a_running_job(job)
+    query = after_batches(job)
     job.store.write(f"{query.path}/offsets/3", b'v1\n{"batchWatermarkMs":0}\n{"logOffset":0}')
     for number in (0, 2):
         job.store.write(f"{query.path}/sources/0/{number}", b"v1\n{}")

@@ -227,13 +227,13 @@ def opened_elsewhere_error(stored: Marker | None, context: SinkContext, where: s
 
 def missing_error(context: SinkContext, where: str) -> errors.StateUnknownError:
     """Return the error for a sink that had a marker and has none."""
-    known = context.expected.committed
-    had = "been opened" if known is None else f"committed {described(known)}"
+    committed = context.expected.committed
+    had = "been opened" if committed is None else f"committed {described(committed)}"
     return errors.StateUnknownError(
         "SinkMarkerMissing",
         f"The sink {context.uid!r} has no marker in {where}, and had {had}, so it is unknown what is there. Bring the "
         f"marker {context.transactional_id!r} back, or the target; or start with {ANYWAY}, which goes on after "
-        f"{described(known)} and may write again what came later.",
+        f"{described(committed)} and may write again what came later.",
     )
 
 

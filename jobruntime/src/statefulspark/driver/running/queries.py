@@ -172,8 +172,8 @@ class RunningQuery:
 
     def _note_missing_files(self, fact: GateFact) -> None:
         """Add what was missing since the last look; the gate counts anew after a restart of the query."""
-        known = self.fact.missing_files
-        new = fact.missing_files - (known if known <= fact.missing_files else 0)
+        counted = self.fact.missing_files
+        new = fact.missing_files - (counted if counted <= fact.missing_files else 0)
         if new:
             self.missing_files += new
             _log.warning(

@@ -265,24 +265,24 @@ def returning(store: ObjectStore, context: SinkContext) -> tuple[BatchCommit, ..
     Returns:
         None of them if one is not kept, or has lost a file.
     """
-    kept_after, found = context.expected.kept_after, list[BatchCommit]()
+    kept_after, commits = context.expected.kept_after, list[BatchCommit]()
     for batch in range(-1 if kept_after is None else kept_after.batch_id, -1, -1):
         shown = _read_present(store, commit_key(batch), BatchCommit)
         if shown is not None and not shown.withdrawn and context.descent.contains(position_of(shown), context.position):
             break
-        if shown is None and found and not _begins_before(store, batch):
+        if shown is None and commits and not _begins_before(store, batch):
             break
         kept = _kept(store, batch, context)
         if kept is None:
             return ()
-        found.append(kept)
-    return tuple(reversed(found))
+        commits.append(kept)
+    return tuple(reversed(commits))
 
 
 def _kept(store: ObjectStore, batch: int, context: SinkContext) -> BatchCommit | None:
     """Return the commit of a batch that was withdrawn, and that the state of a start is known to contain."""
-    known = [commit for commit in read_withdrawn(store, batch) if _is_in_line(position_of(commit), context)]
-    newest = max(known, key=lambda commit: (commit.generation, commit.epoch), default=None)
+    in_line = [commit for commit in read_withdrawn(store, batch) if _is_in_line(position_of(commit), context)]
+    newest = max(in_line, key=lambda commit: (commit.generation, commit.epoch), default=None)
     infos = store.info_many([] if newest is None else [file.path for file in newest.files])
     return None if None in infos.values() else newest
 

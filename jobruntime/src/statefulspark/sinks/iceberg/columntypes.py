@@ -43,11 +43,11 @@ def fit(batch: pa.RecordBatch, table_schema: pa.Schema) -> pa.RecordBatch:
 
 def _fields(stream: Sequence[pa.Field], table: Sequence[pa.Field], above: str) -> Iterator[str]:
     """Compare fields by their names, as Iceberg does: a field that was added to the table is null in what the stream has."""
-    known = {field.name: field for field in table}
+    by_name = {field.name: field for field in table}
     for field in stream:
         path = f"{above}{field.name}"
-        if field.name in known:
-            yield from _problems(path, field.type, known[field.name].type)
+        if field.name in by_name:
+            yield from _problems(path, field.type, by_name[field.name].type)
         else:
             yield f"{path} is not in the table"
     given = {field.name for field in stream}

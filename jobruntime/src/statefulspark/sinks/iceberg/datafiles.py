@@ -191,10 +191,10 @@ def _as_stored(rows: pa.Table, named: schema.Schema, stored: schema.Schema) -> p
     """
     target = iceberg_arrow.schema_to_pyarrow(stored)
     columns = [
-        pa.chunked_array([chunk.view(field.type) for chunk in rows.column(wanted.name).chunks], field.type)
-        if wanted.name in rows.column_names
+        pa.chunked_array([chunk.view(field.type) for chunk in rows.column(column.name).chunks], field.type)
+        if column.name in rows.column_names
         else pa.nulls(rows.num_rows, field.type)
-        for wanted, field in zip(named.fields, target, strict=True)
+        for column, field in zip(named.fields, target, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=target)
 

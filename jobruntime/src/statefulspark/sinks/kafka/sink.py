@@ -183,10 +183,10 @@ def recovered_marker(noted: marker.Marker | None, context: SinkContext, now: dat
     Returns:
         The marker; None if the sink is new.
     """
-    known = context.expected.committed
+    committed = context.expected.committed
     if noted is None and context.expected.was_opened:
         begun = marker.Marker.beginning(context)
-        noted = begun if known is None else begun.counting(known)
+        noted = begun if committed is None else begun.counting(committed)
     return None if noted is None else noted.model_copy(update={"lost_at": now})
 
 

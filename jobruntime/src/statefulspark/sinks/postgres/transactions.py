@@ -115,12 +115,12 @@ def find(
         row: The key of its row in the marker table.
     """
     names = [name.as_string(connection) for name in (table, markers) if name is not None]
-    found = connection.execute(_HOLDERS.format(_OF_TABLES), [names]).fetchall()
-    if not found:
-        found = connection.execute(_HOLDERS.format(_OF_LOCKS), [list(locks)]).fetchall()
+    holders = connection.execute(_HOLDERS.format(_OF_TABLES), [names]).fetchall()
+    if not holders:
+        holders = connection.execute(_HOLDERS.format(_OF_LOCKS), [list(locks)]).fetchall()
         if markers is not None:
-            found += connection.execute(_HOLDERS.format(_OF_ROW.format(markers)), row).fetchall()
-    return tuple(Holder(*columns) for columns in dict.fromkeys(found))
+            holders += connection.execute(_HOLDERS.format(_OF_ROW.format(markers)), row).fetchall()
+    return tuple(Holder(*columns) for columns in dict.fromkeys(holders))
 
 
 def end(connection: psycopg.Connection, holders: Collection[Holder], names: Collection[str]) -> tuple[Holder, ...]:
