@@ -14,6 +14,7 @@ from statefulspark.sinks import kafka
 from statefulspark.sinks.iceberg import columntypes as iceberg_types
 from statefulspark.sinks.kafka import records as kafka_rows
 from statefulspark.sinks.postgres import columntypes as postgres_types
+from statefulspark.sinks.postgres import limits
 from statefulspark.sinks.postgres.columntypes import TableColumn
 
 UTC_TIME = pa.timestamp("us", tz="UTC")
@@ -150,7 +151,7 @@ NEVER_STORED = [
 def test_a_value_that_no_database_takes_is_refused_by_the_worker(column: pa.Array, said: str) -> None:
     batch = pa.RecordBatch.from_arrays([column], names=["made at"])
     with pytest.raises(errors.SpecRejectedError, match=said) as refused:
-        postgres_types.storable(batch)
+        limits.storable(batch, {})
     assert refused.value.reason == "RowUnsupported"
     assert "The column 'made at'" in refused.value.message
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as compute
@@ -26,6 +27,8 @@ STAGED = pa.schema(
     ]
 )
 """The staged form of a record."""
+LARGEST_BYTES = 1_000_000
+"""The client's default limit for a record: `message.max.bytes` of librdkafka."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +95,53 @@ def check(schema: pa.Schema, serializer: Serializer | None) -> None:
         raise _mismatch(problems, schema)
 
 
-def encode(batches: Iterator[pa.RecordBatch], serializer: Serializer | None) -> Iterator[pa.RecordBatch]:
+def encode(
+    batches: Iterator[pa.RecordBatch], serializer: Serializer | None, largest_bytes: int = LARGEST_BYTES
+) -> Iterator[pa.RecordBatch]:
     """Convert rows to their staged form, batch by batch.
 
+    Args:
+        batches: The rows.
+        serializer: The sink's; None if the columns are those of a record.
+        largest_bytes: The client's limit for a record, `message.max.bytes`.
+
     Raises:
-        SpecRejectedError: `SinkSchemaMismatch`.
+        SpecRejectedError: `SinkSchemaMismatch`; `RowUnsupported`: the client never sends a record.
     """
     for batch in batches:
         if batch.num_rows:
-            yield _from_columns(batch) if serializer is None else _from_rows(batch, serializer)
+            staged = _from_columns(batch) if serializer is None else _from_rows(batch, serializer)
+            _require_sendable(staged, largest_bytes)
+            yield staged
+
+
+def _require_sendable(staged: pa.RecordBatch, largest_bytes: int) -> None:
+    """Refuse records that the client never sends, on the worker, before the batch is committed."""
+    lengths = [compute.fill_null(compute.binary_length(staged.column(name)), 0) for name in (KEY, VALUE)]
+    sizes = compute.add(*(compute.cast(length, pa.int64()) for length in lengths))
+    headers = staged.column(HEADERS)
+    if headers.null_count < len(headers):
+        sizes = compute.add(sizes, pa.array(map(_header_bytes, headers.to_pylist()), pa.int64()))
+    largest = compute.max(sizes).as_py()
+    if largest > largest_bytes:
+        raise errors.SpecRejectedError(
+            "RowUnsupported",
+            f"A record has {largest:,} bytes, and the sink's client sends at most message.max.bytes={largest_bytes}. Make "
+            "such rows smaller, or filter them; or raise message.max.bytes in the sink's options, and max.message.bytes of "
+            "the topic with it. The same batch runs again with the next start.",
+        )
+    negative = compute.min(staged.column(PARTITION)).as_py()
+    if negative is not None and negative < 0:
+        raise errors.SpecRejectedError(
+            "RowUnsupported",
+            f"A record names the partition {negative}. Partitions begin with 0; null lets the key decide. Correct the code; "
+            "the same batch runs again with the next start.",
+        )
+
+
+def _header_bytes(headers: Sequence[Mapping[str, str | bytes | None]] | None) -> int:
+    """Return what the client counts for headers: names and values, and two lengths of 5 bytes each."""
+    return sum(len(str(one["key"]).encode()) + len(cast("bytes", one["value"] or b"")) + 10 for one in headers or ())
 
 
 def _from_columns(batch: pa.RecordBatch) -> pa.RecordBatch:

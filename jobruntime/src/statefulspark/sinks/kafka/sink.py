@@ -111,7 +111,13 @@ class KafkaSink:
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         """Stage the records of one partition on a worker; nothing is sent to Kafka."""
-        return staging.stage(records.encode(batches, self.serializer), context)
+        return staging.stage(records.encode(batches, self.serializer, self._largest_bytes), context)
+
+    @property
+    def _largest_bytes(self) -> int:
+        """The client's limit for a record; the client refuses a value that is no number."""
+        given = self.options.get("message.max.bytes", "")
+        return int(given) if isinstance(given, str) and given.isdigit() else records.LARGEST_BYTES
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
         """Return the list of staged files of the batch."""

@@ -32,7 +32,8 @@ MARKER_TABLE = "statefulspark_sinks"
 _WITHOUT_LOCK, _LOCKED = sql.SQL(""), sql.SQL("FOR UPDATE")
 _COLUMNS = """
 SELECT a.attname, t.typname, t.typtype = 'e', a.attnotnull AND NOT a.atthasdef AND a.attidentity = '',
-       a.attgenerated <> '' OR a.attidentity = 'a'
+       a.attgenerated <> '' OR a.attidentity = 'a', a.attnotnull, a.atttypmod,
+       ARRAY(SELECT enumlabel::text FROM pg_enum WHERE enumtypid IN (t.oid, t.typelem) ORDER BY enumsortorder)
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
@@ -88,8 +89,8 @@ class PostgresClient:
         host, port = parameters.get("host") or "localhost", parameters.get("port") or "5432"
         return f"postgresql://{host}:{port}/{parameters.get('dbname') or ''}/{self.table}"
 
-    def check(self, schema: pa.Schema) -> None:
-        """Compare a stream's columns with the table's; see `PostgresSink.check_schema`."""
+    def check(self, schema: pa.Schema) -> tuple[columntypes.TableColumn, ...]:
+        """Compare a stream's columns with the table's, and return these; see `PostgresSink.check_schema`."""
         with self._connected("look at") as connection, transactions.begun(connection):
             oid, _ = self._find_table(connection)
             columns = self._columns(connection)
@@ -109,6 +110,7 @@ class PostgresClient:
             raise errors.SpecRejectedError(
                 "PostgresAccessDenied", f"The sink may not write to {self.where}: {'; '.join(lacking)}."
             )
+        return tuple(columns)
 
     def _require_key(self, keys: Sequence[tuple[frozenset[str], bool]]) -> None:
         names = ", ".join(self.upsert_by)
@@ -240,7 +242,7 @@ class PostgresClient:
 
     def _columns(self, connection: psycopg.Connection) -> list[columntypes.TableColumn]:
         rows = connection.execute(_COLUMNS, [self._name.as_string(connection)])
-        return [columntypes.TableColumn(*row) for row in rows]
+        return [columntypes.TableColumn(*values) for values in rows]
 
     @property
     def _parts(self) -> tuple[str, ...]:

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import cast
 
 import pyarrow as pa
-import pyarrow.compute as compute
 
-from statefulspark import errors, jsontext, rowvalues
+from statefulspark import jsontext, rowvalues
 
-_JSON = frozenset(["json", "jsonb"])
+JSON = frozenset(["json", "jsonb"])
 _INTEGERS = {"int2": 16, "int4": 32, "int8": 64}
 _TEXTS = frozenset(["text", "varchar", "bpchar", "citext", "name"])
 _FROM_TEXT = frozenset(["uuid", "inet", "cidr", "macaddr", "xml", "ltree", "interval", "time", "timetz"])
-_ARRAY_MARK = "_"
+ARRAY_MARK = "_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,9 @@ class TableColumn:
         is_enum: The type is an enum or another user-defined type that is parsed from text.
         is_required: The stream must have it: not nullable, no default, not generated.
         is_generated: The stream must not have it.
+        is_not_null: It takes no null.
+        modifier: Length or precision of its type, as PostgreSQL keeps them; -1 for none.
+        labels: Values of the enum.
     """
 
     name: str
@@ -40,6 +42,9 @@ class TableColumn:
     is_enum: bool = False
     is_required: bool = False
     is_generated: bool = False
+    is_not_null: bool = False
+    modifier: int = -1
+    labels: Sequence[str] = ()
 
 
 def mismatches(schema: pa.Schema, columns: Sequence[TableColumn]) -> tuple[str, ...]:
@@ -68,39 +73,15 @@ def rows(batch: pa.RecordBatch, targets: Mapping[str, str]) -> Iterator[tuple[ob
     return zip(*columns, strict=True)
 
 
-def storable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch; refuse rows that PostgreSQL can never store, on the worker, before the batch is committed.
-
-    Raises:
-        SpecRejectedError: `RowUnsupported`: a text with the character NUL or that is no UTF-8, or a time beyond the year
-            9999.
-    """
-    for column, field in zip(batch.columns, batch.schema, strict=True):
-        rowvalues.require_forms(column, field.name)
-        if any(rowvalues.is_text(part.type) and _has_nul(part) for part in rowvalues.leaves(column)):
-            raise errors.SpecRejectedError(
-                "RowUnsupported",
-                f"The column {field.name!r} has a text with the character NUL (\\u0000), which PostgreSQL does not store. "
-                "Remove it, for example with translate(), or filter such rows.",
-            )
-    return batch
-
-
-def _has_nul(column: pa.Array) -> bool:
-    return bool(compute.any(compute.match_substring(column, "\0")).as_py())
-
-
 def _converted(values: list[object], kind: pa.DataType, target: str) -> list[object]:
     """Return values as psycopg writes them: everything that is no text becomes JSON where the table has JSON."""
     is_text = rowvalues.is_text(kind)
-    if target in _JSON and not is_text:
+    if target in JSON and not is_text:
         return [None if value is None else jsontext.dumps(value) for value in values]
-    if target.removeprefix(_ARRAY_MARK) in _JSON and not is_text:
+    if target.removeprefix(ARRAY_MARK) in JSON and not is_text:
         element = kind.value_type
         return [
-            None
-            if value is None
-            else _converted(cast("list[object]", value), element, target.removeprefix(_ARRAY_MARK))
+            None if value is None else _converted(cast("list[object]", value), element, target.removeprefix(ARRAY_MARK))
             for value in values
         ]
     return values
@@ -121,14 +102,14 @@ def _mismatch(field: pa.Field, column: TableColumn | None) -> str:
 def _fits(kind: pa.DataType, column: TableColumn) -> bool:
     target = column.type
     if _is_nested(kind):
-        return target in _JSON and not rowvalues.keys_without_text(kind)
+        return target in JSON and not rowvalues.keys_without_text(kind)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        if target in _JSON:
+        if target in JSON:
             return not rowvalues.keys_without_text(kind)
-        element = TableColumn(column.name, target.removeprefix(_ARRAY_MARK), column.is_enum)
-        return target.startswith(_ARRAY_MARK) and _fits(kind.value_type, element)
+        element = TableColumn(column.name, target.removeprefix(ARRAY_MARK), column.is_enum)
+        return target.startswith(ARRAY_MARK) and _fits(kind.value_type, element)
     if rowvalues.is_text(kind):
-        return column.is_enum or target in _TEXTS | _FROM_TEXT | _JSON
+        return column.is_enum or target in _TEXTS | _FROM_TEXT | JSON
     if pa.types.is_integer(kind):
         return target == "numeric" or _INTEGERS.get(target, 0) >= kind.bit_width
     return target in _targets_of(kind)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from statefulspark.sinks import kinds, secret, staging, visibility
-from statefulspark.sinks.postgres import columntypes
+from statefulspark.sinks.postgres import columntypes, limits
 
 if TYPE_CHECKING:
     from statefulspark.sinks import marker
@@ -43,6 +43,8 @@ class PostgresSink:
     dsn: str | secret.Secret = field(repr=False)
     upsert_by: tuple[str, ...] = ()
     visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT
+    _columns: dict[str, columntypes.TableColumn] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The table's columns at the start, by name; they go to workers with the sink."""
 
     def __post_init__(self) -> None:
         """Reject an unknown visibility.
@@ -58,8 +60,12 @@ class PostgresSink:
         return bool(self.upsert_by)
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
-        """Stage the rows of one partition on a worker; nothing is sent to PostgreSQL."""
-        return staging.stage(map(columntypes.storable, batches), context)
+        """Stage the rows of one partition on a worker; nothing is sent to PostgreSQL.
+
+        Raises:
+            SpecRejectedError: `RowUnsupported`: the table never stores a value.
+        """
+        return staging.stage((limits.storable(batch, self._columns) for batch in batches), context)
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
         """Return the list of staged files of the batch."""
@@ -74,7 +80,7 @@ class PostgresSink:
                 `PostgresRefused`.
             TransientError: `PostgresUnavailable`.
         """
-        self._client().check(schema)
+        self._columns.update((column.name, column) for column in self._client().check(schema))
 
     @property
     def target(self) -> str:

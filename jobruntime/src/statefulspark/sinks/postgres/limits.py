@@ -1,0 +1,125 @@
+"""What a table never stores, refused by the worker that meets it, before the batch is committed; pure.
+
+A batch that Spark has committed is sent as it was staged, with whatever code. So a row that the table refuses then needs a
+start from the checkpoint before it. A row that a worker refuses needs corrected code alone. Workers check what a value tells
+by itself: nulls, lengths, ranges, and the form of UUIDs, JSON and enums. The server judges keys, checks, triggers and the
+rest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import NoReturn, cast
+
+import pyarrow as pa
+import pyarrow.compute as compute
+
+from statefulspark import errors, rowvalues
+from statefulspark.sinks.postgres.columntypes import ARRAY_MARK, JSON, TableColumn
+
+_HEADER_BYTES = 4
+"""What PostgreSQL adds to the length or the precision in a type's modifier."""
+_UUID = r"(?i)^(\{[0-9a-f]{4}(-?[0-9a-f]{4}){7}\}|[0-9a-f]{4}(-?[0-9a-f]{4}){7})$"
+_SHOWN = 60
+_EXACT = Context(prec=1100)
+"""PostgreSQL's numbers have a precision of 1,000 digits at most."""
+
+
+def storable(batch: pa.RecordBatch, table: Mapping[str, TableColumn]) -> pa.RecordBatch:
+    """Return a batch; refuse rows that the table never stores.
+
+    Args:
+        batch: The rows.
+        table: Columns of the table by name, as of the start; empty if they are unknown.
+
+    Raises:
+        SpecRejectedError: `RowUnsupported`, with the column, the first such value and the limit.
+    """
+    for column, field in zip(batch.columns, batch.schema, strict=True):
+        rowvalues.require_forms(column, field.name)
+        for problem in (*_never(column), *_not_here(column, table.get(field.name))):
+            raise errors.SpecRejectedError(
+                "RowUnsupported",
+                f"The column {field.name!r} has {problem}. Correct the code or filter such rows; the same batch runs again "
+                "with the code of the next start.",
+            )
+    return batch
+
+
+def _never(column: pa.Array) -> Iterator[str]:
+    for part in rowvalues.leaves(column):
+        if rowvalues.is_text(part.type) and compute.any(compute.match_substring(part, "\0")).as_py():
+            yield "a text with the character NUL (\\u0000), which PostgreSQL does not store"
+
+
+def _not_here(column: pa.Array, target: TableColumn | None) -> Iterator[str]:
+    if target is None:
+        return
+    if target.is_not_null and column.null_count:
+        yield "a null, and the table's column is NOT NULL"
+    kind = target.type.removeprefix(ARRAY_MARK)
+    values = _elements(column) if target.type.startswith(ARRAY_MARK) else column
+    if rowvalues.is_text(values.type):
+        yield from _text(values, kind, target)
+    elif kind == "numeric" and target.modifier >= _HEADER_BYTES:
+        yield from _number(values, target.modifier - _HEADER_BYTES)
+
+
+def _elements(column: pa.Array) -> pa.Array:
+    while pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        column = column.flatten()
+    return column
+
+
+def _text(values: pa.Array, kind: str, target: TableColumn) -> Iterator[str]:
+    if kind in {"varchar", "bpchar"} and target.modifier >= _HEADER_BYTES:
+        longest = target.modifier - _HEADER_BYTES
+        # PostgreSQL cuts off spaces at the end that have no room.
+        lengths = compute.utf8_length(compute.utf8_rtrim(values, characters=" "))
+        for value in _first(values, compute.greater(lengths, longest)):
+            yield f"{_shown(value)}, a text of {len(value)} characters, and the table's column takes {longest}"
+    elif kind == "uuid":
+        for value in _first(values, compute.invert(compute.match_substring_regex(values, _UUID))):
+            yield f"{_shown(value)}, which is no UUID"
+    elif target.labels:
+        labels = pa.array(target.labels, values.type)
+        outside = compute.and_(compute.invert(compute.is_in(values, labels)), compute.is_valid(values))
+        for value in _first(values, outside):
+            yield f"{_shown(value)}, and the table's enum has {', '.join(target.labels)}"
+    elif kind in JSON:
+        for value in filter(_is_no_json, values.drop_null().to_pylist()):
+            yield f"{_shown(value)}, which is no JSON"
+            return
+
+
+def _number(values: pa.Array, modifier: int) -> Iterator[str]:
+    precision, scale = modifier >> 16, (modifier & 0x7FF ^ 1024) - 1024
+    limit, step = Decimal(1).scaleb(precision - scale), Decimal(1).scaleb(-scale)
+    large = compute.greater_equal(compute.abs(compute.cast(values, pa.float64(), safe=False)), float(limit - step))
+    for value in values.filter(large).to_pylist():
+        number = Decimal(str(value))
+        if abs(number) >= limit or abs(number.quantize(step, ROUND_HALF_UP, _EXACT)) >= limit:
+            yield f"the number {value}, and the table's column is numeric({precision},{scale})"
+            return
+
+
+def _first(values: pa.Array, is_wrong: pa.Array) -> list[str]:
+    return cast("list[str]", values.filter(is_wrong)[:1].to_pylist())
+
+
+def _is_no_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_constant=_refuse)
+    except ValueError:
+        return True
+    return False
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _shown(value: str) -> str:
+    return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…")
