@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,10 @@ class World:
 
 
 @pytest.fixture
-def world(spark: SparkSession, tmp_path: Path) -> World:
-    return World(spark, tmp_path)
+def world(spark: SparkSession, tmp_path: Path) -> Iterator[World]:
+    world = World(spark, tmp_path)
+    yield world
+    streams.gate(spark).unregister(world.root)
 
 
 @pytest.mark.parametrize("options", [{}, {"ignoreMissingFiles": "true"}], ids=["by default", "by its word"])
