@@ -98,6 +98,7 @@ _QUERY = manifest.QueryEntry(
         ),
     ),
 )
+_WITH_ORIGIN = _QUERY.model_copy(update={"sinks": (_QUERY.sinks[0].model_copy(update={"origin": BEFORE}),)})
 CHECKPOINT = manifest.Manifest(
     kind=manifest.SnapshotKind.CHECKPOINT,
     id=42,
@@ -213,6 +214,7 @@ _CANONICAL_QUERY = documents.QueryDocument(
 
 KINDS = (
     _sealed("manifest-checkpoint", CHECKPOINT, indent=1),
+    _sealed("manifest-with-origins-of-sinks", CHECKPOINT.model_copy(update={"queries": (_WITH_ORIGIN,)}), indent=1),
     _sealed("manifest-savepoint", SAVEPOINT, indent=1),
     _sealed("manifest-canonical", CANONICAL, indent=1),
     _sealed("generation", _GENERATION, indent=1),

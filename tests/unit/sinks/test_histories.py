@@ -419,3 +419,31 @@ def test_going_back_and_forward_again_commits_what_no_history_has(visible: str) 
     again.checkpoint()
 
     assert world.shown == [*seen(1, 0, 1, 2, 3), "2/2", *seen(1, 4, 5, 6), "3/7"]
+
+
+@pytest.mark.parametrize("announced", [False, True], ids=["prepared alone", "committed"])
+@KINDS
+@BOTH
+def test_a_root_that_is_synced_over_another_beginning_of_itself_loses_nothing(
+    kind: str, visible: str, announced: bool
+) -> None:
+    """The job begins once more in an empty root, in front of an empty target; then the first root's snapshots come back."""
+    world = World(kind, visible)
+    empty, nothing_shown = world.copied(), world.backup_of_sink()
+    driver = world.start()
+    driver.batch(3)
+    checkpoint = driver.complete()
+    if announced:
+        world.commit(driver)
+    first = world.copied()
+    world.put_back(empty)
+    nothing_shown()
+    world.start()
+    first._objects.bodies.update(world.bucket._objects.bodies)
+    world.put_back(first)
+
+    again = world.start(to(f"checkpoint:{checkpoint.id}"))
+    world.batches(again, 2)
+    again.checkpoint()
+
+    assert world.shown == [*seen(1, 0, 1, 2), *seen(2, 3, 4)]

@@ -48,6 +48,38 @@ def test_what_an_ancestor_of_its_first_lineage_had_prepared_is_of_another_sink()
     assert not a_marker(lineage="new", origin="older").covers(context)
 
 
+@pytest.mark.parametrize("withdraws", [True, False], ids=["files", "others"])
+@pytest.mark.parametrize(
+    ("known", "kept_after"),
+    [
+        pytest.param(None, None, id="nothing was committed yet"),
+        pytest.param(at(2, 4), None, id="what was committed is kept"),
+        pytest.param(at(2, 4), at(2, 2), id="what was committed is not kept any more"),
+    ],
+)
+def test_a_sink_that_began_after_a_state_that_had_opened_it_lacks_what_that_state_knows(
+    known: Position | None, kept_after: Position | None, withdraws: bool
+) -> None:
+    descent = SinkLineage("new", 2, cuts=(at(2, 5),))
+    began_later = a_marker(lineage="new", origin="new", epoch=3)
+    knows = Expected(known, kept_after, was_opened=True, origin=OWN)
+    context = replace(CONTEXT, descent=descent, expected=knows)
+    if known is not None:
+        with pytest.raises(marker.SinkBehindError) as behind:
+            open_marker(began_later, context, "the target", withdraws=withdraws)
+        assert behind.value.is_healable is (kept_after is None)
+        context = replace(context, expected=replace(knows, committed=kept_after))
+    if kept_after is None:
+        assert not open_marker(began_later, context, "the target", withdraws=withdraws).covers(context)
+
+
+def test_a_sink_that_began_in_a_state_of_its_own_is_not_sent_what_an_ancestor_had_prepared_for_another() -> None:
+    descent = SinkLineage("new", 1, cuts=(at(2, 5),))
+    own = Expected(at(2, 5), None, was_opened=True, origin="new")
+    context = replace(CONTEXT, descent=descent, expected=own)
+    assert open_marker(a_marker(lineage="new", origin="new", epoch=3), context, "the table").covers(context)
+
+
 def test_a_commit_moves_the_position_of_its_generation_to_the_end_and_leaves_the_driver_that_made_it() -> None:
     before = a_marker(at(2, 1), at(1, 8), epoch=3)
     assert before.after(CONTEXT) == a_marker(at(1, 8), at(2, 5), epoch=4)

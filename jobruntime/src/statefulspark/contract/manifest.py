@@ -146,7 +146,7 @@ class Position(WireModel):
 
 
 class SinkEntry(WireModel):
-    """What a sink has committed at least when the snapshot was taken."""
+    """What a sink has committed at least when the snapshot was taken, and since when there is one."""
 
     uid: str
     kind: str
@@ -158,6 +158,8 @@ class SinkEntry(WireModel):
     kept_after: Position | None = None
     """The last batch before the transactions that the snapshot names; absent if these begin with the sink's first one. A
     sink that has this batch gets all later ones from the snapshot."""
+    origin: str | None = None
+    """Lineage in which the sink began, or a later one; absent in snapshots of earlier releases."""
 
 
 class QueryEntry(WireModel):

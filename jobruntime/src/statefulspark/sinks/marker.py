@@ -69,8 +69,21 @@ class Marker(base.StoredDocument):
         reached = next((last for last in self.committed if _generation(last) == _generation(position)), None)
         if reached is not None and position.batch_id <= reached.batch_id:
             return True
-        began, batch = descent.order(Position(lineage=self.origin, generation=0, batch_id=0)), descent.order(position)
+        began, batch = descent.order(_beginning(self.origin)), descent.order(position)
         return began is not None and batch is not None and batch[0] < began[0]
+
+    def known_to(self, context: SinkContext) -> Self:
+        """Return the marker with the older of two origins: its own, and the one that the context's state knows.
+
+        If its own is later, the target was put back to before the sink, and another beginning of the job has made the sink
+        anew. So it lacks what the ancestors of that beginning had committed, and is sent what they had prepared.
+        """
+        origin, order = context.expected.origin, context.descent.order
+        if origin is None:
+            return self
+        own, known = order(_beginning(self.origin)), order(_beginning(origin))
+        is_later = own is not None and known is not None and own > known
+        return self.model_copy(update={"origin": origin}) if is_later else self
 
     def covers(self, context: SinkContext) -> bool:
         """Tell whether the context's batch needs no commit.
@@ -78,7 +91,7 @@ class Marker(base.StoredDocument):
         Raises:
             StateUnknownError: `SinkHistoryForgotten`: its generation is so old that the marker may have forgotten it.
         """
-        if self.has(context.position, context.descent):
+        if self.known_to(context).has(context.position, context.descent):
             return True
         generations = {_generation(last) for last in self.committed}
         own = (context.descent.lineage, context.descent.generation)
@@ -158,6 +171,7 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
         if relation is Standing.MARKER_MISSING and not context.descent.takes_over:
             raise missing_error(context, where)
         return _with_what_is_known(context.expected.committed, context)
+    stored = stored.known_to(context)
     if relation is Standing.EQUAL or (withdraws and relation in (Standing.STATE_BEHIND, Standing.WENT_BACK_ON_PURPOSE)):
         return stored.opened_by(context)
     if relation is Standing.WENT_BACK_ON_PURPOSE:
@@ -200,6 +214,7 @@ def require_newest(reached: Marker | None, context: SinkContext, where: str) -> 
         raise errors.FencedError(
             f"Epoch {reached.epoch} writes to {where} now, so epoch {context.committing_epoch} must not any more."
         )
+    reached = reached.known_to(context)
     if standing.lacks(reached, context.expected.committed, context):
         raise _behind_error(reached, context, where)
     return reached
@@ -348,6 +363,10 @@ def _taken_error(stored: Marker, context: SinkContext, where: str) -> errors.Spe
 
 def _generation(position: Position) -> tuple[str, int]:
     return position.lineage, position.generation
+
+
+def _beginning(lineage: str) -> Position:
+    return Position(lineage=lineage, generation=0, batch_id=0)
 
 
 def _root(stored: Marker) -> str:

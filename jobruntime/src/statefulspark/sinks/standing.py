@@ -58,12 +58,14 @@ class Expected:
             sink's first one on.
         elsewhere: The last batch that was committed to another target under the sink's uid; it is not repeated in this one.
         was_opened: Whether a driver had opened the sink, so that it has a marker, also if it had committed nothing.
+        origin: The lineage in which the sink began, or a later one; None if the state does not tell.
     """
 
     committed: Position | None = None
     kept_after: Position | None = None
     elsewhere: Position | None = None
     was_opened: bool = False
+    origin: str | None = None
 
 
 NOTHING_EXPECTED = Expected()
@@ -156,7 +158,7 @@ def compare(stored: Marker | None, context: SinkContext) -> Standing:
 
 def lacks(stored: Marker, position: Position | None, context: SinkContext) -> bool:
     """Tell whether a sink lacks a batch that it is known to have committed."""
-    return position is not None and not stored.has(position, context.descent)
+    return position is not None and not stored.known_to(context).has(position, context.descent)
 
 
 def _opener(stored: Marker, context: SinkContext) -> Standing:

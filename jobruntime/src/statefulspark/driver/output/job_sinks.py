@@ -117,7 +117,7 @@ class JobSink:
             return NOTHING_EXPECTED
         if (entry.kind, entry.target) != (self.kind, self.target):
             return Expected(elsewhere=entry.committed)
-        return Expected(entry.committed, entry.kept_after, was_opened=True)
+        return Expected(entry.committed, entry.kept_after, was_opened=True, origin=entry.origin)
 
     @property
     def kind(self) -> str:

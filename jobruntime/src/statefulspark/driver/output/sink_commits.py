@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from statefulspark import errors
 from statefulspark.checkpoint import epochs
@@ -20,7 +20,7 @@ from statefulspark.driver.output.job_sinks import JobSink
 from statefulspark.driver.output.sink_progress import SinkProgress
 from statefulspark.sinks import marker
 from statefulspark.sinks.base import SinkContext, TellsMarker
-from statefulspark.sinks.standing import NOTHING_EXPECTED, Expected
+from statefulspark.sinks.standing import Expected
 
 _log = logging.getLogger(__name__)
 
@@ -43,12 +43,13 @@ class Opening:
         """
         expected = self.sink.expected(self.restored)
         self.progress.kept_after = expected.kept_after
+        self.progress.origin = expected.origin or self.sink.driver.lineage
         try:
             self._open(expected)
         except marker.SinkBehindError as behind:
             if not behind.is_healable:
                 raise
-            self._open(Expected(expected.kept_after, expected.kept_after))
+            self._open(replace(expected, committed=expected.kept_after))
             _tell_loss(self.sink, self.progress, behind)
 
     def _open(self, expected: Expected) -> None:
@@ -74,7 +75,7 @@ def commit(sink: JobSink, record: PreparedRecord, progress: SinkProgress) -> Non
         if not behind.is_healable:
             raise
         for lost in progress.lost(behind.marker, sink):
-            _send(sink, lost, NOTHING_EXPECTED)
+            _send(sink, lost, Expected(origin=expected.origin))
         _send(sink, record, expected)
         _tell_loss(sink, progress, behind)
 

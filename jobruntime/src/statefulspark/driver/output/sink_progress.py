@@ -28,6 +28,8 @@ class SinkProgress:
     """Committed records with a transaction, by batch: those that the newest snapshot names, and all since the one before."""
     kept_after: Position | None = None
     """The last batch that the sink got before these; None for none."""
+    origin: str | None = None
+    """The lineage in which the sink began, or a later one; set when it is opened."""
     covered: int = -1
     """Batch of the newest snapshot that is complete."""
     sent_again: str | None = None
@@ -43,7 +45,7 @@ class SinkProgress:
         """What is known to be in the sink."""
         newest = max(self.kept, default=None)
         committed = self.kept_after if newest is None else position_of(self.kept[newest])
-        return Expected(committed, self.kept_after, was_opened=True)
+        return Expected(committed, self.kept_after, was_opened=True, origin=self.origin)
 
     def advance(self, batch_id: int, record: PreparedRecord | None = None) -> None:
         """Note that a batch is committed; with its record if the sink has committed a transaction of it."""
@@ -92,6 +94,7 @@ class SinkProgress:
             target=sink.target,
             committed=self._last_before(query.batch_id + 1),
             kept_after=self._last_before(_first(named, query.batch_id)),
+            origin=self.origin,
         )
 
     def _last_before(self, batch_id: int) -> Position | None:

@@ -203,7 +203,7 @@ def is_of_another_folder(store: ObjectStore, context: SinkContext) -> bool:
     owner = _read_present(store, SINK, FolderOwner)
     reached = None if owner is None else _with_commits(owner, store, context, is_opening=False)
     marker.require_newest(reached, context, store.uri)
-    return owner is not None and owner.marker.has(context.position, context.descent)
+    return owner is not None and owner.marker.known_to(context).has(context.position, context.descent)
 
 
 def _with_commits(owner: FolderOwner, store: ObjectStore, context: SinkContext, *, is_opening: bool) -> marker.Marker:
@@ -213,7 +213,7 @@ def _with_commits(owner: FolderOwner, store: ObjectStore, context: SinkContext, 
     """
     require_own(owner.sink, f"is that of {owner.sink}", store, context)
     expected = context.expected
-    reached = owner.marker
+    reached = owner.marker.known_to(context)
     if expected.committed is not None:
         reached = _with_commit(reached, store, expected.committed.batch_id, context)
     if not is_opening and not standing.lacks(reached, expected.committed, context):
