@@ -222,7 +222,7 @@ def test_the_visibility_may_change_with_transactions_in_flight(
     ]
 
 
-def test_a_batch_of_a_files_sink_costs_two_looks_at_the_epoch_two_into_the_folder_and_its_commit(
+def test_a_batch_of_a_files_sink_costs_two_looks_at_the_epoch_two_into_the_folder_one_at_each_file_and_its_commit(
     bucket: stores.MemoryStore,
 ) -> None:
     watched = stores.FaultyStore(bucket)
@@ -233,11 +233,13 @@ def test_a_batch_of_a_files_sink_costs_two_looks_at_the_epoch_two_into_the_folde
     before = len(watched.operations)
     driver.show()
 
+    (file,) = [one.key for one in watched.operations[before:] if one.key.startswith("output/data/")]
     assert [(one.name, one.key) for one in watched.operations[before:]] == [
         ("info", "default/flights/epochs/00000002.json"),
         ("info", "default/flights/epochs/00000001.json"),
         ("read", "output/_sink.json"),
         ("read", "output/_commits/00000000.json"),
+        ("info", file),
         ("create", "output/_commits/00000001.json"),
     ]
 

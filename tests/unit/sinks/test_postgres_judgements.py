@@ -8,8 +8,7 @@ import psycopg
 import pytest
 from psycopg import errors as postgres_errors
 from statefulspark import errors
-from statefulspark.sinks.postgres import judgements
-from statefulspark.sinks.postgres.client import PostgresClient
+from statefulspark.sinks.postgres import clienterrors, judgements
 from statefulspark.verdicts import Remedy
 
 _REFUSED = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
@@ -114,7 +113,8 @@ def test_what_a_pooler_calls_a_violation_of_the_protocol_is_judged_by_what_it_sa
 def test_an_error_says_what_is_waited_for_or_what_to_change(
     raised: psycopg.Error, kind: type[errors.StatefulSparkError], reason: str, told: str
 ) -> None:
-    error = PostgresClient("host=db dbname=shop", "words", ())._translated(raised, "commit batch 7 to")
+    attempt = "Could not commit batch 7 to the table words of shop at db:5432"
+    error = clienterrors.translate(raised, attempt, "host=db dbname=shop")
     assert (type(error), error.reason) == (kind, reason)
-    assert error.message.startswith(f"Could not commit batch 7 to the table words of shop at db:5432: {raised}; ")
+    assert error.message.startswith(f"{attempt}: {raised}; ")
     assert told in error.message
