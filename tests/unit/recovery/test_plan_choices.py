@@ -27,6 +27,7 @@ from statefulspark.recovery.plan import (
     carried_out,
     decide,
     in_order,
+    left_savepoint,
     skipped_restore,
     takes_what_was_carried,
 )
@@ -166,6 +167,22 @@ def test_a_restore_that_was_done_before_says_so_and_how_to_ask_again(
 
     assert said.startswith(begins)
     assert "--again" in said
+
+
+@pytest.mark.parametrize(
+    ("restored_from", "state"),
+    [
+        ("checkpoint 8", "its newest state, checkpoint 8 and"),
+        (None, "its newest state, the beginning of its generation and"),
+    ],
+)
+def test_a_savepoint_that_its_driver_has_outlived_is_named_with_what_the_job_goes_on_from(
+    restored_from: str | None, state: str
+) -> None:
+    said = left_savepoint(RestoreConfig(snapshot="s3://b/savepoints/7"), restored_from=restored_from)
+
+    assert said.startswith("The savepoint s3://b/savepoints/7 is complete, but its driver went on")
+    assert state in said
 
 
 _HEAD = Candidate("checkpoint 8", (), transfer.SnapshotLocation(MemoryStore()), generation=2)
