@@ -81,8 +81,8 @@ class Marker(base.StoredDocument):
         origin, order = context.expected.origin, context.descent.order
         if origin is None:
             return self
-        own, known = order(_beginning(self.origin)), order(_beginning(origin))
-        is_later = own is not None and known is not None and own > known
+        own, of_state = order(_beginning(self.origin)), order(_beginning(origin))
+        is_later = own is not None and of_state is not None and own > of_state
         return self.model_copy(update={"origin": origin}) if is_later else self
 
     def covers(self, context: SinkContext) -> bool:

@@ -141,7 +141,9 @@ def _require_sendable(staged: pa.RecordBatch, largest_bytes: int) -> None:
 
 def _header_bytes(headers: Sequence[Mapping[str, str | bytes | None]] | None) -> int:
     """Return what the client counts for headers: names and values, and two lengths of 5 bytes each."""
-    return sum(len(str(one["key"]).encode()) + len(cast("bytes", one["value"] or b"")) + 10 for one in headers or ())
+    return sum(
+        len(str(header["key"]).encode()) + len(cast("bytes", header["value"] or b"")) + 10 for header in headers or ()
+    )
 
 
 def _from_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
