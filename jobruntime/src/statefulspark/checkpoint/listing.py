@@ -7,12 +7,10 @@ name proves that a file does not exist, and every decision that depends on an ab
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent import futures
 
 from statefulspark import errors
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
-_CONCURRENCY = 8
 _MAX_ABSENT = 32
 """After so many names that do not exist, the other names are not looked up."""
 
@@ -53,13 +51,12 @@ def look_up(store: ObjectStore, folder: str, names: Iterable[str]) -> dict[str, 
     """Look objects up by name, until too many of them are absent. Cost: a HEAD each."""
     unique_names = list(dict.fromkeys(names))
     objects: dict[str, ObjectInfo] = {}
-    with futures.ThreadPoolExecutor(_CONCURRENCY) as pool:
-        for start in range(0, len(unique_names), _MAX_ABSENT):
-            part = unique_names[start : start + _MAX_ABSENT]
-            infos = pool.map(lambda name: store.info(f"{folder}/{name}"), part)
-            objects |= {name: info for name, info in zip(part, infos, strict=True) if info is not None}
-            if start + len(part) - len(objects) >= _MAX_ABSENT:
-                break
+    for start in range(0, len(unique_names), _MAX_ABSENT):
+        part = unique_names[start : start + _MAX_ABSENT]
+        infos = store.info_many([f"{folder}/{name}" for name in part])
+        objects |= {name: info for name in part if (info := infos[f"{folder}/{name}"]) is not None}
+        if start + len(part) - len(objects) >= _MAX_ABSENT:
+            break
     return objects
 
 

@@ -8,6 +8,7 @@ rest.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -39,7 +40,8 @@ def storable(batch: pa.RecordBatch, table: Mapping[str, TableColumn]) -> pa.Reco
     """
     for column, field in zip(batch.columns, batch.schema, strict=True):
         rowvalues.require_forms(column, field.name)
-        for problem in (*_never(column), *_not_here(column, table.get(field.name))):
+        problem = next(itertools.chain(_never(column), _not_here(column, table.get(field.name))), None)
+        if problem is not None:
             raise errors.SpecRejectedError(
                 "RowUnsupported",
                 f"The column {field.name!r} has {problem}. Correct the code or filter such rows; the same batch runs again "
@@ -91,7 +93,6 @@ def _text(values: pa.Array, kind: str, target: TableColumn) -> Iterator[str]:
     elif kind in JSON:
         for value in filter(_is_no_json, values.drop_null().to_pylist()):
             yield f"{_shown(value)}, which is no JSON"
-            return
 
 
 def _number(values: pa.Array, modifier: int) -> Iterator[str]:
@@ -102,7 +103,6 @@ def _number(values: pa.Array, modifier: int) -> Iterator[str]:
         number = Decimal(str(value))
         if abs(number) >= limit or abs(number.quantize(step, ROUND_HALF_UP, _EXACT)) >= limit:
             yield f"the number {value}, and the table's column is numeric({precision},{scale})"
-            return
 
 
 def _first(values: pa.Array, is_wrong: pa.Array) -> list[str]:
