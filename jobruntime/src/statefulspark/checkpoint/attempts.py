@@ -58,7 +58,7 @@ def _subject(name: RecordName) -> tuple[bool, str, int]:
 
 
 class Winners:
-    """Who has committed the batches of one query. Remembers it, since a commit never changes."""
+    """The drivers that have committed the batches of one query. Answers are cached: a commit never changes."""
 
     def __init__(self, store: ObjectStore, query_path: str) -> None:
         """Ask the store of a job's root about the query at a path below it."""
