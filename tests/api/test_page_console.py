@@ -207,6 +207,7 @@ def test_a_job_of_flights_is_changed(
 @pytest.mark.parametrize(
     ("page", "number", "field", "value"),
     [
+        ("docs/howto/poison-records.md", 3, "restore", {"from": "checkpoint:41", "nonce": "bad-row-1"}),
         ("docs/howto/rename-a-uid.md", 1, "restore", {"allowNonRestoredState": True}),
         ("docs/howto/rename-a-uid.md", 4, "restore", {"allowNonRestoredState": True}),
         ("docs/howto/rescale.md", 1, "executor", {"instances": 4, "cores": 2, "memory": "2g"}),

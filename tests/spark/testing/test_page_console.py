@@ -121,6 +121,10 @@ def test_a_savepoint_is_copied_verified_and_started_from(project: Console, kept:
     assert kept.running in started
 
 
+def test_the_checkpoints_of_a_job_are_listed(project: Console, kept: Kept) -> None:
+    assert "periodic" in project.run("docs/howto/poison-records.md", 2, kept.as_orders)
+
+
 def test_state_is_written_into_a_table(project: Console, kept: Kept) -> None:
     project.run("docs/howto/rename-a-uid.md", 3, {**kept.as_orders, "00000053-stop": kept.last})
 
