@@ -25,7 +25,7 @@ include bench/dashboard.mk
 include docs/docs.mk
 include release/release.mk
 
-.PHONY: help demo test coverage mutants lint types format crds lock bench e2e e2e-full page fuzz clean venv
+.PHONY: help demo unit test coverage mutants lint types format crds lock bench e2e e2e-full page fuzz clean venv
 
 help: ## Show this list
 	@echo "Usage: make TARGET. Everything a target needs is installed by it, into build/ and .venv/."
@@ -75,6 +75,13 @@ types: $(STAMPS)/venv ## Check types, strictly
 
 crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 	$(BIN)/python -m statefulspark_operator.cli crds --write crds charts/statefulspark-operator/crds
+
+# Bytecode of tests is kept, also where the environment says otherwise: each process of a test would compile what it imports.
+unit test coverage: export PYTHONDONTWRITEBYTECODE :=
+
+unit: $(STAMPS)/venv ## Run the tests of the rules in minutes: no server, no Java, no root
+	$(PYTEST) -q -n $(WORKERS) --dist loadfile -m "not spark and not s3 and not api" $(UNIT)
+UNIT := tests/unit tests/golden tests/architecture tests/transitions
 
 TEST_NEEDS := $(STAMPS)/venv jars $(JVM_ARCHIVE) servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm $(BUILD)/bin/kstatus
 test coverage: export STATEFULSPARK_JVM_ARCHIVE := $(abspath $(JVM_ARCHIVE))

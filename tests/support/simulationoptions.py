@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-SEEDS = 400
+SEEDS = 100
 """Of a normal run of the tests; `SIMULATION_SEEDS` in the environment is another number."""
 
 

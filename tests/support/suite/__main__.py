@@ -1,6 +1,7 @@
-"""The whole suite in two pytest processes side by side, which take about as long as each other.
+"""The whole suite in three pytest processes side by side.
 
-Run by `make test`. Either waits for servers and clocks while the other computes; together they keep two processors busy.
+Run by `make test`. Two of them have Spark, and wait for servers and clocks for much of their time. The third has the tests
+that need neither; it computes with what the two leave over, so it never makes them late.
 Each line of output begins with the part that it is of, and the last lines are the tests that failed, if any, and
 how each part ended. `make coverage` counts the lines and branches that ran, too: tests of rules that are run thousands of
 times take three to twenty times as long then.
@@ -21,9 +22,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 COVERAGE = ROOT / "build" / "coverage"
+REPORTS = ROOT / "build" / "tests"
+"""How long each test took, as JUnit's XML, a file for each part."""
 SESSIONS = frozenset(
     {
-        "tests/api",
         "tests/spark/checkpoint",
         "tests/spark/checkpoint_manager",
         "tests/spark/engine",
@@ -35,7 +37,12 @@ SESSIONS = frozenset(
         "tests/spark/workers",
     }
 )
-"""What shares a session of Spark, or an API server. The other part has whole drivers, and all that needs neither."""
+"""What shares a session of Spark."""
+RULES = frozenset(
+    {"tests/architecture", "tests/golden", "tests/rig", "tests/simulation", "tests/transitions", "tests/unit"}
+)
+"""What needs no server, or a small one. All other folders start whole drivers or servers that a test takes down."""
+_NICENESS = {"rules": 5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,11 @@ class Part:
 def parts() -> dict[str, list[str]]:
     """Return the folders of each part: every folder with tests is in one of them."""
     folders = {_folder(file.relative_to(ROOT).parts[:-1]) for file in (ROOT / "tests").rglob("test_*.py")}
-    return {"sessions": sorted(folders & SESSIONS), "drivers": sorted(folders - SESSIONS)}
+    return {
+        "sessions": sorted(folders & SESSIONS),
+        "servers": sorted(folders - SESSIONS - RULES),
+        "rules": sorted(folders & RULES),
+    }
 
 
 def _folder(names: Sequence[str]) -> str:
@@ -76,7 +87,7 @@ def _folder(names: Sequence[str]) -> str:
 
 def begin(name: str, arguments: list[str], coverage: Path | None) -> Part:
     """Start one part of the suite; its coverage is measured if there is a folder for it."""
-    command = [sys.executable, "-u", "-m", "pytest", *arguments]
+    command = ["nice", "-n", str(_NICENESS.get(name, 0)), sys.executable, "-u", "-m", "pytest", *arguments]
     environment = dict(os.environ)
     if coverage is not None:
         command += ["--cov", "--cov-report="]
@@ -140,7 +151,8 @@ def main() -> int:
     """Run the whole suite, as the command line says."""
     parser = argparse.ArgumentParser(prog="suite", description=__doc__)
     parser.add_argument("--coverage", action="store_true", help="measure and print which lines and branches ran")
-    return run(parts(), COVERAGE if parser.parse_args().coverage else None)
+    arguments = {name: [*folders, f"--junitxml={REPORTS / name}.xml"] for name, folders in parts().items()}
+    return run(arguments, COVERAGE if parser.parse_args().coverage else None)
 
 
 if __name__ == "__main__":
