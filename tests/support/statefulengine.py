@@ -9,7 +9,6 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming import stateful_processor_api_client as api
-from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import packing
 from transformworld import schema
 
@@ -129,6 +128,6 @@ def _named(frame: pd.DataFrame, processor: Any) -> pd.DataFrame:
 def _packed(table: pa.Table | None) -> list[tuple[tuple[int], pd.DataFrame]]:
     if table is None:
         return []
-    batches = list(packing.Packer(Placement.EVEN)(iter(table.combine_chunks().to_batches())))
+    batches = list(packing.pack(iter(table.combine_chunks().to_batches())))
     rows = [row for batch in batches for row in batch.to_pylist()]
     return [((row[packing.GROUP],), pd.DataFrame({packing.ROWS: [row[packing.ROWS]]})) for row in rows]

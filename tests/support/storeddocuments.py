@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from statefulspark.canonical import documents
 from statefulspark.contract import base, formats, manifest, notes, prepared
 from statefulspark.contract.formats import DocumentFormat
-from statefulspark.contract.placement import Placement
 from statefulspark.operatorstate import record
 from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, OperatorStateMeta
 from statefulspark.retention import pruning
@@ -63,7 +62,6 @@ _OPERATOR = manifest.OperatorEntry(
     name="transformWithStateInPandasExec",
     partitions=4,
     max_parallelism=128,
-    placement=Placement.EVEN,
     key="string, bigint",
     value="double",
     mode="Update",

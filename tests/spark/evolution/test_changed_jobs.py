@@ -28,13 +28,11 @@ from statefulspark.checkpoint import catalog, closure, epochs, plans, verify
 from statefulspark.contract import config
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Trigger
-from statefulspark.contract.placement import Placement
 from statefulspark.declaration import QueryContext
 from statefulspark.driver.starting import assemble, check, start
 from statefulspark.engine import session
 from statefulspark.evolution.parallelism import SHUFFLE_PARTITIONS
 from statefulspark.job import Job
-from statefulspark.operators.keyed import registry
 from statefulspark.recovery.plan import Author, StartPlan
 from statefulspark.storage.port import ObjectStore
 
@@ -110,7 +108,6 @@ class Nothing(stateful_processor.StatefulProcessor):
         pass
 
 
-PLACEMENTS = {"aa": Placement.HASHED, "bb": Placement.EVEN}
 OF_MAINTENANCE = (".sst", ".sst.crc", ".zip", ".zip.crc")
 
 
@@ -261,10 +258,7 @@ def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         spark.conf.set(name, value)
     one = World(spark, folder, store, options)
     one.grow(RECORDED)
-    with pytest.MonkeyPatch.context() as of_before:
-        # Operator 'aa' was written by a release that spread key groups unevenly; the others were not.
-        of_before.setattr(registry, "placement_of", PLACEMENTS.__getitem__)
-        plan, built = one.start(recorded, restore=config.RestoreConfig())
+    plan, built = one.start(recorded, restore=config.RestoreConfig())
     one.run(plan, built)
     one.checkpoint(plan.generation, RECORDED - 1, built)
     one.grow(REST)
@@ -288,17 +282,6 @@ def test_operators_and_sources_in_another_order_go_on_with_their_own_state(world
 
     assert {row[0] for row in world.uninterrupted} == {RECORDED, RECORDED + 1}
     assert changed == world.uninterrupted
-
-
-def test_state_of_before_keeps_its_placement_and_new_state_is_spread_evenly(world: World) -> None:
-    plan, built = world.start(
-        lambda left, right: united(keyed("bb", right), keyed("cc", right), keyed("aa", left), total(left)),
-        restore=world.wish(),
-    )
-    world.run(plan, built)
-
-    entry = closure.close_over(world.store, f"generations/{plan.generation:08d}/q", RECORDED)
-    assert {one.uid: one.placement for one in entry.operators if one.placement} == {**PLACEMENTS, "cc": Placement.EVEN}
 
 
 def test_a_new_operator_starts_empty_and_the_others_go_on(world: World) -> None:

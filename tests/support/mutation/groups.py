@@ -59,7 +59,7 @@ GROUPS = (
             *_room("recovery", "uids"),
         ),
         (
-            *_unit("evolution", "comparison", "definitions", "keyed_states", "parallelism", "placements"),
+            *_unit("evolution", "comparison", "definitions", "keyed_states", "parallelism"),
             *_unit("recovery", "uids"),
         ),
     ),

@@ -9,7 +9,7 @@ import zipfile
 import pytest
 from statefulspark import errors
 from statefulspark.checkpoint import checksums, sparklog
-from statefulspark.contract.placement import Placement
+from statefulspark.contract import statevariables
 from statefulspark.evolution import rewrite
 
 COMMIT = (
@@ -81,19 +81,10 @@ def test_an_operator_of_ours_is_named_by_its_uid() -> None:
     assert operator.variables == ("log_A", "head_A")
 
 
-@pytest.mark.parametrize(
-    ("body", "placement"),
-    [
-        pytest.param(KEYED, Placement.HASHED, id="of before there was a choice"),
-        pytest.param(KEYED.replace(b"head_A", b"even_head_A"), Placement.EVEN, id="spread evenly"),
-        pytest.param(AGGREGATION, None, id="of Spark's own"),
-    ],
-)
-def test_variables_tell_how_key_groups_are_spread(body: bytes, placement: Placement | None) -> None:
-    operator = sparklog.parse_operator(body, "x")
-
-    assert operator.placement is placement
-    assert placement is None or operator.uid == "A"
+@pytest.mark.parametrize("uid", ["a", "head_a", "log_a", "x-y_z"])
+def test_a_variable_of_heads_names_its_operator(uid: str) -> None:
+    assert statevariables.uid_of(statevariables.head(uid)) == uid
+    assert statevariables.uid_of(statevariables.log(uid)) is None
 
 
 def test_schema_paths_move_to_another_root_and_nothing_else_changes() -> None:

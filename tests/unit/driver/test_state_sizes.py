@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from manifests import a_query, an_operator
 from statefulspark.contract import observations
 from statefulspark.contract.manifest import OperatorStateEntry
-from statefulspark.contract.placement import Placement
 from statefulspark.driver.snapshots import state_sizes
-from statefulspark.state import keygroups
 
 
 def test_files_are_added_up_by_operator_and_partition() -> None:
@@ -57,17 +54,13 @@ def test_files_are_added_up_by_operator_and_partition() -> None:
     )
 
 
-@pytest.mark.parametrize("placement", [Placement.EVEN, Placement.HASHED, None])
-def test_every_key_group_is_in_one_partition(placement: Placement | None) -> None:
-    entry = a_query("delays", an_operator(partitions=5, max_parallelism=128, placement=placement))
+def test_every_key_group_is_in_one_partition() -> None:
+    entry = a_query("delays", an_operator(partitions=5, max_parallelism=128))
 
     (operator,) = state_sizes.measured(None, (entry,)).operators
 
     counts = [partition.key_groups for partition in operator.partitions]
-    hashed = [
-        sum(keygroups.spark_hash((group,), ("int",)) % 5 == number for group in range(128)) for number in range(5)
-    ]
-    assert counts == ([26, 26, 26, 25, 25] if placement is Placement.EVEN else hashed)
+    assert counts == [26, 26, 26, 25, 25]
 
 
 def test_a_partition_without_files_is_told_as_empty() -> None:

@@ -10,7 +10,6 @@ from plannedqueries import a_planned_operator, a_planned_query
 from statefulspark import errors
 from statefulspark.checkpoint import plans
 from statefulspark.contract.manifest import FileEntry, KeyedStateEntry, OperatorEntry, QueryEntry, SourceEntry
-from statefulspark.contract.placement import Placement
 from statefulspark.evolution import comparison, keyed_states, parallelism, rewrite, sources
 from statefulspark.recovery import uids
 from statefulspark.state import functions
@@ -267,13 +266,6 @@ def test_sources_are_carried_over_to_a_closure_with_as_many(offsets: tuple[str, 
     (inherited,) = plans.inherit([closed], [previous])
 
     assert inherited.sources == (previous.sources if kept else ())
-
-
-@pytest.mark.parametrize(
-    ("batch_id", "spread"), [(-1, {}), (0, {"a": Placement.HASHED})], ids=["nothing committed", "the first batch"]
-)
-def test_state_keeps_its_placement_from_its_first_batch_on(batch_id: int, spread: dict[str, Placement]) -> None:
-    assert plans.placements([_in_the_cut(an_operator("a"), batch_id=batch_id)]) == spread
 
 
 def test_a_source_with_other_options_is_still_the_only_one_of_its_format() -> None:

@@ -223,7 +223,6 @@ class ClosureBuilder:
             operator_id=metadata.operator_id,
             name=metadata.name,
             partitions=partitions,
-            placement=metadata.placement,
         )
 
     def _operator_ids(self, batch_id: int) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from statefulspark.contract.manifest import KeyedStateEntry, OperatorEntry, QueryEntry, SourceEntry
-from statefulspark.contract.placement import Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +152,6 @@ def declared(planned: PlannedQuery, path: str) -> QueryEntry:
         sources=planned.source_entries,
         time_zone=planned.time_zone,
     )
-
-
-def placements(restored: Iterable[QueryEntry]) -> dict[str, Placement]:
-    """Return the placement of key groups in the restored state of keyed operators of this runtime, by uid."""
-    return {
-        operator.uid: operator.placement or Placement.HASHED
-        for query in restored
-        if query.batch_id >= 0
-        for operator in query.operators
-        if not has_generated_uid(operator)
-    }
 
 
 def key_groups(restored: Iterable[QueryEntry]) -> dict[str, int | None]:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from statefulspark import errors
-from statefulspark.contract.placement import Placement
+from statefulspark.contract import statevariables
 
 DEFAULT_STORE = "default"
 """Name of a state store whose files are directly in the partition's folder; others have a folder of their own."""
@@ -97,17 +97,8 @@ class OperatorMetadata:
     @property
     def uid(self) -> str:
         """The uid of a keyed operator of this runtime, from its variables' names; else `<name>-<operator id>`."""
-        return f"{self.name}-{self.operator_id}" if self._keyed is None else self._keyed[0]
-
-    @property
-    def placement(self) -> Placement | None:
-        """Placement of the key groups of a keyed operator of this runtime; None for Spark's own operators."""
-        return None if self._keyed is None else self._keyed[1]
-
-    @property
-    def _keyed(self) -> tuple[str, Placement] | None:
-        keyed = (Placement.of_variable(variable) for variable in self.variables)
-        return next((placement for placement in keyed if placement is not None), None)
+        uids = (statevariables.uid_of(variable) for variable in self.variables)
+        return next((uid for uid in uids if uid is not None), f"{self.name}-{self.operator_id}")
 
 
 class _Raw(BaseModel):

@@ -104,8 +104,8 @@ MARKER = DocumentFormat("markers of sinks", writes=1, reads=(1,))
 """A sink's record in its own system."""
 
 CHUNK = DocumentFormat("chunks of keyed state", writes=6, reads=(1, 2, 3, 4, 5, 6))
-"""A blob of `even_log_U`; it is written in the oldest version that can hold its content."""
+"""A blob of `log_U`; it is written in the oldest version that can hold its content."""
 HEAD = DocumentFormat("heads of key groups", writes=3, reads=(1, 2, 3), counted_as="layout version")
-"""The `layout` in `even_head_U`; it is written in the oldest version that can hold its content."""
+"""The `layout` in `head_U`; it is written in the oldest version that can hold its content."""
 PACK = DocumentFormat("packs of chunks", writes=1, reads=(1,))
 """The footer of `packs/<uid>/…/….pack`."""

@@ -15,7 +15,6 @@ from pydantic import Field
 
 from statefulspark.contract import formats, layout
 from statefulspark.contract.base import SealedDocument, StoredDocument, UtcDatetime, WireModel
-from statefulspark.contract.placement import Placement
 
 
 class SnapshotKind(StrEnum):
@@ -88,8 +87,6 @@ class OperatorEntry(WireModel):
     partitions: int
     max_parallelism: int | None = None
     """Number of key groups, for the library's operators."""
-    placement: Placement | None = None
-    """Placement of key groups on partitions; absent for Spark's own, and for state of releases without a choice."""
     key: str | None = None
     """Types of the key's columns, for example `string, bigint`; absent if they were not known."""
     value: str | None = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 from enum import StrEnum
 
 from statefulspark.contract.base import UtcDatetime, WireModel
-from statefulspark.contract.placement import Placement
 
 RETAINED_BATCHES = 60
 """Number of batches of a query that a driver remembers."""
@@ -64,9 +63,7 @@ class OperatorSize(WireModel):
     size_bytes: int
     files: int
     max_parallelism: int | None = None
-    """Number of key groups; absent for what has none."""
-    placement: Placement | None = None
-    """Placement of the key groups: with `even`, group `g` is in partition `g` modulo the number of partitions."""
+    """Number of key groups; absent for what has none. Group `g` is in partition `g` modulo the number of partitions."""
     partitions: tuple[PartitionSize, ...] = ()
     """Every partition, in order; empty for a function."""
     skew: float | None = None

@@ -4,8 +4,8 @@ A key belongs to the group `pmod(murmur3(key), max_parallelism)`, with exactly t
 `hash` computes, so that tests and other tools compute the same key group as the running query. A key of several columns
 is hashed column by column, each hash seeding the next. Null does not change the hash.
 
-The number of groups is fixed for the life of the state; how groups are spread over tasks may change at every start
-(`contract.placement`). This module is pure and does not depend on Spark.
+The number of groups is fixed for the life of the state; the number of partitions may change at every start: group
+`g` is in partition `g` modulo that number. This module is pure and does not depend on Spark.
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ from statefulspark.checkpoint import closure, epochs, savepoint, transfer, verif
 from statefulspark.contract import layout
 from statefulspark.contract.config import EngineConfig, JobConfig, RestoreConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind, Trigger
-from statefulspark.contract.placement import Placement
 from statefulspark.declaration import QueryContext
 from statefulspark.driver.starting import assemble, start
 from statefulspark.engine.canonical import export
@@ -55,7 +54,6 @@ class Rig(TwoSides):
     store: ObjectStore
     options: storage.StorageOptions
     groups: int | None = 128
-    placement: Placement = Placement.EVEN
     files: int = 0
     schema: str = "k int, n string, v long"
     rows_per_file: int = ROWS_PER_FILE
@@ -72,12 +70,8 @@ class Rig(TwoSides):
         """Run a query over the rest of the input; return the rows of each of its batches."""
         build, mode = QUERIES[kind]
         root = f"{self.hadoop}/{layout.query_root(generation, 'q')}"
-        placements = {"all": self.placement}
         key_groups = {"all": self.groups or 128}
-        collecting = keyed.collecting(
-            keyed.OperatorRegistry(), query_uid="q", placements=placements, key_groups=key_groups
-        )
-        with collecting:
+        with keyed.collecting(keyed.OperatorRegistry(), query_uid="q", key_groups=key_groups):
             frame = build(self)
         return run_to_the_end(frame, mode, root, within_s=300)
 
@@ -253,14 +247,10 @@ def test_restored_by_a_job_that_leaves_the_number_out_it_keeps_the_key_groups_th
     assert rig.run(kind, plan.generation) == uninterrupted
 
 
-@pytest.mark.parametrize(
-    ("kind", "placement"),
-    [*((kind, Placement.EVEN) for kind in QUERIES), *((kind, Placement.HASHED) for kind in QUERIES if "keyed" in kind)],
-)
+@pytest.mark.parametrize("kind", QUERIES)
 def test_restored_with_more_partitions_and_fewer_key_groups_it_goes_on_as_the_uninterrupted_run(
-    rig: Rig, kind: str, placement: Placement
+    rig: Rig, kind: str
 ) -> None:
-    rig = replace(rig, placement=placement)
     rig.grow(2)
     # Spark runs a batch without rows where the watermark has something to do.
     last = max(rig.run(kind, generation=1))
@@ -277,7 +267,7 @@ def test_restored_with_more_partitions_and_fewer_key_groups_it_goes_on_as_the_un
     assert min(uninterrupted) == last + 1
     assert restored == uninterrupted
     assert {one.partitions for one in entry.operators} == {3}
-    assert {(one.max_parallelism, one.placement) for one in entry.operators if one.uid == "all"} <= {(64, placement)}
+    assert {one.max_parallelism for one in entry.operators if one.uid == "all"} <= {64}
     assert verify.verify_queries(rig.store, [entry]).ok
 
 
@@ -292,12 +282,8 @@ def _read_by_command(rig: Rig, folder: str, uid: str, state: str) -> list[dict[s
     return sorted((json.loads(line) for line in ended.stdout.splitlines()), key=str)
 
 
-@pytest.mark.parametrize("placement", Placement)
-def test_state_read_offline_is_the_same_from_a_native_and_from_a_canonical_snapshot(
-    rig: Rig, placement: Placement
-) -> None:
+def test_state_read_offline_is_the_same_from_a_native_and_from_a_canonical_snapshot(rig: Rig) -> None:
     """A native snapshot that was moved is read, too: its absolute paths lead nowhere."""
-    rig = replace(rig, placement=placement)
     rig.grow(1)
     rig.run("keyed state and an aggregation of Spark's", generation=1)
     manifest = rig.take(batch=0)

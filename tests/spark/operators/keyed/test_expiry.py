@@ -42,7 +42,7 @@ def test_a30_keys_that_expired_and_do_not_come_again_leave_the_state(spark: Spar
     )
 
     reader = spark.read.format("statestore").option("path", str(stream.checkpoint))
-    (stored,) = reader.option("stateVarName", "even_head_short").load().select("value.*").collect()
+    (stored,) = reader.option("stateVarName", "head_short").load().select("value.*").collect()
     head = heads.GroupHead.from_layout(stored.version, stored.id, bytes(stored.layout))
     assert head.version == 6
     assert head.count <= 3 * 30

@@ -317,7 +317,7 @@ def test_names_on_storage_carry_the_uid(spark: SparkSession, tmp_path: Path) -> 
     stream.feed([("a", 1, 1, 1)])
     stream.run(lambda rows: _by_carrier(rows, Delays()))
     reader = spark.read.format("statestore").option("path", str(stream.checkpoint))
-    heads = reader.option("stateVarName", "even_head_carriers").load().select("value.version", "value.base").collect()
+    heads = reader.option("stateVarName", "head_carriers").load().select("value.version", "value.base").collect()
     assert [tuple(head) for head in heads] == [(1, 1)]
 
 
@@ -327,7 +327,7 @@ def test_partitions_have_equally_many_key_groups(spark: SparkSession, tmp_path: 
     stream.run(lambda rows: _by_carrier(rows, Delays()))
 
     reader = spark.read.format("statestore").option("path", str(stream.checkpoint))
-    heads = reader.option("stateVarName", "even_head_carriers").load().select("partition_id", "key.key_group").collect()
+    heads = reader.option("stateVarName", "head_carriers").load().select("partition_id", "key.key_group").collect()
     partitions = len({partition for partition, _ in heads})
     groups = sorted(keygroups.marked(standing) for _, standing in heads)
     assert (partitions > 1, groups) == (True, list(range(8)))

@@ -11,9 +11,7 @@ from statefulspark import storage
 from statefulspark.canonical import documents, groups, reading
 from statefulspark.checkpoint import transfer
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.contract.placement import Placement
 from statefulspark.engine.canonical import tasks
-from statefulspark.operators.keyed import packing
 from statefulspark.packs import names, packfile, ranges
 from statefulspark.state import keygroups
 from statefulspark.state.handles import kinds
@@ -55,10 +53,7 @@ def states_of(results: list[pa.RecordBatch]) -> documents.KeyedState:
     return found[0].model_copy(update={"files": tuple(file for one in found for file in one.files)})
 
 
-@pytest.mark.parametrize("placement", Placement)
-def test_keys_move_to_their_groups_of_another_number_through_several_parts(
-    tmp_path: Path, placement: Placement
-) -> None:
+def test_keys_move_to_their_groups_of_another_number_through_several_parts(tmp_path: Path) -> None:
     place = a_place(tmp_path)
     export = tasks.KeyedExport(place, "all", None, 16, flush_bytes=200)
     state = states_of(list(export([a_store_of(16)])))
@@ -69,17 +64,13 @@ def test_keys_move_to_their_groups_of_another_number_through_several_parts(
     entries = pa.Table.from_batches(list(read([numbers])))
     group = [keygroups.key_group((key,), ("string",), 4) for key in entries.column("hash_0").to_pylist()]
     sorted_entries = entries.drop_columns(["hash_0"]).append_column("group", pa.array(group)).sort_by("group")
-    built = pa.Table.from_batches(
-        list(tasks.BuildGroups((state,), ("string",), placement)(sorted_entries.to_batches()))
-    )
+    built = pa.Table.from_batches(list(tasks.BuildGroups((state,), ("string",))(sorted_entries.to_batches())))
 
     held = {}
     for row in built.to_pylist():
         head = heads.GroupHead.from_layout(row["version"], row["id"], row["layout"])
         (section,) = chunks.decode(row["blob"], "built").sections
-        held.update(
-            {key: (packing.group_of(row["key_group"], placement), cell) for key, cell in section.changes.items()}
-        )
+        held.update({key: (keygroups.marked(row["key_group"]), cell) for key, cell in section.changes.items()})
         assert (head.key_type, section.meta, row["has_timers"]) == ("string", _META, False)
     assert held == {
         key: (keygroups.key_group((key,), ("string",), 4), (number, number)) for number, key in enumerate(_KEYS)

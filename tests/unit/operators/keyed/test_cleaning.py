@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import pytest
 from keyedstate import MemoryLog, new_ids
-from statefulspark.contract.placement import Placement
-from statefulspark.operators.keyed import cleaning, packing
+from statefulspark.operators.keyed import cleaning
 from statefulspark.packs import ranges
 from statefulspark.state import functions, keygroups
 from statefulspark.state.caching import cache
@@ -33,7 +31,7 @@ class PartitionInMemory:
         return self.logs[entered]
 
     def enter(self, standing: int) -> None:
-        self.entered.append(packing.group_of(standing, Placement.EVEN))
+        self.entered.append(keygroups.marked(standing))
 
     def leave(self) -> None:
         self.entered.append(None)
@@ -73,7 +71,7 @@ class Task:
         context.opened()
         for cleaner in context.cleaners.values():
             cleaner.round = self.round
-        self.log.enter(packing.of_group(group, Placement.EVEN))
+        self.log.enter(keygroups.mark(group))
         loaded = store.load(self.log, self.cache, group)
         context.bind(loaded.tables, group)
         for key in keys:
@@ -81,7 +79,7 @@ class Task:
             state.update("value")
         context.clean(records)
         store.commit(self.log, self.cache, loaded, new_id=self._ids)
-        where = cleaning.Partition(self.log, self.cache, Placement.EVEN, "int")
+        where = cleaning.Partition(self.log, self.cache, "int")
         cleaning.clean(context, where, new_id=self._ids)
 
     def left(self) -> dict[int, int]:
@@ -163,12 +161,10 @@ def test_a_key_group_that_was_cleaned_up_goes_on_with_its_rows_in_the_same_batch
     assert task.left() == {0: 1, 1: 3}
 
 
-@pytest.mark.parametrize("placement", Placement)
-def test_the_neighbours_of_a_key_group_are_those_of_its_partition(placement: Placement) -> None:
-    partitions = [cleaning.neighbours_of(group, 3, placement, groups=32) for group in range(32)]
+def test_the_neighbours_of_a_key_group_are_those_of_its_partition() -> None:
+    partitions = [cleaning.neighbours_of(group, 3, groups=32) for group in range(32)]
 
     assert all(group in neighbours for group, neighbours in enumerate(partitions))
     assert sorted(number for one in {tuple(found) for found in partitions} for number in one) == list(range(32))
-    standing = [packing.of_group(group, placement) for group in range(32)]
-    in_spark = [keygroups.spark_hash((one,), ("int",)) % 3 for one in standing]
+    in_spark = [keygroups.spark_hash((keygroups.mark(group),), ("int",)) % 3 for group in range(32)]
     assert all(in_spark[number] == in_spark[group] for group, found in enumerate(partitions) for number in found)

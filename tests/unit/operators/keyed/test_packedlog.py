@@ -9,10 +9,9 @@ from typing import Never
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.contract.placement import Placement
-from statefulspark.operators.keyed import packedlog, packing
+from statefulspark.operators.keyed import packedlog
 from statefulspark.packs import names, ranges, reading, window
-from statefulspark.state import functions
+from statefulspark.state import functions, keygroups
 from statefulspark.state.handles import descriptors
 from statefulspark.state.stored import heads, store
 from statefulspark.storage import ObjectInfo
@@ -44,7 +43,7 @@ class PartitionState:
         return PartitionState(self.reader.store, {group: log.attempt() for group, log in self.logs.items()})  # type: ignore[arg-type]
 
     def enter(self, column_value: int) -> None:
-        self.group = packing.group_of(column_value, Placement.EVEN)
+        self.group = keygroups.marked(column_value)
 
     def leave(self) -> None:
         self.group = -1
@@ -109,13 +108,11 @@ class Job:
         self, state: PartitionState, partition: int, groups: tuple[int, ...], changes: dict[int, State]
     ) -> PartitionState:
         attempt = state.attempt()
-        log = packedlog.PackedLog(
-            attempt, Placement.EVEN, lambda group: self._place(group % self.partitions, groups), self.thresholds
-        )
+        log = packedlog.PackedLog(attempt, lambda group: self._place(group % self.partitions, groups), self.thresholds)
         declared, worker = self.declared[partition], self.workers[partition]
         for group in groups:
             if group in changes:
-                log.enter(packing.of_group(group, Placement.EVEN))
+                log.enter(keygroups.mark(group))
                 worker.run(log, _setting(declared, changes[group]), group=group)
         log.finish(is_owed=self._is_owed)
         return attempt
@@ -234,8 +231,8 @@ def test_packs_of_another_number_of_partitions_go_when_each_partition_has_said_w
 def test_a_partition_without_state_writes_no_pack() -> None:
     state = PartitionState(stores.MemoryStore(), {0: MemoryLog()})
     place = packedlog.PackPlace(state.reader.store, "mean", 1, 0, 3, 1, (0,))
-    log = packedlog.PackedLog(state, Placement.EVEN, lambda _: place, _SMALL)
-    log.enter(packing.of_group(0, Placement.EVEN))
+    log = packedlog.PackedLog(state, lambda _: place, _SMALL)
+    log.enter(keygroups.mark(0))
 
     assert log.head() is None
     assert log.finish(is_owed=lambda _: True) is None
@@ -314,11 +311,11 @@ def test_an_attempt_fails_whose_pack_cannot_be_written(error: errors.StatefulSpa
 def test_a_key_group_that_is_written_twice_in_a_batch_is_in_its_pack_once() -> None:
     state = PartitionState(stores.MemoryStore(), {0: MemoryLog()})
     place = packedlog.PackPlace(state.reader.store, "mean", 1, 0, 3, 1, (0,))
-    log = packedlog.PackedLog(state, Placement.EVEN, lambda _: place, packedlog.Thresholds.of(1))
+    log = packedlog.PackedLog(state, lambda _: place, packedlog.Thresholds.of(1))
     declared = Totals()
     worker = Worker(declared, new_ids())
     for value in "ab":
-        log.enter(packing.of_group(0, Placement.EVEN))
+        log.enter(keygroups.mark(0))
         worker.run(log, _setting(declared, {"key": value}))
     name = log.finish()
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from pyspark import TaskContext
 from statefulspark import errors
-from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import packedlog, packplaces, registry
 from statefulspark.packs import names, packfile, ranges
 from statefulspark.storage import StorageOptions
@@ -53,16 +52,7 @@ def test_an_operator_that_no_job_runs_says_so(task: TaskContext, tmp_path: Path)
         packplaces.reader_of("mean", None)
 
 
-@pytest.mark.parametrize(
-    ("placement", "partition", "groups"),
-    [
-        pytest.param(Placement.EVEN, 1, (1, 3, 5), id="even"),
-        pytest.param(Placement.HASHED, 0, (2, 4, 5), id="hashed"),
-    ],
-)
-def test_a_task_writes_its_pack_under_the_names_of_its_partition_and_batch(
-    task: TaskContext, tmp_path: Path, placement: Placement, partition: int, groups: tuple[int, ...]
-) -> None:
+def test_a_task_writes_its_pack_under_the_names_of_its_partition_and_batch(task: TaskContext, tmp_path: Path) -> None:
     task._localProperties = {
         packplaces.ROOT_PROPERTY: f"file:{tmp_path}/q",
         packplaces.EPOCH_PROPERTY: "7",
@@ -70,18 +60,18 @@ def test_a_task_writes_its_pack_under_the_names_of_its_partition_and_batch(
         "spark.sql.shuffle.partitions": "2",
     }
 
-    place = packplaces.place_of("mean", _HERE, 5, placement, groups=6)
+    place = packplaces.place_of("mean", _HERE, 5, groups=6)
 
     assert place.store.uri == f"file://{tmp_path}/q"
     assert (place.uid, place.partitions, place.batch, place.epoch) == ("mean", 2, 12, 7)
-    assert (place.partition, place.groups) == (partition, groups)
+    assert (place.partition, place.groups) == (1, (1, 3, 5))
 
 
 def test_a_task_without_a_batch_writes_no_pack(task: TaskContext, tmp_path: Path) -> None:
     task._localProperties = {packplaces.ROOT_PROPERTY: f"file:{tmp_path}/q"}
 
     with pytest.raises(errors.InternalError, match=r"streaming\.sql\.batchId"):
-        packplaces.place_of("mean", _HERE, 5, Placement.EVEN, groups=6)
+        packplaces.place_of("mean", _HERE, 5, groups=6)
 
 
 def test_a_query_tells_its_tasks_where_it_runs() -> None:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from statefulspark.contract import observations
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry
-from statefulspark.contract.placement import Placement
-from statefulspark.state import keygroups
 
 OPERATOR_STATE = "operatorState"
 """Name of the state of a function, which no operator of Spark has."""
@@ -74,7 +71,6 @@ def _of_operator(query_uid: str, operator: OperatorEntry, sums: _Sum) -> observa
         size_bytes=total_bytes,
         files=sum(partition.files for partition in partitions),
         max_parallelism=operator.max_parallelism,
-        placement=operator.placement,
         partitions=partitions,
         skew=round(largest_bytes * len(partitions) / total_bytes, 2) if total_bytes else None,
     )
@@ -84,15 +80,7 @@ def _groups_by_partition(operator: OperatorEntry) -> Mapping[int, int] | None:
     """Return the number of key groups in each partition; None for an operator without key groups."""
     if operator.max_parallelism is None or operator.partitions < 1:
         return None
-    return _placed(operator.max_parallelism, operator.partitions, operator.placement or Placement.HASHED)
-
-
-@lru_cache(maxsize=64)
-def _placed(groups: int, partitions: int, placement: Placement) -> Mapping[int, int]:
-    """Place key groups; remembered, because hashing the most that there can be takes a tenth of a second."""
-    if placement is Placement.EVEN:
-        return Counter(group % partitions for group in range(groups))
-    return Counter(keygroups.spark_hash((group,), ("int",)) % partitions for group in range(groups))
+    return Counter(group % operator.partitions for group in range(operator.max_parallelism))
 
 
 def _folder(path: str) -> _Folder | None:

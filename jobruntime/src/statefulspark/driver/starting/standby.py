@@ -23,11 +23,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from statefulspark import clock, errors, failures, launch
-from statefulspark.checkpoint import catalog, plans, progress
+from statefulspark.checkpoint import catalog, progress
 from statefulspark.contract import api, config, layout
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest
-from statefulspark.contract.placement import Placement
 from statefulspark.declaration import JobDefinition
 from statefulspark.driver import serve
 from statefulspark.driver.starting import assemble, carrying, claim, rehearsals, standby_control, start, state_ahead
@@ -273,7 +272,6 @@ def with_restore(job_config: config.JobConfig, request: api.ActivateRequest) -> 
 class _BuildInputs:
     """What the queries of a job are built with, beside its file and configuration."""
 
-    placements: Mapping[str, Placement]
     key_groups: Mapping[str, Mapping[str, int]]
     partitions: Mapping[str, int]
 
@@ -281,7 +279,6 @@ class _BuildInputs:
     def of(cls, start_plan: StartPlan, query_uids: Sequence[str]) -> _BuildInputs:
         """Return what a state gives to them."""
         return cls(
-            plans.placements(start_plan.queries),
             {uid: start_plan.key_groups_of(uid) for uid in query_uids},
             {uid: start_plan.partitions_of(uid) for uid in query_uids},
         )

@@ -220,7 +220,6 @@ def build_queries(
     context = QueryContext(job_config.name, job_config.namespace, job_config.parameters)
     registry = keyed.OperatorRegistry()
     partitions = parallelism.requested_partitions(job_config.engine.conf)
-    placements = plans.placements(start_plan.queries)
     options = settings.storage_options(job_config.storage)
     built = []
     step = retries.RetriedStep(at, "Planning the queries")
@@ -229,7 +228,6 @@ def build_queries(
         collecting = keyed.collecting(
             registry,
             query_uid=query.uid,
-            placements=placements,
             key_groups=start_plan.key_groups_of(query.uid),
             partitions=start_plan.partitions_of(query.uid),
             options=options,

@@ -20,9 +20,8 @@ from pyspark.sql import types as spark_types
 from statefulspark import clock, errors
 from statefulspark.canonical import documents, engine_files, key_columns, skeleton
 from statefulspark.checkpoint import plans, progress, savepoint, small_files, transfer
-from statefulspark.contract import api, layout
+from statefulspark.contract import api, layout, statevariables
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
-from statefulspark.contract.placement import Placement
 from statefulspark.engine.canonical import state_tables, tasks
 from statefulspark.storage.port import ObjectStore
 
@@ -146,8 +145,7 @@ def _export_keyed(
     session: SparkSession, query: QueryEntry, operator: OperatorEntry, store: str, work: Export
 ) -> documents.CanonicalOperator:
     frame, _ = _read(session, query, operator, store, work)
-    placement = operator.placement or Placement.HASHED
-    head, log = sql.col(f"`{placement.head(operator.uid)}`"), sql.col(f"`{placement.log(operator.uid)}`")
+    head, log = (sql.col(f"`{name(operator.uid)}`") for name in (statevariables.head, statevariables.log))
     group = sql.col(f"{state_tables.PARTITION_KEY}.key_group")
     # The operator's Spark timers only wake key groups; a restore sets them again.
     rows = (
@@ -155,7 +153,7 @@ def _export_keyed(
         .coalesce(work.parallelism)
         .select(
             # Spark's hash of the value that represents a key group is the group's number.
-            (sql.hash(group) if placement is Placement.EVEN else group).alias("key_group"),
+            sql.hash(group).alias("key_group"),
             sql.coalesce(head["value"]["version"], log["key"]["userKey"]["version"]).alias("version"),
             head["value"]["layout"].alias("layout"),
             log["value"]["blob"].alias("blob"),

@@ -21,8 +21,8 @@ from pyspark.sql import types as spark_types
 from statefulspark import errors
 from statefulspark.canonical import documents, engine_files, skeleton
 from statefulspark.checkpoint import closure, progress, sparklog, transfer
+from statefulspark.contract import statevariables
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry
-from statefulspark.contract.placement import Placement
 from statefulspark.engine import taskcounts
 from statefulspark.engine.canonical import export, state_tables, tasks
 from statefulspark.state import keygroups
@@ -201,7 +201,6 @@ def _keyed_store(
 ) -> DataFrame:
     """Assign every key to its key group for the new number of groups, and build the groups."""
     partitions, metadata = target.partitions, target.metadata
-    placement = metadata.placement or Placement.HASHED
     groups = target.groups or operator.max_parallelism or keygroups.DEFAULT_MAX_PARALLELISM
     read = tasks.ReadStates(folder, operator.states, operator.key_types)
     named = [(index, part) for index, state in enumerate(operator.states) for part in range(len(state.files))]
@@ -214,7 +213,7 @@ def _keyed_store(
     built = (
         grouped.repartition(partitions, "key_group")
         .sortWithinPartitions("key_group")
-        .mapInArrow(tasks.BuildGroups(operator.states, operator.key_types, placement), tasks.GROUPS)
+        .mapInArrow(tasks.BuildGroups(operator.states, operator.key_types), tasks.GROUPS)
     )
     group = sql.struct("key_group")
     head = sql.struct(group.alias("key"), sql.struct("version", "id", "base", "layout").alias("value"))
@@ -226,8 +225,8 @@ def _keyed_store(
     return built.select(
         group.alias(state_tables.PARTITION_KEY),
         sql.lit(0).cast("bigint").alias(state_tables.ORDINAL),
-        head.alias(placement.head(operator.uid)),
-        chunk.alias(placement.log(operator.uid)),
+        head.alias(statevariables.head(operator.uid)),
+        chunk.alias(statevariables.log(operator.uid)),
         *(wake for family in families.fields if (wake := _wake_up(family)) is not None),
     )
 

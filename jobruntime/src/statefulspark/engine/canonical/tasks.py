@@ -12,10 +12,8 @@ from pyspark import TaskContext
 
 from statefulspark import storage
 from statefulspark.canonical import documents, groups, key_columns, parts, rows
-from statefulspark.contract.placement import Placement
 from statefulspark.engine.canonical import state_tables
 from statefulspark.evolution import keyed_states
-from statefulspark.operators.keyed import packing
 from statefulspark.packs import reading
 from statefulspark.state import keygroups
 from statefulspark.state.handles import kinds
@@ -284,12 +282,10 @@ class BuildGroups:
     Attributes:
         states: As in `ReadStates`.
         key_types: As in `ReadStates`.
-        placement: How a key group is represented in the state.
     """
 
     states: tuple[documents.KeyedState, ...]
     key_types: tuple[str, ...]
-    placement: Placement
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row per key group: head and chunk."""
@@ -310,7 +306,7 @@ class BuildGroups:
             yield self._row(current, group_rows)
 
     def _row(self, group: int, group_rows: dict[chunks.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
-        representative = packing.of_group(group, self.placement)
+        representative = keygroups.mark(group)
         return _group_row(representative, groups.build(group_rows, ", ".join(self.key_types)), group_rows)
 
 

@@ -145,7 +145,6 @@ def _settings(call: _Call, source: grouping.Grouping, groups: int) -> keyed_proc
         disk_bytes=call.options.get("disk_bytes"),
         domains=call.timeout.mode.domains,
         ttl_change=call.options.get("ttl_change", ttl.TtlChange.REFUSE),
-        placement=registry.placement_of(call.uid),
         key_groups=groups,
         storage_options=registry.storage_options(),
         packs=packplaces.thresholds(source.df.sparkSession, registry.storage_options()),

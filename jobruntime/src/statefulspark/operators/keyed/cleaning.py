@@ -7,15 +7,12 @@ key group is the one set last.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark import TaskContext
 
-from statefulspark.contract.placement import Placement
-from statefulspark.operators.keyed import packing
 from statefulspark.state import functions, keygroups
 from statefulspark.state.memory import cleanup
 from statefulspark.state.stored import store
@@ -46,28 +43,25 @@ class Partition:
     Attributes:
         log: Its chunks.
         cache: May have tables of earlier batches.
-        placement: Placement of key groups.
         key_type: Types of the key columns.
     """
 
     log: PartitionLog
     cache: store.GroupCache
-    placement: Placement
     key_type: str
 
 
-def assign_rounds(context: functions.KeyedContext, uid: str, placement: Placement, *, group: int, groups: int) -> None:
+def assign_rounds(context: functions.KeyedContext, uid: str, *, group: int, groups: int) -> None:
     """Set the rounds of the cleaners of a context to the key groups of this task's partition; started rounds continue.
 
     Args:
         context: The opened context.
         uid: The operator.
-        placement: How its key groups are spread over partitions.
         group: A key group of the partition.
         groups: Total number of key groups.
     """
     partitions = partitions_of_task()
-    neighbours = neighbours_of(group, partitions, placement, groups=groups)
+    neighbours = neighbours_of(group, partitions, groups=groups)
     for name, cleaner in context.cleaners.items():
         cleaner.round = _ROUNDS.setdefault((uid, name, neighbours[0], partitions), cleanup.CleanupRound(neighbours))
 
@@ -87,23 +81,9 @@ def task_property(name: str) -> str | None:
     return task.getLocalProperty(name) if task is not None else None
 
 
-def partition_of(group: int, partitions: int, placement: Placement, *, groups: int) -> int:
-    """Return the partition of a key group."""
-    return group % partitions if placement is Placement.EVEN else _partitions_by_hash(partitions, groups)[group]
-
-
-def neighbours_of(group: int, partitions: int, placement: Placement, *, groups: int) -> list[int]:
-    """Return the key groups that are in the same partition as `group`."""
-    if placement is Placement.EVEN:
-        return list(range(group % partitions, groups, partitions))
-    partition_of = _partitions_by_hash(partitions, groups)
-    return [number for number, partition in enumerate(partition_of) if partition == partition_of[group]]
-
-
-@functools.cache
-def _partitions_by_hash(partitions: int, groups: int) -> tuple[int, ...]:
-    """Return the partition of each key group, by the hash of its number."""
-    return tuple(keygroups.spark_hash((number,), ("int",)) % partitions for number in range(groups))
+def neighbours_of(group: int, partitions: int, *, groups: int) -> list[int]:
+    """Return the key groups that are in the same partition as `group`, in ascending order."""
+    return list(range(group % partitions, groups, partitions))
 
 
 def clean(context: functions.KeyedContext, partition: Partition, *, new_id: Callable[[], str]) -> None:
@@ -124,7 +104,7 @@ def clean(context: functions.KeyedContext, partition: Partition, *, new_id: Call
                 cleaner.round.pending_entries = 0  # more pending entries than all groups have
                 break
             visited.add(group)
-            partition.log.enter(packing.of_group(group, partition.placement))
+            partition.log.enter(keygroups.mark(group))
             if not _clean_group(context, cleaner, partition, group, new_id):
                 break
     partition.log.leave()

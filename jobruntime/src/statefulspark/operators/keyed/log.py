@@ -1,6 +1,6 @@
 """The chunk log of the current key group in Spark's state store: one value state and one map state per operator.
 
-Their names contain the operator's uid and the placement of its key groups, so that state can be matched with operators
+Their names contain the operator's uid, so that state can be matched with operators
 from storage alone.
 """
 
@@ -9,8 +9,7 @@ from __future__ import annotations
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
-from statefulspark.contract import watermark
-from statefulspark.contract.placement import Placement
+from statefulspark.contract import statevariables, watermark
 from statefulspark.operators.keyed import packplaces
 from statefulspark.packs import ranges
 from statefulspark.state.stored import heads
@@ -40,13 +39,12 @@ class SparkChunkLog:
         self,
         handle: stateful_processor.StatefulProcessorHandle,
         uid: str,
-        placement: Placement,
         options: StorageOptions | None = None,
     ) -> None:
         self._uid, self._options = uid, options
         self._handle = handle
-        self._head = handle.getValueState(placement.head(uid), _HEAD)
-        self._log = handle.getMapState(placement.log(uid), _VERSION, _CHUNK)
+        self._head = handle.getValueState(statevariables.head(uid), _HEAD)
+        self._log = handle.getMapState(statevariables.log(uid), _VERSION, _CHUNK)
 
     def head(self) -> heads.GroupHead | None:
         """Return the head, or None if the group was never written."""

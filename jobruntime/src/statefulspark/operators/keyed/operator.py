@@ -124,7 +124,6 @@ def keyed_process(
         disk_bytes=disk_bytes,
         domains=domains,
         ttl_change=ttl_change,
-        placement=registry.placement_of(uid),
         key_groups=groups,
         storage_options=registry.storage_options(),
         packs=packplaces.thresholds(df.sparkSession, registry.storage_options()),
@@ -168,8 +167,7 @@ def pack_by_group(
     while group_column in taken:
         group_column = f"_{group_column}"
     grouped = df.withColumn(group_column, sql.pmod(sql.hash(*parts), sql.lit(max_parallelism)))
-    packer = packing.Packer(settings.placement)
-    return grouped.mapInArrow(packer, packing.packed_schema(settings.uid)).groupBy(packing.GROUP)
+    return grouped.mapInArrow(packing.pack, packing.packed_schema(settings.uid)).groupBy(packing.GROUP)
 
 
 def _check_timers(

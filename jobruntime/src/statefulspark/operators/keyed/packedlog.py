@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from statefulspark import errors
-from statefulspark.contract.placement import Placement
-from statefulspark.operators.keyed import cleaning, packing
+from statefulspark.operators.keyed import cleaning
 from statefulspark.packs import garbage, names
 from statefulspark.packs.ranges import PackedChunk, PackRange
+from statefulspark.state import keygroups
 from statefulspark.state.stored import compaction, heads
 from statefulspark.storage import ObjectStore
 
@@ -78,7 +78,6 @@ class PackedLog:
     def __init__(
         self,
         log: cleaning.PartitionLog,
-        placement: Placement,
         place: Callable[[int], PackPlace],
         thresholds: Thresholds | None = None,
     ) -> None:
@@ -86,12 +85,10 @@ class PackedLog:
 
         Args:
             log: The partition's state.
-            placement: How key groups are spread over partitions.
             place: Returns where to write a pack, for a key group of the partition; called only to write one.
             thresholds: What is large.
         """
         self._log = log
-        self._placement = placement
         self._place = place
         self._thresholds = thresholds or Thresholds()
         self._group = -1
@@ -106,7 +103,7 @@ class PackedLog:
 
     def enter(self, column_value: int) -> None:
         """Set the current key group by its value in the column `key_group`."""
-        self._group = packing.group_of(column_value, self._placement)
+        self._group = keygroups.marked(column_value)
         self._log.enter(column_value)
 
     def leave(self) -> None:
@@ -283,7 +280,7 @@ class PackedLog:
         self._log.leave()
 
     def _enter(self, group: int) -> None:
-        self._log.enter(packing.of_group(group, self._placement))
+        self._log.enter(keygroups.mark(group))
 
 
 def _warn(error: errors.StateUnknownError) -> None:

@@ -8,17 +8,15 @@ key group within a partition is kept.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as spark_types
 
-from statefulspark.contract.placement import Placement
 from statefulspark.state import keygroups
 
 GROUP = "key_group"
-"""Column that Spark groups by: it encodes the number of a key group, and its hash selects the partition."""
+"""Column that Spark groups by: it has the mark of a key group, whose hash selects the partition."""
 ROWS = "rows"
 UID_METADATA = "statefulspark.uid"
 """Key in the metadata of the column `key_group`, so that a plan shows the operator."""
@@ -37,48 +35,28 @@ def packed_schema(uid: str) -> spark_types.StructType:
     )
 
 
-def of_group(group: int, placement: Placement) -> int:
-    """Return the value of a key group in the column `key_group`."""
-    return keygroups.mark(group) if placement is Placement.EVEN else group
+def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Split record batches by their last column, the number of the key group.
 
+    Args:
+        batches: The rows of a partition; the last column is the key group, the others are packed.
 
-def group_of(value: int, placement: Placement) -> int:
-    """Return the key group of a value in the column `key_group`."""
-    return keygroups.marked(value) if placement is Placement.EVEN else value
-
-
-@dataclass(frozen=True, slots=True)
-class Packer:
-    """Packs the rows of a partition.
-
-    Attributes:
-        placement: Encoding of key groups in the column.
+    Yields:
+        Batches of `(mark of the key group, Arrow IPC stream with the rows of that group)`.
     """
-
-    placement: Placement
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Split record batches by their last column, the number of the key group.
-
-        Args:
-            batches: The partition's rows; the last column is the key group, the others are packed.
-
-        Yields:
-            Batches of `(value of the key group, Arrow IPC stream with the rows of that group)`.
-        """
-        gathered: list[pa.RecordBatch] = []
-        size_bytes = 0
-        for batch in batches:
-            gathered.append(batch)
-            size_bytes += batch.nbytes
-            if size_bytes >= FLUSH_BYTES:
-                yield _split(gathered, self.placement)
-                gathered, size_bytes = [], 0
-        if gathered:
-            yield _split(gathered, self.placement)
+    gathered: list[pa.RecordBatch] = []
+    size_bytes = 0
+    for batch in batches:
+        gathered.append(batch)
+        size_bytes += batch.nbytes
+        if size_bytes >= FLUSH_BYTES:
+            yield _split(gathered)
+            gathered, size_bytes = [], 0
+    if gathered:
+        yield _split(gathered)
 
 
-def _split(batches: list[pa.RecordBatch], placement: Placement) -> pa.RecordBatch:
+def _split(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     table = pa.Table.from_batches(batches)
     groups = table.column(table.num_columns - 1).to_numpy()
     order = np.argsort(groups, kind="stable")
@@ -86,10 +64,8 @@ def _split(batches: list[pa.RecordBatch], placement: Placement) -> pa.RecordBatc
     distinct_groups, starts = np.unique(groups[order], return_index=True)
     ends = [*starts[1:].tolist(), len(groups)]
     blobs = [_write(rows.slice(start, end - start)) for start, end in zip(starts.tolist(), ends, strict=True)]
-    column_values = [of_group(group, placement) for group in distinct_groups.tolist()]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column_values, pa.int32()), pa.array(blobs, pa.binary())], schema=_PACKED_ARROW
-    )
+    marks = [keygroups.mark(group) for group in distinct_groups.tolist()]
+    return pa.RecordBatch.from_arrays([pa.array(marks, pa.int32()), pa.array(blobs, pa.binary())], schema=_PACKED_ARROW)
 
 
 def _write(rows: pa.Table) -> bytes:

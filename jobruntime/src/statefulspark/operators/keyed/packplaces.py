@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from statefulspark import errors, storage
-from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import cleaning, packedlog
 from statefulspark.packs import names, readahead, reading, window
 from statefulspark.storage import ObjectStore, StorageOptions
@@ -126,16 +125,13 @@ def reader_of(uid: str, options: StorageOptions | None) -> reading.PackReader:
     return reading.PackReader(_store(root, options), uid, _AHEAD)
 
 
-def place_of(
-    uid: str, options: StorageOptions | None, group: int, placement: Placement, *, groups: int
-) -> packedlog.PackPlace:
+def place_of(uid: str, options: StorageOptions | None, group: int, *, groups: int) -> packedlog.PackPlace:
     """Return where the running task writes a pack.
 
     Args:
         uid: The operator.
         options: As for `reader_of`.
         group: A key group of the task's partition.
-        placement: How key groups are spread over partitions.
         groups: Number of key groups.
 
     Raises:
@@ -147,10 +143,10 @@ def place_of(
         store=reader.store,
         uid=uid,
         partitions=partitions,
-        partition=cleaning.partition_of(group, partitions, placement, groups=groups),
+        partition=group % partitions,
         batch=_number(_BATCH_PROPERTY),
         epoch=_number(EPOCH_PROPERTY),
-        groups=tuple(cleaning.neighbours_of(group, partitions, placement, groups=groups)),
+        groups=tuple(cleaning.neighbours_of(group, partitions, groups=groups)),
     )
 
 

@@ -20,10 +20,9 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors, usercode
-from statefulspark.contract.placement import Placement
 from statefulspark.operators import spark_errors
 from statefulspark.operators.keyed import caching, cleaning, log, packedlog, packing, packplaces, pausing
-from statefulspark.state import functions, rows, timers
+from statefulspark.state import functions, keygroups, rows, timers
 from statefulspark.state.caching import cache
 from statefulspark.state.memory import ttl
 from statefulspark.state.stored import evolution, store
@@ -52,7 +51,6 @@ class OperatorSettings:
         disk_bytes: Disk space of an executor for other key groups; None is all free space.
         domains: Time domains in which it has timers.
         ttl_change: Handling of a time to live that was enabled or disabled.
-        placement: Placement of key groups on partitions.
         key_groups: Number of key groups.
         storage_options: How workers reach the storage of the job that runs it; None without a job.
         packs: Which changes go into packs beside the state store; None: none do.
@@ -67,7 +65,6 @@ class OperatorSettings:
     disk_bytes: int | None = None
     domains: frozenset[timers.TimeDomain] = field(default_factory=frozenset)
     ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE
-    placement: Placement = Placement.EVEN
     key_groups: int = 0
     storage_options: StorageOptions | None = None
     packs: packedlog.Thresholds | None = None
@@ -97,20 +94,18 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables. Spark calls this on the driver too, so the function is not opened here."""
         settings = self._settings
-        self._log = log.SparkChunkLog(handle, settings.uid, settings.placement, settings.storage_options)
+        self._log = log.SparkChunkLog(handle, settings.uid, settings.storage_options)
         self._pack()
 
     def _pack(self) -> None:
         """Let large changes go into packs, if they do."""
         settings = self._settings
         if settings.packs is not None:
-            self._packed = packedlog.PackedLog(self._log, settings.placement, self._pack_place, settings.packs)
+            self._packed = packedlog.PackedLog(self._log, self._pack_place, settings.packs)
 
     def _pack_place(self, group: int) -> packedlog.PackPlace:
         settings = self._settings
-        return packplaces.place_of(
-            settings.uid, settings.storage_options, group, settings.placement, groups=settings.key_groups
-        )
+        return packplaces.place_of(settings.uid, settings.storage_options, group, groups=settings.key_groups)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -121,7 +116,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         """Process the rows and timers of one key group."""
         with self._internal_errors():
             table = packing.unpack([blob for frame in rows for blob in frame[packing.ROWS]])
-            yield from self._process_group(self._group_of(key), table)
+            yield from self._process_group(keygroups.marked(int(key[0])), table)
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
         self,
@@ -130,7 +125,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         expiredTimerInfo: object,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
         """Process the timers of a key group without rows in this batch."""
-        group = self._group_of(key)
+        group = keygroups.marked(int(key[0]))
         with self._internal_errors():
             if group not in self._done:
                 yield from self._process_group(group, None)
@@ -157,9 +152,6 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def _internal_errors(self) -> contextlib.AbstractContextManager[None]:
         """Report errors of our own code as internal; errors of user code are caught at each call."""
         return spark_errors.ours(f"Keyed operator '{self._settings.uid}'")
-
-    def _group_of(self, key: tuple[int]) -> int:
-        return packing.group_of(int(key[0]), self._settings.placement)
 
     def _process_group(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
         context = self._context or self._open_for(group)
@@ -209,9 +201,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def _clean(self, context: functions.KeyedContext) -> None:
         """Clean up expired entries in key groups without rows in this batch."""
         if context.cleans_on_the_way:
-            partition = cleaning.Partition(
-                self._chunk_log, self._tables, self._settings.placement, self._settings.key_type
-            )
+            partition = cleaning.Partition(self._chunk_log, self._tables, self._settings.key_type)
             cleaning.clean(context, partition, new_id=new_id)
 
     def _batch_keys(
@@ -228,7 +218,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def _open_for(self, group: int) -> functions.KeyedContext:
         context, settings = self._open(), self._settings
         if context.cleans_on_the_way:
-            cleaning.assign_rounds(context, settings.uid, settings.placement, group=group, groups=settings.key_groups)
+            cleaning.assign_rounds(context, settings.uid, group=group, groups=settings.key_groups)
         return context
 
     def _open(self) -> functions.KeyedContext:

@@ -14,7 +14,6 @@ from types import MappingProxyType
 
 from statefulspark import errors
 from statefulspark.contract import layout
-from statefulspark.contract.placement import Placement
 from statefulspark.state import functions, keygroups
 from statefulspark.state.stored import evolution
 from statefulspark.storage import StorageOptions
@@ -92,7 +91,6 @@ class OperatorRegistry:
 class _Collection:
     registry: OperatorRegistry
     query_uid: str
-    placements: Mapping[str, Placement]
     key_groups: Mapping[str, int]
     partitions: int
     options: StorageOptions | None
@@ -108,7 +106,6 @@ def collecting(
     registry: OperatorRegistry,
     *,
     query_uid: str,
-    placements: Mapping[str, Placement] = MappingProxyType({}),
     key_groups: Mapping[str, int] = MappingProxyType({}),
     partitions: int = 0,
     options: StorageOptions | None = None,
@@ -118,7 +115,6 @@ def collecting(
     Args:
         registry: The registry of the job.
         query_uid: The query that is being built.
-        placements: Placement of the key groups of restored operators, by uid.
         key_groups: Number of key groups of restored operators of the query, by uid.
         partitions: Number of partitions of the query's restored state; 0 if it has none.
         options: How workers reach the job's storage.
@@ -126,7 +122,7 @@ def collecting(
     Yields:
         The registry.
     """
-    token = _collection.set(_Collection(registry, query_uid, placements, key_groups, partitions, options))
+    token = _collection.set(_Collection(registry, query_uid, key_groups, partitions, options))
     try:
         yield registry
     finally:
@@ -150,12 +146,6 @@ def declare(
     collection = _collection.get()
     if collection is not None:
         collection.registry.add(Operator(uid, collection.query_uid, max_parallelism, key, key_type, function, declared))
-
-
-def placement_of(uid: str) -> Placement:
-    """Return the placement of the key groups of an operator: that of its restored state, else even."""
-    collection = _collection.get()
-    return Placement.EVEN if collection is None else collection.placements.get(uid, Placement.EVEN)
 
 
 def storage_options() -> StorageOptions | None:

@@ -17,7 +17,7 @@ from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming import stateful_processor_api_client as client
 
 _PARTITION = (-1,)
-"""Used instead of a key group: -1 is neither the number nor the column value of one (`packing.of_group`)."""
+"""Used instead of a key group: -1 is neither the number nor the column value of one (`keygroups.mark`)."""
 _METADATA = "spark.watermarkDelayMs"
 _SCHEMA = spark_types.StructType([spark_types.StructField("watermark_ms", spark_types.LongType())])
 

@@ -168,7 +168,6 @@ def _settings(
         disk_bytes=options.get("disk_bytes"),
         domains=mode.domains,
         ttl_change=options.get("ttl_change", ttl.TtlChange.REFUSE),
-        placement=registry.placement_of(call.uid),
         key_groups=groups,
         storage_options=registry.storage_options(),
         packs=packplaces.thresholds(source.df.sparkSession, registry.storage_options()),

@@ -66,7 +66,7 @@ class TransformProcessor(processor.KeyedProcessor):
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables."""
-        self._log = _Log(handle, self._settings.uid, self._settings.placement, self._settings.storage_options)
+        self._log = _Log(handle, self._settings.uid, self._settings.storage_options)
         self._pack()
         self._client = handle._statefulProcessorApiClient
         self._wrapped.parse_schema = self._client._parse_string_schema
@@ -81,7 +81,7 @@ class TransformProcessor(processor.KeyedProcessor):
     ) -> None:
         """Pass the initial state of a key group to the processor; its rows may follow."""
         self._initializes = True
-        group = self._group_of(key)
+        group = keygroups.marked(int(key[0]))
         with self._internal_errors():
             for _ in self._process_group(group, packing.unpack(list(initialState[packing.ROWS]))):
                 pass
@@ -97,7 +97,7 @@ class TransformProcessor(processor.KeyedProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Process the timers of a key group without rows in this batch."""
         yield from super().handleExpiredTimer(key, timerValues, expiredTimerInfo)
-        if self._group_of(key) in self._overdue:
+        if keygroups.marked(int(key[0])) in self._overdue:
             # Spark removes the timer that fired, so another due one is set for the next batch.
             at_ms = cast("stateful_processor.ExpiredTimerInfo", expiredTimerInfo).getExpiryTimeInMs()
             self._log.wake_at(at_ms - 1)
@@ -116,7 +116,7 @@ class TransformProcessor(processor.KeyedProcessor):
     def _process_group(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
         self._group = group
         if table is not None and not self._initializes and self._handling.late is not None:
-            current = packing.of_group(group, self._settings.placement)
+            current = keygroups.mark(group)
             table = self._handling.late.on_time(table, self._watermarks.previous_ms(current, self._log.times()[1]))
         if self._context is None:
             self._context = self._open()
@@ -188,7 +188,7 @@ class TransformProcessor(processor.KeyedProcessor):
     def _groups(self) -> Iterator[int]:
         """Set each key group as the current one in turn, including those of other partitions, which are empty here."""
         for group in range(self._handling.max_parallelism):
-            self._client.set_implicit_key((packing.of_group(group, self._settings.placement),))
+            self._client.set_implicit_key((keygroups.mark(group),))
             yield group
         self._client.remove_implicit_key()
 

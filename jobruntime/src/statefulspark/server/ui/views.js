@@ -269,8 +269,7 @@ function groups(operator) {
   const counts = operator.partitions.map((one) => one.keyGroups ?? 0);
   const [least, most] = [Math.min(...counts), Math.max(...counts)];
   const each = least === most ? count(least) : `${count(least)} to ${count(most)}`;
-  const where = operator.placement === "even" ? `; group g is in partition g mod ${operator.partitions.length}` : "";
-  return `${count(operator.maxParallelism)}, ${each} in a partition${where}`;
+  return `${count(operator.maxParallelism)}, ${each} in a partition; group g is in partition g mod ${operator.partitions.length}`;
 }
 
 export function sinks({ status }) {
