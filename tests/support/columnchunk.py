@@ -1,4 +1,4 @@
-"""Small chunks of columns with everything that one can have, for `tests/golden/state/`: of version 5, and 6 with timers."""
+"""Small chunks of columns with everything that one can have, for `tests/golden/state/`: with timers and without."""
 
 from __future__ import annotations
 

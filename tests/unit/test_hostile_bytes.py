@@ -26,7 +26,7 @@ def test_what_is_almost_so_is_read_or_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "body"),
     [
-        ("chunk of keyed state", b"SSC\x01" + b"\x91" * 3000),
+        ("chunk of keyed state that fits its checksum", b"SSC\x01\xb8\x0b\x00\x00\x00\x00\x00\x00" + b"\x91" * 3000),
         ("head of a key group", b""),
         ("head of a key group", b"\x91" * 3000),
         ("entry of Spark's offset log", b'v1\n{"conf":{"spark.sql.shuffle.partitions":"\xc2\xb2"}}\n-'),

@@ -1,6 +1,6 @@
-"""Writes the golden file of each chunk whose content `tests/support` has: `python make.py`.
+"""Writes the golden files of keyed state whose content `tests/support` has: `python make.py`.
 
-A file that is there is never written again: it stands for chunks that were written by that release.
+A file that is there is never written again: it stands for state that was written by that release.
 """
 
 from __future__ import annotations
@@ -14,16 +14,11 @@ sys.path.append(str(HERE.parents[1] / "support"))
 
 def main() -> None:
     """Write what is not there yet."""
-    import columnchunk
-    from statefulspark.state.stored import chunks
+    import goldenchunks
 
-    contents = {
-        "chunk-v5-columns.bin": columnchunk.as_columns,
-        "chunk-v6-timers.bin": columnchunk.timers_as_columns,
-    }
-    for name, make in contents.items():
+    for name, body in goldenchunks.FILES.items():
         if not (HERE / name).exists():
-            (HERE / name).write_bytes(chunks.encode(make()))
+            (HERE / name).write_bytes(body)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,12 +77,19 @@ def _whole_chunk(body: bytes) -> object:
     return [section.changes for section in chunks.decode(body, _WHERE).sections]
 
 
+def _fitting_chunk(body: bytes) -> object:
+    """Read a chunk without buffers under the checksum of the header that it has."""
+    header = body[12 : 12 + int.from_bytes(body[4:8], "little")]
+    return _whole_chunk(body[:8] + zlib.crc32(header).to_bytes(4, "little") + body[12:])
+
+
 _PACK = b"packs/mean/4-2/00000012-00000003-0123456789abcdef-00000007-00000011.pack"
 _REQUESTS = (api.CheckpointRequest, api.SavepointRequest, api.StopRequest, api.ActivateRequest)
 
 TARGETS = (
     *_documents(),
     Target("chunk of keyed state", _whole_chunk, _golden("state/chunk-*.bin")),
+    Target("chunk of keyed state that fits its checksum", _fitting_chunk, _golden("state/chunk-*-[dfn]*.bin")),
     Target(
         "head of a key group",
         lambda body: heads.GroupHead.from_layout(3, "4f", body),

@@ -1,132 +1,55 @@
-"""The stored format: golden files of every released version stay readable, damage is an error that says so."""
+"""The stored format: golden files stay readable, damage is an error that says so."""
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import os
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import columnchunk
 import msgpack
-import numpy as np
 import pytest
+from goldenchunks import CHUNKS, DELTA, FULL, HEAD, LONG
 from statefulspark import errors
-from statefulspark.packs import ranges
 from statefulspark.state import timers
-from statefulspark.state.handles import kinds, kindtypes
-from statefulspark.state.memory import numbers, tables, timertable
-from statefulspark.state.stored import chunks, compaction, grouptables, heads
+from statefulspark.state.handles import kinds
+from statefulspark.state.memory import tables, timertable
+from statefulspark.state.stored import chunks, grouptables, heads
 from statefulspark.state.types import codec
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "state"
 
 
-def _meta(name: str, kind: kindtypes.StateKind, type_text: str = "any", *, has_ttl: bool = False) -> chunks.StateMeta:
-    return chunks.StateMeta(name, kind, type_text, has_ttl)
-
-
-FULL = chunks.Chunk(
-    chunks.ChunkKind.FULL,
-    (
-        chunks.Section(
-            _meta("value", kinds.VALUE, "double"),
-            {"AA": 1.5, None: -0.25, ("UA", 7): 2.0, datetime.date(2013, 1, 1): 0.0},
-        ),
-        chunks.Section(_meta("mean", kinds.AGGREGATING), {1: (10, 4), 2: (2**70, 1)}),
-        chunks.Section(
-            _meta("best", kinds.REDUCING, has_ttl=True),
-            {"AA": (decimal.Decimal("1.20"), 1700000000000)},
-        ),
-        chunks.Section(
-            _meta("list", kinds.LIST, "array<any>"),
-            {"AA": tables.ListChange(0, [1, "two", b"three", None, [4, (5,)], {"six": 6}])},
-        ),
-        chunks.Section(
-            _meta("map", kinds.MAP, "map<bigint,any>"),
-            {
-                "AA": tables.MapChange(
-                    replaced=True, puts={1: datetime.datetime(2013, 1, 1, 5, tzinfo=datetime.UTC), 2: None}
-                )
-            },
-        ),
-    ),
-)
-DELTA = chunks.Chunk(
-    chunks.ChunkKind.DELTA,
-    (
-        chunks.Section(_meta("value", kinds.VALUE, "double"), {"AA": 2.5, "B6": tables.DELETED}),
-        chunks.Section(
-            _meta("list", kinds.LIST, "array<any>"),
-            {"AA": tables.ListChange(6, [7]), "B6": tables.DELETED},
-        ),
-        chunks.Section(
-            _meta("map", kinds.MAP, "map<bigint,any>"),
-            {"AA": tables.MapChange(replaced=False, puts={3: "x"}, removed={1}), "B6": tables.DELETED},
-        ),
-    ),
-)
-
-TYPES = chunks.Chunk(
-    chunks.ChunkKind.FULL,
-    (
-        chunks.Section(
-            _meta("record", kinds.VALUE, "record<carrier:str,delay:int,color:enum<RED,BLUE>>"),
-            {"AA": ("AA", 3, "RED"), "B6": ("B6", -1, None)},
-        ),
-        chunks.Section(
-            _meta("colors", kinds.LIST, "array<enum<RED,BLUE>>"),
-            {"AA": tables.ListChange(0, ["RED", "BLUE"])},
-        ),
-        chunks.Section(
-            _meta("degrees", kinds.MAP, "map<str,codec<degrees,2>>", has_ttl=True),
-            {"AA": tables.MapChange(replaced=True, puts={"JFK": (215, 1700000000000)})},
-        ),
-        chunks.Section(_meta("struct", kinds.VALUE, "struct<a:bigint,b:array<string>>"), {7: {"a": 1, "b": ["x"]}}),
-        chunks.Section(
-            timers.meta_of(timers.TimeDomain.EVENT_TIME),
-            {"AA": tables.MapChange(replaced=True, puts={1700000000000: None})},
-        ),
-    ),
-)
-NUMBERS = chunks.Chunk(
-    chunks.ChunkKind.DELTA,
-    (
-        chunks.Section(
-            _meta("count", kinds.REDUCING, "int"),
-            numbers.Numbers(np.array([-1, 2, 2**40]), np.array([100, -3, 200])),
-        ),
-        chunks.Section(_meta("sum", kinds.REDUCING, "float"), numbers.Numbers(np.array([7]), np.array([0.25]))),
-        chunks.Section(_meta("best", kinds.REDUCING), {"AA": 1, 5: tables.DELETED}),
-    ),
-)
-CHUNKS = {"full": FULL, "delta": DELTA, "types": TYPES}
 CELLS = chunks.Chunk(chunks.ChunkKind.DELTA, DELTA.sections[:1])
-LONG = chunks.Chunk(
-    chunks.ChunkKind.FULL,
-    (chunks.Section(_meta("count", kinds.VALUE, "int"), {f"user-{key}": key % 7 for key in range(200)}),),
-)
 
 
-@pytest.mark.parametrize("version", [1, 3])
-@pytest.mark.parametrize("name", CHUNKS)
-def test_a_golden_chunk_reads_as_it_was_written(name: str, version: int) -> None:
-    file = f"chunk-v{version}-{name}.bin"
-    assert chunks.decode((GOLDEN / file).read_bytes(), file) == CHUNKS[name]
+def _objects(chunk: chunks.Chunk) -> list[tuple[chunks.StateMeta, tables.Changes]]:
+    return [(section.meta, section.changes) for section in chunk.sections]
 
 
 @pytest.mark.parametrize("name", CHUNKS)
-def test_lists_and_maps_are_written_as_version_3_byte_for_byte(name: str) -> None:
-    assert chunks.encode(CHUNKS[name]) == (GOLDEN / f"chunk-v3-{name}.bin").read_bytes()
+def test_a_golden_chunk_reads_as_it_was_written_and_is_written_byte_for_byte(name: str) -> None:
+    blob = (GOLDEN / f"chunk-v1-{name}.bin").read_bytes()
+
+    read = chunks.decode(blob, name)
+
+    assert (read.kind, read.count) == (CHUNKS[name].kind, CHUNKS[name].count)
+    assert _objects(read) == _objects(CHUNKS[name])
+    assert chunks.encode(read) == chunks.encode(CHUNKS[name]) == blob
 
 
-def test_cells_alone_are_written_as_version_1() -> None:
-    assert chunks.encode(CELLS)[3] == 1
+def test_each_section_says_its_form() -> None:
+    blob = chunks.encode(columnchunk.as_columns())
+
+    _, _, sections = msgpack.unpackb(blob[12 : 12 + int.from_bytes(blob[4:8], "little")], strict_map_key=False)
+
+    assert [section[0] for section in sections] == ["columns"] * 4 + ["numbers", "objects"]
 
 
-def test_a_golden_chunk_of_version_4_is_compressed() -> None:
-    golden = (GOLDEN / "chunk-v4-long.bin").read_bytes()
-    assert chunks.decode(golden, "chunk-v4-long.bin") == LONG
+def test_a_golden_chunk_that_is_compressed_reads_as_it_was_written() -> None:
+    assert chunks.decode((GOLDEN / "chunk-v1-compressed.bin").read_bytes(), "compressed") == LONG
 
 
 def test_a_chunk_is_sealed_smaller_where_that_is_worth_it_and_else_as_it_is() -> None:
@@ -134,14 +57,15 @@ def test_a_chunk_is_sealed_smaller_where_that_is_worth_it_and_else_as_it_is() ->
 
     sealed = chunks.seal(blob)
 
-    assert (sealed[:4], chunks.decode(sealed, "x")) == (b"SSC\x04", LONG)
+    assert (sealed[:4], chunks.decode(sealed, "x")) == (b"SSZ\x01", LONG)
     assert len(sealed) < len(blob) / 2
     assert chunks.seal(random_blob) == random_blob
     assert chunks.seal(chunks.encode(CELLS)) == chunks.encode(CELLS)
 
 
 def _of_bytes(value: bytes) -> chunks.Chunk:
-    return chunks.Chunk(chunks.ChunkKind.FULL, (chunks.Section(_meta("s", kinds.VALUE, "bytes"), {1: value}),))
+    meta = chunks.StateMeta("s", kinds.VALUE, "bytes", has_ttl=False)
+    return chunks.Chunk(chunks.ChunkKind.FULL, (chunks.Section(meta, {1: value}),))
 
 
 @pytest.mark.parametrize(
@@ -159,48 +83,17 @@ def test_a_damaged_compressed_chunk_is_an_error_that_names_it(damage: Callable[[
 
 
 def test_what_is_compressed_is_a_chunk_with_a_version_of_its_own() -> None:
-    newer = chunks.encode(LONG)[:3] + b"\x07" + chunks.encode(LONG)[4:]
+    newer = chunks.encode(LONG)[:3] + b"\x02" + chunks.encode(LONG)[4:]
 
-    with pytest.raises(errors.SnapshotCorruptError, match="format version 7; this release reads 1 to 6"):
+    with pytest.raises(errors.SnapshotCorruptError, match="format version 2; this release reads 1"):
         chunks.decode(chunks.seal(newer), "7 of key group 3")
 
 
-def test_a_golden_chunk_of_version_2_has_columns_of_numbers() -> None:
-    golden = (GOLDEN / "chunk-v2-numbers.bin").read_bytes()
-    read = chunks.decode(golden, "chunk-v2-numbers.bin")
-    assert [(section.meta, section.changes) for section in read.sections] == [
-        (section.meta, section.changes) for section in NUMBERS.sections
-    ]
-    assert (read.kind, read.count) == (chunks.ChunkKind.DELTA, 6)
-    assert chunks.encode(NUMBERS) == chunks.encode(read) == golden
+def test_a_golden_head_layout_reads_as_it_was_written_and_is_written_byte_for_byte() -> None:
+    body = (GOLDEN / "head-layout-v1.bin").read_bytes()
 
-
-def test_a_golden_head_layout_reads_as_it_was_written() -> None:
-    head = heads.GroupHead.from_layout(9, "00000000000000bb", (GOLDEN / "head-layout-v1.bin").read_bytes())
-    assert (head.base, [run.version for run in head.runs], head.lineage) == (
-        7,
-        [7, 9],
-        ("00000000000000aa", "00000000000000bb"),
-    )
-    assert head.pack_layout() == (GOLDEN / "head-layout-v1.bin").read_bytes()
-
-
-def test_a_golden_head_layout_of_version_2_has_the_type_of_the_key() -> None:
-    body = (GOLDEN / "head-layout-v2.bin").read_bytes()
-    head = heads.GroupHead.from_layout(9, "00000000000000bb", body)
-    assert (head.key_type, head.base, head.pack_layout()) == ("string, bigint", 7, body)
-
-
-def test_a_golden_head_layout_of_version_3_has_chunks_in_packs() -> None:
-    body = (GOLDEN / "head-layout-v3.bin").read_bytes()
-    head = heads.GroupHead.from_layout(9, "c", body)
-    pack = "2-1/00000007-00000001-fedcba9876543210-00000003-00000003.pack"
-    assert head.runs == (
-        compaction.ChunkRun(2, 900, 40, ranges.PackRange(pack, 84, 3, 0x52D8B3A3)),
-        compaction.ChunkRun(7, 80, 3),
-        compaction.ChunkRun(9, 77, 2, ranges.PackRange(pack, 4, 80, 0x6988C157)),
-    )
-    assert (head.key_type, head.lineage, head.pack_layout()) == ("string, bigint", ("a", "b", "c"), body)
+    assert heads.GroupHead.from_layout(9, "c", body) == HEAD
+    assert HEAD.pack_layout() == body
 
 
 _PACK = "2-1/00000007-00000001-fedcba9876543210-00000003-00000003.pack"
@@ -209,14 +102,14 @@ _PACK = "2-1/00000007-00000001-fedcba9876543210-00000003-00000003.pack"
 @pytest.mark.parametrize(
     "layout",
     [
-        pytest.param([3, [[1, 9, 1, [1, 4, 8, 0]]], ["a"], "", [_PACK]], id="a pack that is not listed"),
-        pytest.param([3, [[1, 9, 1, [0, 4, 8]]], ["a"], "", [_PACK]], id="a range without its checksum"),
-        pytest.param([3, [[1, 9, 1, [0, -4, 8, 0]]], ["a"], "", [_PACK]], id="a range before the pack"),
-        pytest.param([3, [[1, 9, 1, [0, 4, 8, 0], 7]], ["a"], "", [_PACK]], id="more than there is to a run"),
-        pytest.param([3, [[1, 9, 1, [0, 4, 8, 0]]], ["a"], "", ["../7.pack"]], id="a name that is no pack's"),
-        pytest.param([3, [[1, 9, 1, [0, 4, 8, 0]]], ["a"], "", _PACK], id="no list of packs"),
-        pytest.param([3, [[1, 9, 1, 0]], ["a"], "", [_PACK]], id="a number instead of a range"),
-        pytest.param([3, [[1, 9, 1, [0, 4, 8, 0]]], ["a"], "", [7]], id="a number instead of a name"),
+        pytest.param([1, [[1, 9, 1, [1, 4, 8, 0]]], ["a"], "", [_PACK]], id="a pack that is not listed"),
+        pytest.param([1, [[1, 9, 1, [0, 4, 8]]], ["a"], "", [_PACK]], id="a range without its checksum"),
+        pytest.param([1, [[1, 9, 1, [0, -4, 8, 0]]], ["a"], "", [_PACK]], id="a range before the pack"),
+        pytest.param([1, [[1, 9, 1, [0, 4, 8, 0], 7]], ["a"], "", [_PACK]], id="more than there is to a run"),
+        pytest.param([1, [[1, 9, 1, [0, 4, 8, 0]]], ["a"], "", ["../7.pack"]], id="a name that is no pack's"),
+        pytest.param([1, [[1, 9, 1, [0, 4, 8, 0]]], ["a"], "", _PACK], id="no list of packs"),
+        pytest.param([1, [[1, 9, 1, 0]], ["a"], "", [_PACK]], id="a number instead of a range"),
+        pytest.param([1, [[1, 9, 1, [0, 4, 8, 0]]], ["a"], "", [7]], id="a number instead of a name"),
     ],
 )
 def test_a_damaged_head_that_names_packs_is_refused(layout: list[object]) -> None:
@@ -284,31 +177,42 @@ def test_a_chunk_is_read_without_copying_its_body(monkeypatch: pytest.MonkeyPatc
 
 
 def _map_of(*columns: object) -> list[object]:
-    return ["m", "MapState", "any", False, ["v", []], ["v", ["AA"]], [True], *columns]
+    return ["objects", "m", "MapState", "any", False, ["v", []], ["v", ["AA"]], [True], *columns]
 
 
 MAP_WITHOUT_A_VALUE = _map_of([2], ["v", ["a", "b"]], ["v", [1]], [0], ["v", []])
 MAP_WITHOUT_A_REMOVAL = _map_of([1], ["v", ["a"]], ["v", [1]], [1], ["v", []])
-LIST_OF_THREE_ITEMS = ["l", "ListState", "any", False, ["v", []], ["v", ["AA"]], [0], [3], ["v", [1, 2]]]
+LIST_OF_THREE_ITEMS = ["objects", "l", "ListState", "any", False, ["v", []], ["v", ["AA"]], [0], [3], ["v", [1, 2]]]
+
+
+UNKNOWN_FORM = ["rows", "l", "ListState", "any", False, ["v", []], ["v", []], [], [], ["v", []]]
+NUMBERS_OF_TEXT = ["numbers", "n", "ReducingState", "int", False, ["<i1", b"\x01"], ["<U1", b"\x01"]]
+
+
+def _whole(*told: object) -> bytes:
+    """Return a chunk with a header of its own, and the checksum of that."""
+    header = codec.pack(told)
+    return b"SSC\x01" + struct.pack("<II", len(header), zlib.crc32(header)) + header
 
 
 @pytest.mark.parametrize(
-    ("damage", "sentence"),
+    ("damaged", "sentence"),
     [
-        (lambda blob: b"", "it has no chunk header"),
-        (lambda blob: b"PK" + blob, "it has no chunk header"),
-        (lambda blob: blob[:-3], "cannot be read"),
-        (lambda blob: blob[:4] + b"\xc1" + blob[5:], "cannot be read"),
-        (lambda blob: blob + b"\x00", "cannot be read"),
-        (lambda blob: blob[:3] + b"\x07" + blob[4:], "format version 7; this release reads 1 to 6"),
-        (lambda blob: blob[:4] + codec.pack(["full", 3, []]), "names 3 entries, the body has 0"),
-        (lambda blob: blob[:4] + codec.pack(["full", 1, [LIST_OF_THREE_ITEMS]]), "names 3 items, the body has 2"),
-        (lambda blob: blob[:4] + codec.pack(["full", 1, [MAP_WITHOUT_A_VALUE]]), "names 2 items, the body has 1"),
-        (lambda blob: blob[:4] + codec.pack(["full", 1, [MAP_WITHOUT_A_REMOVAL]]), "names 1 items, the body has 0"),
+        (b"", "it has no chunk header"),
+        (b"PK" + chunks.encode(FULL), "it has no chunk header"),
+        (chunks.encode(FULL)[:-3], "cannot be read"),
+        (chunks.encode(FULL)[:12] + b"\xc1" + chunks.encode(FULL)[13:], "cannot be read"),
+        (chunks.encode(FULL) + b"\x00", "buffers end after"),
+        (chunks.encode(FULL)[:3] + b"\x02" + chunks.encode(FULL)[4:], "format version 2; this release reads 1"),
+        (_whole("full", 3, []), "names 3 entries, the body has 0"),
+        (_whole("full", 1, [LIST_OF_THREE_ITEMS]), "names 3 items, the body has 2"),
+        (_whole("full", 1, [MAP_WITHOUT_A_VALUE]), "names 2 items, the body has 1"),
+        (_whole("full", 1, [MAP_WITHOUT_A_REMOVAL]), "names 1 items, the body has 0"),
+        (_whole("full", 0, [UNKNOWN_FORM]), "'rows' is not a form of a section"),
+        (_whole("full", 1, [NUMBERS_OF_TEXT]), "column of numbers of type '<U1' is unknown"),
     ],
 )
-def test_a_damaged_chunk_is_an_error_that_names_it(damage: object, sentence: str) -> None:
-    blob = damage(chunks.encode(FULL))  # type: ignore[operator]
+def test_a_damaged_chunk_is_an_error_that_names_it(damaged: bytes, sentence: str) -> None:
     with pytest.raises(errors.SnapshotCorruptError, match=sentence) as caught:
-        chunks.decode(blob, "7 of key group 3")
+        chunks.decode(damaged, "7 of key group 3")
     assert "chunk 7 of key group 3" in caught.value.message

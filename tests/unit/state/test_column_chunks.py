@@ -1,4 +1,4 @@
-"""Chunks of version 5: what is stored as columns, what it looks like, and what damage to any of its bytes does."""
+"""Chunks of columns: what is stored as columns, what it looks like, and what damage to any of its bytes does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from statefulspark.state.stored import chunks, grouptables, views
 from statefulspark.state.types import codec
 
 FOLDER = Path(__file__).parents[2] / "golden" / "state"
-GOLDEN = (FOLDER / "chunk-v5-columns.bin").read_bytes()
+GOLDEN = (FOLDER / "chunk-v1-columns.bin").read_bytes()
 WHERE = "7 of key group 3"
 FULL, DELTA = chunks.ChunkKind.FULL, chunks.ChunkKind.DELTA
 
@@ -43,25 +43,6 @@ def _stored_as(chunk: chunks.Chunk) -> list[str]:
     names = {columns.Columns: "columns", numbers.Numbers: "numbers", dict: "objects"}
     read = chunks.decode(chunks.encode(chunks.in_columns(chunk)), WHERE)
     return [names[type(section.content)] for section in read.sections]
-
-
-GOLDEN_CHUNKS = {
-    "chunk-v5-columns.bin": (columnchunk.chunk, columnchunk.as_columns, 5),
-    "chunk-v6-timers.bin": (columnchunk.timers_chunk, columnchunk.timers_as_columns, 6),
-}
-
-
-@pytest.mark.parametrize("name", GOLDEN_CHUNKS)
-def test_a_golden_chunk_reads_as_it_was_written_and_is_written_byte_for_byte(name: str) -> None:
-    blob = (FOLDER / name).read_bytes()
-    as_objects, as_columns, version = GOLDEN_CHUNKS[name]
-
-    read = chunks.decode(blob, name)
-
-    assert blob[3] == version
-    assert (read.kind, read.count) == (DELTA, as_objects().count)
-    assert _objects(read) == _objects(as_objects())
-    assert chunks.encode(read) == chunks.encode(as_columns()) == blob
 
 
 LARGE_ROWS: dict[str, tuple[kindtypes.StateKind, Callable[[int], object]]] = {
@@ -91,7 +72,7 @@ def test_state_of_many_keys_is_stored_as_columns(name: str, count: int, form: st
 
 
 @pytest.mark.parametrize(("length", "form"), [(22, "objects"), (23, "columns")], ids=["23 bytes", "24 bytes"])
-def test_state_with_small_rows_is_stored_as_before(length: int, form: str) -> None:
+def test_state_with_small_rows_is_stored_as_objects(length: int, form: str) -> None:
     assert _stored_as(_chunk((_meta(), dict.fromkeys(range(300), "x" * length)))) == [form]
 
 
@@ -130,7 +111,6 @@ def test_each_state_of_a_chunk_is_stored_as_suits_it() -> None:
     chunk = _chunk((_meta("small"), {1: 2}), *((section.meta, section.changes) for section in _large(300).sections))
 
     assert _stored_as(chunk) == ["objects", "columns"]
-    assert chunks.encode(chunks.in_columns(chunk))[3] == 5
     assert _objects(chunks.decode(chunks.encode(chunks.in_columns(chunk)), WHERE)) == _objects(chunk)
 
 
@@ -146,7 +126,7 @@ def test_a_chunk_of_columns_is_compressed_like_any_other() -> None:
 
     sealed = chunks.seal(blob)
 
-    assert sealed[3] == 4
+    assert sealed[:4] == b"SSZ\x01"
     assert len(sealed) < len(blob) / 2
     read = chunks.decode(sealed, WHERE)
     assert _objects(read) == _objects(_large(1000))
@@ -167,7 +147,7 @@ def test_the_columns_of_a_chunk_are_used_where_they_lie() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Where things are in a chunk of version 5, found as `docs/formats.md` says.
+    """Where things are in a chunk, found as `docs/formats.md` says.
 
     Attributes:
         checked: Positions of all bytes that the checksum covers, and of those that it cannot cover.
@@ -185,10 +165,10 @@ class Layout:
 def _layout_of(blob: bytes) -> Layout:
     length, checksum = struct.unpack_from("<II", blob, 4)
     position = 12 + length
-    _, _, sections = msgpack.unpackb(blob[12:position])
+    _, _, sections = msgpack.unpackb(blob[12:position], strict_map_key=False)
     checked, rows, padding = [(12, position)], set[int](), set[int]()
     for section in sections:
-        if isinstance(section, bytes):
+        if section[0] != "columns":
             continue
         *_, lengths = section
         for number, size in enumerate(lengths):
@@ -203,10 +183,10 @@ def _layout_of(blob: bytes) -> Layout:
     return Layout(tuple(checked), frozenset(rows), frozenset(padding), checksum)
 
 
-def test_a_chunk_of_version_5_has_the_documented_layout() -> None:
+def test_a_chunk_of_columns_has_the_documented_layout() -> None:
     found = _layout_of(GOLDEN)
 
-    assert GOLDEN[:4] == b"SSC\x05"
+    assert GOLDEN[:4] == b"SSC\x01"
     assert zlib.crc32(b"".join(GOLDEN[begin:end] for begin, end in found.checked)) == found.checksum
     assert len(found.rows) > 100
     assert all(GOLDEN[position] == 0 for position in found.padding)
@@ -296,7 +276,7 @@ def test_a_chunk_with_bytes_behind_it_is_unreadable() -> None:
 def _forged(
     sections: object, *buffers: bytes, count: object = 2, kind: object = "full", checksum: int | None = None
 ) -> bytes:
-    """Return a chunk of version 5 whose checksum is right, and whose content may be wrong."""
+    """Return a chunk whose checksum is right, and whose content may be wrong."""
     header = codec.pack([kind, count, sections])
     position, body, covered = 12 + len(header), b"", header
     for number, buffer in enumerate(buffers):
@@ -305,7 +285,7 @@ def _forged(
         body += padding + buffer
         covered += b"" if number % 5 == 4 else buffer
     told = zlib.crc32(covered) if checksum is None else checksum
-    return b"SSC\x05" + struct.pack("<II", len(header), told) + header + body
+    return b"SSC\x01" + struct.pack("<II", len(header), told) + header + body
 
 
 def _i4(*values: int) -> bytes:
@@ -314,7 +294,7 @@ def _i4(*values: int) -> bytes:
 
 HASHES = b"\x01\x00\x00\x00\x02\x00\x00\x00"
 SOUND = (HASHES, _i4(0, 1, 2), b"\x01\x02", _i4(0, 1, 2), b"\x03\x04")
-META = ["s", "ValueState", "any", False]
+META = ["columns", "s", "ValueState", "any", False]
 
 
 def _section(count: object = 2, buffers: tuple[bytes, ...] = SOUND) -> list[object]:
@@ -358,11 +338,12 @@ def test_a_chunk_that_is_made_by_hand_is_read() -> None:
         pytest.param(_forged([[]]), id="an empty section"),
         pytest.param(_forged(["s"], count=0), id="text for a section"),
         pytest.param(_forged([None], count=0), id="nothing for a section"),
-        pytest.param(_forged([b"\xc1"], count=0), id="a packed section that is none"),
+        pytest.param(_forged([b"\xc1"], count=0), id="bytes for a section"),
         pytest.param(
-            _forged([["s", "HeapState", "any", False, *_section()[4:]]], *SOUND), id="an unknown kind of state"
+            _forged([["columns", "s", "HeapState", "any", False, *_section()[5:]]], *SOUND),
+            id="an unknown kind of state",
         ),
-        pytest.param(_forged([["s", "ValueState", *_section()[4:]]], *SOUND), id="a description that is too short"),
+        pytest.param(_forged([[*META[:3], *_section()[5:]]], *SOUND), id="a description that is too short"),
         pytest.param(_forged(7), id="a number for sections"),
         pytest.param(_forged([_section()], *SOUND, checksum=0), id="another checksum"),
     ],

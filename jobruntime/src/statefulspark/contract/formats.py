@@ -19,7 +19,7 @@ class DocumentFormat:
 
     Attributes:
         name: Name of this kind of document in error messages, in the plural.
-        writes: The version that this release writes; the newest one if it writes several.
+        writes: The version that this release writes.
         reads: All versions that this release reads.
         counted_as: Name of the version in error messages.
     """
@@ -103,9 +103,9 @@ FOLDER_OWNER = DocumentFormat("records of a files sink's owner", writes=1, reads
 MARKER = DocumentFormat("markers of sinks", writes=1, reads=(1,))
 """A sink's record in its own system."""
 
-CHUNK = DocumentFormat("chunks of keyed state", writes=6, reads=(1, 2, 3, 4, 5, 6))
-"""A blob of `log_U`; it is written in the oldest version that can hold its content."""
-HEAD = DocumentFormat("heads of key groups", writes=3, reads=(1, 2, 3), counted_as="layout version")
-"""The `layout` in `head_U`; it is written in the oldest version that can hold its content."""
+CHUNK = DocumentFormat("chunks of keyed state", writes=1, reads=(1,))
+"""A blob of `log_U`."""
+HEAD = DocumentFormat("heads of key groups", writes=1, reads=(1,), counted_as="layout version")
+"""The `layout` in `head_U`."""
 PACK = DocumentFormat("packs of chunks", writes=1, reads=(1,))
 """The footer of `packs/<uid>/…/….pack`."""

@@ -7,7 +7,7 @@ uses the functions of its row (`meta.kind.shape.merge`) and never branches on th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Never, Protocol, cast
 
@@ -74,8 +74,7 @@ class Shape:
         table: Creates an empty table.
         merge: Folds newer changes into older ones, in place.
         encode: Returns the columns of a chunk for changes without deletions.
-        decode: Decoders by number of columns, one for each released form. They take keys and columns.
-        since: The oldest chunk version that supports it.
+        decode: The inverse; takes keys and columns.
         cells: Returns the cells that changes set, to check a whole column at once.
         alive: Returns the unexpired part of one change (no deletion) of a state with a time to live, or None.
         entries: Returns the content of a full chunk, one entry per row of an export.
@@ -95,8 +94,7 @@ class Shape:
     table: Callable[[], tables.Table]
     merge: Callable[[tables.Changes, tables.Changes], None]
     encode: Callable[[tables.Changes], list[object]]
-    decode: Mapping[int, Callable[..., tables.Changes]]
-    since: int
+    decode: Callable[..., tables.Changes]
     cells: Callable[[tables.Changes], Iterable[tables.Cell]]
     alive: Callable[[object, int], object]
     entries: Callable[[tables.Changes], Iterator[Entry]]
@@ -118,8 +116,7 @@ class Shape:
         return self.encode({None: change})
 
     def _of_row(self, row: object) -> object:
-        columns = cast("list[object]", row)
-        return self.decode[len(columns)]([None], *columns)[None]
+        return self.decode([None], *cast("list[object]", row))[None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,9 +1,8 @@
 """The columns of a chunk section: the changes beside the keys, by shape of the state.
 
-Each shape has one encoder, which writes the columns of changes without keys and deletions, and one decoder for each
-released form. Decoders raise ValueError or TypeError for inconsistent columns. `shapes` assigns them to shapes. Lists
-and maps are columns over all keys, with the number of items of each key beside them. Chunks of version 1 and 2 have a
-column per key instead; those are only read.
+Each shape has one encoder, which writes the columns of changes without keys and deletions, and one decoder. Decoders
+raise ValueError or TypeError for inconsistent columns. `shapes` assigns them to shapes. Lists and maps are columns over all
+keys, with the number of items of each key beside them.
 """
 
 from __future__ import annotations
@@ -86,25 +85,3 @@ def _require_all(counts: list[int], items: Sized) -> None:
 def _by_key(counts: list[int], items: Iterable[Item]) -> Iterator[Iterator[Item]]:
     """Yield the items of each key; the counts have been compared with the items."""
     return map(itertools.islice, itertools.repeat(iter(items)), counts)
-
-
-def decode_lists_by_key(keys: list[object], starts: list[int], items: list[list[object]]) -> tables.Changes:
-    """Read lists of version 1 and 2: a column per key."""
-    lists = map(tables.ListChange, starts, map(codec.unpack_column, items))
-    return dict(zip(keys, lists, strict=True))
-
-
-def decode_maps_by_key(
-    keys: list[object],
-    replaced: list[bool],
-    entries: list[list[object]],
-    values: list[list[object]],
-    removed: list[list[object]],
-) -> tables.Changes:
-    """Read maps of version 1 and 2: columns per key."""
-    puts = [
-        dict(zip(codec.unpack_column(names), codec.unpack_column(cells), strict=True))
-        for names, cells in zip(entries, values, strict=True)
-    ]
-    maps = map(tables.MapChange, replaced, puts, [set(codec.unpack_column(names)) for names in removed])
-    return dict(zip(keys, maps, strict=True))

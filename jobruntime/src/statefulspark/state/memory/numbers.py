@@ -29,7 +29,6 @@ _DTYPES = {int: np.dtype(np.int64), float: np.dtype(np.float64)}
 _RANGE = np.iinfo(np.int64)
 _STORED_INTEGERS = ("<i1", "<i2", "<i4", "<i8")
 _STORED = (*_STORED_INTEGERS, "<f8")
-_SHAPE = "n"
 
 
 class ArrowColumn(Protocol):
@@ -69,7 +68,7 @@ class Numbers:
         return dict(zip(self.keys.tolist(), self.values.tolist(), strict=True))
 
     def pack(self) -> tuple[list[object], list[object]]:
-        """Return keys and values as columns of a chunk, each `["n", type, bytes]`, with the narrowest type they fit."""
+        """Return keys and values as columns of a chunk, each `[type, bytes]`, with the narrowest type they fit."""
         return _pack(self.keys), _pack(self.values)
 
     @staticmethod
@@ -85,14 +84,9 @@ class Numbers:
         return read
 
 
-def is_packed(column: list[object]) -> bool:
-    """Tell whether a column of a chunk has numbers."""
-    return column[0] == _SHAPE
-
-
 def _pack(array: Values) -> list[object]:
     kind = _narrowest(array) if array.dtype == np.int64 else "<f8"
-    return [_SHAPE, kind, array.astype(kind).tobytes()]
+    return [kind, array.astype(kind).tobytes()]
 
 
 def _narrowest(integers: Values) -> str:
@@ -101,9 +95,9 @@ def _narrowest(integers: Values) -> str:
 
 
 def _unpack(column: list[object], kinds: tuple[str, ...]) -> Values:
-    shape, kind, body = cast("tuple[str, str, bytes]", column)
-    if shape != _SHAPE or kind not in kinds:
-        raise ValueError(f"column of shape {shape!r} and type {kind!r} is unknown")
+    kind, body = cast("tuple[str, bytes]", column)
+    if kind not in kinds:
+        raise ValueError(f"a column of numbers of type {kind!r} is unknown")
     return cast("Values", np.frombuffer(body, kind).astype(np.int64 if kind in _STORED_INTEGERS else np.float64))
 
 

@@ -1,7 +1,7 @@
 """Chunks: the stored form of the keyed state of one key group, in full or as the changes of some batches.
 
-The layout is documented in `docs/formats.md`; every released version stays readable, with golden files in
-`tests/golden/state/`. A chunk is msgpack with a closed set of types: reading a chunk runs no code from it.
+The layout is documented in `docs/formats.md`, with golden files in `tests/golden/state/`. A chunk is msgpack with a closed
+set of types: reading a chunk runs no code from it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
-
-import msgpack
 
 from statefulspark.contract import formats
 from statefulspark.state.columnar import columns, damage, merging
@@ -37,10 +35,10 @@ __all__ = [
     "seal",
 ]
 
-MAGIC = b"SSC"
-_COMPRESSED = 4
-_COLUMNS = 5
-_TIMERS_IN_COLUMNS = 6
+_MAGIC = b"SSC"
+_MAGIC_COMPRESSED = b"SSZ"
+_OBJECTS = "objects"
+_NUMBERS = "numbers"
 _FEWEST_KEYS = 256
 _SMALLEST_ROW_BYTES = 24
 _SAMPLE = 16
@@ -187,67 +185,39 @@ def encode(chunk: Chunk) -> bytes:
     Raises:
         SpecRejectedError: A value has a type that cannot be stored; the message names the state and the type.
     """
-    in_columns = [section for section in chunk.sections if isinstance(section.content, columns.Columns)]
-    if in_columns:
-        has_timers = any(section.meta.kind.shape.has_moments for section in in_columns)
-        return MAGIC + bytes([_TIMERS_IN_COLUMNS if has_timers else _COLUMNS]) + _encode_columns(chunk)
-    packer = msgpack.Packer()
-    parts = [
-        MAGIC,
-        bytes([max((_version(section) for section in chunk.sections), default=1)]),
-        packer.pack_array_header(3),
-        packer.pack(chunk.kind.value),
-        packer.pack(chunk.count),
-        packer.pack_array_header(len(chunk.sections)),
-    ]
-    return b"".join(parts + [_encode_section(section) for section in chunk.sections])
-
-
-def _encode_columns(chunk: Chunk) -> bytes:
-    """Return the body of a chunk of version 5 or 6: sections as columns, and others as they are in older versions."""
-    sections = [
-        columnlayout.Described(_meta_fields(section.meta), section.content)
-        if isinstance(section.content, columns.Columns)
-        else _encode_section(section)
-        for section in chunk.sections
-    ]
-    return columnlayout.write((chunk.kind.value, chunk.count), sections)
-
-
-def _version(section: Section) -> int:
-    """Return the oldest format version that can store a section."""
-    if isinstance(section.content, numbers.Numbers):
-        return 2
-    return section.meta.kind.shape.since
+    sections = [_encode_section(section) for section in chunk.sections]
+    return _begin(_MAGIC) + columnlayout.write((chunk.kind.value, chunk.count), sections)
 
 
 def seal(blob: bytes) -> bytes:
     """Return the stored form of what `encode` wrote: compressed where that saves enough."""
     body = compressed.compress(blob)
-    return blob if body is None else MAGIC + bytes([_COMPRESSED]) + body
+    return blob if body is None else _begin(_MAGIC_COMPRESSED) + body
 
 
-def _encode_section(section: Section) -> bytes:
+def _begin(magic: bytes) -> bytes:
+    return magic + bytes([formats.CHUNK.writes])
+
+
+def _encode_section(section: Section) -> columnlayout.Described | bytes:
     meta = section.meta
+    fields = [meta.name, meta.kind.value, meta.type_text, meta.has_ttl]
+    if isinstance(section.content, columns.Columns):
+        return columnlayout.Described(fields, section.content)
     if isinstance(section.content, numbers.Numbers):
-        return codec.pack([*_meta_fields(meta), codec.pack_column(()), *section.content.pack()])
+        return codec.pack([_NUMBERS, *fields, *section.content.pack()])
     changes = section.changes
     deleted = [key for key, change in changes.items() if change is tables.DELETED]
     assigned = changes
     if deleted:
         assigned = {key: change for key, change in changes.items() if change is not tables.DELETED}
     parts = meta.kind.shape.encode(assigned)
-    body = [*_meta_fields(meta), codec.pack_column(deleted)]
     with codec.naming(meta.name):
-        return codec.pack([*body, codec.pack_column(assigned), *parts])
-
-
-def _meta_fields(meta: StateMeta) -> list[object]:
-    return [meta.name, meta.kind.value, meta.type_text, meta.has_ttl]
+        return codec.pack([_OBJECTS, *fields, codec.pack_column(deleted), codec.pack_column(assigned), *parts])
 
 
 def decode(blob: bytes, source: str) -> Chunk:
-    """Read a chunk of any released version.
+    """Read a chunk.
 
     Args:
         blob: Its bytes.
@@ -257,52 +227,36 @@ def decode(blob: bytes, source: str) -> Chunk:
         SnapshotCorruptError: The bytes are not a chunk, or are damaged.
         FormatVersionError: This release does not know their version.
     """
-    if blob[: len(MAGIC)] != MAGIC or len(blob) <= len(MAGIC):
+    magic, version, body = blob[: len(_MAGIC)], blob[len(_MAGIC) : len(_MAGIC) + 1], memoryview(blob)[len(_MAGIC) + 1 :]
+    if magic not in (_MAGIC, _MAGIC_COMPRESSED) or not version:
         raise damage.unreadable(source, "it has no chunk header")
-    version = blob[len(MAGIC)]
-    formats.CHUNK.require_known(version, f"The chunk {source}")
+    formats.CHUNK.require_known(version[0], f"The chunk {source}")
     with damage.told_as_unreadable(source):
-        if version == _COMPRESSED:
-            return decode(compressed.decompress(blob[len(MAGIC) + 1 :]), source)
-        body = memoryview(blob)[len(MAGIC) + 1 :]
-        return _decode_columns(body, source) if version >= _COLUMNS else _decode_body(body)
-
-
-def _decode_body(body: memoryview) -> Chunk:
-    # A wrong shape ends in a TypeError or ValueError, which decode() translates.
-    kind, count, packed = cast("tuple[str, int, list[list[list[object]]]]", codec.unpack(body))
-    return _counted(Chunk(ChunkKind(kind), tuple(_decode_section(section) for section in packed)), count)
-
-
-def _decode_columns(body: memoryview, source: str) -> Chunk:
-    (kind, count), sections = columnlayout.read(body, source)
-    read = (
-        Section(_meta(*section.meta), section.columns)
-        if isinstance(section, columnlayout.Described)
-        else _decode_section(cast("list[list[object]]", codec.unpack(section)))
-        for section in sections
-    )
-    return _counted(Chunk(ChunkKind(kind), tuple(read)), count)
-
-
-def _counted(chunk: Chunk, count: int) -> Chunk:
-    if chunk.count != count:
-        raise ValueError(f"the header names {count} entries, the body has {chunk.count}")
-    return chunk
+        if magic == _MAGIC_COMPRESSED:
+            return decode(compressed.decompress(body), source)
+        # A wrong shape ends in a TypeError or ValueError.
+        (kind, count), sections = columnlayout.read(body, source)
+        chunk = Chunk(ChunkKind(kind), tuple(map(_decode_section, sections)))
+        if chunk.count != count:
+            raise ValueError(f"the header names {count} entries, the body has {chunk.count}")
+        return chunk
 
 
 def _meta(name: object, kind: object, type_text: object, has_ttl: object) -> StateMeta:
     return StateMeta(str(name), kindtypes.named(str(kind), str(name)), str(type_text), bool(has_ttl))
 
 
-def _decode_section(section: list[list[object]]) -> Section:
-    name, kind, type_text, has_ttl, deleted, keys, *parts = section
-    meta = _meta(name, kind, type_text, has_ttl)
-    if numbers.is_packed(keys):
-        if codec.unpack_column(deleted):
-            raise ValueError("a column of numbers comes with deleted keys")
-        return Section(meta, numbers.Numbers.unpack(keys, *parts))
-    changes = meta.kind.shape.decode[len(parts)](keyforms.one_form(codec.unpack_column(keys)), *parts)
+def _decode_section(section: columnlayout.Described | list[object]) -> Section:
+    if isinstance(section, columnlayout.Described):
+        return Section(_meta(*section.meta), section.columns)
+    form, name, kind, type_text, has_ttl, *parts = section
+    meta, columns_of_it = _meta(name, kind, type_text, has_ttl), cast("list[list[object]]", parts)
+    if form == _NUMBERS:
+        return Section(meta, numbers.Numbers.unpack(*columns_of_it))
+    if form != _OBJECTS:
+        raise ValueError(f"{form!r:.100} is not a form of a section that this release knows")
+    deleted, keys, *values = columns_of_it
+    changes = meta.kind.shape.decode(keyforms.one_form(codec.unpack_column(keys)), *values)
     for key in keyforms.one_form(codec.unpack_column(deleted)):
         changes[key] = tables.DELETED
     return Section(meta, changes)

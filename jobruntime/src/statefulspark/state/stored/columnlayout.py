@@ -1,4 +1,4 @@
-"""The body of a chunk of version 5: a header, and the buffers of columns behind it, which are used where they lie.
+"""The body of a chunk: a header, and the buffers of columns behind it, which are used where they lie.
 
 The layout is documented in `docs/formats.md`. A checksum covers all but the bytes of rows, which are as many as all else
 together: a flipped hash or offset would hide a key, while rows are compared with the checksums of what holds the chunk.
@@ -13,12 +13,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+import msgpack
 import numpy as np
 
 from statefulspark.state.columnar import blobs
 from statefulspark.state.columnar.columns import Columns, Hashes
 from statefulspark.state.types import codec
 
+COLUMNS = "columns"
+"""The form of a section that has buffers."""
 _HEAD = struct.Struct("<II")
 _ALIGNED = 8
 _BEFORE = 4
@@ -46,15 +49,12 @@ def write(told: tuple[str, int], sections: Sequence[Described | bytes]) -> bytes
 
     Args:
         told: What the header begins with.
-        sections: As columns, or packed as in other versions.
+        sections: As columns, or whole: the packed list that the header has of them.
     """
-    described = [
-        [*section.meta, len(section.columns), section.columns.are_tuples, list(map(len, _buffers(section.columns)))]
-        if isinstance(section, Described)
-        else section
-        for section in sections
-    ]
-    header = codec.pack([*told, described])
+    packer = msgpack.Packer()
+    described = (_describe(section) if isinstance(section, Described) else section for section in sections)
+    beginning = (packer.pack_array_header(3), *map(packer.pack, told), packer.pack_array_header(len(sections)))
+    header = b"".join((*beginning, *described))
     buffers = [_buffers(section.columns) for section in sections if isinstance(section, Described)]
     checksum = _checksum(header, buffers)
     position = _BEFORE + _HEAD.size + len(header)
@@ -66,7 +66,13 @@ def write(told: tuple[str, int], sections: Sequence[Described | bytes]) -> bytes
     return b"".join(parts)
 
 
-def read(body: memoryview, source: str) -> tuple[tuple[str, int], list[Described | bytes]]:
+def _describe(section: Described) -> bytes:
+    columns = section.columns
+    lengths = list(map(len, _buffers(columns)))
+    return codec.pack([COLUMNS, *section.meta, len(columns), columns.are_tuples, lengths])
+
+
+def read(body: memoryview, source: str) -> tuple[tuple[str, int], list[Described | list[object]]]:
     """Undo `write`, without a copy of what columns hold.
 
     Args:
@@ -90,25 +96,28 @@ def read_own(body: memoryview, source: str) -> Columns:
     return cast("Described", section).columns
 
 
-def _read_header(body: memoryview) -> tuple[memoryview, int, tuple[str, int], list[bytes | list[object]]]:
+def _read_header(body: memoryview) -> tuple[memoryview, int, tuple[str, int], list[list[object]]]:
     if len(body) < _HEAD.size:
         raise ValueError("it ends in its header")
     header_bytes, checksum = _HEAD.unpack_from(body)
     header = body[_HEAD.size : _HEAD.size + header_bytes]
-    kind, count, described = cast("tuple[str, int, list[bytes | list[object]]]", codec.unpack(header))
-    if not all(isinstance(section, bytes | list) for section in described):
-        raise ValueError("a section is neither packed nor columns")
+    kind, count, described = cast("tuple[str, int, list[list[object]]]", codec.unpack(header))
+    if not all(isinstance(section, list) for section in described):
+        raise ValueError("a section is no list")
     return header, checksum, (kind, count), described
 
 
 def _sections(
-    described: Sequence[bytes | list[object]], buffers: Sequence[Sequence[memoryview]], source: str
-) -> list[Described | bytes]:
+    described: Sequence[list[object]], buffers: Sequence[Sequence[memoryview]], source: str
+) -> list[Described | list[object]]:
     of_sections = iter(buffers)
     return [
-        section if isinstance(section, bytes) else _described(section, next(of_sections), source)
-        for section in described
+        _described(section, next(of_sections), source) if _has_buffers(section) else section for section in described
     ]
+
+
+def _has_buffers(section: list[object]) -> bool:
+    return section[:1] == [COLUMNS]
 
 
 def _buffers(columns: Columns) -> list[bytes | memoryview]:
@@ -127,9 +136,9 @@ def _checksum(header: bytes | memoryview, buffers: Sequence[Sequence[bytes | mem
     return checksum
 
 
-def _cut(body: memoryview, position: int, described: Sequence[bytes | list[object]]) -> Iterator[list[memoryview]]:
+def _cut(body: memoryview, position: int, described: Sequence[list[object]]) -> Iterator[list[memoryview]]:
     """Yield the buffers of each section."""
-    lengths = (section[-1] for section in described if isinstance(section, list))
+    lengths = (section[-1] for section in described if _has_buffers(section))
     for section in cast("Iterator[list[int]]", lengths):
         if len(section) != _BUFFERS:
             raise ValueError(f"a section has {len(section)} buffers")
@@ -144,7 +153,7 @@ def _cut(body: memoryview, position: int, described: Sequence[bytes | list[objec
 
 
 def _described(section: list[object], buffers: Sequence[memoryview], source: str) -> Described:
-    *meta, count, are_tuples, _ = section
+    _, *meta, count, are_tuples, _ = section
     hashes, key_offsets, keys, row_offsets, rows = buffers
     columns = Columns(
         cast("Hashes", np.frombuffer(hashes, "<u4")),

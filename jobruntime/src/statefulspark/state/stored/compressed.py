@@ -1,4 +1,4 @@
-"""Compression of chunks: chunk format version 4, a chunk of another version as a Zstandard frame.
+"""Compression of chunks: a whole chunk as a Zstandard frame.
 
 Compression costs less than it saves: the worker and the JVM copy every byte several times on its way into the state
 store.
@@ -26,7 +26,7 @@ def compress(blob: bytes) -> bytes | None:
     return _LENGTH.pack(len(blob)) + frame if len(frame) < _WORTH * len(blob) else None
 
 
-def decompress(body: bytes) -> bytes:
+def decompress(body: bytes | memoryview) -> bytes:
     """Return the bytes that `compress` was called with.
 
     Raises:

@@ -19,7 +19,7 @@ class GroupHead:
         unique_id: Id of the attempt that wrote it.
         runs: The chunks of the version, oldest first; the first one is full.
         lineage: Ids of the latest versions, oldest first, ending with `unique_id`.
-        key_type: Types of the key columns, for example `string, bigint`; empty if it was never stored.
+        key_type: Types of the key columns, for example `string, bigint`; empty if nobody told.
     """
 
     version: int
@@ -54,7 +54,7 @@ class GroupHead:
 
     @staticmethod
     def from_layout(version: int, unique_id: str, layout: bytes) -> GroupHead:
-        """Decode a layout that any release wrote.
+        """Decode a layout.
 
         Raises:
             FormatVersionError: The layout has a version that this release does not know.

@@ -1,8 +1,4 @@
-"""The layout of a head: its chunks, ids and type of key as bytes, in every version that was released. Pure.
-
-It is written in the oldest version that can hold its content: 1 without the type of the key, 2 without chunks in packs, 3
-with them (`docs/formats.md`).
-"""
+"""The layout of a head: its chunks, ids, type of key and packs as bytes (`docs/formats.md`). Pure."""
 
 from __future__ import annotations
 
@@ -25,28 +21,23 @@ class Layout:
     Attributes:
         runs: The chunks of the version, oldest first.
         lineage: Ids of the latest versions, oldest first.
-        key_type: Types of the key columns; empty if it was never stored.
+        key_type: Types of the key columns.
     """
 
     runs: tuple[compaction.ChunkRun, ...]
     lineage: tuple[str, ...]
-    key_type: str = ""
+    key_type: str
 
     def pack(self) -> bytes:
         """Encode it."""
         packs = tuple(dict.fromkeys(run.packed.pack for run in self.runs if run.packed is not None))
         runs = [_run_fields(run, packs) for run in self.runs]
-        layout: list[object] = [1, runs, list(self.lineage)]
-        if packs:
-            layout = [3, runs, list(self.lineage), self.key_type, list(packs)]
-        elif self.key_type:
-            layout = [2, runs, list(self.lineage), self.key_type]
-        body: bytes = msgpack.packb(layout)
+        body: bytes = msgpack.packb([formats.HEAD.writes, runs, list(self.lineage), self.key_type, list(packs)])
         return body
 
     @classmethod
     def unpack(cls, body: bytes, version: int) -> Self:
-        """Decode a layout that any release wrote.
+        """Decode a layout.
 
         Args:
             body: The layout.
@@ -69,12 +60,12 @@ class Layout:
 
     @classmethod
     def _of(cls, fields: Sequence[object]) -> Self:
-        runs, lineage, *more = fields
-        packs = [names.parse(_text(pack)).reference for pack in _list(more[1])] if len(more) > 1 else []
+        runs, lineage, key_type, listed = fields
+        packs = [names.parse(_text(pack)).reference for pack in _list(listed)]
         return cls(
             tuple(_run(_list(run), packs) for run in _list(runs)),
             tuple(_list(lineage)),  # type: ignore[arg-type]  # compared with ids, and nothing else
-            str(more[0]) if more else "",
+            str(key_type),
         )
 
 
@@ -93,7 +84,7 @@ def _run(fields: Sequence[object], packs: Sequence[str]) -> compaction.ChunkRun:
         (where,) = more
         pack, offset, length, crc32c = map(_natural, _list(where))
         packed = ranges.PackRange(packs[pack], offset, length, crc32c)
-    return compaction.ChunkRun(version, size_bytes, count, packed)  # type: ignore[arg-type]  # as ever: what is stored is taken
+    return compaction.ChunkRun(version, size_bytes, count, packed)  # type: ignore[arg-type]  # what is stored is taken
 
 
 def _list(value: object) -> Sequence[object]:
