@@ -238,7 +238,7 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "it failed while it took a savepoint": over(1, operation=an_operation(kind=OperationKind.SAVEPOINT)),
         "it failed after a stop of its predecessor": over(
-            1, operation=an_operation(OperationPhase.COMPLETED, epoch=7), upgrade=an_upgrade(UpgradeState.DONE)
+            1, operation=an_operation(OperationPhase.COMPLETED, epoch=7), upgrade=an_upgrade(UpgradeState.STABLE)
         ),
     },
     "operation": {
@@ -263,7 +263,7 @@ CASES: dict[str, dict[str, Situation]] = {
                                              upgrade=an_upgrade(UpgradeState.SAVEPOINT), spec=a_spec("i:2")),
         "a savepoint takes longer than it may": a_situation(
             operation=an_operation(requested_at=NOW - 31 * SECOND, kind=OperationKind.SAVEPOINT),
-            spec=a_spec(savepoint={"timeout": "30s"}), upgrade=an_upgrade(UpgradeState.DONE),
+            spec=a_spec(savepoint={"timeout": "30s"}), upgrade=an_upgrade(UpgradeState.STABLE),
         ),
         "a request for an upgrade never arrived": absent(a_situation(operation=an_operation())),
         "a request for a stop never arrived": absent(
@@ -326,7 +326,7 @@ CASES: dict[str, dict[str, Situation]] = {
         "the upgrade goes somewhere else": a_situation(
             spec=a_spec("i:3"), upgrade=an_upgrade(UpgradeState.SAVEPOINT), job=a_job(generation=3)
         ),
-        "the upgrade before is done": a_situation(spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.DONE)),
+        "the upgrade before is done": a_situation(spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.STABLE)),
         "the savepoint failed and it is early": a_situation(
             spec=a_spec("i:2"), operation=an_operation(OperationPhase.FAILED, finished_at=NOW, message="No room.")
         ),
@@ -370,7 +370,7 @@ CASES: dict[str, dict[str, Situation]] = {
     },
     "start": {
         "for the first time": situation_with(NEW),
-        "again, of a job that an earlier release started": situation_with(ENDED, history=()),
+        "again, of a job whose history was lost": situation_with(ENDED, history=()),
         "with executors": situation_with(NEW, spec=a_spec(executor={"instances": 1})),
         "after a checkpoint": situation_with(ENDED, last_checkpoint=CHECKPOINT),
         "above the epochs on storage": situation_with(ENDED, storage=StorageFacts(newest_epoch=9)),
@@ -436,7 +436,7 @@ CASES: dict[str, dict[str, Situation]] = {
             ENDED, spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.STOPPING, to="other"), last_checkpoint=CHECKPOINT
         ),
         "the same revision during an upgrade": situation_with(ENDED, upgrade=an_upgrade(UpgradeState.STOPPING)),
-        "the same revision after an upgrade": situation_with(ENDED, upgrade=an_upgrade(UpgradeState.DONE)),
+        "the same revision after an upgrade": situation_with(ENDED, upgrade=an_upgrade(UpgradeState.STABLE)),
         "the new revision again": situation_with(ENDED, upgrade=an_upgrade(UpgradeState.STARTING, to=REVISION)),
     },
     "progress": {
@@ -502,9 +502,6 @@ CASES: dict[str, dict[str, Situation]] = {
         "the first revision has completed a checkpoint too few": first_revision(2),
         "another revision than the first has completed its checkpoints": first_revision(3, revision="0000000000"),
         "a stable revision completes its checkpoints again": first_revision(3, outcome=RevisionOutcome.STABLE),
-        "an earlier release has left an upgrade and no history": a_situation(
-            history=(), upgrade=an_upgrade(UpgradeState.DONE, to=REVISION)
-        ),
         "a stray driver, and a stop of another one": silent(
             driver=a_driver(epoch=5), pods=(a_pod(3), a_pod(5)),
             operation=an_operation(OperationPhase.COMPLETED, finished_at=NOW),

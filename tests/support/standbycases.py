@@ -293,7 +293,6 @@ CASES: dict[str, dict[str, Situation]] = {
             answer=None,
         ),
         "the standby was drained": ended_standby(10),
-        "the standby is of an earlier release": ended_standby(2),
         "the standby is gone": preparing(record=a_standby(StandbyState.WARMING), standbys=(), answer=None),
         "the next standby is not due": preparing(
             record=a_standby(StandbyState.ENDED, retry_at=LATER, failures=2), standbys=(), answer=None

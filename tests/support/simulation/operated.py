@@ -365,7 +365,7 @@ class Operated(Simulation):
     @property
     def _is_upgraded(self) -> bool:
         upgrade = self.cluster.status.upgrade
-        return upgrade is None or upgrade.state in (UpgradeState.DONE, UpgradeState.STABLE, UpgradeState.ROLLED_BACK)
+        return upgrade is None or upgrade.state in (UpgradeState.STABLE, UpgradeState.ROLLED_BACK)
 
     def _wait(self, until: Callable[[], bool]) -> None:
         """Let everybody work until something holds, or not for so long that it never will."""

@@ -58,7 +58,6 @@ UPGRADE = {
         "Read the message, correct the job, and apply it. See [roll back](../howto/roll-back.md)."
     ),
     UpgradeState.BLOCKED: "Read the message and apply a corrected version, or the old one.",
-    UpgradeState.DONE: NOTHING,
     UpgradeState.ABORTED: "Mend why the savepoint failed, then change the spec again, for example `restartNonce`.",
 }
 

@@ -27,8 +27,6 @@ ANSWERS = {
     "NotLooked": "Storage has not been read yet.",
     "NoUpgrade": "No change is being carried out.",
     "NotBlocked": "What the spec says runs.",
-    "StandbyNotSupported": "The image has an earlier release that knows no standby. Upgrades are cold until it "
-    "is replaced.",
     "StandbyGone": "The standby's pod was removed. The next one is started.",
     "DriverEnded": "The driver ended and left no reason.",
     "DriverRestarted": "The driver is restarted, and there is no other reason.",

@@ -13,7 +13,7 @@ from statefulspark.contract.manifest import SnapshotKind
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.standby import StandbyState
-from statefulspark_operator.api.status import DriverState, Phase, StatefulSparkJobStatus, UpgradeState, UpgradeStatus
+from statefulspark_operator.api.status import Phase, StatefulSparkJobStatus, UpgradeState, UpgradeStatus
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.cluster import driver_api, resources
 
@@ -316,17 +316,6 @@ def test_without_room_for_a_standby_the_upgrade_is_cold_after_the_timeout_and_sa
     assert (world.driver.restored_from or "").startswith("savepoint")
 
 
-def test_an_image_of_an_earlier_release_is_upgraded_cold() -> None:
-    world = running()
-    world.on_start = lambda driver: driver.end(2, "Usage", "unrecognized arguments") if driver.standby else None
-    world.change(NEW_IMAGE)
-
-    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
-
-    assert world.driver.pod == "flights-driver-2"
-    assert "UpgradeCold" in world.reasons
-
-
 def test_a_standby_that_the_cluster_removes_is_created_again() -> None:
     world = running()
     world.change(NEW_IMAGE)
@@ -493,37 +482,6 @@ def test_stateless_without_the_second_word_is_refused() -> None:
 
     assert world.status.epoch == 1
     assert "restore.freshState" in (world.status.message or "")
-
-
-def test_an_operator_that_is_upgraded_in_the_middle_of_a_cold_upgrade_goes_on_with_it() -> None:
-    world = running({"upgrade": {"mode": "Cold"}})
-    world.change(NEW_IMAGE)
-    world.reconcile()
-    assert is_in(world, UpgradeState.SAVEPOINT)
-    world.change({"upgrade": None})  # An earlier release knew no modes; the default is Warm.
-
-    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
-
-    assert (world.driver.pod, world.status.standby_count) == ("flights-driver-2", 0)
-
-
-def test_an_upgrade_that_an_earlier_release_had_done_is_left_alone() -> None:
-    world = running()
-    job = world.cluster.objects[(resources.JOB.name, "demo", "flights")]
-    revision = world.status.revision or ""
-    resources.section(job, "status")["upgrade"] = {
-        "fromRevision": "0a1b2c3d4e",
-        "toRevision": revision,
-        "generation": 1,
-        "state": "Done",
-        "requestedAt": "2026-01-01T00:00:00Z",
-    }
-    world.run(20)
-
-    assert (world.status.phase, world.status.epoch) == (Phase.RUNNING, 1)
-    assert is_in(world, UpgradeState.DONE)
-    assert world.status.driver is not None
-    assert world.status.driver.state is DriverState.CREATED
 
 
 def test_a_standby_that_a_quota_forbids_makes_the_upgrade_cold_after_the_timeout() -> None:

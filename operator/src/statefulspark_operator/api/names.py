@@ -30,7 +30,7 @@ NETWORK_EXECUTOR_KEY = "executor"
 API_PORT = 8090
 API_PORT_NAME = "api"
 ANNOTATION_EXECUTORS = f"{GROUP}/executors"
-"""Annotation of a driver pod with the number of executors that it asks for; drivers of earlier releases have none."""
+"""Annotation of a driver pod with the number of executors that it asks for; a driver without executors has none."""
 ANNOTATION_API_TLS = f"{GROUP}/api-tls"
 """Annotation of a driver pod with the Secret of its API's certificate; a driver without it speaks HTTP."""
 ANNOTATION_API_PORT = f"{GROUP}/api-port"

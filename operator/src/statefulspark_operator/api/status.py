@@ -191,8 +191,6 @@ class UpgradeState(StrEnum):
     """The new revision failed before it was stable; the revision before runs again until the spec changes."""
     BLOCKED = "Blocked"
     """The standby of the new revision refused or could not start; the old revision keeps running until the spec changes."""
-    DONE = "Done"
-    """Recorded by earlier releases: the new revision has completed a checkpoint."""
     ABORTED = "Aborted"
     """Aborted; the old revision keeps running."""
 

@@ -331,7 +331,7 @@ def note_upgrade(situation: Situation) -> Situation:
 
 
 def note_first_revision(situation: Situation) -> Situation:
-    """Record the first revision of a job that an earlier release started, and that a first revision has become stable."""
+    """Record the first revision of a job whose status was lost, and that a first revision has become stable."""
     status, driver, spec = situation.status, situation.status.driver, situation.spec
     if driver is None or spec is None or driver.state is not DriverState.CREATED:
         return situation

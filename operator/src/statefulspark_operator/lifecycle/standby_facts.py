@@ -9,7 +9,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 from statefulspark.contract.api import JobStatus
-from statefulspark.contract.exit_codes import ExitCode
 
 from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.lifecycle import backoff, ends, trial
@@ -25,7 +24,6 @@ from statefulspark_operator.lifecycle.situation import (
 
 RETRY_INITIAL = timedelta(seconds=10)
 RETRY_LONGEST = timedelta(minutes=5)
-NOT_SUPPORTED = "StandbyNotSupported"
 """The image's runtime does not know standbys; the reason is no fault of the job."""
 
 _KILLED, _OUT_OF_MEMORY = 137, "OOMKilled"
@@ -87,9 +85,6 @@ def _as_it_says(situation: Situation, record: StandbyStatus, pod: DriverPod) -> 
 
 def _after_end(situation: Situation, record: StandbyStatus, pod: DriverPod) -> StandbyStatus:
     end = ends.of_pod(pod)
-    if pod.is_over and end.code == ExitCode.USAGE:
-        message = f"{pod.name} does not know `statefulspark run --standby`; its image has an earlier release."
-        return reached(situation, record, StandbyState.REFUSED, reason=NOT_SUPPORTED, message=message)
     if end.kind in (EndKind.DISRUPTED, EndKind.DRAINED) or is_of_the_running_revision(situation, record):
         return ended(situation, record, end.reason, end.message)
     if end.code == _KILLED and end.reason != _OUT_OF_MEMORY and record.failures + 1 < trial.BUDGET:

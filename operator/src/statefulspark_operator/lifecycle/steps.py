@@ -12,7 +12,7 @@ STARTED = frozenset({UpgradeState.ACTIVATING, UpgradeState.STARTING})
 """The new revision is started and has completed no checkpoint."""
 ON_TRIAL = STARTED | {UpgradeState.FIRST_CHECKPOINT}
 """The new revision runs, or should; if it fails, the old one can be started again."""
-CARRIED_OUT = frozenset({UpgradeState.FIRST_CHECKPOINT, UpgradeState.STABLE, UpgradeState.DONE})
+CARRIED_OUT = frozenset({UpgradeState.FIRST_CHECKPOINT, UpgradeState.STABLE})
 """The new revision works."""
 WITHHELD = frozenset({UpgradeState.BLOCKED, UpgradeState.ROLLED_BACK})
 """The new revision is not tried again until the spec changes."""

@@ -13,7 +13,7 @@ from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import Phase, UpgradeState, UpgradeStatus
 from statefulspark_operator.api.upgrade import UpgradeMode
-from statefulspark_operator.lifecycle import history, standby_facts, steps
+from statefulspark_operator.lifecycle import history, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, Decision
 from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
 from statefulspark_operator.lifecycle.reason import Reason
@@ -70,7 +70,7 @@ def block(situation: Situation) -> Decision | None:
 
 def _cause(situation: Situation, standby: StandbyStatus) -> tuple[str, str] | None:
     """Return reason and message if the standby will not take over; None if it may."""
-    if standby.state is StandbyState.REFUSED and standby.reason != standby_facts.NOT_SUPPORTED:
+    if standby.state is StandbyState.REFUSED:
         return standby.reason or "StandbyRefused", standby.message or "The standby gave no reason."
     if standby.state is not StandbyState.WARMING or not _is_overdue(situation, standby):
         return None
@@ -103,8 +103,6 @@ def fall_back(situation: Situation) -> Decision | None:
 
 
 def _obstacle(situation: Situation, standby: StandbyStatus) -> str | None:
-    if standby.state is StandbyState.REFUSED and standby.reason == standby_facts.NOT_SUPPORTED:
-        return standby.message
     if standby.state is not StandbyState.CREATING or not _is_overdue(situation, standby):
         return None
     pod = situation.standby_pod
