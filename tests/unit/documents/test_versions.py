@@ -1,25 +1,20 @@
-"""Every kind of stored document has versions of its own: golden files, documents of the first commit, and of later releases.
+"""Every kind of stored document has versions of its own: golden files, and documents of later releases.
 
-No release has been made yet, so this release's first commit is the first of the repository, 2717b7a. It wrote manifests,
-epochs and owners; of every other kind the first commit that wrote it stands for it. `first/` holds what those commits wrote
-with their own code, and what their readers asked of a document (`make_first.py` beside it tells how). Chunks, heads and
-packs of keyed state are no JSON; every version of them is in `tests/golden/state`, and read in `tests/unit/state`.
+Chunks, heads and packs of keyed state are no JSON; their golden files are in `tests/golden/state`, and read in
+`tests/unit/state`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import pkgutil
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-import jsonschema
-import laterrelease
 import pytest
 import statefulspark
 from statefulspark import errors
@@ -28,13 +23,10 @@ from storeddocuments import KINDS, StoredKind
 
 ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / "tests" / "golden" / "documents"
-FIRST = sorted(path for path in (GOLDEN / "first").glob("*.json") if not path.name.endswith(".reader.json"))
 CONSTANTS = {name: value for name, value in vars(formats).items() if isinstance(value, formats.DocumentFormat)}
 NAMES = {id(value): name for name, value in CONSTANTS.items()}
 NOT_JSON = {"CHUNK", "HEAD", "PACK"}
 """Their golden files are in `tests/golden/state`."""
-REMADE = {"commit", "folder-owner", "marker"}
-"""Kinds with another form than their first commit gave them, which no release has written."""
 NEED_SPARK = tuple(f"statefulspark.{room}" for room in ("driver", "engine", "job", "operators", "planning", "workers"))
 """Rooms that write documents of others only, and import Spark."""
 FREE_KEYS = re.compile(r"^(versions|definition|batches|unusedSince|offset|partitionKey|.*Sizes|.*Counts|.*Bounds)$")
@@ -42,22 +34,10 @@ FREE_KEYS = re.compile(r"^(versions|definition|batches|unusedSince|offset|partit
 Json = dict[str, object]
 
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-each_first = pytest.mark.parametrize("path", FIRST, ids=lambda path: path.stem)
 
 
 def golden(kind: StoredKind) -> bytes:
     return (GOLDEN / f"{kind.name}-v{kind.document_format.writes}.json").read_bytes()
-
-
-def of_first(path: Path) -> tuple[StoredKind, ...]:
-    """Return today's kinds of a document of then, each with all its faces."""
-    name = path.stem.rpartition("-")[0]
-    faces = f"{name}-" if name in ("manifest", "output", "generation", "reservation") else None
-    return tuple(kind for kind in KINDS if kind.name == name or (faces and kind.name.startswith(faces)))
-
-
-def reader_of(path: Path) -> Json:
-    return cast("Json", json.loads(path.with_suffix(".reader.json").read_bytes()))
 
 
 def rewritten(body: bytes, **fields: object) -> bytes:
@@ -83,14 +63,6 @@ def all_documents(kind: type[base.StoredDocument] = base.StoredDocument) -> Iter
         if "FORMAT" in vars(subclass):
             yield subclass
         yield from all_documents(subclass)
-
-
-@pytest.fixture(scope="module")
-def later(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the documents of a later release for each kind: it has raised the version of that one alone."""
-    folder = tmp_path_factory.mktemp("later")
-    subprocess.run([sys.executable, laterrelease.__file__, folder, *CONSTANTS], check=True, timeout=300)
-    return folder
 
 
 def test_every_kind_of_document_is_here_with_a_format_of_its_own() -> None:
@@ -132,28 +104,6 @@ def test_a_golden_document_has_every_field_of_its_kind(kind: StoredKind) -> None
     assert fields - unset <= {name for face in faces for name in json.loads(face)}
 
 
-@each_first
-def test_a_document_of_the_first_commit_is_read_with_all_that_it_says(path: Path) -> None:
-    for kind in of_first(path):
-        read = json.loads(kind.read(path.read_bytes(), path.name).to_json())
-
-        assert contains(read, {key: value for key, value in json.loads(path.read_bytes()).items() if key != "crc32"})
-
-
-@each_first
-def test_a_document_of_now_is_what_the_reader_of_the_first_commit_asked_for(path: Path) -> None:
-    asked = reader_of(path)
-    for kind in of_first(path):
-        document = json.loads(golden(kind))
-
-        jsonschema.validate(document, cast("Json", asked["schema"]))
-        assert document.get("formatVersion", 1) in cast("list[int]", asked["reads"])
-
-
-def test_the_reader_of_the_first_commit_is_known_for_every_kind() -> None:
-    assert {kind.name for path in FIRST for kind in of_first(path)} | REMADE == {kind.name for kind in KINDS}
-
-
 @each_kind
 def test_fields_that_a_later_release_adds_are_ignored(kind: StoredKind) -> None:
     document = cast("Json", with_unknown_fields(json.loads(golden(kind))))
@@ -191,30 +141,12 @@ def test_a_version_below_the_first_is_refused(kind: StoredKind) -> None:
         kind.read(rewritten(golden(kind), formatVersion=0), "s3://b/x")
 
 
-@pytest.mark.parametrize("raised", sorted(set(CONSTANTS) - NOT_JSON))
-def test_raising_one_version_leaves_every_other_document_readable(raised: str, later: Path) -> None:
-    refused = set()
-    for kind in KINDS:
-        body = (later / raised / f"{kind.name}.json").read_bytes()
-        try:
-            assert kind.read(body, "later") == kind.document
-        except errors.FormatVersionError:
-            refused.add(NAMES[id(kind.document_format)])
-        else:
-            assert body == golden(kind)
+@each_kind
+def test_a_release_that_writes_version_2_reads_both(kind: StoredKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every reader looks at its row of `contract.formats`, and nowhere else."""
+    version_2 = rewritten(golden(kind), formatVersion=2)
+    raised = dataclasses.replace(kind.document_format, writes=2, reads=(1, 2))
+    monkeypatch.setattr(type(kind.document), "FORMAT", raised)
 
-    assert refused == {raised, *({"FOLDER_OWNER"} if raised == "MARKER" else ())}  # it holds a marker
-
-
-@pytest.mark.parametrize("raised", sorted(NOT_JSON))
-def test_raising_what_is_no_document_of_its_own_changes_no_document(raised: str, later: Path) -> None:
-    assert [kind.name for kind in KINDS if (later / raised / f"{kind.name}.json").read_bytes() != golden(kind)] == []
-
-
-def contains(value: object, part: object) -> bool:
-    """Tell whether JSON holds everything that a part of it says."""
-    if isinstance(part, dict) and isinstance(value, dict):
-        return all(key in value and contains(value[key], held) for key, held in part.items())
-    if isinstance(part, list) and isinstance(value, list):
-        return len(part) == len(value) and all(map(contains, value, part))
-    return value == part
+    assert kind.read(golden(kind), "golden") == kind.document
+    assert kind.read(version_2, "later") == kind.document.model_copy(update={"format_version": 2})
