@@ -59,23 +59,19 @@ class Frame:
         return f"{self.file}:{self.line} in {self.name}"
 
 
-def raised(
-    error: Exception, *, reason: str, called: str, file: str | None = None, advice: str = ""
-) -> errors.StatefulSparkError:
+def raised(error: Exception, *, reason: str, called: str, advice: str = "") -> errors.StatefulSparkError:
     """Return the error for an exception of a call of the user's code; a StatefulSparkError is returned unchanged.
 
     Args:
         error: The exception of that call.
         reason: The reason of the new error.
         called: The call, as the beginning of a sentence.
-        file: The file whose line is reported; any file of the user when omitted.
         advice: What to do, as a sentence.
     """
     if isinstance(error, errors.StatefulSparkError):
         return error
     frames = of_error(error)
-    frame = next((candidate for candidate in reversed(frames) if file in (None, candidate.file)), None)
-    location = f" ({frame.file} line {frame.line})" if frame else ""
+    location = f" ({frames[-1].file} line {frames[-1].line})" if frames else ""
     return user_code_error(
         error, reason=reason, message=f"{called} raised {in_one_line(error)}{location}{'. ' if advice else ''}{advice}"
     )

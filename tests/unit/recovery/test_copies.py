@@ -137,14 +137,6 @@ def test_what_has_arrived_is_told_with_its_place_in_the_new_plan() -> None:
     )
 
 
-def test_a_query_with_another_uid_goes_to_its_new_place_and_others_keep_theirs() -> None:
-    other = a_query("stops", path="generations/00000001/stops")
-
-    moved = copies.moves([a_cut_of_files(TABLE), other], 2, uids={"delays": "late"})
-
-    assert [move.path for move in moved] == ["generations/00000002/late", "generations/00000002/stops"]
-
-
 @pytest.mark.parametrize(("most", "sizes"), [(1, [1, 1, 1]), (2, [2, 1]), (3, [3]), (4, [3])])
 def test_copies_are_made_a_few_at_a_time_each_once_in_their_order(most: int, sizes: list[int]) -> None:
     needed = the_copies(a_cut_of_files(TABLE, CHANGES, "offsets/7"))

@@ -13,6 +13,8 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.retention import rules
 
 _BROKEN = ExitCode.FAILED
+_SHOWN = 10
+"""Rows of a table that are shown unless all are asked for."""
 
 
 def add_parser(commands: options.SubParsers) -> None:
@@ -141,10 +143,10 @@ def _section(title: str, lines: tuple[str, ...]) -> Iterator[str]:
         yield f"{title}:\n" + "".join(f"  - {line}\n" for line in lines)
 
 
-def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, wide: bool, limit: int = 10) -> Iterator[str]:
+def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, wide: bool) -> Iterator[str]:
     if not rows:
         return
-    shown = rows if wide else rows[:limit]
+    shown = rows if wide else rows[:_SHOWN]
     yield "\n" + tables.columns(header, shown)
     if len(shown) < len(rows):
         yield f"({len(rows) - len(shown)} more; -o wide shows them)\n"

@@ -95,7 +95,6 @@ def moves(
     queries: Iterable[QueryEntry],
     generation: int,
     *,
-    uids: Mapping[str, str] | None = None,
     rewrites: Mapping[str, rewrite.Rewrite] | None = None,
 ) -> tuple[Move, ...]:
     """Return how each query goes into a generation.
@@ -103,14 +102,13 @@ def moves(
     Args:
         queries: The queries of the cut.
         generation: Number of the generation.
-        uids: New uid of a query by its old one; other queries keep their uid.
-        rewrites: How the files of a query change, by its old uid; other queries are copied unchanged.
+        rewrites: How the files of a query change, by its uid; other queries are copied unchanged.
     """
     return tuple(
         Move(
             query,
             (rewrites or {}).get(query.uid) or rewrite.Rewrite.identity(query),
-            layout.query_root(generation, (uids or {}).get(query.uid, query.uid)),
+            layout.query_root(generation, query.uid),
         )
         for query in queries
     )

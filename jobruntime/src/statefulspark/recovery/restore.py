@@ -189,7 +189,6 @@ def materialise(
     queries: Sequence[QueryEntry],
     generation: int,
     *,
-    uids: Mapping[str, str] | None = None,
     rewrites: Mapping[str, rewrite.Rewrite] | None = None,
     carried: copies.Carried | None = None,
     hadoop_root: str | None = None,
@@ -205,8 +204,7 @@ def materialise(
         source: Location of the snapshot.
         queries: The queries to copy; those without a committed batch need no file.
         generation: Number of the generation.
-        uids: New uid of a query by its old one; other queries keep their uid.
-        rewrites: How the files of a query change, by its old uid; other queries are copied unchanged.
+        rewrites: How the files of a query change, by its uid; other queries are copied unchanged.
         carried: What was copied into the generation before.
         hadoop_root: URI of the job's root for Spark; derived from the store when omitted.
         on_progress: Called after every copied file.
@@ -218,7 +216,7 @@ def materialise(
         SnapshotCorruptError: `CopyIncomplete`: a file is missing after the copy, or has another size.
         ObjectNotFoundError: A file of the snapshot does not exist any more.
     """
-    moved = copies.moves(queries, generation, uids=uids, rewrites=rewrites)
+    moved = copies.moves(queries, generation, rewrites=rewrites)
     needed = copies.of_moves(source, moved)
     missing = _missing(store, moved, needed, carried) if carried else needed
     on_files = progress.of_files([copy.size_bytes for copy in missing], on_progress) if on_progress else None

@@ -22,9 +22,7 @@ _WORKER_MEMORY_MB = ("PYSPARK_EXECUTOR_MEMORY_MB", "STATEFULSPARK_WORKER_MEMORY_
 """Memory of a worker: Spark's limit, and what the operator counted for it in the size of an executor's pod."""
 
 
-def open_cache(
-    uid: str, *, cache_bytes: int, disk_bytes: int | None, env: Mapping[str, str] = os.environ
-) -> cache.OperatorCache:
+def open_cache(uid: str, *, cache_bytes: int, disk_bytes: int | None) -> cache.OperatorCache:
     """Return the cache of an operator in this worker.
 
     Args:
@@ -32,10 +30,9 @@ def open_cache(
         cache_bytes: Memory for tables, estimated; where the worker's memory is known (`spark.executor.pyspark.memory`, or
             the size of the executor's pod), at most half of that.
         disk_bytes: Disk space for the operator's other key groups; None is all free space, 0 uses no disk.
-        env: Environment of the worker, with its memory limit and local directories.
     """
-    WORKER_CACHE.limit(memory_bytes(cache_bytes, env))
-    return WORKER_CACHE.of(uid, None if disk_bytes == 0 else _disk_of(uid, disk_bytes, env))
+    WORKER_CACHE.limit(memory_bytes(cache_bytes, os.environ))
+    return WORKER_CACHE.of(uid, None if disk_bytes == 0 else _disk_of(uid, disk_bytes, os.environ))
 
 
 def memory_bytes(cache_bytes: int, env: Mapping[str, str]) -> int:

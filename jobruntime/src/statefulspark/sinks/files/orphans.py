@@ -37,9 +37,7 @@ def root_in_name(lineage: str) -> str:
     return f"{zlib.crc32(lineage.encode()):08x}"
 
 
-def orphans(
-    files: Iterable[ObjectInfo], commits: Mapping[int, BatchCommit], *, now: datetime, grace: timedelta = ORPHAN_GRACE
-) -> tuple[str, ...]:
+def orphans(files: Iterable[ObjectInfo], commits: Mapping[int, BatchCommit], *, now: datetime) -> tuple[str, ...]:
     """Find the files that no commit will ever list: their generation has committed their batch without them. Pure.
 
     Files of uncommitted batches stay, because they may be prepared. So do files of other generations and roots than the
@@ -49,7 +47,6 @@ def orphans(
         files: Objects below the sink's uri, with keys relative to it.
         commits: The existing commits of their batches.
         now: UTC.
-        grace: Files younger than this stay.
 
     Returns:
         Their keys.
@@ -58,7 +55,7 @@ def orphans(
     for info in files:
         match = _FILE.match(info.key.rpartition("/")[2])
         commit = commits.get(int(match["batch"])) if match else None
-        if match is None or commit is None or commit.withdrawn or now - info.modified_at < grace:
+        if match is None or commit is None or commit.withdrawn or now - info.modified_at < ORPHAN_GRACE:
             continue
         writer = (match["root"], int(match["generation"]))
         is_same = writer == (root_in_name(commit.lineage), commit.generation)
@@ -67,7 +64,7 @@ def orphans(
     return tuple(keys)
 
 
-def sweep(store: ObjectStore, *, through: int, now: datetime, grace: timedelta = ORPHAN_GRACE) -> tuple[str, ...]:
+def sweep(store: ObjectStore, *, through: int, now: datetime) -> tuple[str, ...]:
     """Delete orphans of the latest batches up to `through` that have files of several drivers of one generation.
 
     Cost: one or two LISTs, and a GET per batch with such files.
@@ -81,19 +78,19 @@ def sweep(store: ObjectStore, *, through: int, now: datetime, grace: timedelta =
             epochs = by_generation.setdefault((match["batch"], match["generation"]), {})
             epochs.setdefault(match["epoch"], []).append(info)
     several = (epochs for epochs in by_generation.values() if len(epochs) > 1)
-    return _remove(store, [info for epochs in several for infos in epochs.values() for info in infos], now, grace)
+    return _remove(store, [info for epochs in several for infos in epochs.values() for info in infos], now)
 
 
-def remove_orphans(store: ObjectStore, *, now: datetime, grace: timedelta = ORPHAN_GRACE) -> tuple[str, ...]:
+def remove_orphans(store: ObjectStore, *, now: datetime) -> tuple[str, ...]:
     """Delete every orphan below a sink's uri. Cost: a LIST per 1,000 files, a GET per batch."""
-    return _remove(store, store.list(DATA), now, grace)
+    return _remove(store, store.list(DATA), now)
 
 
-def _remove(store: ObjectStore, files: Iterable[ObjectInfo], now: datetime, grace: timedelta) -> tuple[str, ...]:
-    old = [info for info in files if now - info.modified_at >= grace]
+def _remove(store: ObjectStore, files: Iterable[ObjectInfo], now: datetime) -> tuple[str, ...]:
+    old = [info for info in files if now - info.modified_at >= ORPHAN_GRACE]
     batches = sorted({batch for info in old if (batch := _batch_of(info.key)) >= 0})
     present = {batch: batch_commits.read(store, batch) for batch in batches}
-    keys = orphans(old, {batch: stored.body for batch, stored in present.items() if stored}, now=now, grace=grace)
+    keys = orphans(old, {batch: stored.body for batch, stored in present.items() if stored}, now=now)
     store.delete_many(list(keys))
     return keys
 
