@@ -122,7 +122,7 @@ def build_registry(arrivals: Arrivals, copies: Watched) -> kopf.OperatorRegistry
 async def _existing(gateway: Gateway, namespaces: tuple[str, ...]) -> frozenset[str]:
     """Return the identities of the jobs and pods that the watches are going to show; none if they cannot be listed.
 
-    Savepoint objects are not awaited: a role of an earlier release may not list them, and the pass that needs them does.
+    Savepoint objects are not awaited: a role without them may not list them, and the pass that needs them does.
     """
     kinds = ((resources.JOB, ""), (resources.POD, names.role_selector()))
     try:

@@ -43,7 +43,7 @@ _LOG = logging.getLogger("statefulspark.savepoints")
 async def read(ports: Ports, namespace: str) -> tuple[SavepointObject, ...] | None:
     """Return the savepoint objects of a namespace; None if they cannot be read, and nothing is done about them.
 
-    A cluster whose CRDs are of an earlier release does not know them, and an operator with its role may not list them.
+    A cluster without their CRD does not know them, and an operator whose role does not have them may not list them.
     """
     return _parsed(ports, namespace).everything if await _is_listed(ports, namespace) else None
 
