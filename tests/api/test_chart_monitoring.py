@@ -59,7 +59,7 @@ def selectors(expression: str) -> list[promql_parser.VectorSelector]:
 def series() -> frozenset[str]:
     """Return the names of all series that drivers and the operator expose."""
     operators = (
-        *operator_metrics.job_families({}),
+        *operator_metrics.JobMetrics().families(),
         *operator_metrics.operator_families(jobs=0, passes=0, failed_passes=0),
     )
     own = (f"{family.name}_total" if family.type == "counter" else family.name for family in operators)

@@ -238,7 +238,7 @@ def test_every_metric_in_a_page_exists(name: str) -> None:
 
 def _metrics() -> Iterator[str]:
     families = (
-        *operator_metrics.job_families({}),
+        *operator_metrics.JobMetrics().families(),
         *operator_metrics.operator_families(jobs=0, passes=0, failed_passes=0),
     )
     for family in families:

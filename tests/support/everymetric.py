@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from coordination import a_checkpoint, a_savepoint
@@ -25,6 +26,7 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.telemetry import metrics as operator_metrics
 from watched import Watched
 
 
@@ -57,6 +59,17 @@ def a_driver_with_metrics() -> tuple[api.JobStatus, statistics.Checkpoints]:
         }
     )
     return status, run.answer
+
+
+def job_families(
+    statuses: Mapping[JobKey, StatefulSparkJobStatus], heard: Mapping[JobKey, api.JobStatus] | None = None
+) -> tuple[Metric, ...]:
+    """Return the metrics of jobs with these statuses, whose drivers gave these answers."""
+    kept = operator_metrics.JobMetrics()
+    for key, status in statuses.items():
+        kept.update(key, status)
+        kept.hear(key, (heard or {}).get(key))
+    return kept.families()
 
 
 def two_jobs() -> dict[JobKey, StatefulSparkJobStatus]:

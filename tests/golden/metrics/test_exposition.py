@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
-from everymetric import a_driver_with_metrics, scraped, two_jobs
+from everymetric import a_driver_with_metrics, job_families, scraped, two_jobs
 from statefulspark.server import metrics as driver_metrics
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.telemetry import metrics as operator_metrics
@@ -23,7 +23,7 @@ def of_the_operator() -> str:
     own = operator_metrics.operator_families(
         jobs=2, passes=12, failed_passes=1, freed_bytes={"pruned": 3, "purged": 4, "disposed": 5}
     )
-    return operator_metrics.render((*own, *operator_metrics.job_families(two_jobs(), HEARD)))
+    return operator_metrics.render((*own, *job_families(two_jobs(), HEARD)))
 
 
 CASES = [("driver", driver_metrics.render(*a_driver_with_metrics())), ("operator", of_the_operator())]

@@ -15,7 +15,7 @@ def page() -> str:
         "driver runs; what they repeat of a driver's words (lag, rates, checkpoints of the running driver) is up to half "
         "a minute old, and left out while none answers. A job's own metrics are those of [its driver](../metrics.md).",
     )
-    families = (*metrics.job_families({}), *metrics.operator_families(jobs=0, passes=0, failed_passes=0))
+    families = (*metrics.JobMetrics().families(), *metrics.operator_families(jobs=0, passes=0, failed_passes=0))
     rows = []
     for family in families:
         labels = [name for name in getattr(family, "_labelnames", ()) if name not in ("namespace", "job")]

@@ -63,7 +63,9 @@ class Coordination(RuleBasedStateMachine):
 
     @rule()
     def the_next_wake_up_comes(self) -> None:
-        self.now_s = max(self.now_s, machine.wakes_at_s(self.state) or 0.0)
+        expiries = [pending.triggered_at_s + self.state.settings.timeout_s for pending in self.state.pending]
+        trigger = self.state.next_trigger_at_s
+        self.now_s = max(self.now_s, min(expiries if trigger is None else [*expiries, trigger], default=0.0))
         self.send(model.Tick(self.now_s, PARTICIPANTS))
 
     @rule(back=_IDS_BACK, steps=st.integers(1, 2))

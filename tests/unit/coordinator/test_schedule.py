@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from coordination import PARTICIPANTS, Run, a_checkpoint, a_periodic, a_savepoint
 from statefulspark.coordinator import machine, model
 
@@ -24,7 +23,7 @@ def test_triggers_keep_a_fixed_rate_although_a_tick_comes_late() -> None:
     run.ack_all(1, 11)
     run.finalized(1, 11)
 
-    assert machine.wakes_at_s(run.state) == 20
+    assert run.state.next_trigger_at_s == 20
 
 
 def test_slots_that_were_missed_are_skipped() -> None:
@@ -62,7 +61,7 @@ def test_a_periodic_trigger_within_the_pause_is_refused_and_comes_when_it_is_ove
 
     assert isinstance(refused, model.Refuse)
     assert refused.reason is model.AbortReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS
-    assert machine.wakes_at_s(run.state) == 23
+    assert run.state.next_trigger_at_s == 23
     assert run.tick(23) == (model.Begin(2, a_periodic(23), PARTICIPANTS),)
 
 
@@ -108,7 +107,7 @@ def test_stopping_stops_the_schedule_and_starting_again_begins_a_new_one() -> No
     run = Run(interval_s=10, first_delay_s=10)
     run.send(model.Stopped(5))
     assert run.tick(100) == ()
-    assert machine.wakes_at_s(run.state) is None
+    assert run.state.next_trigger_at_s is None
 
     run.start(first_delay_s=2, now_s=200)
 
@@ -124,18 +123,6 @@ def test_a_periodic_request_is_refused_when_nothing_is_scheduled() -> None:
 
     assert isinstance(refused, model.Refuse)
     assert refused.reason is model.AbortReason.PERIODIC_SCHEDULER_SHUTDOWN
-
-
-@pytest.mark.parametrize(
-    ("timeout_s", "wakes_at_s"),
-    [pytest.param(4, 7, id="the expiry comes first"), pytest.param(60, 10, id="the trigger comes first")],
-)
-def test_the_next_wake_up_is_the_earliest_of_expiry_and_trigger(timeout_s: float, wakes_at_s: float) -> None:
-    """A.94."""
-    run = Run(timeout_s=timeout_s, first_delay_s=10)
-    run.begin(a_checkpoint(), now_s=3)
-
-    assert machine.wakes_at_s(run.state) == wakes_at_s
 
 
 def test_a_due_checkpoint_without_news_is_passed_over_and_comes_with_the_next_commit() -> None:

@@ -274,7 +274,7 @@ def test_a_label_of_the_operators_metrics_reads_back_with_its_quotes_and_line_en
     odd = 'a"b\\c\nd'
 
     ready, *_ = everymetric.scraped(
-        metrics.render(metrics.job_families({JobKey("demo", odd): StatefulSparkJobStatus()}))
+        metrics.render(everymetric.job_families({JobKey("demo", odd): StatefulSparkJobStatus()}))
     )
 
     assert [sample.labels for sample in ready.samples] == [{"namespace": "demo", "job": odd}]
@@ -284,7 +284,7 @@ def test_metrics_show_each_job() -> None:
     checkpoint = SnapshotStatus(id=1, completed_at=datetime(2026, 1, 1, tzinfo=UTC))
     status = StatefulSparkJobStatus(phase=Phase.RUNNING, epoch=2, last_checkpoint=checkpoint)
 
-    text = metrics.render(metrics.job_families({KEY: status}))
+    text = metrics.render(everymetric.job_families({KEY: status}))
 
     job = (("job", "flights"), ("namespace", "demo"))
     assert everymetric.values(text, "statefulspark_job_phase")[*job, ("phase", "Running")] == 1.0
@@ -330,7 +330,7 @@ def test_what_is_kept_for_a_scraper_is_what_statuses_and_answers_say() -> None:
         gauges.update(key, status)
         gauges.hear(key, heard.get(key))
 
-    assert metrics.render(gauges.families()) == metrics.render(metrics.job_families(statuses, heard))
+    assert metrics.render(gauges.families()) == metrics.render(everymetric.job_families(statuses, heard))
 
 
 @pytest.mark.parametrize("end", ["it does not answer any more", "the job is gone"])

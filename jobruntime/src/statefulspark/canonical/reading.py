@@ -104,15 +104,6 @@ def read_operator(
     return _concatenated(list(_limited(tables, selection.limit)))
 
 
-def states_of(location: transfer.SnapshotLocation, query: QueryEntry, uid: str) -> tuple[str, ...]:
-    """Return the names of an operator's states in a canonical savepoint."""
-    key = location.key(query, documents.QUERY_DOCUMENT)
-    operator = documents.QueryDocument.parse(location.store.read(key), f"{location.store.uri}/{key}").operator(uid)
-    if operator is None:
-        return ()
-    return tuple(state.name for state in operator.states) if operator.is_keyed else tuple(_families(operator))
-
-
 def _families(operator: documents.CanonicalOperator) -> dict[str, tuple[documents.ParquetFile, ...]]:
     several = len(operator.stores) > 1
     return {

@@ -10,7 +10,7 @@ import re
 
 from statefulspark.canonical import documents
 from statefulspark.checkpoint import plans
-from statefulspark.contract.manifest import FileEntry, Manifest, OperatorEntry, QueryEntry, SnapshotFormat
+from statefulspark.contract.manifest import Manifest, OperatorEntry, QueryEntry, SnapshotFormat
 from statefulspark.packs import names as packs
 
 _STATE_FILE = re.compile(r"^state/\d+/\d+/(?:[^/]+/)?(?:SSTs/.+|[^/]+\.(?:zip|changelog|delta|snapshot))$")
@@ -42,11 +42,6 @@ def without_canonical_files(query: QueryEntry) -> QueryEntry:
     files = tuple(file for file in query.files if not documents.is_canonical(file.path))
     operators = tuple(_without_groups(operator) for operator in query.operators)
     return query.model_copy(update={"files": files, "operators": operators})
-
-
-def document_entry(query: QueryEntry) -> FileEntry | None:
-    """Return the file entry of the query's document; None if the query had committed nothing."""
-    return next((file for file in query.files if file.path == documents.QUERY_DOCUMENT), None)
 
 
 def _without_groups(operator: OperatorEntry) -> OperatorEntry:

@@ -177,13 +177,6 @@ def ack_outcome(state: State, event: Acknowledged) -> AckOutcome:
     return AckOutcome.SUCCESS if is_asked else AckOutcome.UNKNOWN
 
 
-def wakes_at_s(state: State) -> float | None:
-    """Return when the next Tick can change the state, or None if only other events can."""
-    expiries = [pending.triggered_at_s + state.settings.timeout_s for pending in state.pending]
-    trigger = [state.next_trigger_at_s] if state.periodic and state.next_trigger_at_s is not None else []
-    return min(expiries + trigger, default=None)
-
-
 def _after_shutdown(state: State, event: Event) -> Step:
     if isinstance(event, Requested):
         reason = AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN

@@ -104,21 +104,6 @@ def operator_families(
     )
 
 
-def job_families(
-    statuses: Mapping[JobKey, StatefulSparkJobStatus], heard: Mapping[JobKey, JobStatus] | None = None
-) -> tuple[Metric, ...]:
-    """Return the metrics of jobs. Pure.
-
-    Args:
-        statuses: The status of each job.
-        heard: What the drivers of some of them answered.
-    """
-    return _families(
-        (key, (*_samples(status), *(answers.samples(heard[key]) if heard and key in heard else ())))
-        for key, status in statuses.items()
-    )
-
-
 def _families(jobs: Iterable[tuple[JobKey, Iterable[Sample]]]) -> tuple[Metric, ...]:
     """Return the metrics of jobs from their samples, sorted by namespace and name."""
     families = tuple(family for page in (_health, _snapshots, _changes, answers.families) for family in page())
