@@ -7,6 +7,7 @@ right after it. Spark is played by `sparkroot.FakeQuery`; the rest of the driver
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -24,6 +25,8 @@ from statefulspark.testing import stores
 WRITES = frozenset({"write", "create", "copy", "delete"})
 BACK = RestoreConfig(snapshot="checkpoint:1")
 FORWARD = RestoreConfig(snapshot="checkpoint:3", id="forward")
+_RANDOM = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""What of a name differs in each process that collects the tests."""
 
 Story = Callable[[ObjectStore, Clock], None]
 
@@ -88,7 +91,7 @@ def crashes(story: Story, *before: Story) -> list[pytest.param]:  # type: ignore
     story(counting, Clock())
     plan = stores.Plan(only=WRITES)
     return [
-        pytest.param(died, id=f"{when} {operation.number}: {operation.name} {operation.key}")
+        pytest.param(died, id=f"{when} {operation.number}: {operation.name} {_RANDOM.sub('*', operation.key)}")
         for operation in counting.operations
         for when, died in (
             ("before", replace(plan, crash_before=operation.number)),
