@@ -2,6 +2,9 @@
 
 The first client of a process takes 0.1 s of processor time, nearly all of it to read how S3's requests look. Clients of one
 session share that, and so do the processes that are forked from one that has read it (`read_ahead`).
+
+A client asks the server that it was given, and no other: it follows no redirect. A location is a choice of whoever writes the
+job, and the process that reads it may reach what that person cannot.
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ import contextlib
 import functools
 from dataclasses import dataclass, field
 
+import aiobotocore.httpsession
 import aiobotocore.session
+import aiohttp
 import s3fs
 
 from statefulspark.storage.options import StorageOptions
@@ -69,6 +74,26 @@ def _session() -> aiobotocore.session.AioSession:
     return aiobotocore.session.get_session()
 
 
+class _DirectSession(aiobotocore.httpsession.AIOHTTPSession):
+    """Sends each request to the server that it names; the answer to it may be a redirect, which is a failure.
+
+    botocore follows none. aiohttp does unless each request forbids it, with the body of a PUT, and aiobotocore does not forbid.
+    """
+
+    async def _get_session(self, proxy_url: str | None) -> _DirectRequests:
+        return _DirectRequests(await super()._get_session(proxy_url))
+
+
+@dataclass(frozen=True, slots=True)
+class _DirectRequests:
+    """The one call of a client session that `_DirectSession` makes."""
+
+    session: aiohttp.ClientSession
+
+    async def request(self, method: str, **options: object) -> aiohttp.ClientResponse:
+        return await self.session.request(method, **options, allow_redirects=False)
+
+
 def _file_system(options: StorageOptions, read_timeout_s: float) -> s3fs.S3FileSystem:
     file_system = s3fs.S3FileSystem(
         key=options.access_key,
@@ -81,6 +106,7 @@ def _file_system(options: StorageOptions, read_timeout_s: float) -> s3fs.S3FileS
             "read_timeout": read_timeout_s,
             "retries": {"total_max_attempts": 1, "mode": "standard"},
             "max_pool_connections": CONCURRENCY,
+            "http_session_cls": _DirectSession,
             "s3": {"addressing_style": "path" if options.path_style else "auto"},
             # Older S3-compatible servers refuse the trailing checksums that newer SDKs send by default.
             "request_checksum_calculation": "when_required",

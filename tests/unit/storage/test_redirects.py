@@ -1,0 +1,97 @@
+"""A server that is asked for an object cannot send its client to another one."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+
+import pytest
+from statefulspark import errors, storage
+from statefulspark.storage import ObjectStore, StorageOptions, fsspec_store
+
+KEPT = "kept"
+ELSEWHERE = "/latest/meta-data?any=query"
+OPERATIONS: dict[str, Callable[[ObjectStore], object]] = {
+    "GET": lambda store: store.read("a"),
+    "GET of a listing": lambda store: store.list(""),
+    "HEAD": lambda store: store.info("a"),
+    "PUT": lambda store: store.write("a", b"body"),
+    "PUT of a copy": lambda store: store.copy_many([("a", "b")]),
+    "POST": lambda store: store.delete_many(["a"]),
+    "DELETE": lambda store: store.delete_unchanged(KEPT, etag="e"),
+}
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    """Answers each request with a redirect, or as what the redirect leads to; it records the requests."""
+
+    def __init__(self, status: int = HTTPStatus.OK, target: str = "") -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.status, self.target = status, target
+        self.requests: list[str] = []
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+
+    def _answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.requests.append(f"{self.command} {self.path}")
+        is_kept = self.command == "HEAD" and self.path.endswith(KEPT)
+        self.send_response(HTTPStatus.OK if is_kept else self.server.status)
+        self.send_header("Location", self.server.target)
+        self.send_header("x-amz-bucket-region", "elsewhere-1")
+        self.send_header("ETag", '"e"')
+        self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - the names of http.server
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def other_server() -> Iterator[_Server]:
+    yield from _served(_Server())
+
+
+@pytest.fixture(params=[302, 303, 307, 308])
+def redirecting_server(request: pytest.FixtureRequest, other_server: _Server) -> Iterator[_Server]:
+    yield from _served(_Server(request.param, other_server.endpoint + ELSEWHERE))
+
+
+def _served(server: _Server) -> Iterator[_Server]:
+    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    serving.start()
+    yield server
+    server.shutdown()
+    serving.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("act", OPERATIONS.values(), ids=OPERATIONS)
+def test_a_redirect_is_a_failure_and_is_not_followed(
+    redirecting_server: _Server, other_server: _Server, act: Callable[[ObjectStore], object]
+) -> None:
+    store = _store(redirecting_server)
+
+    with pytest.raises(errors.StateUnknownError) as caught:
+        act(store)
+
+    assert (other_server.requests, caught.value.reason) == ([], "StorageFailed")
+
+
+def _store(server: _Server) -> fsspec_store.FsspecStore:
+    options = StorageOptions(endpoint=server.endpoint, access_key="nobody", secret_key="nothing", session_token="token")
+    store = storage.open_store("s3://bucket/p", options)
+    assert isinstance(store, fsspec_store.FsspecStore)
+    return store
