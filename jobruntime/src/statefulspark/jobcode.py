@@ -56,12 +56,12 @@ def read(store: ObjectStore, key: str, checksum: str) -> bytes:
 
 
 def _verified(body: bytes, checksum: str, where: str) -> bytes:
-    actual = hashlib.sha256(body).hexdigest()
-    if actual != checksum:
+    if hashlib.sha256(body).hexdigest() != checksum:
+        # The checksum that it has is not told: who may name an object need not be one who may read it.
         raise errors.SpecRejectedError(
             "CodeChecksumMismatch",
-            f"The code at {where} has the checksum {actual}, and {checksum} is asked for; correct "
-            "spec.job.from.s3.sha256 if this is the code to run.",
+            f"The code at {where} does not have the checksum {checksum}; correct spec.job.from.s3.sha256 if this is the code "
+            "to run.",
         )
     return body
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 
 import aiobotocore.httpsession
@@ -75,9 +76,13 @@ def _session() -> aiobotocore.session.AioSession:
 
 
 class _DirectSession(aiobotocore.httpsession.AIOHTTPSession):
-    """Sends each request to the server that it names; the answer to it may be a redirect, which is a failure.
+    """Sends each request to the server that it names, at once and within its time.
 
-    botocore follows none. aiohttp does unless each request forbids it, with the body of a PUT, and aiobotocore does not forbid.
+    The answer may be a redirect, which is a failure. botocore follows none; aiohttp does unless each request forbids it, with
+    the body of a PUT, and aiobotocore does not forbid.
+
+    botocore asks a server whether it wants a body (`Expect`) before it sends that. aiohttp waits for this answer without a limit:
+    its read timeout starts after the body, so that a server without an answer keeps a PUT for good.
     """
 
     async def _get_session(self, proxy_url: str | None) -> _DirectRequests:
@@ -90,8 +95,11 @@ class _DirectRequests:
 
     session: aiohttp.ClientSession
 
-    async def request(self, method: str, **options: object) -> aiohttp.ClientResponse:
-        return await self.session.request(method, **options, allow_redirects=False)
+    async def request(
+        self, method: str, *, headers: MutableMapping[str, str], **options: object
+    ) -> aiohttp.ClientResponse:
+        headers.pop("Expect", None)
+        return await self.session.request(method, headers=headers, allow_redirects=False, **options)
 
 
 def _file_system(options: StorageOptions, read_timeout_s: float) -> s3fs.S3FileSystem:

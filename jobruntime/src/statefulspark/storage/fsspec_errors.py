@@ -11,7 +11,9 @@ import re
 from dataclasses import dataclass
 
 import aiohttp
+import aiohttp.http_exceptions
 import botocore.exceptions
+import botocore.parsers
 
 from statefulspark import errors
 from statefulspark.storage import judgements
@@ -21,14 +23,29 @@ _CONDITION_FAILED = frozenset(["PreconditionFailed", "412"])
 _RANGE_NOT_SATISFIABLE = 416
 _URL_OF_REQUEST = re.compile(r'(?: (?:to|on|from))?(?: the)? endpoint URL: "[^"]*"')
 """The end of botocore's sentences; our message already contains the location that this URL repeats."""
+_CODE = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_LONGEST_MESSAGE = 300
+"""What a server says of its own failure may be this long."""
+_REPEATING = (
+    botocore.parsers.ResponseParserError,
+    ValueError,
+    aiohttp.ClientResponseError,
+    aiohttp.http_exceptions.HttpProcessingError,
+)
+"""Exceptions whose text has parts of the answer. Whoever chose the server does not get to read with it what it answers."""
 FAILURES: tuple[type[Exception], ...] = (
     OSError,
     botocore.exceptions.BotoCoreError,
     botocore.exceptions.ClientError,
+    botocore.parsers.ResponseParserError,
+    ValueError,
     aiohttp.ClientError,
     asyncio.TimeoutError,
 )
-"""All exceptions that a request through s3fs is known to raise for a cause outside this process."""
+"""All exceptions that a request through s3fs is known to raise for a cause outside this process.
+
+botocore's parser raises ValueError for a number or a time in an answer that is none.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +75,8 @@ class RequestTarget:
 def code_of(error: BaseException) -> str:
     """Return the server's error code, or the HTTP status if it sent no code, or ""."""
     answer = _answer_of(error)
-    return str(answer.get("Error", {}).get("Code") or _status(answer) or "")
+    code = str(answer.get("Error", {}).get("Code") or "")
+    return code if _CODE.fullmatch(code) else str(_status(answer) or "")
 
 
 def status_of(error: BaseException) -> int:
@@ -168,6 +186,15 @@ def lost_on_the_way(target: RequestTarget) -> errors.TransientError:
     )
 
 
+def incomplete(target: RequestTarget, missing: str) -> errors.StateUnknownError:
+    """Return the error for an answer without a field that S3 always sends."""
+    return errors.StateUnknownError(
+        "StorageFailed",
+        f"{target.endpoint} answered the request to {target.action} {target.uri} without {missing}; check that the endpoint is "
+        "an S3 server.",
+    )
+
+
 def _root(error: BaseException) -> BaseException:
     return error.__cause__ if isinstance(error, OSError) and error.__cause__ is not None else error
 
@@ -185,5 +212,15 @@ def _status(answer: dict[str, dict[str, object]]) -> int:
 
 
 def _message(error: BaseException) -> str:
+    """Return what S3 says of its failure, or what the client does, without a part of an answer that is not S3's."""
+    if _repeats_the_answer(error):
+        return "the answer is not one of S3"
     text = str(_answer_of(error).get("Error", {}).get("Message") or str(error) or type(error).__name__)
-    return _URL_OF_REQUEST.sub("", " ".join(text.split())).rstrip(".")
+    return _URL_OF_REQUEST.sub("", " ".join(text.split()))[:_LONGEST_MESSAGE].rstrip(".")
+
+
+def _repeats_the_answer(error: BaseException) -> bool:
+    """Tell whether the text of an error has parts of the answer; botocore names in its own the error that it got."""
+    root = _root(error)
+    cause = root.kwargs.get("error") if isinstance(root, botocore.exceptions.BotoCoreError) else None
+    return isinstance(root, _REPEATING) or isinstance(cause, _REPEATING)

@@ -45,6 +45,10 @@ _CRC32 = "statefulspark-crc32"  # in the metadata, which every server has and co
 _TOO_LARGE_TO_COPY = frozenset(["InvalidRequest", "EntityTooLarge"])  # CopyObject: "up to 5 GB in a single operation"
 
 
+_OF_AN_OBJECT = ("ContentLength", "ETag", "LastModified")
+_OF_A_LISTED_OBJECT = ("Key", "Size", "ETag", "LastModified")
+
+
 class _Answer(TypedDict, total=False):
     """The fields of S3's answers that are used here."""
 
@@ -264,7 +268,9 @@ class FsspecStore:
 
     async def _look(self, full_key: str) -> _Answer:
         target = dataclasses.replace(self._target("look up", full_key), is_head=True)
-        return await self._retried(lambda: self._request("head_object", Key=full_key), target)
+        answer = await self._retried(lambda: self._request("head_object", Key=full_key), target)
+        _require(answer, _OF_AN_OBJECT, target)
+        return answer
 
     def _is_believed(self, absent: errors.ObjectNotFoundError) -> bool:
         """Tell whether the 404 of a HEAD, which has no body, is about the object: not the bucket, and not a proxy's."""
@@ -286,11 +292,21 @@ class FsspecStore:
     async def _pages(self, folder: str, delimiter: str) -> tuple[_Answer, ...]:
         target = self._target("list", folder)
         request = functools.partial(self._request, "list_objects_v2", Prefix=folder, Delimiter=delimiter)
-        pages = [await self._retried(request, target)]
+        pages = [await self._page(request, target)]
         while pages[-1].get("IsTruncated"):
             following = functools.partial(request, ContinuationToken=pages[-1]["NextContinuationToken"])
-            pages.append(await self._retried(following, target))
+            pages.append(await self._page(following, target))
         return tuple(pages)
+
+    async def _page(self, request: Callable[[], Awaitable[_Answer]], target: fsspec_errors.RequestTarget) -> _Answer:
+        page = await self._retried(request, target)
+        for entry in page.get("Contents", []):
+            _require(entry, _OF_A_LISTED_OBJECT, target)
+        for entry in page.get("CommonPrefixes", []):
+            _require(entry, ("Prefix",), target)
+        if page.get("IsTruncated"):
+            _require(page, ("NextContinuationToken",), target)
+        return page
 
     async def _copy(self, bucket: str, source: str, target_key: str) -> None:
         target = fsspec_errors.RequestTarget("copy", bucket, source, self._connection.endpoint)
@@ -395,6 +411,17 @@ class FsspecStore:
 
     def _target(self, action: str, full_key: str) -> fsspec_errors.RequestTarget:
         return fsspec_errors.RequestTarget(action, self._bucket, full_key, self._connection.endpoint)
+
+
+def _require(answer: _Answer, fields: Sequence[str], target: fsspec_errors.RequestTarget) -> None:
+    """Refuse an answer without what S3 always sends.
+
+    Raises:
+        StateUnknownError: `StorageFailed`.
+    """
+    for field in fields:
+        if field not in answer:
+            raise fsspec_errors.incomplete(target, field)
 
 
 def _metadata(body: bytes) -> dict[str, str]:
