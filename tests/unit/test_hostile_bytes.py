@@ -32,6 +32,8 @@ def test_what_is_almost_so_is_read_or_refused(name: str) -> None:
         ("entry of Spark's offset log", b'v1\n{"conf":{"spark.sql.shuffle.partitions":"\xc2\xb2"}}\n-'),
         ("entry of Spark's offset log", b'v1\n{"conf":{"spark.sql.shuffle.partitions":"' + b"9" * 5000 + b'"}}\n-'),
         ("entry of Spark's offset log", b"v1\n{}\n" + b"[" * 100_000),
+        ("snapshot of Spark's state", targets.an_archive("../../../../tmp/statefulspark/__init__.py")),
+        ("snapshot of Spark's state", targets.an_archive("000012.sst\\0/../x.sst")),
         ("offset of a source", b"[" * 100_000),
         ("offset of a source", b"9" * 5000),
         ("offsets of Kafka", b'{"clicks":[1]}'),

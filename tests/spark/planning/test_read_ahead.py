@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import streams
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from s3server import S3Server
@@ -100,6 +103,48 @@ def test_a_look_reads_what_came_since_and_forgets_what_is_not_needed(world: Worl
 
     assert looked.read_bytes == sum(file.size_bytes for file in newer) > 0
     assert again == read_ahead.Ahead(0, kept.size_bytes + looked.read_bytes, 0)
+
+
+@pytest.mark.parametrize("name", ["x.py", "x.sst"])
+def test_a_snapshot_cannot_name_files_outside_of_sparks_state(world: World, tmp_path: Path, name: str) -> None:
+    planted = tmp_path / name
+    for snapshot in world.files.rglob("*.zip"):
+        snapshot.with_name(f"{snapshot.name}.crc").unlink(missing_ok=True)
+        _rename_tables(snapshot, "../" * 12 + str(planted).lstrip("/"))
+
+    with pytest.raises(StreamingQueryException, match="CANNOT_LOAD_STATE_STORE"):
+        world.run_on(1)
+
+    assert not planted.exists()
+
+
+@pytest.mark.parametrize("target", ["{}/x.sst", "{}/workingDir-1/x.py", "{}/workingDir-1/../x.sst", "/root/workingDir-1/x.sst"])
+def test_a_file_of_this_machine_is_not_copied_to_a_place_outside_of_sparks_state(
+    spark: SparkSession, tmp_path: Path, target: str
+) -> None:
+    source = tmp_path / "000008-4f.sst"
+    source.write_bytes(b"table")
+    hadoop = spark_session.jvm_view(spark).org.apache.hadoop.fs
+    files = spark_session.jvm_view(spark).io.statefulspark.storage.LocalStateFileSystem()
+    files.initialize(hadoop.Path("file:///").toUri(), spark.sparkContext._jsc.hadoopConfiguration())
+
+    with pytest.raises(Py4JJavaError, match="not in a folder of Spark's state"):
+        files.copyToLocalFile(hadoop.Path(str(source)), hadoop.Path(target.format(tmp_path)))
+
+    assert list(tmp_path.rglob("x.*")) == []
+
+
+def _rename_tables(snapshot: Path, name: str) -> None:
+    """Let a snapshot of Spark's state name another place for its tables, as a writer to the bucket can."""
+    with zipfile.ZipFile(snapshot) as archive:
+        bodies = {entry: archive.read(entry) for entry in archive.namelist()}
+    version, _, text = bodies["metadata"].decode().partition("\n")
+    metadata = json.loads(text)
+    for table in metadata["sstFiles"]:
+        table["localFileName"] = name
+    with zipfile.ZipFile(snapshot, "w") as archive:
+        for entry, body in {**bodies, "metadata": f"{version}\n{json.dumps(metadata)}".encode()}.items():
+            archive.writestr(entry, body)
 
 
 def test_an_activation_ends_the_reading(world: World) -> None:

@@ -47,9 +47,12 @@ def _golden(*patterns: str) -> tuple[bytes, ...]:
     return tuple(path.read_bytes() for pattern in patterns for path in sorted(_GOLDEN.glob(pattern)))
 
 
-def _archive() -> bytes:
+def an_archive(local_name: str) -> bytes:
+    """Return a snapshot of Spark's state whose table gets a name on the machine that loads it."""
     body = io.BytesIO()
-    metadata = {"sstFiles": [{"dfsSstFileName": "000012-4f.sst", "sizeBytes": 100}], "numKeys": 3}
+    table = {"localFileName": local_name, "dfsSstFileName": "000012-4f.sst", "sizeBytes": 100}
+    log = {"localFileName": "000013.log", "dfsLogFileName": "000013-4f.log", "sizeBytes": 10}
+    metadata = {"sstFiles": [table], "logFiles": [log], "numKeys": 3}
     with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("metadata", f"v1\n{json.dumps(metadata)}")
     return body.getvalue()
@@ -120,7 +123,7 @@ TARGETS = (
         lambda body: sparklog.parse_operator(body, _WHERE),
         (f"v1\n{json.dumps(_OPERATOR)}".encode(),),
     ),
-    Target("snapshot of Spark's state", lambda body: sparklog.parse_snapshot_archive(body, _WHERE), (_archive(),)),
+    Target("snapshot of Spark's state", lambda body: sparklog.parse_snapshot_archive(body, _WHERE), (an_archive("000012.sst"),)),
     Target(
         "checksum of Spark",
         lambda body: (checksums.matches_spark(b"content", body), checksums.size_in_spark(body)),

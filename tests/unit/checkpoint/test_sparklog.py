@@ -120,6 +120,28 @@ def test_a_state_snapshot_names_its_sst_files() -> None:
     assert sparklog.parse_snapshot_archive(buffer.getvalue(), "x") == (sparklog.SstFile("000008-e7e6.sst", 1240),)
 
 
+@pytest.mark.parametrize("name", ["../x.sst", "/tmp/x.sst", "a/x.sst", "x.py", "x.sst.py", "x.pth", "..", "", "x.sst\n", "\u00e4.sst"])
+@pytest.mark.parametrize(
+    ("files", "of_the_store", "field"),
+    [
+        ("sstFiles", "dfsSstFileName", "localFileName"),
+        ("sstFiles", "dfsSstFileName", "dfsSstFileName"),
+        ("logFiles", "dfsLogFileName", "localFileName"),
+        ("logFiles", "dfsLogFileName", "dfsLogFileName"),
+    ],
+)
+def test_a_state_snapshot_that_names_a_file_elsewhere_is_refused(
+    files: str, of_the_store: str, field: str, name: str
+) -> None:
+    file = {"localFileName": "8.sst", of_the_store: "8-e7.sst", "sizeBytes": 1, field: name}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("metadata", "v1\n" + json.dumps({"sstFiles": [], "logFiles": [], files: [file], "numKeys": 3}))
+
+    with pytest.raises(errors.SnapshotCorruptError, match=r"7_x\.zip.*names the file"):
+        sparklog.parse_snapshot_archive(buffer.getvalue(), "7_x.zip")
+
+
 @pytest.mark.parametrize("body", [b"", b"PK", b"no zip"])
 def test_a_damaged_state_snapshot_is_said_to_be_damaged(body: bytes) -> None:
     with pytest.raises(errors.SnapshotCorruptError, match=r"7_x\.zip"):

@@ -25,6 +25,9 @@ DEFAULT_STORE = "default"
 """Name of a state store whose files are directly in the partition's folder; others have a folder of their own."""
 
 _STATE_FILE = re.compile(r"^(\d+)_([0-9a-fA-F-]{36})\.(zip|changelog)$")
+_IMMUTABLE_FILE = re.compile(r"[A-Za-z0-9_-]+\.(sst|log)")
+"""`000012.sst` on the machine that writes it, `000012-<unique id>.sst` on the store; `.log` for what RocksDB has not sorted yet."""
+_SHOWN = 200
 _LOG_FILE = re.compile(r"^(\d+)(\.compact)?$")
 
 _LARGEST_METADATA = 256 * 1024 * 1024
@@ -141,10 +144,17 @@ class _RawProperties(_Raw):
 class _RawSst(_Raw):
     dfs_sst_file_name: str
     size_bytes: int
+    local_file_name: str | None = None
+
+
+class _RawStateLog(_Raw):
+    dfs_log_file_name: str
+    local_file_name: str | None = None
 
 
 class _RawArchive(_Raw):
     sst_files: tuple[_RawSst, ...] = ()
+    log_files: tuple[_RawStateLog, ...] = ()
 
 
 def parse_commit(batch_id: int, body: bytes, source: str) -> Commit:
@@ -223,6 +233,9 @@ def relative_state_path(path: str, source: str) -> str:
 def parse_snapshot_archive(body: bytes, source: str) -> tuple[SstFile, ...]:
     """Return the SST files that a state snapshot `<version>_<id>.zip` needs.
 
+    Spark joins the names in it to folders of the machine that loads it, as they are. So a name that Spark would not write is
+    refused here; `StateTables` asks again when Spark writes the file, since the object may be another one by then.
+
     Raises:
         SnapshotCorruptError: `SparkLogUnreadable`.
     """
@@ -235,7 +248,16 @@ def parse_snapshot_archive(body: bytes, source: str) -> tuple[SstFile, ...]:
         raise unreadable(source, f"it is not a readable zip archive with an entry 'metadata' ({error})") from error
     lines = _versioned_lines(metadata, source)
     archived = _validated(_RawArchive, lines[0] if lines else "", source)
+    _require_plain_names(archived, source)
     return tuple(SstFile(file.dfs_sst_file_name, file.size_bytes) for file in archived.sst_files)
+
+
+def _require_plain_names(archive: _RawArchive, source: str) -> None:
+    tables = [name for file in archive.sst_files for name in (file.local_file_name, file.dfs_sst_file_name)]
+    logs = [name for file in archive.log_files for name in (file.local_file_name, file.dfs_log_file_name)]
+    for name in (*tables, *logs):
+        if name is not None and _IMMUTABLE_FILE.fullmatch(name) is None:
+            raise unreadable(source, f"it names the file {name[:_SHOWN]!r}, and Spark's names have no folder, and end with .sst or .log")
 
 
 def parse_state_file(name: str) -> StateFile | None:

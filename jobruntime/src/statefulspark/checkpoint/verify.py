@@ -9,12 +9,13 @@ their own. A file for which nothing vouches is no problem: the report names it, 
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from statefulspark import errors
-from statefulspark.checkpoint import batch_records, catalog, checksums, content, listing, progress
+from statefulspark.checkpoint import batch_records, catalog, checksums, content, listing, progress, sparklog
 from statefulspark.contract import base
 from statefulspark.contract.manifest import FileEntry, Manifest, QueryEntry
 from statefulspark.packs import names as packs
@@ -246,12 +247,26 @@ def _content_problem(
         return Problem(key, ProblemKind.MISSING, f"{uri}/{key} does not exist any more."), True
     if packs.of_key(file.path) is not None:
         return _pack_problem(bodies[file.path], uri, key), True
+    if (problem := _archive_problem(file.path, bodies[file.path], uri, key)) is not None:
+        return problem, True
     knowledge = evidence.compare(file.path, bodies)
     if knowledge is content.Knowledge.UNKNOWN:
         knowledge = content.as_told(store.info(key), bodies[file.path])
     if knowledge is content.Knowledge.DIFFERENT:
         return Problem(key, ProblemKind.CHECKSUM_DIFFERS, f"{uri}/{key} is not the file that was written."), True
     return None, knowledge is content.Knowledge.SAME
+
+
+def _archive_problem(path: str, body: bytes, uri: str, key: str) -> Problem | None:
+    """Refuse a snapshot of Spark's state that names files where Spark has none."""
+    state = sparklog.parse_state_file(posixpath.basename(path))
+    if state is None or not state.is_snapshot:
+        return None
+    try:
+        sparklog.parse_snapshot_archive(body, f"{uri}/{key}")
+    except errors.SnapshotCorruptError as error:
+        return Problem(key, ProblemKind.UNREADABLE, error.message)
+    return None
 
 
 def _pack_problem(body: bytes, uri: str, key: str) -> Problem | None:

@@ -16,6 +16,7 @@ from statefulspark.engine import gateway
 from statefulspark.storage import StorageOptions
 
 FILE_SYSTEM = "io.statefulspark.storage.ReadAheadFileSystem"
+LOCAL_FILE_SYSTEM = "io.statefulspark.storage.LocalStateFileSystem"
 S3_INTERCEPTORS = "io.statefulspark.storage.NotFoundInterceptor,io.statefulspark.storage.ContentMd5Interceptor"
 """For every request of Hadoop's S3A: doubts a 404 that is not the object store's own, and sends a checksum with uploads."""
 FILE_MANAGER = "io.statefulspark.checkpoint.ConditionalCheckpointFileManager"
@@ -145,6 +146,8 @@ def _defaults() -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # A snapshot names the files of this machine that its tables are copied to (Spark 4.2).
+        "spark.hadoop.fs.file.impl": LOCAL_FILE_SYSTEM,
         # Spark fixes this at a query's first batch; its default of 200 means 200 small files in each batch.
         "spark.sql.shuffle.partitions": cores,
         "spark.sql.session.timeZone": "UTC",

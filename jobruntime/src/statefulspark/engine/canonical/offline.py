@@ -46,6 +46,7 @@ def engine() -> Iterator[SparkSession]:
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
         "spark.sql.streaming.checkpointFileManagerClass": settings.FILE_MANAGER,
+        "spark.hadoop.fs.file.impl": settings.LOCAL_FILE_SYSTEM,
     }.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

@@ -34,7 +34,14 @@ public final class ReadAheadFileSystem extends S3AFileSystem {
     return FileSystem.getLocal(getConf()).getRaw().open(new Path(copy.toUri()), bufferSize);
   }
 
-  /** Spark gets the tables of a snapshot with this; it compares their sizes with those that the snapshot names. */
+  /** Spark gets the tables of a snapshot with this, at names that the snapshot gives; with the other one we get files of ours. */
+  @Override
+  public void copyToLocalFile(boolean deleteSource, Path source, Path target) throws IOException {
+    StateTables.requirePlace(source, target);
+    super.copyToLocalFile(deleteSource, source, target);
+  }
+
+  /** Spark compares the sizes of what it got with those that the snapshot names. */
   @Override
   public void copyToLocalFile(boolean deleteSource, Path source, Path target, boolean useRawLocalFileSystem)
       throws IOException {
