@@ -149,7 +149,7 @@ class FakeQuery:
 
 
 def _archive(ssts: list[tuple[str, int]]) -> bytes:
-    files = [{"localFileName": name[:6], "dfsSstFileName": name, "sizeBytes": size} for name, size in ssts]
+    files = [{"localFileName": f"{name[:6]}.sst", "dfsSstFileName": name, "sizeBytes": size} for name, size in ssts]
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("metadata", f"v1\n{json.dumps({'sstFiles': files, 'numKeys': 1})}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import stat
+import struct
 import zipfile
 from pathlib import Path
 
@@ -141,3 +142,14 @@ def test_the_command_lays_out_what_has_the_checksum_and_nothing_else(
     assert main.main(command) == code
 
     assert [path.name for path in target.iterdir()] == (["flights.py"] if code is ExitCode.FINISHED else [])
+
+
+def test_a_zip_whose_table_of_contents_is_too_large_is_not_opened() -> None:
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w") as archive:
+        archive.writestr("flights.py", b"")
+    size = struct.pack("<L", jobcode.LARGEST_DIRECTORY + 1)
+    claimed = body.getvalue()[:-10] + size + body.getvalue()[-6:]
+
+    with pytest.raises(errors.SpecRejectedError, match="its table of contents has more than"):
+        jobcode.require_file(claimed, "flights.zip", "flights.py")

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
-from statefulspark import errors
+from statefulspark import errors, ziplimits
 from statefulspark.contract import layout
 from statefulspark.storage.port import ObjectStore
 
@@ -25,6 +25,8 @@ LARGEST = 32 * 1024 * 1024
 LARGEST_UNPACKED = 256 * 1024 * 1024
 """The most that a zip may unpack to, together."""
 MOST_FILES = 10_000
+LARGEST_DIRECTORY = 4 * 1024 * 1024
+"""Bytes of a zip's table of contents, which zipfile reads before a file is counted; 10,000 long names have less."""
 _SHOWN = 300
 ARCHIVE = ".zip"
 
@@ -52,7 +54,7 @@ def read(store: ObjectStore, key: str, checksum: str) -> bytes:
             f"The code at {where} has {info.size_bytes} bytes, and {LARGEST} are allowed; put what it depends on into the "
             "image.",
         )
-    return _verified(store.read(key), checksum, where)
+    return _verified(store.read(key, most_bytes=LARGEST), checksum, where)
 
 
 def _verified(body: bytes, checksum: str, where: str) -> bytes:
@@ -60,8 +62,8 @@ def _verified(body: bytes, checksum: str, where: str) -> bytes:
         # The checksum that it has is not told: who may name an object need not be one who may read it.
         raise errors.SpecRejectedError(
             "CodeChecksumMismatch",
-            f"The code at {where} does not have the checksum {checksum}; correct spec.job.from.s3.sha256 if this is the code "
-            "to run.",
+            f"The code at {where} does not have the checksum {checksum}; correct spec.job.from.s3.sha256 if this is the "
+            "code to run.",
         )
     return body
 
@@ -130,6 +132,7 @@ def lay_out(body: bytes, name: str, folder: Path) -> None:
 @contextlib.contextmanager
 def _opened(body: bytes, name: str) -> Iterator[zipfile.ZipFile]:
     try:
+        ziplimits.require_directory(body, LARGEST_DIRECTORY)
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             yield archive
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:

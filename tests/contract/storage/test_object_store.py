@@ -66,6 +66,16 @@ def test_what_was_written_is_read_back(store: ObjectStore) -> None:
     assert store.read("a/b") == b"body"
 
 
+def test_no_more_of_an_object_is_read_than_the_caller_allows(store: ObjectStore) -> None:
+    store.write("a/b", b"1234")
+
+    assert store.read("a/b", most_bytes=4) == b"1234"
+    assert store.read_many(["a/b"], most_bytes=4) == {"a/b": b"1234"}
+    for read in (lambda: store.read("a/b", most_bytes=3), lambda: store.read_many(["a/b"], most_bytes=3)):
+        with pytest.raises(errors.StateUnknownError, match=re.escape(f"{store.uri}/a/b has more than 3 bytes")):
+            read()
+
+
 def test_an_empty_body_is_an_object(store: ObjectStore) -> None:
     store.write("empty", b"")
 

@@ -19,6 +19,7 @@ from statefulspark.checkpoint import verify
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.recovery.plan import StartMode
 from statefulspark.storage import ObjectStore, StorageOptions
+from statefulspark.storage.port import MOST_BYTES
 from statefulspark.testing import stores
 
 pytestmark = pytest.mark.s3
@@ -32,8 +33,8 @@ class Passed(stores.FaultyStore):
         super().__init__(wrapped)
         self.counted = [] if counted is None else counted
 
-    def read(self, key: str) -> bytes:
-        body = super().read(key)
+    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
+        body = super().read(key, most_bytes=most_bytes)
         self.counted.append(len(body))
         return body
 

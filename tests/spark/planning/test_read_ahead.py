@@ -118,7 +118,9 @@ def test_a_snapshot_cannot_name_files_outside_of_sparks_state(world: World, tmp_
     assert not planted.exists()
 
 
-@pytest.mark.parametrize("target", ["{}/x.sst", "{}/workingDir-1/x.py", "{}/workingDir-1/../x.sst", "/root/workingDir-1/x.sst"])
+@pytest.mark.parametrize(
+    "target", ["{}/x.sst", "{}/workingDir-1/x.py", "{}/workingDir-1/../x.sst", "/root/workingDir-1/x.sst"]
+)
 def test_a_file_of_this_machine_is_not_copied_to_a_place_outside_of_sparks_state(
     spark: SparkSession, tmp_path: Path, target: str
 ) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from faultrig import faults, fibers, truth
 from statefulspark import errors
 from statefulspark.contract import layout
+from statefulspark.storage.port import MOST_BYTES
 
 RUNS_TWICE = 0.1
 """How many partitions are also written by an attempt whose result nobody takes."""
@@ -404,9 +405,9 @@ class PatientStore:
 
     store: faults.RigStore
 
-    def read(self, key: str) -> bytes:
+    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         try:
-            return self._try(lambda: self.store.read(key))
+            return self._try(lambda: self.store.read(key, most_bytes=most_bytes))
         except errors.ObjectNotFoundError as error:
             raise QueryFailedError(f"java.io.FileNotFoundException: {key}") from error
 

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 from faultrig import fibers
 from statefulspark import errors
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import ObjectInfo, ObjectStore, delete_listed
+from statefulspark.storage.port import MOST_BYTES, ObjectInfo, ObjectStore, delete_listed
 from statefulspark.testing.stores import CrashPoint
 
 BUCKET = "s3://rig"
@@ -201,11 +201,11 @@ class RigStore:
     def _full(self, key: str) -> str:
         return key_rules.join(self.prefix, _checked(key))
 
-    def read(self, key: str) -> bytes:
-        return self.process.ask(lambda: self._server.read(self._full(key)))
+    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
+        return self.process.ask(lambda: self._server.read(self._full(key), most_bytes=most_bytes))
 
-    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
-        return {key: self.read(key) for key in keys}
+    def read_many(self, keys: Sequence[str], *, most_bytes: int = MOST_BYTES) -> Mapping[str, bytes]:
+        return {key: self.read(key, most_bytes=most_bytes) for key in keys}
 
     def read_range(self, key: str, offset: int, length: int) -> bytes:
         return self.process.ask(lambda: self._server.read_range(self._full(key), offset, length))

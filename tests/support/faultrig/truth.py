@@ -114,7 +114,7 @@ def folder(partition: int) -> str:
 
 def archive(ssts: list[tuple[str, int]]) -> bytes:
     """Return a state snapshot, which names its files."""
-    files = [{"localFileName": name[:6], "dfsSstFileName": name, "sizeBytes": size} for name, size in ssts]
+    files = [{"localFileName": f"{name[:6]}.sst", "dfsSstFileName": name, "sizeBytes": size} for name, size in ssts]
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as opened:
         opened.writestr("metadata", f"v1\n{json.dumps({'sstFiles': files, 'numKeys': 1})}")

@@ -123,7 +123,11 @@ TARGETS = (
         lambda body: sparklog.parse_operator(body, _WHERE),
         (f"v1\n{json.dumps(_OPERATOR)}".encode(),),
     ),
-    Target("snapshot of Spark's state", lambda body: sparklog.parse_snapshot_archive(body, _WHERE), (an_archive("000012.sst"),)),
+    Target(
+        "snapshot of Spark's state",
+        lambda body: sparklog.parse_snapshot_archive(body, _WHERE),
+        (an_archive("000012.sst"),),
+    ),
     Target(
         "checksum of Spark",
         lambda body: (checksums.matches_spark(b"content", body), checksums.size_in_spark(body)),

@@ -11,7 +11,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import catalog, closure, savepoint, transfer, verify
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind
-from statefulspark.storage.port import ObjectStore
+from statefulspark.storage.port import MOST_BYTES, ObjectStore
 from statefulspark.testing import stores
 
 
@@ -51,9 +51,9 @@ class PatientStore(stores.FaultyStore):
         super().__init__(wrapped)
         self.may = threading.Event()
 
-    def read(self, key: str) -> bytes:
+    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         assert key == "0" or self.may.wait(10)
-        return super().read(key)
+        return super().read(key, most_bytes=most_bytes)
 
 
 def test_a_copy_between_two_servers_ends_when_nobody_wants_it_any_more() -> None:

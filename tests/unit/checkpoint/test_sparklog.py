@@ -120,7 +120,9 @@ def test_a_state_snapshot_names_its_sst_files() -> None:
     assert sparklog.parse_snapshot_archive(buffer.getvalue(), "x") == (sparklog.SstFile("000008-e7e6.sst", 1240),)
 
 
-@pytest.mark.parametrize("name", ["../x.sst", "/tmp/x.sst", "a/x.sst", "x.py", "x.sst.py", "x.pth", "..", "", "x.sst\n", "\u00e4.sst"])
+@pytest.mark.parametrize(
+    "name", ["../x.sst", "/tmp/x.sst", "a/x.sst", "x.py", "x.sst.py", "x.pth", "..", "", "x.sst\n", "\u00e4.sst"]
+)
 @pytest.mark.parametrize(
     ("files", "of_the_store", "field"),
     [

@@ -11,6 +11,7 @@ import pytest
 from statefulspark import errors
 from statefulspark.contract.manifest import FileEntry, QueryEntry
 from statefulspark.planning import early_state
+from statefulspark.storage.port import MOST_BYTES
 from statefulspark.testing import stores
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def test_no_more_is_fetched_than_memory_is_meant_for() -> None:
 class AwayStore(stores.MemoryStore):
     """A store that cannot be reached."""
 
-    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def read_many(self, keys: Sequence[str], *, most_bytes: int = MOST_BYTES) -> Mapping[str, bytes]:
         raise errors.TransientError("StorageUnreachable", f"{len(keys)} files cannot be read.")
 
 
@@ -67,7 +68,7 @@ def test_a_start_does_not_fail_with_a_store_that_is_away(caplog: pytest.LogCaptu
 class FaultyStore(stores.MemoryStore):
     """A store with a fault of our own."""
 
-    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def read_many(self, keys: Sequence[str], *, most_bytes: int = MOST_BYTES) -> Mapping[str, bytes]:
         raise ValueError(f"{len(keys)} files are too many.")
 
 

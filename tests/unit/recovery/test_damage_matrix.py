@@ -27,7 +27,7 @@ from statefulspark.contract.notes import DamageNote
 from statefulspark.driver.running import queries
 from statefulspark.recovery import damage
 from statefulspark.recovery.plan import StartMode, StartPlan
-from statefulspark.storage.port import ObjectStore
+from statefulspark.storage.port import MOST_BYTES, ObjectStore
 from statefulspark.testing import stores
 
 KINDS = {
@@ -375,8 +375,8 @@ class RottenStore(stores.FaultyStore):
         super().__init__(wrapped)
         self._rotten = rotten
 
-    def read(self, key: str) -> bytes:
-        return self._rotten.get(key) or super().read(key)
+    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
+        return self._rotten.get(key) or super().read(key, most_bytes=most_bytes)
 
 
 def test_a_snapshot_whose_copy_could_not_be_loaded_is_not_copied_again(world: World) -> None:

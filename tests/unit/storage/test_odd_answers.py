@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -60,14 +61,19 @@ class _Handler(socketserver.StreamRequestHandler):
 class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
 
-    def __init__(self, answer: bytes) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, answer: bytes, handler: type[socketserver.BaseRequestHandler] = _Handler) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
         self.answer = answer
 
 
 @pytest.fixture(params=ANSWERS.values(), ids=ANSWERS)
 def odd_store(request: pytest.FixtureRequest) -> Iterator[ObjectStore]:
-    server = _Server(request.param)
+    with _serving(_Server(request.param)) as store:
+        yield store
+
+
+@contextlib.contextmanager
+def _serving(server: _Server) -> Iterator[ObjectStore]:
     serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     serving.start()
     endpoint = f"http://127.0.0.1:{server.server_address[1]}"
@@ -79,20 +85,48 @@ def odd_store(request: pytest.FixtureRequest) -> Iterator[ObjectStore]:
 
 def test_an_answer_that_is_not_of_s3_is_no_bug_and_is_not_repeated(odd_store: ObjectStore) -> None:
     with concurrent.futures.ThreadPoolExecutor(len(OPERATIONS)) as pool:
-        failures = dict(zip(OPERATIONS, pool.map(lambda act: _failure(act, odd_store), OPERATIONS.values()), strict=True))
+        failures = dict(
+            zip(OPERATIONS, pool.map(lambda act: _failure(act, odd_store), OPERATIONS.values()), strict=True)
+        )
 
     unexpected = {name: repr(error) for name, error in failures.items() if not _is_ours(error)}
     assert unexpected == {}
     assert [str(error) for error in failures.values() if BODY in str(error)] == []
 
 
+class _EndlessHandler(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        while self.rfile.readline().strip():
+            pass
+        self.wfile.write(self.server.answer)  # type: ignore[attr-defined]  # set by the server
+        with contextlib.suppress(OSError):
+            while True:
+                self.wfile.write(b"100000\r\n" + bytes(2**20) + b"\r\n")
+
+
+@pytest.mark.parametrize(
+    "size",
+    [b"Transfer-Encoding: chunked", b"Content-Length: 1000000000", b""],
+    ids=["no size", "a size above the limit", "no end"],
+)
+def test_no_more_is_read_than_the_caller_allows_whatever_the_server_says(size: bytes) -> None:
+    server = _Server(b"HTTP/1.1 200 OK\r\n" + size + (b"\r\n\r\n" if size else b"\r\n"), _EndlessHandler)
+    with (
+        _serving(server) as store,
+        pytest.raises(errors.StateUnknownError, match="s3://bucket/p/a has more than 3000000 bytes"),
+    ):
+        store.read("a", most_bytes=3_000_000)
+
+
 def _failure(act: Callable[[ObjectStore], object], store: ObjectStore) -> BaseException | None:
     try:
         act(store)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
         return error
     return None
 
 
 def _is_ours(error: BaseException | None) -> bool:
-    return error is None or (isinstance(error, errors.StatefulSparkError) and not isinstance(error, errors.InternalError))
+    return error is None or (
+        isinstance(error, errors.StatefulSparkError) and not isinstance(error, errors.InternalError)
+    )

@@ -16,7 +16,7 @@ from statefulspark.checkpoint import listing
 from statefulspark.contract import layout
 from statefulspark.contract.base import WireModel
 from statefulspark.contract.manifest import Manifest, SnapshotKind
-from statefulspark.storage.port import ObjectStore
+from statefulspark.storage.port import MOST_BYTES, MOST_OF_A_MANIFEST, ObjectStore
 
 _MAX_GAP = 8
 """After so many consecutive numbers without a checkpoint, no higher number is looked up."""
@@ -93,7 +93,7 @@ def read_manifest(store: ObjectStore, folder: str) -> Manifest:
         FormatVersionError: This release cannot read the manifest's version.
     """
     key = layout.snapshot_manifest(folder)
-    return Manifest.parse(store.read(key), f"{store.uri}/{key}")
+    return Manifest.parse(store.read(key, most_bytes=MOST_OF_A_MANIFEST), f"{store.uri}/{key}")
 
 
 class _ManifestGeneration(WireModel):
@@ -122,7 +122,8 @@ def first_of_later_release(
 
 def _generation_of(store: ObjectStore, ref: SnapshotRef) -> int | None:
     try:
-        return _ManifestGeneration.model_validate_json(store.read(layout.snapshot_manifest(ref.folder))).generation
+        body = store.read(layout.snapshot_manifest(ref.folder), most_bytes=MOST_OF_A_MANIFEST)
+        return _ManifestGeneration.model_validate_json(body).generation
     except (ValidationError, errors.ObjectNotFoundError):
         return None
 
@@ -135,7 +136,7 @@ def read_manifests(
     A snapshot that was deleted in the meantime is left out. Cost: one GET each.
     """
     keys = {ref: layout.snapshot_manifest(ref.folder) for ref in refs}
-    bodies = read_present(store, tuple(keys.values()))
+    bodies = read_present(store, tuple(keys.values()), most_bytes=MOST_OF_A_MANIFEST)
     return tuple(_parsed(bodies[key], f"{store.uri}/{key}") for key in keys.values() if key in bodies)
 
 
@@ -223,17 +224,17 @@ def _ref(kind: SnapshotKind, folder: str) -> SnapshotRef | None:
     return SnapshotRef(kind, number, folder) if number else None
 
 
-def read_present(store: ObjectStore, keys: Sequence[str]) -> dict[str, bytes]:
+def read_present(store: ObjectStore, keys: Sequence[str], *, most_bytes: int = MOST_BYTES) -> dict[str, bytes]:
     """Read several objects in parallel; those that are absent are left out."""
     try:
-        return dict(store.read_many(keys))
+        return dict(store.read_many(keys, most_bytes=most_bytes))
     except errors.ObjectNotFoundError:
-        return {key: body for key in keys if (body := _read_if_present(store, key)) is not None}
+        return {key: body for key in keys if (body := _read_if_present(store, key, most_bytes)) is not None}
 
 
-def _read_if_present(store: ObjectStore, key: str) -> bytes | None:
+def _read_if_present(store: ObjectStore, key: str, most_bytes: int) -> bytes | None:
     try:
-        return store.read(key)
+        return store.read(key, most_bytes=most_bytes)
     except errors.ObjectNotFoundError:
         return None
 

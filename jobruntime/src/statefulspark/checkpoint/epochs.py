@@ -13,7 +13,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import catalog, listing
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import EpochRecord, OwnerRecord, Purge
-from statefulspark.storage.port import ObjectInfo, ObjectStore
+from statefulspark.storage.port import MOST_OF_A_DOCUMENT, ObjectInfo, ObjectStore
 
 _NO_ETAG = "0" * 32
 """The MD5 of nothing that anybody stores."""
@@ -36,7 +36,7 @@ def read(store: ObjectStore, epoch: int) -> EpochRecord:
         SnapshotCorruptError: `DocumentUnreadable`.
     """
     key = layout.epoch(epoch)
-    return EpochRecord.parse(store.read(key), f"{store.uri}/{key}")
+    return EpochRecord.parse(store.read(key, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{key}")
 
 
 def claim_of(store: ObjectStore, epoch: int) -> str | None:
@@ -99,7 +99,7 @@ def claims_since(store: ObjectStore, epoch: int) -> dict[str, int] | None:
     not follow the one before it. Cost: a listing, a HEAD, and a GET each.
     """
     keys = {number: layout.epoch(number) for number in range(epoch, newest(store) + 1)}
-    bodies = catalog.read_present(store, list(keys.values()))
+    bodies = catalog.read_present(store, list(keys.values()), most_bytes=MOST_OF_A_DOCUMENT)
     try:
         records = [EpochRecord.parse(bodies.get(key, b""), f"{store.uri}/{key}") for key in keys.values()]
     except errors.SnapshotCorruptError:
@@ -175,7 +175,9 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
         store.create(layout.OWNER, body)
     except errors.ObjectExistsError:
         info = store.info(layout.OWNER)
-        present = OwnerRecord.parse(store.read(layout.OWNER), f"{store.uri}/{layout.OWNER}")
+        present = OwnerRecord.parse(
+            store.read(layout.OWNER, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{layout.OWNER}"
+        )
     else:
         _require_conditions(store, body)
         return record

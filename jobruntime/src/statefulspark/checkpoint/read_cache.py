@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from statefulspark import errors
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import ObjectInfo, ObjectStore
+from statefulspark.storage.port import MOST_BYTES, ObjectInfo, ObjectStore
 
 _MAX_BODY_BYTES = 2**20
 _STATE_FILE = re.compile(r"(^|/)state/\d+/\d+/(?!.*\.zip$)")
@@ -37,17 +37,17 @@ class ReadCache:
         """URI of the store."""
         return self._store.uri
 
-    def read(self, key: str) -> bytes:
+    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """See the port."""
         if key not in self._bodies:
-            self._remember({key: (body := self._store.read(key))})
+            self._remember({key: (body := self._store.read(key, most_bytes=most_bytes))})
             return body
         return self._bodies[key]
 
-    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def read_many(self, keys: Sequence[str], *, most_bytes: int = MOST_BYTES) -> Mapping[str, bytes]:
         """See the port."""
         unread = [key for key in keys if key not in self._bodies]
-        fresh = self._store.read_many(unread) if unread else {}
+        fresh = self._store.read_many(unread, most_bytes=most_bytes) if unread else {}
         self._remember(fresh)
         return {key: fresh[key] if key in fresh else self._bodies[key] for key in keys}
 

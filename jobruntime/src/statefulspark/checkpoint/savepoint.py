@@ -30,7 +30,7 @@ from statefulspark.contract.manifest import (
     Trigger,
 )
 from statefulspark.contract.notes import CLAIM_NAME, WRITER_NAME, SavepointPointer, SavepointWriter
-from statefulspark.storage.port import ObjectInfo, ObjectStore
+from statefulspark.storage.port import MOST_OF_A_DOCUMENT, ObjectInfo, ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,9 @@ def give_up(store: ObjectStore, properties: SavepointProperties, target: Savepoi
 def _is_own(store: ObjectStore, properties: SavepointProperties, target: SavepointTarget) -> bool:
     key = f"{target.folder}/{WRITER_NAME}"
     try:
-        present = SavepointWriter.parse(target.store.read(key), f"{target.store.uri}/{key}")
+        present = SavepointWriter.parse(
+            target.store.read(key, most_bytes=MOST_OF_A_DOCUMENT), f"{target.store.uri}/{key}"
+        )
     except errors.ObjectNotFoundError:
         return False
     return (present.root, present.epoch) == (store.uri, properties.epoch)
@@ -278,7 +280,10 @@ def _record_number(store: ObjectStore, number: int, target: SavepointTarget) -> 
     try:
         store.create(key, pointer.to_json(indent=1).encode())
     except errors.ObjectExistsError as error:
-        if SavepointPointer.parse(store.read(key), f"{store.uri}/{key}").location != target.uri:
+        if (
+            SavepointPointer.parse(store.read(key, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{key}").location
+            != target.uri
+        ):
             raise catalog.exists_already(store, key, SnapshotKind.SAVEPOINT) from error
 
 

@@ -18,7 +18,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from statefulspark import errors
+from statefulspark import errors, ziplimits
 from statefulspark.contract import statevariables
 
 DEFAULT_STORE = "default"
@@ -26,12 +26,14 @@ DEFAULT_STORE = "default"
 
 _STATE_FILE = re.compile(r"^(\d+)_([0-9a-fA-F-]{36})\.(zip|changelog)$")
 _IMMUTABLE_FILE = re.compile(r"[A-Za-z0-9_-]+\.(sst|log)")
-"""`000012.sst` on the machine that writes it, `000012-<unique id>.sst` on the store; `.log` for what RocksDB has not sorted yet."""
+"""`000012.sst` where it is written, `000012-<unique id>.sst` on the store; `.log` for what RocksDB has not sorted yet."""
 _SHOWN = 200
 _LOG_FILE = re.compile(r"^(\d+)(\.compact)?$")
 
 _LARGEST_METADATA = 256 * 1024 * 1024
 """Bytes: a million files in one snapshot have less."""
+_LARGEST_DIRECTORY = 1024 * 1024
+"""Bytes of the zip's table of contents: Spark puts a dozen files into it."""
 _NO_ARCHIVE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -240,6 +242,7 @@ def parse_snapshot_archive(body: bytes, source: str) -> tuple[SstFile, ...]:
         SnapshotCorruptError: `SparkLogUnreadable`.
     """
     try:
+        ziplimits.require_directory(body, _LARGEST_DIRECTORY)
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             if archive.getinfo("metadata").file_size > _LARGEST_METADATA:
                 raise unreadable(source, f"its entry 'metadata' says that it has more than {_LARGEST_METADATA} bytes")
@@ -257,7 +260,10 @@ def _require_plain_names(archive: _RawArchive, source: str) -> None:
     logs = [name for file in archive.log_files for name in (file.local_file_name, file.dfs_log_file_name)]
     for name in (*tables, *logs):
         if name is not None and _IMMUTABLE_FILE.fullmatch(name) is None:
-            raise unreadable(source, f"it names the file {name[:_SHOWN]!r}, and Spark's names have no folder, and end with .sst or .log")
+            raise unreadable(
+                source,
+                f"it names the file {name[:_SHOWN]!r}, and Spark's names have no folder, and end with .sst or .log",
+            )
 
 
 def parse_state_file(name: str) -> StateFile | None:

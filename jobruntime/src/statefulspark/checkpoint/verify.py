@@ -247,14 +247,12 @@ def _content_problem(
         return Problem(key, ProblemKind.MISSING, f"{uri}/{key} does not exist any more."), True
     if packs.of_key(file.path) is not None:
         return _pack_problem(bodies[file.path], uri, key), True
-    if (problem := _archive_problem(file.path, bodies[file.path], uri, key)) is not None:
-        return problem, True
     knowledge = evidence.compare(file.path, bodies)
     if knowledge is content.Knowledge.UNKNOWN:
         knowledge = content.as_told(store.info(key), bodies[file.path])
     if knowledge is content.Knowledge.DIFFERENT:
         return Problem(key, ProblemKind.CHECKSUM_DIFFERS, f"{uri}/{key} is not the file that was written."), True
-    return None, knowledge is content.Knowledge.SAME
+    return _archive_problem(file.path, bodies[file.path], uri, key), knowledge is content.Knowledge.SAME
 
 
 def _archive_problem(path: str, body: bytes, uri: str, key: str) -> Problem | None:

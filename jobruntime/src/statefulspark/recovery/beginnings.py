@@ -14,7 +14,7 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Purge
 from statefulspark.contract.notes import BeginningNote
-from statefulspark.storage.port import ObjectStore
+from statefulspark.storage.port import MOST_OF_A_DOCUMENT, ObjectStore
 
 _AFTER_THE_BEGINNING = (layout.DAMAGE, layout.SINKS, layout.PRUNE)
 """Folders that a driver writes to once its queries run."""
@@ -46,4 +46,6 @@ def traces(store: ObjectStore, purge: Purge | None) -> tuple[str, ...]:
 
 
 def _read_epoch(store: ObjectStore) -> int:
-    return BeginningNote.parse(store.read(layout.BEGAN), f"{store.uri}/{layout.BEGAN}").epoch
+    return BeginningNote.parse(
+        store.read(layout.BEGAN, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{layout.BEGAN}"
+    ).epoch

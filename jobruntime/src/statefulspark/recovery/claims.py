@@ -15,7 +15,7 @@ from statefulspark.checkpoint import catalog, savepoint
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.contract.notes import CLAIM_NAME, ClaimRecord
-from statefulspark.storage.port import ObjectStore
+from statefulspark.storage.port import MOST_OF_A_DOCUMENT, ObjectStore
 
 
 def claim(store: ObjectStore, folder: str, *, root: str, owner_id: str, now: datetime) -> None:
@@ -37,7 +37,7 @@ def claim(store: ObjectStore, folder: str, *, root: str, owner_id: str, now: dat
     try:
         store.create(key, record.to_json(indent=1).encode())
     except errors.ObjectExistsError as error:
-        present = ClaimRecord.parse(store.read(key), f"{store.uri}/{key}")
+        present = ClaimRecord.parse(store.read(key, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{key}")
         if present.root == root:
             return
         raise errors.SpecRejectedError(
@@ -51,7 +51,7 @@ def is_held(store: ObjectStore, folder: str, *, root: str) -> bool:
     """Tell whether a job owns a snapshot or its remaining files. Cost: one GET."""
     try:
         key = _key(folder, CLAIM_NAME)
-        return ClaimRecord.parse(store.read(key), f"{store.uri}/{key}").root == root
+        return ClaimRecord.parse(store.read(key, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{key}").root == root
     except errors.ObjectNotFoundError:
         return False
 

@@ -15,7 +15,7 @@ from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest
 from statefulspark.contract.notes import SavepointPointer
 from statefulspark.recovery import candidates
-from statefulspark.storage.port import ObjectStore
+from statefulspark.storage.port import MOST_OF_A_DOCUMENT, ObjectStore
 
 _SUFFIX = ".json"
 
@@ -56,7 +56,7 @@ def list_all(store: ObjectStore, open_store: transfer.StoreOpener | None) -> tup
     """
     numbers = sorted(set(_numbers(store.list_names(layout.SAVEPOINTS))), reverse=True)
     keys = {number: layout.savepoint_pointer(number) for number in numbers}
-    bodies = catalog.read_present(store, tuple(keys.values()))
+    bodies = catalog.read_present(store, tuple(keys.values()), most_bytes=MOST_OF_A_DOCUMENT)
     return tuple(_read(store, number, bodies[key], open_store) for number, key in keys.items() if key in bodies)
 
 
@@ -67,7 +67,7 @@ def location_of(store: ObjectStore, number: int) -> str | None:
         SnapshotCorruptError: The document that names it is unreadable.
     """
     key = layout.savepoint_pointer(number)
-    body = catalog.read_present(store, (key,)).get(key)
+    body = catalog.read_present(store, (key,), most_bytes=MOST_OF_A_DOCUMENT).get(key)
     return None if body is None else SavepointPointer.parse(body, f"{store.uri}/{key}").location
 
 

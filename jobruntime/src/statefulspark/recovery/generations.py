@@ -15,7 +15,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import lineage_records, listing
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import GenerationRecord, Manifest, ReservationRecord
-from statefulspark.storage.port import ObjectStore
+from statefulspark.storage.port import MOST_OF_A_DOCUMENT, ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ def read_reservation(store: ObjectStore, number: int) -> ReservationRecord | Non
     """Return who has reserved a generation; None if nothing tells. Cost: one GET."""
     key = layout.generation_reservation(number)
     try:
-        return ReservationRecord.parse(store.read(key), f"{store.uri}/{key}")
+        return ReservationRecord.parse(store.read(key, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{key}")
     except (errors.ObjectNotFoundError, errors.SnapshotCorruptError):
         return None
 

@@ -24,7 +24,7 @@ from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
 from statefulspark.recovery import candidates, claims, generations
 from statefulspark.retention import rules
 from statefulspark.storage import conditional
-from statefulspark.storage.port import ObjectInfo, ObjectStore
+from statefulspark.storage.port import MOST_OF_A_MANIFEST, ObjectInfo, ObjectStore
 
 
 class Marks(StoredDocument):
@@ -207,7 +207,7 @@ def _read_marks(store: ObjectStore) -> tuple[dict[str, datetime], str | None]:
     if info is None:
         return {}, None
     try:
-        body = store.read(layout.PRUNE_MARKS)
+        body = store.read(layout.PRUNE_MARKS, most_bytes=MOST_OF_A_MANIFEST)
         return dict(Marks.parse(body, f"{store.uri}/{layout.PRUNE_MARKS}").unused_since), info.etag
     except (errors.ObjectNotFoundError, errors.SnapshotCorruptError):
         return {}, info.etag

@@ -3,8 +3,8 @@
 The first client of a process takes 0.1 s of processor time, nearly all of it to read how S3's requests look. Clients of one
 session share that, and so do the processes that are forked from one that has read it (`read_ahead`).
 
-A client asks the server that it was given, and no other: it follows no redirect. A location is a choice of whoever writes the
-job, and the process that reads it may reach what that person cannot.
+A client asks the server that it was given, and no other: it follows no redirect. A location is a choice of whoever writes
+the job, and the process that reads it may reach what that person cannot.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def _session() -> aiobotocore.session.AioSession:
 class _DirectSession(aiobotocore.httpsession.AIOHTTPSession):
     """Sends each request to the server that it names, at once and within its time.
 
-    The answer may be a redirect, which is a failure. botocore follows none; aiohttp does unless each request forbids it, with
-    the body of a PUT, and aiobotocore does not forbid.
+    The answer may be a redirect, which is a failure. botocore follows none; aiohttp does, with the body of a PUT, unless
+    each request forbids it, and aiobotocore does not forbid.
 
-    botocore asks a server whether it wants a body (`Expect`) before it sends that. aiohttp waits for this answer without a limit:
-    its read timeout starts after the body, so that a server without an answer keeps a PUT for good.
+    botocore asks a server whether it wants a body (`Expect`) before it sends that. aiohttp waits for this answer without a
+    limit: its read timeout starts after the body, so that a server without an answer keeps a PUT for good.
     """
 
     async def _get_session(self, proxy_url: str | None) -> _DirectRequests:

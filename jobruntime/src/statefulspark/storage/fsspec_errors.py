@@ -190,8 +190,8 @@ def incomplete(target: RequestTarget, missing: str) -> errors.StateUnknownError:
     """Return the error for an answer without a field that S3 always sends."""
     return errors.StateUnknownError(
         "StorageFailed",
-        f"{target.endpoint} answered the request to {target.action} {target.uri} without {missing}; check that the endpoint is "
-        "an S3 server.",
+        f"{target.endpoint} was asked to {target.action} {target.uri}, and its answer has no {missing}; check that the "
+        "endpoint is an S3 server.",
     )
 
 

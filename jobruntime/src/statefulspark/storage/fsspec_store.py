@@ -29,13 +29,14 @@ from statefulspark import errors
 from statefulspark.storage import fsspec_connection, fsspec_errors, fsspec_work
 from statefulspark.storage import keys as key_rules
 from statefulspark.storage.options import StorageOptions
-from statefulspark.storage.port import ObjectInfo, ObjectStore, stores_apart
+from statefulspark.storage.port import MOST_BYTES, ObjectInfo, ObjectStore, stores_apart, too_large
 
 _T = TypeVar("_T")
 _LARGE_BODY_BYTES = 8 * 2**20
 _ATTEMPTS = 4
 _LAST_ATTEMPT_STARTS_S = 8.0
 _LONGEST_PAUSE_S = 1.6  # a busy store is asked until time is out, since one request without a turn fails a savepoint
+_PART_BYTES = 2**20
 _DELETE_BATCH = 500  # DeleteObjects accepts 1000 keys; fewer, so that the answer arrives before the read timeout
 _MULTIPART_BLOCK_BYTES = 512 * 2**20
 _BUCKET_CHECK_INTERVAL_S = 30.0  # a bucket that has answered within this time is not checked again
@@ -70,7 +71,7 @@ class _Answer(TypedDict, total=False):
 
 
 class _Stream(Protocol):
-    async def read(self) -> bytes: ...
+    async def read(self, amt: int) -> bytes: ...
 
     def close(self) -> None: ...
 
@@ -93,14 +94,15 @@ class FsspecStore:
         """The root, for example `s3://bucket/prefix`, without a trailing slash."""
         return f"s3://{key_rules.join(self._bucket, self._prefix)}"
 
-    def read(self, key: str) -> bytes:
+    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """See the port."""
-        return self._run(self._read, self._full(key))
+        return self._run(self._read, self._full(key), most_bytes)
 
-    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def read_many(self, keys: Sequence[str], *, most_bytes: int = MOST_BYTES) -> Mapping[str, bytes]:
         """See the port."""
         unique_keys = list(dict.fromkeys(keys))
-        bodies = self._run(fsspec_work.gather, [functools.partial(self._read, self._full(key)) for key in unique_keys])
+        reads = [functools.partial(self._read, self._full(key), most_bytes) for key in unique_keys]
+        bodies = self._run(fsspec_work.gather, reads)
         return dict(zip(unique_keys, bodies, strict=True))
 
     def read_range(self, key: str, offset: int, length: int) -> bytes:
@@ -191,7 +193,7 @@ class FsspecStore:
         folder = key_rules.require_folder(prefix)
         return FsspecStore(self._connection, self._bucket, key_rules.join(self._prefix, folder))
 
-    async def _read(self, full_key: str, part: str | None = None) -> bytes:
+    async def _read(self, full_key: str, most_bytes: int, part: str | None = None) -> bytes:
         async def attempt() -> bytes:
             if part is None:
                 answer = await self._request("get_object", Key=full_key)
@@ -199,15 +201,18 @@ class FsspecStore:
                 answer = await self._request("get_object", Key=full_key, Range=part)
             stream = answer["Body"]
             try:
-                return await stream.read()
+                if answer.get("ContentLength", 0) > most_bytes:
+                    raise too_large(target.uri, most_bytes)
+                return await _whole(stream, most_bytes, target.uri)
             finally:
                 stream.close()
 
-        return await self._retried(attempt, self._target("read", full_key))
+        target = self._target("read", full_key)
+        return await self._retried(attempt, target)
 
     async def _read_range(self, full_key: str, offset: int, length: int) -> bytes:
         try:
-            return await self._read(full_key, f"bytes={offset}-{offset + length - 1}")
+            return await self._read(full_key, length, f"bytes={offset}-{offset + length - 1}")
         except errors.StateUnknownError as error:
             if error.__cause__ is None or not fsspec_errors.is_beyond_end(error.__cause__):
                 raise
@@ -411,6 +416,17 @@ class FsspecStore:
 
     def _target(self, action: str, full_key: str) -> fsspec_errors.RequestTarget:
         return fsspec_errors.RequestTarget(action, self._bucket, full_key, self._connection.endpoint)
+
+
+async def _whole(stream: _Stream, most_bytes: int, uri: str) -> bytes:
+    """Return all of an answer's body; a server need not tell its size, or need not keep to what it told."""
+    parts, size_bytes = [], 0
+    while part := await stream.read(_PART_BYTES):
+        size_bytes += len(part)
+        if size_bytes > most_bytes:
+            raise too_large(uri, most_bytes)
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _require(answer: _Answer, fields: Sequence[str], target: fsspec_errors.RequestTarget) -> None:

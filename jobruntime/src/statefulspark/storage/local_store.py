@@ -17,7 +17,7 @@ from pathlib import Path
 
 from statefulspark import errors
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import ObjectInfo, ObjectStore, delete_listed, stores_apart
+from statefulspark.storage.port import MOST_BYTES, ObjectInfo, ObjectStore, delete_listed, stores_apart, too_large
 
 _TEMPORARY = ".tmp-"
 
@@ -33,15 +33,18 @@ class LocalStore:
         """The root as a file:// URI without a trailing slash."""
         return f"file://{self._root}"
 
-    def read(self, key: str) -> bytes:
+    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """See the port."""
         path = self._path(key)
-        with self._translated("read", key):
-            return path.read_bytes()
+        with self._translated("read", key), path.open("rb") as file:
+            body = file.read(most_bytes + 1)
+        if len(body) > most_bytes:
+            raise too_large(f"{self.uri}/{key}", most_bytes)
+        return body
 
-    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def read_many(self, keys: Sequence[str], *, most_bytes: int = MOST_BYTES) -> Mapping[str, bytes]:
         """See the port."""
-        return {key: self.read(key) for key in keys}
+        return {key: self.read(key, most_bytes=most_bytes) for key in keys}
 
     def read_range(self, key: str, offset: int, length: int) -> bytes:
         """See the port."""

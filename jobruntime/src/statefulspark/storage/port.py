@@ -14,6 +14,12 @@ from typing import Protocol
 
 from statefulspark import errors
 
+MOST_BYTES = 2**31
+"""The most that is read of one object at once. No file that the product or Spark writes and that is read whole is larger."""
+MOST_OF_A_DOCUMENT = 2**20
+"""The most that is read of a document about a job: who owns it, which epoch it has, where a savepoint is."""
+MOST_OF_A_MANIFEST = 64 * 2**20
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
@@ -50,19 +56,29 @@ class ObjectStore(Protocol):
         """The root, for example `s3://bucket/prefix`, without a trailing slash."""
         ...
 
-    def read(self, key: str) -> bytes:
+    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """Return an object's body.
+
+        Args:
+            key: The object.
+            most_bytes: What it may have; no more of it is held in memory, whatever the store says of its size.
 
         Raises:
             ObjectNotFoundError: The object is proven absent.
+            StateUnknownError: `StorageFailed`: it has more bytes; the error names the object and the limit.
         """
         ...
 
-    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def read_many(self, keys: Sequence[str], *, most_bytes: int = MOST_BYTES) -> Mapping[str, bytes]:
         """Return several bodies by key, read concurrently.
+
+        Args:
+            keys: The objects.
+            most_bytes: What each of them may have, as for `read`.
 
         Raises:
             ObjectNotFoundError: An object is proven absent; the error names it.
+            StateUnknownError: `StorageFailed`: one has more bytes; the error names it.
         """
         ...
 
@@ -202,6 +218,15 @@ class ObjectStore(Protocol):
     def child(self, prefix: str) -> ObjectStore:
         """Return the store whose root is a folder of this one; `prefix` may be "" for this store itself."""
         ...
+
+
+def too_large(uri: str, most_bytes: int) -> errors.StateUnknownError:
+    """Return the error for an object that has more bytes than are read of it."""
+    return errors.StateUnknownError(
+        "StorageFailed",
+        f"{uri} has more than {most_bytes} bytes, which are the most that are read of it; it was not read. Look who has "
+        "written it, and start from another snapshot if it is a part of one.",
+    )
 
 
 def delete_listed(store: ObjectStore, prefix: str) -> tuple[ObjectInfo, ...]:

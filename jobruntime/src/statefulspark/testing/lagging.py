@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import ObjectInfo, ObjectStore, delete_listed
+from statefulspark.storage.port import MOST_BYTES, ObjectInfo, ObjectStore, delete_listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,15 @@ class LaggingStore:
         """Make listings show all objects again."""
         self._history.changes.clear()
 
-    def read(self, key: str) -> bytes:
+    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """See the port."""
         self._count()
-        return self.wrapped.read(key)
+        return self.wrapped.read(key, most_bytes=most_bytes)
 
-    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def read_many(self, keys: Sequence[str], *, most_bytes: int = MOST_BYTES) -> Mapping[str, bytes]:
         """See the port."""
         self._count()
-        return self.wrapped.read_many(keys)
+        return self.wrapped.read_many(keys, most_bytes=most_bytes)
 
     def read_range(self, key: str, offset: int, length: int) -> bytes:
         """See the port."""

@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from statefulspark import errors
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import ObjectInfo, ObjectStore, delete_listed, stores_apart
+from statefulspark.storage.port import MOST_BYTES, ObjectInfo, ObjectStore, delete_listed, stores_apart, too_large
 
 _T = TypeVar("_T")
 
@@ -64,17 +64,19 @@ class MemoryStore:
         """The root without a trailing slash."""
         return key_rules.join(self._uri, self._prefix)
 
-    def read(self, key: str) -> bytes:
+    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """See the port."""
         with self._objects.lock:
             stored = self._objects.bodies.get(self._full(key))
         if stored is None:
             raise errors.ObjectNotFoundError(f"{self.uri}/{key}")
+        if len(stored[0]) > most_bytes:
+            raise too_large(f"{self.uri}/{key}", most_bytes)
         return stored[0]
 
-    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def read_many(self, keys: Sequence[str], *, most_bytes: int = MOST_BYTES) -> Mapping[str, bytes]:
         """See the port."""
-        return {key: self.read(key) for key in keys}
+        return {key: self.read(key, most_bytes=most_bytes) for key in keys}
 
     def read_range(self, key: str, offset: int, length: int) -> bytes:
         """See the port."""
@@ -273,13 +275,13 @@ class FaultyStore:
         """Make listings show all objects again."""
         self._journal.unlisted.clear()
 
-    def read(self, key: str) -> bytes:
+    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """See the port."""
-        return self._perform("read", key, lambda: self.wrapped.read(key))
+        return self._perform("read", key, lambda: self.wrapped.read(key, most_bytes=most_bytes))
 
-    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def read_many(self, keys: Sequence[str], *, most_bytes: int = MOST_BYTES) -> Mapping[str, bytes]:
         """See the port."""
-        return {key: self.read(key) for key in keys}
+        return {key: self.read(key, most_bytes=most_bytes) for key in keys}
 
     def read_range(self, key: str, offset: int, length: int) -> bytes:
         """See the port."""
