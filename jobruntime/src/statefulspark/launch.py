@@ -23,7 +23,7 @@ from types import FrameType
 
 from pydantic import ValidationError
 
-from statefulspark import errors, telemetry, usercode
+from statefulspark import errors, outgoing, telemetry, usercode
 from statefulspark.contract import api, config, flagnames
 from statefulspark.contract.exit_codes import ExitCode
 
@@ -366,14 +366,14 @@ def exit_on_signals() -> None:
 
 def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = None) -> int:
     """Report how the process ends, in the log and in the termination log, and return the exit code."""
-    message = for_reader(message)
+    message = outgoing.without_secrets(for_reader(message))
     is_clean = code in (ExitCode.FINISHED, ExitCode.DRAINED, ExitCode.STOPPED)
     is_told_last = telemetry.is_for_people()
     telemetry.enable_loggers()
     extra = {"code": code.name, "reason": reason, "why": None if is_told_last else message}
     _log.log(logging.INFO if is_clean else logging.ERROR, "driver ends", extra=extra)
     if is_told_last:
-        sys.stderr.write(f"{'ended' if is_clean else 'error'}: {message}\n")
+        sys.stderr.write(outgoing.printable(f"{'ended' if is_clean else 'error'}: {message}\n"))
     report = api.ExitReport(exit_code=code, reason=reason, message=message[:TERMINATION_LIMIT], snapshot=snapshot)
     if TERMINATION_LOG.exists():
         TERMINATION_LOG.write_text(report.to_json())
@@ -385,8 +385,12 @@ def print_stack(error: Exception) -> None:
     source: BaseException = error.raised if isinstance(error, errors.UserCodeError) else error
     calls = usercode.of_error(source) if isinstance(error, errors.UserCodeError) else ()
     if telemetry.is_verbose() or not (calls or isinstance(source, SyntaxError)):
-        traceback.print_exception(source)
+        _print("".join(traceback.format_exception(source)))
         return
     is_syntax = isinstance(source, SyntaxError)  # shows file, line and caret by itself
     shown = "".join(traceback.format_exception_only(source)) if is_syntax else f"{usercode.in_one_line(source)}\n"
-    sys.stderr.write((f"{usercode.format_frames(calls)}\n" if calls else "") + shown)
+    _print((f"{usercode.format_frames(calls)}\n" if calls else "") + shown)
+
+
+def _print(text: str) -> None:
+    sys.stderr.write(outgoing.printable(outgoing.without_secrets(text)))

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from enum import Enum, StrEnum
 from typing import TextIO
 
+from statefulspark import outgoing
+
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 """Attributes that every record has; all others come from `extra`."""
 _PRODUCT_LOGGER = "statefulspark"
@@ -81,7 +83,10 @@ class TextFormatter(logging.Formatter):
     """One line per record, with its extra fields after the message."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, with a stack trace below it if the record has one."""
+        """Return the line, with a stack trace below it if the record has one; on a terminal, it has no commands of it."""
+        return outgoing.printable(outgoing.without_secrets(self._with_stack(record)))
+
+    def _with_stack(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         extra = dict(_extra(record))
         stack = extra.pop("stack", None)
@@ -105,7 +110,7 @@ class JsonFormatter(logging.Formatter):
         fields |= {name: value for name, value in _extra(record).items() if name not in fields}
         if record.exc_info:
             fields["stack"] = self.formatException(record.exc_info)
-        return json.dumps(fields, default=str, ensure_ascii=False)
+        return outgoing.without_secrets(json.dumps(fields, default=str, ensure_ascii=False))
 
 
 def _extra(record: logging.LogRecord) -> Mapping[str, object]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from typing import TextIO
+
+from statefulspark import outgoing
 
 
 class OutputFormat(StrEnum):
@@ -23,10 +26,15 @@ class OutputFormat(StrEnum):
 
 def write(text: str) -> None:
     """Write a part of the result."""
-    sys.stdout.write(text if text.endswith("\n") or not text else f"{text}\n")
+    _write(sys.stdout, text if text.endswith("\n") or not text else f"{text}\n")
 
 
 def note(text: str) -> None:
     """Write a message for people that is not part of the result."""
-    sys.stderr.write(f"{text}\n")
+    _write(sys.stderr, f"{text}\n")
     sys.stderr.flush()
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write for a person what has no command of their terminal, and elsewhere what it is."""
+    stream.write(outgoing.printable(text) if stream.isatty() else text)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from statefulspark import errors, launch
+from statefulspark import errors, launch, outgoing
 from statefulspark.contract import config
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.snapshots import snapshot_writer
@@ -51,6 +51,7 @@ def serving(control: Control, job_config: config.JobConfig) -> Iterator[None]:
         SpecRejectedError: The certificate cannot be used, as `certificate.require_usable`.
     """
     token = os.environ.get(config.ENV_TOKEN)
+    outgoing.keep_out(token)
     if not token:
         # While a job is developed on one machine, nobody has asked for the API.
         level = logging.INFO if job_config.storage.allow_local_files else logging.WARNING

@@ -16,7 +16,7 @@ from typing import TypeVar
 from aiohttp import http_exceptions, web
 from pydantic import ValidationError
 
-from statefulspark import errors
+from statefulspark import errors, outgoing
 from statefulspark.contract import api, base, config
 from statefulspark.server import losses, metrics, openapi, page, routes, strangers
 from statefulspark.server.certificate import ServedCertificate
@@ -311,7 +311,9 @@ async def _body(request: web.Request, model: type[_Body]) -> _Body:
 
 
 def _json(value: base.WireModel, status: int = 200) -> web.Response:
-    return web.Response(text=value.to_json(), status=status, content_type="application/json", headers=_PRIVATE)
+    return web.Response(
+        text=outgoing.without_secrets(value.to_json()), status=status, content_type="application/json", headers=_PRIVATE
+    )
 
 
 def _error(status: int, reason: str, message: str, headers: Mapping[str, str] | None = None) -> web.Response:

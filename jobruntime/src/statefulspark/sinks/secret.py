@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from statefulspark import errors
+from statefulspark import errors, outgoing
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Secret:
         return cls(path=path)
 
     def reveal(self) -> str:
-        """Return the value.
+        """Return the value, which no text that leaves this process has from now on.
 
         Raises:
             SpecRejectedError: `SecretMissing`; a `CredentialsRefusedError` if it is a file, which may be on its way.
@@ -53,15 +53,18 @@ class Secret:
                     f"A sink needs a secret, but the environment variable {self.variable} is not set; provide it to the "
                     "driver and to the executors.",
                 )
+            outgoing.keep_out(value)
             return value
         try:
-            return Path(self.path).read_text(encoding="utf-8").strip()
+            value = Path(self.path).read_text(encoding="utf-8").strip()
         except OSError as error:
             raise errors.CredentialsRefusedError(
                 "SecretMissing",
                 f"A sink needs a secret, but the file {self.path} cannot be read ({error.strerror}); provide it to the "
                 "driver and to the executors.",
             ) from error
+        outgoing.keep_out(value)
+        return value
 
 
 def reveal(value: str | Secret) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import urlsplit
 
-from statefulspark import errors
+from statefulspark import errors, outgoing
 
 DEFAULT_REGION = "us-east-1"
 _REGION = re.compile(r"(?![0-9]+$)(?!-)[A-Za-z0-9-]{1,63}(?<!-)")
@@ -40,6 +40,11 @@ class StorageOptions:
     secret_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
     allow_local_files: bool = False
+
+    def __post_init__(self) -> None:
+        """Keep the credentials out of whatever the store's client says."""
+        outgoing.keep_out(self.secret_key)
+        outgoing.keep_out(self.session_token)
 
     @classmethod
     def from_env(

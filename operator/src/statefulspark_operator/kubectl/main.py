@@ -12,6 +12,7 @@ from statefulspark import errors
 
 from statefulspark_operator.kubectl import codes, flags
 from statefulspark_operator.kubectl.codes import PluginExit
+from statefulspark_operator.kubectl.terminal import Terminal
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return dispatch.run(arguments)
     except errors.StatefulSparkError as error:
-        print(f"error: {error.message}", file=sys.stderr)
+        Terminal().note(f"error: {error.message}")
         return codes.of(error)
     except KeyboardInterrupt:
         return PluginExit.INTERRUPTED

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TextIO
 
+from statefulspark import outgoing
+
 from statefulspark_operator.kubectl import text
 
 _CLEAR = "\033[H\033[2J"
@@ -41,14 +43,19 @@ class Terminal:
 
     def write(self, content: str) -> None:
         """Write a part of the result."""
-        self.out.write(content if content.endswith("\n") else f"{content}\n")
-        self.out.flush()
+        self._write(self.out, content if content.endswith("\n") else f"{content}\n")
 
     def show_again(self, content: str) -> None:
         """Write a page in place of the one before on a terminal, and below it elsewhere."""
-        self.write(f"{_CLEAR}{content}" if self.out.isatty() else content)
+        self.out.write(_CLEAR if self.out.isatty() else "")
+        self.write(content)
 
     def note(self, content: str) -> None:
         """Write a message for people that is not part of the result."""
-        self.err.write(f"{content}\n")
-        self.err.flush()
+        self._write(self.err, f"{content}\n")
+
+    @staticmethod
+    def _write(stream: TextIO, content: str) -> None:
+        """Write for a person what has no command of their terminal, and elsewhere what it is."""
+        stream.write(outgoing.printable(content) if stream.isatty() else content)
+        stream.flush()

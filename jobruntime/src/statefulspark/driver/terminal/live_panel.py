@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
+from statefulspark import outgoing
 from statefulspark.contract import api, durations, observations, sizes
 from statefulspark.driver.running import source_lag
 
@@ -217,8 +218,8 @@ def _fitting(text: str, width: int) -> str:
 
 
 def _printable(text: str) -> str:
-    """Replace what would move the cursor or change the terminal: a message may hold anything."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    """Return one line without commands of the terminal: a message may hold anything."""
+    return outgoing.in_one_line(text)
 
 
 def _columns(text: str) -> int:

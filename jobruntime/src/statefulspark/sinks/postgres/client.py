@@ -6,6 +6,7 @@ A connection asks for nothing special: settings are made inside the transaction,
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ import psycopg
 import psycopg.conninfo
 from psycopg import sql
 
-from statefulspark import errors
+from statefulspark import errors, outgoing
 from statefulspark.sinks import marker, secret, staging
 from statefulspark.sinks.postgres import clienterrors, columntypes, rights, transactions
 
@@ -51,6 +52,8 @@ GROUP BY i.indexrelid, i.indimmediate
 """
 
 
+_PORTS = re.compile(r"[0-9,]*")
+"""A password that is not percent-encoded ends up in a port, or in a host's name."""
 _PARTS = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
 """The parts of a table's name: quoted, or plain."""
 
@@ -76,16 +79,38 @@ class PostgresClient:
     def where(self) -> str:
         """A description of the table without credentials."""
         try:
-            parameters = psycopg.conninfo.conninfo_to_dict(self.dsn)
-        except psycopg.ProgrammingError:
+            parameters = self._parameters
+        except errors.SpecRejectedError:
             return f"the table {self.table}"
         host, port = parameters.get("host") or "localhost", parameters.get("port") or "5432"
         return f"the table {self.table} of {parameters.get('dbname') or 'the default database'} at {host}:{port}"
 
     @property
+    def _parameters(self) -> dict[str, object]:
+        """The parts of the connection string.
+
+        The errors of libpq repeat the part that they do not understand, which may be one of the password. So the string is
+        parsed before it is used, and what is wrong is told without it.
+
+        Raises:
+            SpecRejectedError: `PostgresRefused`.
+        """
+        with contextlib.suppress(psycopg.ProgrammingError):
+            parameters = dict(psycopg.conninfo.conninfo_to_dict(self.dsn))
+            if _PORTS.fullmatch(str(parameters.get("port") or "")) and "@" not in str(parameters.get("host") or ""):
+                outgoing.keep_out(str(parameters.get("password") or ""))
+                return parameters
+        raise secret.credentials_refused(
+            "PostgresRefused",
+            f"The connection string for the table {self.table} cannot be parsed, and is not shown; correct the dsn: "
+            "'host=db dbname=shop user=me password=...', or 'postgresql://me:...@db/shop' with the password percent-encoded",
+            [self.given],
+        )
+
+    @property
     def target(self) -> str:
         """Where the table is, for comparisons; a server that takes another's place under its name is the same target."""
-        parameters = psycopg.conninfo.conninfo_to_dict(self.dsn)
+        parameters = self._parameters
         host, port = parameters.get("host") or "localhost", parameters.get("port") or "5432"
         return f"postgresql://{host}:{port}/{parameters.get('dbname') or ''}/{self.table}"
 
@@ -360,6 +385,7 @@ class PostgresClient:
 
     @contextmanager
     def _connected(self, action: str) -> Iterator[psycopg.Connection]:
+        _ = self._parameters
         try:
             with (
                 psycopg.connect(
