@@ -16,7 +16,7 @@ from typing import TypeVar
 from aiohttp import http_exceptions, web
 from pydantic import ValidationError
 
-from statefulspark import errors, outgoing
+from statefulspark import connections, errors, outgoing
 from statefulspark.contract import api, base, config
 from statefulspark.server import losses, metrics, openapi, page, routes, strangers
 from statefulspark.server.certificate import ServedCertificate
@@ -71,7 +71,7 @@ class ApiServer:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="api-server", daemon=True)
         self._thread.start()
-        self._runner = web.AppRunner(
+        self._runner = connections.LimitedRunner(
             build_app(control, token), access_log=None, logger=strangers.logger(), shutdown_timeout=_CLOSE_GRACE_S
         )
         try:
