@@ -145,6 +145,8 @@ def _defaults() -> dict[str, str]:
     cores = str(max(2, os.cpu_count() or 2))
     return {
         "spark.ui.enabled": "false",
+        # Who enables the UI serves it to everybody who reaches the pod, without a login.
+        "spark.ui.killEnabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # A snapshot names the files of this machine that its tables are copied to (Spark 4.2).
         "spark.hadoop.fs.file.impl": LOCAL_FILE_SYSTEM,
