@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from statefulspark import errors
 from statefulspark.state import timers
 from statefulspark.state.handles import kinds
 from statefulspark.state.memory import tables, timertable
-from statefulspark.state.stored import chunks, grouptables, heads
+from statefulspark.state.stored import chunks, compressed, grouptables, heads
 from statefulspark.state.types import codec
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "state"
@@ -80,6 +81,37 @@ def _of_bytes(value: bytes) -> chunks.Chunk:
 def test_a_damaged_compressed_chunk_is_an_error_that_names_it(damage: Callable[[bytes], bytes]) -> None:
     with pytest.raises(errors.SnapshotCorruptError, match=r"chunk 7 of key group 3 .* cannot be read"):
         chunks.decode(damage(chunks.seal(chunks.encode(LONG))), "7 of key group 3")
+
+
+@pytest.mark.parametrize("claimed_bytes", [2**32 - 1, 2**31, 2**25])
+def test_a_chunk_that_claims_more_than_its_frame_can_have_takes_no_memory(claimed_bytes: int) -> None:
+    sealed = chunks.seal(chunks.encode(LONG))
+    hostile = sealed[:4] + claimed_bytes.to_bytes(4, "little") + sealed[8:500]
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(errors.SnapshotCorruptError, match="it can have"):
+            chunks.decode(hostile, "a/b")
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_all_that_zstandard_can_pack_is_read_again() -> None:
+    body = bytes(200 * 2**20)
+    packed = compressed.compress(body)
+
+    assert packed is not None
+    assert compressed.decompress(packed) == body
+
+
+def test_a_chunk_that_is_compressed_twice_is_refused() -> None:
+    sealed = chunks.seal(chunks.encode(LONG))
+    packed = compressed.compress(sealed[:4] + bytes(2000))
+    assert packed is not None
+
+    with pytest.raises(errors.SnapshotCorruptError, match="compressed twice"):
+        chunks.decode(sealed[:4] + packed, "a/b")
 
 
 def test_what_is_compressed_is_a_chunk_with_a_version_of_its_own() -> None:

@@ -233,7 +233,10 @@ def decode(blob: bytes, source: str) -> Chunk:
     formats.CHUNK.require_known(version[0], f"The chunk {source}")
     with damage.told_as_unreadable(source):
         if magic == _MAGIC_COMPRESSED:
-            return decode(compressed.decompress(body), source)
+            inner = compressed.decompress(body)
+            if inner.startswith(_MAGIC_COMPRESSED):
+                raise ValueError("it is compressed twice")
+            return decode(inner, source)
         # A wrong shape ends in a TypeError or ValueError.
         (kind, count), sections = columnlayout.read(body, source)
         chunk = Chunk(ChunkKind(kind), tuple(map(_decode_section, sections)))
