@@ -13,14 +13,14 @@ GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 @asynccontextmanager
-async def a_server(connections: Connections, **options: object) -> AsyncIterator[int]:
+async def a_server(connections: Connections, keepalive_s: float = 30.0) -> AsyncIterator[int]:
     application = web.Application()
 
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(text="ok")
 
     application.router.add_get("/", answer)
-    runner = LimitedRunner(application, connections, access_log=None, **options)
+    runner = LimitedRunner(application, connections, keepalive_s=keepalive_s)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
@@ -100,7 +100,7 @@ def test_who_sends_nothing_or_half_a_head_is_closed_and_who_asked_is_not() -> No
 
 def test_who_is_idle_after_a_request_is_closed() -> None:
     async def case() -> None:
-        async with a_server(Connections(), keepalive_timeout=0.2) as port:
+        async with a_server(Connections(), keepalive_s=0.2) as port:
             reader, writer = await opened(port, GET)
             await reader.readuntil(b"ok")
             assert await is_closed(reader)

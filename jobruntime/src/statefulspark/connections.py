@@ -7,11 +7,13 @@ hour, and counts none.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from aiohttp import web
+from aiohttp.log import server_logger
 
 KEEPALIVE_S = 30.0
 """How long a connection may be idle between two requests, or take for the head of its next one."""
@@ -62,11 +64,29 @@ class Connections:
 class LimitedRunner(web.AppRunner):
     """Runs an application whose connections are limited."""
 
-    def __init__(self, application: web.Application, connections: Connections | None = None, **options: object) -> None:
-        """Take the options of `AppRunner`, and limits other than the usual ones."""
+    def __init__(
+        self,
+        application: web.Application,
+        connections: Connections | None = None,
+        *,
+        keepalive_s: float = KEEPALIVE_S,
+        shutdown_s: float = 60.0,
+        logger: logging.Logger = server_logger,
+    ) -> None:
+        """Prepare to run an application, without a log of its requests.
+
+        Args:
+            application: The application; it is not running yet.
+            connections: The limits; the usual ones when omitted.
+            keepalive_s: As `KEEPALIVE_S`.
+            shutdown_s: How long running requests may take when it is closed.
+            logger: Where its failures are logged.
+        """
         self._connections = connections or Connections()
         application.middlewares.insert(0, self._noticing)
-        super().__init__(application, **{"keepalive_timeout": KEEPALIVE_S, **options})
+        super().__init__(
+            application, access_log=None, keepalive_timeout=keepalive_s, shutdown_timeout=shutdown_s, logger=logger
+        )
 
     @property
     def server(self) -> Callable[[], asyncio.Protocol] | None:  # type: ignore[override]  # a site only calls it

@@ -25,7 +25,7 @@ OPERATIONS: dict[str, Callable[[ObjectStore], object]] = {
 }
 
 
-def an_answer(status: str, body: str = BODY, *headers: str) -> bytes:
+def an_http_answer(status: str, body: str = BODY, *headers: str) -> bytes:
     head = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
     return ("\r\n".join([*head, "", body])).encode()
 
@@ -33,18 +33,18 @@ def an_answer(status: str, body: str = BODY, *headers: str) -> bytes:
 ANSWERS = {
     "no HTTP": f"SSH-2.0-{BODY}\r\n".encode(),
     "a header that is none": f"HTTP/1.1 200 OK\r\n{BODY}\r\n\r\n".encode(),
-    "a text with 200": an_answer("200 OK"),
-    "a text with 201": an_answer("201 Created"),
-    "a text with 206": an_answer("206 Partial Content"),
-    "a text with 302": an_answer("302 Found"),
-    "a text with 400": an_answer("400 Bad Request"),
-    "a text with 500": an_answer("500 Internal Server Error"),
-    "a status text": an_answer(f"400 {BODY}", ""),
-    "another XML": an_answer("200 OK", f"<a><Contents><Key>{BODY}</Key></Contents></a>"),
-    "another XML with 400": an_answer("400 Bad Request", f"<a><b>{BODY}</b></a>"),
-    "an element without an end": an_answer("202 Accepted", f"<a>{BODY}"),
-    "a time that is none": an_answer("200 OK", "", f"Last-Modified: {BODY}", 'ETag: "e"'),
-    "a number that is none": an_answer("200 OK", f"<a><KeyCount>{BODY}</KeyCount></a>"),
+    "a text with 200": an_http_answer("200 OK"),
+    "a text with 201": an_http_answer("201 Created"),
+    "a text with 206": an_http_answer("206 Partial Content"),
+    "a text with 302": an_http_answer("302 Found"),
+    "a text with 400": an_http_answer("400 Bad Request"),
+    "a text with 500": an_http_answer("500 Internal Server Error"),
+    "a status text": an_http_answer(f"400 {BODY}", ""),
+    "another XML": an_http_answer("200 OK", f"<a><Contents><Key>{BODY}</Key></Contents></a>"),
+    "another XML with 400": an_http_answer("400 Bad Request", f"<a><b>{BODY}</b></a>"),
+    "an element without an end": an_http_answer("202 Accepted", f"<a>{BODY}"),
+    "a time that is none": an_http_answer("200 OK", "", f"Last-Modified: {BODY}", 'ETag: "e"'),
+    "a number that is none": an_http_answer("200 OK", f"<a><KeyCount>{BODY}</KeyCount></a>"),
 }
 
 

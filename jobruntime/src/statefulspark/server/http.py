@@ -72,7 +72,7 @@ class ApiServer:
         self._thread = threading.Thread(target=self._loop.run_forever, name="api-server", daemon=True)
         self._thread.start()
         self._runner = connections.LimitedRunner(
-            build_app(control, token), access_log=None, logger=strangers.logger(), shutdown_timeout=_CLOSE_GRACE_S
+            build_app(control, token), logger=strangers.logger(), shutdown_s=_CLOSE_GRACE_S
         )
         try:
             asyncio.run_coroutine_threadsafe(self._start(host, port, served), self._loop).result(timeout=10)

@@ -75,7 +75,7 @@ def _session() -> aiobotocore.session.AioSession:
     return aiobotocore.session.get_session()
 
 
-class _DirectSession(aiobotocore.httpsession.AIOHTTPSession):
+class _DirectSession(aiobotocore.httpsession.AIOHTTPSession):  # type: ignore[misc]  # aiobotocore has no types
     """Sends each request to the server that it names, at once and within its time.
 
     The answer may be a redirect, which is a failure. botocore follows none; aiohttp does, with the body of a PUT, unless
@@ -99,7 +99,8 @@ class _DirectRequests:
         self, method: str, *, headers: MutableMapping[str, str], **options: object
     ) -> aiohttp.ClientResponse:
         headers.pop("Expect", None)
-        return await self.session.request(method, headers=headers, allow_redirects=False, **options)
+        request = functools.partial(self.session.request, allow_redirects=False)
+        return await request(method, headers=headers, **options)  # type: ignore[arg-type]  # they are aiobotocore's own
 
 
 def _file_system(options: StorageOptions, read_timeout_s: float) -> s3fs.S3FileSystem:

@@ -28,7 +28,7 @@ async def serve(path: str, port: int, answer: Callable[[], tuple[int, str]]) -> 
 
     application = web.Application()
     application.router.add_get(path, handle)
-    runner = connections.LimitedRunner(application, access_log=None)
+    runner = connections.LimitedRunner(application)
     await runner.setup()
     site = web.TCPSite(runner, "0.0.0.0", port)  # noqa: S104 - the kubelet and Prometheus connect from outside the pod
     await site.start()

@@ -96,7 +96,7 @@ class PostgresClient:
             SpecRejectedError: `PostgresRefused`.
         """
         with contextlib.suppress(psycopg.ProgrammingError):
-            parameters = dict(psycopg.conninfo.conninfo_to_dict(self.dsn))
+            parameters: dict[str, object] = dict(psycopg.conninfo.conninfo_to_dict(self.dsn))
             if _PORTS.fullmatch(str(parameters.get("port") or "")) and "@" not in str(parameters.get("host") or ""):
                 outgoing.keep_out(str(parameters.get("password") or ""))
                 return parameters
