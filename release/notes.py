@@ -44,7 +44,8 @@ def written(version: str, changes: str, artifacts: list[str]) -> str:
     files = "\n".join(f"- `{name}`" for name in artifacts)
     return (
         f"# Stateful Spark {version}\n\n"
-        "**Upgrade** in this order: the CRDs (`kubectl apply --server-side --force-conflicts -f crds.yaml`; Helm never changes them), the "
-        "operator, then the images of the jobs one by one. Each job leaves a savepoint and goes on from it.\n\n"
+        "**Upgrade** in this order: the CRDs (`kubectl apply --server-side --force-conflicts -f crds.yaml`; Helm never "
+        "changes them), the operator, then the images of the jobs one by one. Each job leaves a savepoint and goes on "
+        "from it.\n\n"
         f"{changes}\n\n## Files\n{files}\n\n`sha256sum --check SHA256SUMS` proves them.\n"
     )
