@@ -132,8 +132,8 @@ class Driver:
         number = catalog.next_snapshot_id(store)
         self.announcer.snapshot_covers(number, (entry,))
         epochs.require_current(store, self.job.epoch)
-        manifest = a_manifest(number, [entry], now=self.clock.now, generation=generation)
-        manifest = manifest.model_copy(update=self.origin)
+        writer = {"generation": generation, "epoch": self.job.epoch, "claim": self.job.claim_id}
+        manifest = a_manifest(number, [entry], now=self.clock.now, **writer).model_copy(update=self.origin)
         catalog.write_checkpoint(store, manifest)
         return manifest
 

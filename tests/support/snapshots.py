@@ -98,6 +98,7 @@ class Job:
         where = store or self.store
         if where.info(layout.epoch(epoch)) is None:
             where.write(layout.epoch(epoch), record.to_json().encode())
+        self.claim_id = epochs.read(where, epoch).claim_id
 
     def on(self, bucket: ObjectStore) -> Job:
         """Return the same job as a process sees it that reaches storage through something else."""
@@ -178,6 +179,7 @@ class Job:
             now=self.clock.now,
             generation=queries[0].generation,
             epoch=max(self.epoch, 1),
+            claim=self.claim_id,
             trigger=trigger,
         )
         catalog.write_checkpoint(where, manifest)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def a_writer(job: Job, query: FakeQuery, **changes: object) -> snapshot_writer.SnapshotWriter:
     """Build the writer of a driver with one query, whose sinks have nothing to commit unless a committer is given."""
-    identity = status.Identity("flights", "default", job.epoch, query.generation, None, job.clock.now, None, None)
+    driver = ("flights", "default", job.epoch, query.generation, None, job.clock.now, None, None)
+    identity = status.Identity(*driver, claim=job.claim_id)
     given: dict[str, object] = {
         "identity": identity,
         "locations": (queries.CheckpointLocation(query.uid, query.path, "root"),),

@@ -104,6 +104,7 @@ CHECKPOINT = manifest.Manifest(
     job="flights",
     trigger=manifest.Trigger.PERIODIC,
     epoch=7,
+    claim="c0ffee",
     generation=3,
     triggered_at=NOON,
     completed_at=NOON,
@@ -121,6 +122,7 @@ CHECKPOINT = manifest.Manifest(
 SAVEPOINT = CHECKPOINT.model_copy(
     update={
         "kind": manifest.SnapshotKind.SAVEPOINT,
+        "claim": None,
         "id": 43,
         "trigger": manifest.Trigger.UPGRADE,
         "queries": (_QUERY.model_copy(update={"path": "files/delays"}),),

@@ -90,7 +90,7 @@ def test_a_number_that_was_given_up_does_not_hide_the_checkpoints_after_it(given
     world.query.run_batch()
     entry = closure.close_over(world.job.store, world.query.path, world.query.batch)
     taken = 2 + given_up
-    catalog.write_checkpoint(world.job.store, a_manifest(taken, [entry], now=world.job.clock.now))
+    catalog.write_checkpoint(world.job.store, a_manifest(taken, [entry], claim=world.job.claim_id))
 
     plan = world.job.boot()
 
@@ -104,7 +104,7 @@ def test_a_savepoints_number_does_not_hide_the_checkpoints_after_it() -> None:
     world.bucket.catch_up()
     world.job.savepoint(world.query)
     entry = closure.close_over(world.job.store, world.query.path, world.query.batch)
-    catalog.write_checkpoint(world.job.store, a_manifest(3, [entry], now=world.job.clock.now))
+    catalog.write_checkpoint(world.job.store, a_manifest(3, [entry], claim=world.job.claim_id))
 
     assert world.job.boot().next_snapshot_id == 4
 

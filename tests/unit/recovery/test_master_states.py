@@ -20,7 +20,8 @@ def answer(number: int) -> tuple[MasterStateEntry, ...]:
 
 def a_checkpoint_with_answers(job: Job, query: FakeQuery, number: int) -> Manifest:
     entry = closure.close_over(job.store, query.path, query.batch)
-    manifest = a_manifest(number, [entry], now=job.clock.now, generation=query.generation, epoch=max(job.epoch, 1))
+    writer = {"generation": query.generation, "epoch": max(job.epoch, 1), "claim": job.claim_id}
+    manifest = a_manifest(number, [entry], now=job.clock.now, **writer)
     catalog.write_checkpoint(job.store, manifest.model_copy(update={"master_states": answer(number)}))
     return manifest
 

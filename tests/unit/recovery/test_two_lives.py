@@ -141,25 +141,24 @@ def test_a_start_goes_on_in_the_life_that_was_copied(
     plan = lives.older.job.boot()
 
     assert _state_files(plan.queries[0]) <= of_newer
-    assert (plan.mode is StartMode.COPY) is ("another life" in (plan.fallback or "")) is (older > newer)
+    is_mixed = older > newer or restarts > 1
+    assert (plan.mode is StartMode.COPY) is ("another life" in (plan.fallback or "")) is is_mixed
     assert verify.verify_queries(lives.older.store, plan.queries, deep=True).ok
 
 
 @pytest.mark.parametrize(
-    ("restarts", "is_of_newer"),
+    "restarts",
     [
-        pytest.param(0, True, id="its driver is older than that of the newer life"),
-        pytest.param(3, False, id="its driver has the higher epoch, which sinks notice"),
+        pytest.param(0, id="its driver has a lower epoch than that of the newer life"),
+        pytest.param(1, id="its driver has the same epoch"),
+        pytest.param(3, id="its driver has a higher epoch"),
     ],
 )
-def test_a_whole_checkpoint_of_the_older_life_is_told_by_its_epoch(
-    lives: Lives, restarts: int, is_of_newer: bool
-) -> None:
-    """It needs no file that the newer life has, so nothing is made of both."""
+def test_a_whole_checkpoint_of_the_older_life_is_told_by_the_claim_of_its_epoch(lives: Lives, restarts: int) -> None:
+    """It has a higher number than those of the newer life, and needs no file of it."""
     for _ in range(restarts):
         lives.older.start()
     lives.older.run(20, checkpoints_after=(1, 5, 20))
-    of_older = lives.older.state_files()
     lives.newer.start()
     lives.newer.run(3, checkpoints_after=(3,))
     of_newer = lives.newer.state_files()
@@ -167,8 +166,40 @@ def test_a_whole_checkpoint_of_the_older_life_is_told_by_its_epoch(
 
     plan = lives.older.job.boot()
 
-    assert _state_files(plan.queries[0]) <= (of_newer if is_of_newer else of_older)
-    assert ("another life of this root" in (plan.fallback or "")) is is_of_newer
+    assert _state_files(plan.queries[0]) <= of_newer
+    assert "another life of this root" in (plan.fallback or "")
+
+
+def test_what_is_written_after_the_lives_were_told_apart_counts(lives: Lives) -> None:
+    """The next epochs follow one of the older life, so their driver begins a generation."""
+    for _ in range(3):
+        lives.older.start()
+    lives.newer.start()
+    lives.newer.run(3, checkpoints_after=(3,))
+    lives.older.overlay(lives.newer)
+    job = lives.older.job
+    again = FakeQuery(job.store, job.boot().generation)
+    again.batch = 5
+    lives.older.query = again
+    lives.older.store.claim = job.claim_id
+    lives.older.run(2, checkpoints_after=(1,))
+
+    plan = job.boot()
+
+    assert (plan.mode, plan.fallback, dict(plan.start_batches)) == (StartMode.CONTINUE, None, {"delays": 7})
+
+
+def test_a_checkpoint_whose_epoch_storage_has_lost_counts(lives: Lives) -> None:
+    """A replica that lags may have it without the record; the number is claimed again."""
+    life = lives.older
+    life.start()
+    life.run(3, checkpoints_after=(3,))
+    life.store.delete_many([layout.epoch(2)])
+
+    plan = life.job.boot()
+
+    assert (plan.mode, dict(plan.start_batches)) == (StartMode.COPY, {"delays": 5})
+    assert "has lost epochs/00000002.json" in (plan.fallback or "")
 
 
 def test_a_batch_that_the_older_life_had_planned_is_not_run(lives: Lives) -> None:

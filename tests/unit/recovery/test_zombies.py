@@ -39,7 +39,16 @@ def the_writer(driver: Driver, location: str | None = None) -> SnapshotWriter:
     """Return what writes a driver's snapshots."""
     job = driver.job
     identity = Identity(
-        "flights", "default", job.epoch, driver.plan.generation, None, driver.clock.now, None, None, driver.plan.descent
+        "flights",
+        "default",
+        job.epoch,
+        driver.plan.generation,
+        None,
+        driver.clock.now,
+        None,
+        None,
+        driver.plan.descent,
+        claim=job.claim_id,
     )
     return a_writer(
         job,

@@ -69,7 +69,7 @@ class Winners:
     def of(self, contested: Mapping[int, Collection[int]]) -> dict[int, int]:
         """Return the epoch that has committed each batch, where its commit tells.
 
-        Cost: nothing for batches that were asked about before; else a HEAD each, and what `epochs.claims_since` costs.
+        Cost: nothing for batches that were asked about before; else a HEAD each, and what `epochs.life_since` costs.
 
         Args:
             contested: The epochs that have tried a batch, by batch.
@@ -77,7 +77,8 @@ class Winners:
         new = {batch: tried for batch, tried in contested.items() if batch not in self._known}
         if new:
             signed = listing.look_up(self._store, self._path, [f"commits/{batch}" for batch in new])
-            claims = epochs.claims_since(self._store, min(map(min, new.values()))) or {}
+            life = epochs.life_since(self._store, min(map(min, new.values())))
+            claims = life.claims if life is not None else {}
             for batch in new:
                 info = signed.get(f"commits/{batch}")
                 self._known[batch] = claims.get(info.claim) if info is not None and info.claim is not None else None

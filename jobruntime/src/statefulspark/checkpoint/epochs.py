@@ -7,6 +7,8 @@ exists; a claim of it fills the numbers below too, so that a late driver with an
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from statefulspark import errors
@@ -17,6 +19,19 @@ from statefulspark.storage.port import MOST_OF_A_DOCUMENT, ObjectInfo, ObjectSto
 
 _NO_ETAG = "0" * 32
 """The MD5 of nothing that anybody stores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """The drivers of one life of a root, from an epoch on; see `life_since`.
+
+    Attributes:
+        claims: The epoch of each claim.
+        other: The first epoch after them that is of another life; None if there is none.
+    """
+
+    claims: Mapping[str, int]
+    other: int | None = None
 
 
 def newest(store: ObjectStore) -> int:
@@ -92,24 +107,42 @@ def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: st
     return target
 
 
-def claims_since(store: ObjectStore, epoch: int) -> dict[str, int] | None:
-    """Return the epoch of each claim since one, in its life of the root; None if a record cannot be read.
+def life_since(store: ObjectStore, epoch: int) -> Life | None:
+    """Return the drivers since an epoch, in its life of the root; None if a record cannot be read.
 
-    Where a root was copied over an older life of itself, records of two lives lie side by side. One of the other life does
-    not follow the one before it. Cost: a listing, a HEAD, and a GET each.
+    Cost: a listing, a HEAD, and a GET for each epoch.
     """
+    records = records_since(store, epoch)
+    return life_of(records, epoch) if records is not None else None
+
+
+def records_since(store: ObjectStore, epoch: int) -> tuple[EpochRecord, ...] | None:
+    """Return the records of an epoch and all later ones; None if one cannot be read. Cost: as of `life_since`."""
     keys = {number: layout.epoch(number) for number in range(epoch, newest(store) + 1)}
     bodies = catalog.read_present(store, list(keys.values()), most_bytes=MOST_OF_A_DOCUMENT)
     try:
-        records = [EpochRecord.parse(bodies.get(key, b""), f"{store.uri}/{key}") for key in keys.values()]
+        return tuple(EpochRecord.parse(bodies.get(key, b""), f"{store.uri}/{key}") for key in keys.values())
     except errors.SnapshotCorruptError:
         return None
+
+
+def life_of(records: Sequence[EpochRecord], epoch: int) -> Life:
+    """Return the drivers since an epoch, in its life of the root. Pure.
+
+    Where a root was copied over an older life of itself, records of two lives lie side by side. One of the other life does
+    not follow the one before it.
+
+    Args:
+        records: Those of this epoch and all later ones; older ones do not matter.
+        epoch: The first that counts.
+    """
     claims: dict[str, int] = {}
-    for before, record in zip((None, *records), records, strict=False):
+    since = [record for record in records if record.epoch >= epoch]
+    for before, record in zip((None, *since), since, strict=False):
         if before is not None and record.follows != before.claim_id:
-            break
+            return Life(claims, other=record.epoch)
         claims[record.claim_id] = record.epoch
-    return claims
+    return Life(claims)
 
 
 def require_current(store: ObjectStore, epoch: int) -> None:

@@ -237,6 +237,9 @@ class Manifest(SealedDocument):
     job: str
     trigger: Trigger
     epoch: int = Field(ge=1)
+    claim: str | None = None
+    """The claim of that epoch, as in its record; absent in savepoints. A checkpoint with another one is of another life of
+    the root."""
     generation: int = Field(ge=1)
     triggered_at: UtcDatetime
     completed_at: UtcDatetime

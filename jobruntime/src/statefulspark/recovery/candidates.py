@@ -19,7 +19,7 @@ from statefulspark.contract.manifest import (
     QueryEntry,
     SnapshotKind,
 )
-from statefulspark.recovery import beginnings, damage, generations, new_packs, plan
+from statefulspark.recovery import beginnings, damage, generations, lives, new_packs, plan
 from statefulspark.storage.port import ObjectStore
 
 
@@ -39,6 +39,7 @@ class StorageView:
         lineages: The lineages of the root.
         at: Told of what may take long.
         purge: The deletion of older state on purpose; what is left of that is in no other field.
+        mixture: Why what follows in the generation in use could not be told from another life of the root; None if it can.
     """
 
     store: ObjectStore
@@ -53,6 +54,7 @@ class StorageView:
     lineages: lineage_records.Lineages = field(default_factory=lineage_records.Lineages)
     at: progress.Steps = progress.unheard
     purge: Purge | None = None
+    mixture: str | None = None
     _verdicts: dict[str, str | None] = field(default_factory=dict)
 
     @property
@@ -284,10 +286,11 @@ def read_storage(
     answers = catalog.read_manifests(cache, checkpoints)
     readable = [manifest for manifest in answers if isinstance(manifest, Manifest)]
     outlived = {manifest.id for manifest in readable if manifest.generation <= used_generation}
-    manifests, of_other_lives = _of_one_life(manifest for manifest in readable if manifest.id not in outlived)
-    history = generations.with_lost_records(
-        generations.read_all(cache, above=used_generation), manifests.values(), lineages
-    )
+    counting = [manifest for manifest in readable if manifest.id not in outlived]
+    records = generations.read_all(cache, above=used_generation)
+    drivers = lives.read(cache, records, counting)
+    manifests, of_other_lives = drivers.of_one_life(counting)
+    history = generations.with_lost_records(records, manifests.values(), lineages)
     return StorageView(
         store=store,
         cache=cache,
@@ -304,30 +307,8 @@ def read_storage(
         lineages=lineages,
         at=at,
         purge=purge,
+        mixture=drivers.mixture(history, manifests.values()),
     )
-
-
-def _of_one_life(manifests: Iterable[Manifest]) -> tuple[dict[int, Manifest], tuple[str, ...]]:
-    """Leave out the checkpoints of another life of the root: it was copied over an older one, which had taken more of them.
-
-    Within one life numbers and epochs grow together.
-
-    Returns:
-        The others by their number, newest first, and a message for each that is left out.
-    """
-    retained: dict[int, Manifest] = {}
-    left_out: list[str] = []
-    newest: dict[int, Manifest] = {}
-    for manifest in sorted(manifests, key=lambda manifest: manifest.id):
-        before = newest.get(manifest.generation, manifest)
-        if manifest.epoch < before.epoch:
-            left_out.append(
-                f"{manifest.label} is of epoch {manifest.epoch}, and {before.label} before it of epoch {before.epoch}: it "
-                "is of another life of this root, which was copied over an older one."
-            )
-        else:
-            retained[manifest.id] = newest[manifest.generation] = manifest
-    return dict(sorted(retained.items(), reverse=True)), tuple(left_out)
 
 
 def _cuts(manifests: Iterable[Manifest], history: generations.Generations) -> Iterator[QueryEntry]:

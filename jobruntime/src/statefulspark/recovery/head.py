@@ -314,13 +314,13 @@ def _require_of_one_life(
     """
     signed = {key: info.claim for key, info in log_infos.items() if info.claim is not None}
     epoch = max(since_epoch, 1)
-    claims = epochs.claims_since(store, epoch) if signed else None
-    if claims is None:
+    life = epochs.life_since(store, epoch) if signed else None
+    if life is None:
         return
     first = next(iter(log_infos))
     for key, claim in signed.items():
-        if claims.get(claim, 0) >= epoch:
-            epoch = claims[claim]
+        if life.claims.get(claim, 0) >= epoch:
+            epoch = life.claims[claim]
         elif key != first:
             raise errors.SnapshotCorruptError(
                 "OtherLife",

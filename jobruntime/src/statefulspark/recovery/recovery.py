@@ -78,12 +78,12 @@ def plan_recovery(
         return _with_skeletons(plan)
     origin = lineage_records.of_generation(view.current, view.lineages)
     plan = replace(plan, head=_head_of(plan, view), descent=origin, record=view.current)
-    gap = gaps.find(view.cache, plan.generation, plan.queries)
-    if gap is not None:
-        plan = replace(plan, fallback=f"{plan.fallback or ''} {gap}".strip())
+    loss = gaps.find(view.cache, plan.generation, plan.queries) or view.mixture
+    if loss is not None:
+        plan = replace(plan, fallback=f"{plan.fallback or ''} {loss}".strip())
     # A damaged record hides how its generation was made, and a root at a new location is a new lineage: neither may
-    # continue in the present generation. Nor can Spark behind a gap in its logs.
-    must_copy = view.current.generation in view.generations.unreadable or view.is_moved_or_copied or gap is not None
+    # continue in the present generation. Nor can Spark behind a gap in its logs, nor a driver among epochs of two lives.
+    must_copy = view.current.generation in view.generations.unreadable or view.is_moved_or_copied or loss is not None
     return in_new_generation(plan, ()) if must_copy else plan
 
 

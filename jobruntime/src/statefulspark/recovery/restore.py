@@ -247,6 +247,7 @@ def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
         job=author.job,
         trigger=Trigger.RECOVERY,
         epoch=author.epoch,
+        claim=author.claim_id,
         generation=plan.generation,
         triggered_at=author.now,
         completed_at=author.now,

@@ -30,6 +30,8 @@ class Identity:
     descent: lineage_records.Descent | None = None
     """The origin of the state that the driver writes."""
     restore_skipped: str | None = None
+    claim: str | None = None
+    """The id of its claim of the epoch."""
 
 
 class JobStatusTracker:

@@ -323,6 +323,7 @@ class SnapshotWriter:
             job=identity.job,
             trigger=order.coordinator_request.trigger,
             epoch=identity.epoch,
+            claim=identity.claim,
             generation=identity.generation,
             triggered_at=order.triggered_at,
             completed_at=clock.utc_now(),

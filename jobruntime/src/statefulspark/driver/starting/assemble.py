@@ -264,6 +264,7 @@ def _identity(parts: Parts) -> Identity:
         fallback=parts.plan.fallback,
         descent=parts.plan.descent,
         restore_skipped=parts.plan.restore_skipped,
+        claim=parts.root.claimed_by.claim_id,
     )
 
 

@@ -1,0 +1,98 @@
+"""Lives of a root: one that was copied over an older life of itself has checkpoints and epochs of both.
+
+Within one life numbers and epochs grow together, each epoch follows the one before it, and its record has the claim of
+whoever wrote under it. What does not fit is left out, and no driver goes on where its own work would not fit: it begins a
+generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from statefulspark.checkpoint import epochs
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import EpochRecord, Manifest
+from statefulspark.recovery.generations import Generations
+from statefulspark.storage.port import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Drivers:
+    """The drivers that have run in a root.
+
+    Attributes:
+        uri: The root.
+        records: The records of their epochs, as far back as matters; None if one cannot be read, which accuses nobody.
+    """
+
+    uri: str
+    records: tuple[EpochRecord, ...] | None
+
+    def of_one_life(self, manifests: Iterable[Manifest]) -> tuple[dict[int, Manifest], tuple[str, ...]]:
+        """Leave out the checkpoints of another life.
+
+        Returns:
+            The others by their number, newest first, and a message for each that is left out.
+        """
+        retained: dict[int, Manifest] = {}
+        left_out: list[str] = []
+        reached: dict[int, int] = {}
+        ordered = sorted(manifests, key=lambda manifest: manifest.id)
+        oldest = {manifest.generation: manifest.epoch for manifest in sorted(ordered, key=lambda one: -one.epoch)}
+        for manifest in ordered:
+            epoch = self._epoch_of(manifest, since=oldest[manifest.generation])
+            if epoch is not None and epoch >= reached.get(manifest.generation, 0):
+                retained[manifest.id], reached[manifest.generation] = manifest, epoch
+            else:
+                left_out.append(
+                    f"{manifest.label} is of epoch {manifest.epoch} of another life of this root, which was copied over an "
+                    "older one."
+                )
+        return dict(sorted(retained.items(), reverse=True)), tuple(left_out)
+
+    def mixture(self, generations: Generations, manifests: Iterable[Manifest]) -> str | None:
+        """Tell why a driver that goes on in the generation in use would be taken for one of another life; None if not.
+
+        Args:
+            generations: All of the root.
+            manifests: The checkpoints that count.
+        """
+        current = generations.current
+        if current is None or self.records is None or current.generation in generations.unreadable:
+            return None
+        other = epochs.life_of(self.records, current.epoch).other
+        if other is not None:
+            return (
+                f"{self.uri}/{layout.epoch(other)} is of another life of this root than the epoch before it: the root was "
+                "copied over an older one."
+            )
+        own = (manifest for manifest in manifests if manifest.generation == current.generation)
+        lost = next((manifest for manifest in own if not self._knows(manifest)), None)
+        return f"{self.uri} has lost {layout.epoch(lost.epoch)}, in which {lost.label} was taken." if lost else None
+
+    def _epoch_of(self, manifest: Manifest, *, since: int) -> int | None:
+        """Return the epoch of a checkpoint in the life of an older one; None if it is of another life.
+
+        Where storage has lost the newest records, their numbers are claimed again, or free; that accuses nobody.
+        """
+        if self.records is None or manifest.epoch >= self.records[-1].epoch:
+            return manifest.epoch
+        return epochs.life_of(self.records, since).claims.get(manifest.claim or "")
+
+    def _knows(self, manifest: Manifest) -> bool:
+        return any(
+            record.claim_id == manifest.claim and record.epoch == manifest.epoch for record in self.records or ()
+        )
+
+
+def read(store: ObjectStore, generations: Generations, manifests: Collection[Manifest]) -> Drivers:
+    """Read the records of the epochs that matter. Cost: as of `epochs.life_since`; nothing where there is no state."""
+    current = generations.current
+    is_told = current is not None and current.generation not in generations.unreadable
+    oldest = [
+        *(manifest.epoch for manifest in manifests),
+        *((current.epoch,) if current is not None and is_told else ()),
+    ]
+    records = epochs.records_since(store, min(oldest)) if oldest else None
+    return Drivers(store.uri, records or None)
