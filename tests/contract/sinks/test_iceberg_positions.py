@@ -13,6 +13,7 @@ import sinkcontexts
 from icebergshop import SCHEMA, Shop
 from pyarrow import Table as Rows
 from statefulspark import errors
+from statefulspark.contract.manifest import Position
 from statefulspark.sinks import standing
 
 
@@ -174,6 +175,17 @@ def test_a_batch_that_a_rollback_took_away_is_committed_again_in_files_of_its_ow
     again = {file["file_path"] for file in shop.table.inspect.files().to_pylist()}
     shop.table.maintenance.expire_snapshots().by_id(left.snapshot_id).commit()
     assert (reached(shop), shop.read(), len(again & files)) == (2, [1, 2, 3], 2)
+
+
+def test_a_batch_whose_own_files_the_store_of_the_table_has_lost_meanwhile_is_refused(shop: Shop) -> None:
+    """The folder of the table goes back to a replica that lags while the catalog stays: no commit lists what is gone."""
+    fresh = shop.prepared(2, 3)
+    (file,) = shop.files_of(fresh)
+    shop.table.io.delete(file)
+    committed = Position(lineage=sinkcontexts.OWN, generation=1, batch_id=1)
+    with pytest.raises(errors.StateUnknownError, match=r"StagedRowsMissing.*1 of 1 are missing"):
+        shop.sink.commit(fresh, replace(shop.at(2), expected=standing.Expected(committed, was_opened=True)))
+    assert shop.read() == [1, 2]
 
 
 def test_a_batch_whose_files_were_removed_as_orphans_is_refused_and_the_table_stays_readable(shop: Shop) -> None:

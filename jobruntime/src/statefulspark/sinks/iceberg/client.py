@@ -116,17 +116,19 @@ class IcebergClient:
     ) -> tuple[datafiles.DataFile, ...]:
         """Return the files to append: all are there, and no snapshot that the table has left names one of them.
 
-        A batch that waited for long may have lost its files to Iceberg's orphan file removal. A table that was set back
-        still has the left snapshot of a batch that is committed again; its expiry deletes the files that it added.
+        A batch that waited for long may have lost its files to Iceberg's orphan file removal, and the folder of the table may
+        go back to a backup or a replica while the catalog stays; so each file is looked up, whoever has written it. A table
+        that was set back still has the left snapshot of a batch that is committed again; its expiry deletes the files that
+        it added. Cost: a HEAD for each file, concurrently.
         """
-        is_recent = context.epoch == context.committing_epoch and context.expected.committed is not None
-        missing = () if is_recent else datafiles.missing(table, written.files)
+        missing = datafiles.missing(table, written.files)
         if missing:
             raise errors.StateUnknownError(
                 "StagedRowsMissing",
                 f"Batch {context.batch_id} of the sink {context.uid!r} was prepared for the table {self.table}, and its "
                 f"file {missing[0]} is not there any more ({len(missing)} of {len(written.files)} are missing); it was "
-                "removed as an orphan, or with a snapshot that expired. Bring it back, or start from newer state.",
+                "removed as an orphan, or with a snapshot that expired, or the folder of the table went back to an older "
+                "moment. Bring it back, or start from newer state.",
             )
         is_left = any(imprints.writer_of(snapshot, context) == context.epoch for snapshot in table.snapshots())
         return tuple(datafiles.copied(table, file) for file in written.files) if is_left else written.files

@@ -90,8 +90,10 @@ def write(table: Table, batches: Iterator[pa.RecordBatch]) -> Iterator[DataFile]
 
 
 def missing(table: Table, files: Iterable[DataFile]) -> tuple[str, ...]:
-    """Return the paths of files that are not there. Cost: a HEAD for each file."""
-    return tuple(file.path for file in files if not _exists(table, file))
+    """Return the paths of files that are not there. Cost: a HEAD for each file, some of them at once."""
+    looked_up = tuple(files)
+    are_there = concurrent.ExecutorFactory.get_or_create().map(lambda file: _exists(table, file), looked_up)
+    return tuple(file.path for file, is_there in zip(looked_up, are_there, strict=True) if not is_there)
 
 
 def copied(table: Table, file: DataFile) -> DataFile:
