@@ -293,7 +293,10 @@ KINDS = (
             transaction=f'{{"files":[{{"path":"{_STAGED}"}}]}}',
         ),
     ),
-    _sealed("output", prepared.OutputRecord(sink="out", batch_id=12, epoch=7)),
+    _sealed(
+        "output",
+        prepared.OutputRecord(sink="out", kind="KafkaSink", target="kafka://kafka:9092/delays", batch_id=12, epoch=7),
+    ),
     _sealed("output-of-a-function", prepared.OutputRecord(function="alerts", batch_id=12, epoch=7)),
     _sealed("unchanged", prepared.UnchangedRecord(record="operator-state/alerts/00000011-00000007.json")),
     _plain(

@@ -382,6 +382,25 @@ def test_a_marker_that_vanished_is_not_taken_for_a_new_sink(kind: str, visible: 
 
 
 @BOTH
+@KINDS
+def test_a_marker_that_vanished_before_the_first_snapshot_is_not_taken_for_a_new_sink(kind: str, visible: str) -> None:
+    """A start completes a checkpoint of what was committed, and only the output record tells where the sink was opened."""
+    world = World(kind, visible)
+    driver = world.start()
+    world.batches(driver, 2)
+    shown = world.shown
+    if world.marked is not None:
+        world.marked.marker = None
+    else:
+        world.folder.delete_many(["_sink.json"])
+
+    with pytest.raises(errors.StateUnknownError, match=r"has no marker in .* had been opened") as started:
+        world.start()
+
+    assert (started.value.reason, world.shown) == ("SinkMarkerMissing", shown)
+
+
+@BOTH
 def test_a_sink_at_another_target_is_new_and_gets_nothing_that_the_first_one_has(visible: str) -> None:
     world = World("marked", visible)
     driver = world.start()

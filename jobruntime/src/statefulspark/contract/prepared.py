@@ -55,6 +55,10 @@ class OutputRecord(SealedDocument):
 
     sink: str | None = None
     """Uid of the query's two-phase sink; absent if it has none, so that its batches have no records."""
+    kind: str | None = None
+    """The sink's class, for example `KafkaSink`; absent without a sink."""
+    target: str | None = None
+    """What it writes to, without credentials; absent for a sink that does not tell. The sink was opened there."""
     function: str | None = None
     """Uid of the query's sink function with operator state; absent if it has none, and in records of earlier releases."""
     batch_id: int = Field(ge=0)

@@ -33,7 +33,8 @@ class StorageView:
         generations: Its generations.
         refs: Its completed snapshots.
         checkpoints: The readable manifests of completed checkpoints, by id.
-        unreadable: An error message for each checkpoint with an unreadable manifest.
+        unreadable: An error message for each checkpoint that does not count: its manifest is unreadable, or of another life.
+        of_other_lives: The manifests of those of another life of the root; they are restored by name only.
         next_snapshot_id: The number of the next snapshot.
         damage: Notes of drivers about state that Spark could not load.
         lineages: The lineages of the root.
@@ -55,6 +56,7 @@ class StorageView:
     at: progress.Steps = progress.unheard
     purge: Purge | None = None
     mixture: str | None = None
+    of_other_lives: Mapping[int, Manifest] = field(default_factory=dict)
     _verdicts: dict[str, str | None] = field(default_factory=dict)
 
     @property
@@ -225,9 +227,10 @@ class StorageView:
         if not number.isdigit() or int(number) not in ids:
             present = ", ".join(str(checkpoint_id) for checkpoint_id in sorted(ids)) or "none"
             raise _not_found(reference, f"{self.store.uri} holds these checkpoints: {present}")
-        if int(number) not in self.checkpoints:
+        manifest = self.checkpoints.get(int(number)) or self.of_other_lives.get(int(number))
+        if manifest is None:
             raise errors.SnapshotCorruptError("SnapshotBroken", " ".join(self.unreadable))
-        return self._checkpoint(self.checkpoints[int(number)])
+        return self._checkpoint(manifest)
 
     def _checkpoint(self, manifest: Manifest) -> plan.Candidate:
         return plan.Candidate(
@@ -299,7 +302,7 @@ def read_storage(
         checkpoints=manifests,
         unreadable=(
             *(error.message for error in answers if isinstance(error, errors.SnapshotCorruptError)),
-            *of_other_lives,
+            *map(lives.described, of_other_lives.values()),
         ),
         next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,
@@ -308,6 +311,7 @@ def read_storage(
         at=at,
         purge=purge,
         mixture=drivers.mixture(history, manifests.values()),
+        of_other_lives=of_other_lives,
     )
 
 

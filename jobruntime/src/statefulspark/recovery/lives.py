@@ -29,14 +29,14 @@ class Drivers:
     uri: str
     records: tuple[EpochRecord, ...] | None
 
-    def of_one_life(self, manifests: Iterable[Manifest]) -> tuple[dict[int, Manifest], tuple[str, ...]]:
-        """Leave out the checkpoints of another life.
+    def of_one_life(self, manifests: Iterable[Manifest]) -> tuple[dict[int, Manifest], dict[int, Manifest]]:
+        """Tell the checkpoints of the newest life from those of another one.
 
         Returns:
-            The others by their number, newest first, and a message for each that is left out.
+            Both by their number; those of the newest life with the newest first.
         """
         retained: dict[int, Manifest] = {}
-        left_out: list[str] = []
+        left_out: dict[int, Manifest] = {}
         reached: dict[int, int] = {}
         ordered = sorted(manifests, key=lambda manifest: manifest.id)
         oldest = {manifest.generation: manifest.epoch for manifest in sorted(ordered, key=lambda one: -one.epoch)}
@@ -45,11 +45,8 @@ class Drivers:
             if epoch is not None and epoch >= reached.get(manifest.generation, 0):
                 retained[manifest.id], reached[manifest.generation] = manifest, epoch
             else:
-                left_out.append(
-                    f"{manifest.label} is of epoch {manifest.epoch} of another life of this root, which was copied over an "
-                    "older one."
-                )
-        return dict(sorted(retained.items(), reverse=True)), tuple(left_out)
+                left_out[manifest.id] = manifest
+        return dict(sorted(retained.items(), reverse=True)), left_out
 
     def mixture(self, generations: Generations, manifests: Iterable[Manifest]) -> str | None:
         """Tell why a driver that goes on in the generation in use would be taken for one of another life; None if not.
@@ -84,6 +81,11 @@ class Drivers:
         return any(
             record.claim_id == manifest.claim and record.epoch == manifest.epoch for record in self.records or ()
         )
+
+
+def described(left_out: Manifest) -> str:
+    """Tell why a checkpoint does not count."""
+    return f"{left_out.label} is of epoch {left_out.epoch} of another life of this root, which was copied over an older one."
 
 
 def read(store: ObjectStore, generations: Generations, manifests: Collection[Manifest]) -> Drivers:

@@ -113,14 +113,19 @@ class Committer:
     def _record_outputs(self, restored: Sequence[QueryEntry], functions: Mapping[str, str]) -> None:
         """Record which sink or function has a record of each batch from now on, so that a missing record proves its loss.
 
+        It also says where the sink was opened, until a snapshot does.
+
         Every start writes it under its own epoch, also for a query without a sink. It overrides what an earlier driver
         wrote, and what a replaced driver writes late. Cost: one PUT per query.
         """
-        sinks = {sink.query_uid: sink.uid for sink in self.sinks}
+        sinks = {sink.query_uid: sink for sink in self.sinks}
         batches = {query.uid: query.batch_id for query in restored}
         for uid in sorted(batches.keys() | sinks.keys() | functions.keys()):
             first, epoch = batches.get(uid, -1) + 1, self._driver.epoch
-            record = OutputRecord(sink=sinks.get(uid), function=functions.get(uid), batch_id=first, epoch=epoch)
+            record = OutputRecord(function=functions.get(uid), batch_id=first, epoch=epoch)
+            if (sink := sinks.get(uid)) is not None:
+                what = {"sink": sink.uid, "kind": sink.kind, "target": sink.target}
+                record = record.model_copy(update=what)
             log = batch_records.BatchRecordLog(self._driver.store, layout.query_root(self._driver.generation, uid))
             log.write(batch_records.RecordName(batch_records.RecordKind.OUTPUT, uid, first, epoch), record.sealed())
 

@@ -10,7 +10,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import batch_records, epochs, lineage_records
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Ancestor, Position, QueryEntry
-from statefulspark.contract.prepared import PreparedRecord
+from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.declaration import Output
 from statefulspark.recovery import history
 from statefulspark.sinks import visibility
@@ -110,14 +110,29 @@ class JobSink:
         return self.sink.target if isinstance(self.sink, TellsMarker) else None
 
     def expected(self, restored: QueryEntry | None) -> Expected:
-        """Return what a restored snapshot knows to be in it."""
+        """Return what a restored cut knows to be in it. Cost: a GET if batches were committed and no snapshot names it."""
         entries = restored.sinks if restored is not None else ()
         entry = next((entry for entry in entries if entry.uid == self.uid), None)
-        if entry is None or self.target is None:
+        if restored is None or self.target is None:
             return NOTHING_EXPECTED
+        if entry is None:
+            return Expected(was_opened=True) if self._was_opened_before(restored) else NOTHING_EXPECTED
         if (entry.kind, entry.target) != (self.kind, self.target):
             return Expected(elsewhere=entry.committed)
         return Expected(entry.committed, entry.kept_after, was_opened=True, origin=entry.origin)
+
+    def _was_opened_before(self, restored: QueryEntry) -> bool:
+        """Tell whether a driver had opened it at its target before the last batch of a cut, which no snapshot covers yet."""
+        keys = (file.path for file in restored.files)
+        names = batch_records.covering(keys, after_batch=restored.batch_id, to_batch=restored.batch_id)
+        if not names:
+            return False
+        key = f"{restored.path}/{names[-1].key}"
+        try:
+            record = OutputRecord.parse(self.driver.store.read(key), f"{self.driver.store.uri}/{key}")
+        except errors.ObjectNotFoundError:
+            return False  # A savepoint, which names its sinks itself.
+        return (record.sink, record.kind, record.target) == (self.uid, self.kind, self.target)
 
     @property
     def kind(self) -> str:

@@ -116,7 +116,7 @@ class IcebergClient:
     ) -> tuple[datafiles.DataFile, ...]:
         """Return the files to append: all are there, and no snapshot that the table has left names one of them.
 
-        A batch that waited for long may have lost its files to Iceberg's orphan file removal, and the folder of the table may
+        A batch that waited for long may have lost its files to the removal of orphans, and the folder of the table may
         go back to a backup or a replica while the catalog stays; so each file is looked up, whoever has written it. A table
         that was set back still has the left snapshot of a batch that is committed again; its expiry deletes the files that
         it added. Cost: a HEAD for each file, concurrently.
