@@ -95,6 +95,7 @@ def test_what_was_committed_since_is_named_with_its_query_and_its_sink(
 
     assert refused.value.reason == "OutputRepeated"
     assert savepoint in refused.value.message
+    assert "Those of their rows that are visible would be written once more" in refused.value.message
 
 
 @FAILED

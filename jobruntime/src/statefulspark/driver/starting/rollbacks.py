@@ -61,8 +61,9 @@ def require_harmless(
     if repeated:
         raise errors.SpecRejectedError(
             "OutputRepeated",
-            f"Batches were committed after {start_plan.restored_from}, and their rows would be written once more: "
-            f"{'; '.join(repeated)}. Go on from the newest state with a version of the job that it fits; or restore that "
+            f"Batches were committed after {start_plan.restored_from}: {'; '.join(repeated)}. Those of their rows that are "
+            "visible would be written once more; of a sink that waits for checkpoints, that is what a checkpoint or "
+            "savepoint has covered. Go on from the newest state with a version of the job that it fits; or restore that "
             "snapshot by name, which writes them again.",
         )
 
@@ -71,6 +72,7 @@ def _committed_since(manifest: Manifest, root: JobRoot) -> Iterator[tuple[str, s
     """Find the queries that have committed batches after a snapshot, and which.
 
     A query whose newest batch does not descend from the snapshot counts, too: its rows cannot be told apart by number.
+    Which of the batches are visible is not asked: a savepoint at any location may have shown them.
     """
     lineages = root.author.lineages if root.author else None
     newest = recovery.plan_recovery(root.store, restore=RestoreConfig(), lineages=lineages)
