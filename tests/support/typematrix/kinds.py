@@ -108,7 +108,9 @@ LEAVES: Mapping[type[types.DataType], Sequence[tuple[types.DataType, Sequence[ob
     types.BooleanType: [(types.BooleanType(), (True, False))],
     types.DateType: [(types.DateType(), _DAYS)],
     types.TimeType: [(types.TimeType(0), (0, 86_399_000_000_000)), (types.TimeType(6), (0, 1_000, 86_399_999_999_000))],
-    types.TimestampType: [(types.TimestampType(), _MOMENTS_US)],
+    types.TimestampType: [
+        (types.TimestampType(), (_MOMENTS_US[0] + _DAY_US, *_MOMENTS_US[1:]))
+    ],  # Year 1 in each zone.
     types.TimestampNTZType: [(types.TimestampNTZType(), _MOMENTS_US)],
     types.DecimalType: [(kind, _decimals(kind)) for kind in _DECIMALS],
     types.DoubleType: [(types.DoubleType(), (*_FLOATS, 5e-324, 1.7976931348623157e308, -1.7976931348623157e308))],

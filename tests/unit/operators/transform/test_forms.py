@@ -167,3 +167,20 @@ def test_null_is_refused_where_there_is_no_zero(kind: spark_types.DataType, give
     form = forms.RowForm(spark_types.StructType([spark_types.StructField("c", kind, nullable=False)]))
     with pytest.raises(errors.SpecRejectedError, match=rf"\[{error_class}\] .* NOT NULL"):
         form.store((given,))
+
+
+def test_values_of_pandas_are_stored_as_what_they_are() -> None:
+    time, texts, at = (
+        spark_types.TimeType(),
+        spark_types.ArrayType(spark_types.StringType()),
+        spark_types.TimestampNTZType(),
+    )
+    form = _form(time, texts, at, spark_types.NullType())
+    given = (datetime.time(1, 2, 3, 4), np.array(["a", None], dtype=object), pd.NaT, None)
+    assert form.load(form.store(given)) == (datetime.time(1, 2, 3, 4), ["a", None], None, None)
+
+
+def test_a_state_of_a_type_without_a_form_is_refused_with_its_column() -> None:
+    with pytest.raises(errors.SpecRejectedError, match=r"'c0' is char\(3\) \(use a string") as refused:
+        _form(spark_types.CharType(3))
+    assert refused.value.reason == "StateTypeInvalid"

@@ -65,7 +65,7 @@ class OutputSchema:
     def _from_array(self, index: int, column: pa.ChunkedArray) -> object:
         kind = self._types[index]
         if self._nested[index]:
-            return for_pandas_nested(column.to_pylist(maps_as_pydicts="strict"), column.type)
+            return for_pandas_nested(rowvalues.values(column, self._names[index]), column.type)
         try:
             return _for_pandas(column.cast(kind).combine_chunks())
         except pa.ArrowException as error:
@@ -82,7 +82,7 @@ class OutputSchema:
         kind = self._types[index]
         if rowvalues.changing(kind, _kept_nan) is None:
             return pd.Series(values, dtype="object")
-        return for_pandas_nested(self._array(index, values).to_pylist(maps_as_pydicts="strict"), kind)
+        return for_pandas_nested(rowvalues.values(self._array(index, values), self._names[index]), kind)
 
     def _array(self, index: int, values: tuple[object, ...]) -> pa.Array:
         kind = self._types[index]

@@ -20,6 +20,7 @@ import numpy as np
 from pyspark.sql import types as spark_types
 
 from statefulspark import errors
+from statefulspark.operators import columns
 
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _NAIVE_EPOCH = datetime.datetime(1970, 1, 1)
@@ -195,9 +196,17 @@ class RowForm:
 
     Attributes:
         text: The type, as it is stored with the state.
+
+    Raises:
+        SpecRejectedError: `StateTypeInvalid`: a column has a type whose values cannot be stored.
     """
 
     def __init__(self, schema: spark_types.StructType) -> None:
+        if problems := columns.formless(schema):
+            raise errors.SpecRejectedError(
+                "StateTypeInvalid",
+                f"A state has columns that cannot be stored: {'; '.join(problems)}. Use what is named in their place.",
+            )
         self._schema = schema
         self._struct = Struct(schema, _zero_or_error)
         self.text = self._struct.text
@@ -239,6 +248,8 @@ def normalized(value: object) -> object:
     """Convert numpy and pandas types in a value to Python types."""
     if isinstance(value, np.generic):
         return value.tolist()
+    if isinstance(value, np.ndarray):
+        return [normalized(item) for item in value]
     if isinstance(value, spark_types.Row) or (isinstance(value, tuple) and hasattr(value, "_fields")):
         return cast("Callable[..., object]", type(value))(*[normalized(item) for item in value])
     if isinstance(value, list | tuple):
@@ -247,7 +258,8 @@ def normalized(value: object) -> object:
         return {normalized(key): normalized(item) for key, item in value.items()}
     for method in ("to_pytimedelta", "to_pydatetime"):
         if hasattr(value, method):
-            return cast("Callable[[], object]", getattr(value, method))()
+            is_null = value != value  # NaT is pandas' null of times.
+            return None if is_null else cast("Callable[[], object]", getattr(value, method))()
     return value
 
 
@@ -281,7 +293,7 @@ def of(kind: spark_types.DataType) -> ValueForm:
     raise errors.SpecRejectedError(
         "StateTypeInvalid",
         f"A state with a column of type {text} cannot be stored. Use numbers, strings, binary, booleans, dates, "
-        "timestamps, day-time intervals, arrays, maps and structs of them.",
+        "times, timestamps, day-time intervals, arrays, maps and structs of them.",
     )
 
 
@@ -340,6 +352,10 @@ def _binary(value: object) -> object:
     return value.encode() if isinstance(value, str) else None
 
 
+def _nothing(_: object) -> object:
+    return None
+
+
 def _decimal(kind: spark_types.DecimalType) -> Callable[[object], object]:
     unit = decimal.Decimal(1).scaleb(-kind.scale)
     context = decimal.Context(prec=kind.precision + 1, rounding=decimal.ROUND_HALF_UP)
@@ -378,12 +394,14 @@ _ACCEPT: dict[type[spark_types.DataType], Callable[[object], object]] = {
     spark_types.DoubleType: _double,
     spark_types.BooleanType: _boolean,
     spark_types.BinaryType: _binary,
+    spark_types.NullType: _nothing,
 }
 _CONVERTED: dict[type[spark_types.DataType], tuple[Callable[[int], object], Callable[[object], object]]] = {
     spark_types.DateType: (lambda days: datetime.date.fromordinal(days + _NAIVE_EPOCH.toordinal()), _same),
     spark_types.TimestampType: (lambda micros: _UTC_EPOCH + micros * _MICROSECOND, _local),
     spark_types.TimestampNTZType: (lambda micros: _NAIVE_EPOCH + micros * _MICROSECOND, _same),
     spark_types.DayTimeIntervalType: (lambda micros: micros * _MICROSECOND, _same),
+    spark_types.TimeType: (lambda nanos: (_NAIVE_EPOCH + nanos // 1000 * _MICROSECOND).time(), _same),
 }
 _ZEROS: dict[type[spark_types.DataType], object] = {
     spark_types.ByteType: 0,

@@ -132,8 +132,12 @@ def to_series(table: pa.Table, convert: Callable[[pa.Table], list[pd.Series]]) -
     """Return the columns of a table for a frame of pandas.
 
     Raises:
-        SpecRejectedError: `RowUnsupported`: pandas has no form of a value, such as a point in time before the year 1677.
+        SpecRejectedError: `RowUnsupported`: pandas has no form of a value, such as a point in time before the year 1677, or
+            a duration of 300 years.
     """
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_duration(column.type):  # The conversion would wrap around without an error.
+            rowvalues.converted(column, name, lambda part: part.cast(pa.duration("ns")), "pandas")
     try:
         return convert(table)
     except (OverflowError, ValueError):

@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import types as spark_types
 
+from statefulspark import rowvalues
 from statefulspark.operators.keyed import frames
 
 Shape = Callable[[object], object]
@@ -48,7 +49,8 @@ class RowOutput(frames.OutputSchema):
         return tuple([values.get(name) for name in self._names])
 
     def _nested_column(self, index: int, values: tuple[object, ...]) -> object:
-        column, shape = self._array(index, values).to_pylist(), self._shapes[index]
+        column = rowvalues.with_keys_in_utc(self._array(index, values)).to_pylist()
+        shape = self._shapes[index]
         shaped = column if shape is None else list(map(shape, column))
         return frames.for_pandas_nested(shaped, self._types[index])
 
