@@ -40,3 +40,23 @@ def test_an_output_of_such_a_type_is_refused_where_it_is_declared() -> None:
         "The output of keyed operator 'words' has columns of types that have no form outside of Spark: 'word' is "
         "varchar(3) (use a string, as cast(word as string)). Use what is named in their place, or leave them out."
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "is_case_sensitive", "told"),
+    [
+        (["id", "n", "ID"], False, "'id' and 'ID'"),
+        (["Straße", "STRASSE"], False, None),
+        (["id", "ID"], True, None),
+        (["id", "id"], True, "'id' and 'id'"),
+    ],
+)
+def test_columns_that_spark_cannot_tell_apart_are_refused(
+    names: list[str], told: str | None, *, is_case_sensitive: bool
+) -> None:
+    if told is None:
+        columns.require_distinct(names, "The input", is_case_sensitive=is_case_sensitive)
+        return
+    with pytest.raises(errors.SpecRejectedError, match=f"The input has the columns {told}, which") as refused:
+        columns.require_distinct(names, "The input", is_case_sensitive=is_case_sensitive)
+    assert refused.value.reason == "ColumnsAmbiguous"

@@ -7,13 +7,19 @@ the column is declared, with what to use in its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
 
 from statefulspark import errors
 
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+_IN_PARTS = re.compile(r"[.`]")
+"""What makes a name more than one part of an expression."""
 _CAST = "a string, as cast({} as string)"
 _WAYS_OUT: dict[type[spark_types.DataType], str] = {
     spark_types.YearMonthIntervalType: _CAST,
@@ -25,6 +31,34 @@ _WAYS_OUT: dict[type[spark_types.DataType], str] = {
     spark_types.GeometryType: "binary, as st_asbinary({})",
 }
 """What to use in place of a column of a type that has no form outside of Spark."""
+
+
+def quoted(name: str) -> str:
+    """Return a name as Spark reads it in an expression, whatever characters it has."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Calls a function with the columns' own names."""
+
+    function: BatchFunction
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self.function(batch.rename_columns(list(self.names)) for batch in batches)
+
+
+def map_in_arrow(df: DataFrame, function: BatchFunction, schema: str | spark_types.StructType) -> DataFrame:
+    """Return `df.mapInArrow(function, schema)`, for columns of any name.
+
+    PySpark looks the columns up by their names: it takes `a.b` for a field of `a` if there is one, and refuses backticks.
+    """
+    names = tuple(df.columns)
+    if not any(_IN_PARTS.search(name) for name in names):
+        return df.mapInArrow(function, schema)
+    return df.toDF(*map(str, range(len(names)))).mapInArrow(_Named(function, names), schema)
 
 
 def formless(schema: spark_types.StructType) -> tuple[str, ...]:
@@ -48,11 +82,24 @@ def require_usable(df: DataFrame, what: str) -> None:
         SpecRejectedError: `ColumnTypeUnsupported`, `ColumnsAmbiguous`; the message names the columns.
     """
     require_forms(df.schema, what)
-    is_case_sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    require_distinct(df.columns, what, is_case_sensitive=df.sparkSession.conf.get("spark.sql.caseSensitive") == "true")
+
+
+def require_distinct(names: Sequence[str], what: str, *, is_case_sensitive: bool) -> None:
+    """Refuse columns that Spark cannot tell apart.
+
+    Args:
+        names: Their names.
+        what: What gets them, as the beginning of a sentence.
+        is_case_sensitive: Whether Spark tells `id` from `ID`.
+
+    Raises:
+        SpecRejectedError: `ColumnsAmbiguous`; the message names the first two.
+    """
     seen: dict[str, str] = {}
-    for name in df.columns:
+    for name in names:
         other = seen.setdefault(name if is_case_sensitive else name.lower(), name)
-        if other is not name or df.columns.count(name) > 1:
+        if other is not name or names.count(name) > 1:
             raise errors.SpecRejectedError(
                 "ColumnsAmbiguous",
                 f"{what} has the columns {other!r} and {name!r}, which Spark cannot tell apart. Rename one of them with "

@@ -26,6 +26,7 @@ from pyspark.errors import PySparkException
 
 from statefulspark import errors
 from statefulspark.engine import session as spark_session
+from statefulspark.operators import columns
 from statefulspark.planning import replacing
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class _Batches:
 
     def discard(self, frame: DataFrame, _: int) -> None:
         """Take a batch: Python workers read every row, and the driver collects what they say."""
-        frame.mapInArrow(_consume, "part binary").collect()
+        columns.map_in_arrow(frame, _consume, "part binary").collect()
         self.done += 1
 
 

@@ -86,7 +86,7 @@ class SinkParticipant:
 
     def _write(self, frame: DataFrame, batch_id: int) -> None:
         sink, context = self._sink.sink, self._sink.context(batch_id)
-        rows = frame.mapInArrow(_part_writer(sink, context.on_worker()), _PART_SCHEMA).collect()
+        rows = columns.map_in_arrow(frame, _part_writer(sink, context.on_worker()), _PART_SCHEMA).collect()
         with self._refusals.noting(self._sink.query_uid, self.participant):
             parts = tuple(bytes(row.part) for row in rows)
             with sink_calls.calling(sink, self._sink.uid, "prepare"):

@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import types as spark_types
 
 from statefulspark import errors
-from statefulspark.operators import columns
 from statefulspark.operators.groupstate import frames, function, processor, timeouts
 from statefulspark.operators.keyed import declaring, operator, packplaces, registry
 from statefulspark.operators.keyed import processor as keyed_processor
@@ -81,7 +80,6 @@ def apply_in_pandas_with_state(
     )
     source = grouping.of(grouped, f"The input of keyed operator '{uid}'")
     transform_operator.check_key(source, uid)
-    columns.require_forms(source.df.schema, f"The input of keyed operator '{uid}'")
     groups = operator.key_groups(source.df, uid, options.get("max_parallelism"))
     event_time = _event_time(call, source.df)
     settings = _settings(call, source, groups)

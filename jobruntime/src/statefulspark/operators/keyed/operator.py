@@ -128,7 +128,7 @@ def keyed_process(
         storage_options=registry.storage_options(),
         packs=packplaces.thresholds(df.sparkSession, registry.storage_options()),
     )
-    parts = [df[f"`{column}`"] for column in columns]
+    parts = [df[frame_columns.quoted(column)] for column in columns]
     return pack_by_group(df, parts, groups, settings).transformWithStateInPandas(
         processor.KeyedProcessor(function, settings),
         settings.schema,
@@ -167,7 +167,8 @@ def pack_by_group(
     while group_column in taken:
         group_column = f"_{group_column}"
     grouped = df.withColumn(group_column, sql.pmod(sql.hash(*parts), sql.lit(max_parallelism)))
-    return grouped.mapInArrow(packing.pack, packing.packed_schema(settings.uid)).groupBy(packing.GROUP)
+    packed = frame_columns.map_in_arrow(grouped, packing.pack, packing.packed_schema(settings.uid))
+    return packed.groupBy(packing.GROUP)
 
 
 def _check_timers(

@@ -17,6 +17,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql import types as spark_types
 
 from statefulspark import errors
+from statefulspark.operators import columns
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -57,14 +58,15 @@ def of(grouped: object, what: str) -> Grouping:
         what: A name for it in errors.
 
     Raises:
-        SpecRejectedError: It is not a grouping, or has no key.
+        SpecRejectedError: It is not a grouping, or has no key; `ColumnTypeUnsupported`, `ColumnsAmbiguous`.
     """
     if not isinstance(grouped, GroupedData):
         raise errors.SpecRejectedError(
             "GroupingInvalid", f"{what} must be a grouped DataFrame, df.groupBy(…), but is {grouped!r:.100}."
         )
     df = grouped._df
-    columns = dict(zip(_identities(df), df.columns, strict=True))
+    columns.require_usable(df, what)
+    names = dict(zip(_identities(df), df.columns, strict=True))
     key: list[str] = []
     key_names: list[str] = []
     added: dict[str, Column] = {}
@@ -72,7 +74,7 @@ def of(grouped: object, what: str) -> Grouping:
     for column in _columns(grouped):
         selected = df.select(column)
         (name,), (identity,) = selected.columns, _identities(selected)
-        own = columns.get(identity)
+        own = names.get(identity)
         if own is None:
             own = unique(name, (*df.columns, *added))
             added[own] = column.alias(own)
@@ -81,7 +83,7 @@ def of(grouped: object, what: str) -> Grouping:
         key_names.append(name)
     if not key:
         raise errors.SpecRejectedError("KeyMissing", f"{what} has no key: pass a column to groupBy(…).")
-    with_key = df.select(*added.values(), *(df[f"`{name}`"] for name in df.columns)) if added else df
+    with_key = df.select(*added.values(), *(df[columns.quoted(name)] for name in df.columns)) if added else df
     return Grouping(with_key, tuple(key), tuple(key_names), (*added_names, *df.columns), len(added))
 
 
@@ -110,7 +112,7 @@ def _column(grouped: GroupedData, expression: JavaObject) -> Column:
         # As in Spark: if the input has a column of that name, the name selects it.
         name = str(expression.name())
         if any(_is_same(grouped, name, column) for column in grouped._df.columns):
-            return sql.col(f"`{name}`")
+            return sql.col(columns.quoted(name))
     expressions_of_spark = grouped.session._jvm.org.apache.spark.sql.classic.ExpressionUtils  # type: ignore[union-attr]
     return cast("Column", cast("type", Column)(expressions_of_spark.column(expression)))
 

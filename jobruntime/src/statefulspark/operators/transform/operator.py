@@ -113,7 +113,6 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
     operator.check_instance(call.processor, stateful_processor.StatefulProcessor, "processor", call.uid)
     source = grouping.of(grouped, f"The input of keyed operator '{call.uid}'")
     check_key(source, call.uid)
-    columns.require_forms(source.df.schema, f"The input of keyed operator '{call.uid}'")
     groups = operator.key_groups(source.df, call.uid, options.get("max_parallelism"))
     initial = _initial(call, source)
     key_schema = _key_schema(source)
@@ -208,9 +207,8 @@ def _parts_of(column: Column, kind: spark_types.DataType) -> list[Column]:
 def parts(source: grouping.Grouping) -> list[Column]:
     """Return the parts of all key columns; the hash of a key is computed from them."""
     kinds = source.key_types
-    return [
-        part for name, kind in zip(source.key, kinds, strict=True) for part in _parts_of(sql.col(f"`{name}`"), kind)
-    ]
+    named = zip(source.key, kinds, strict=True)
+    return [part for name, kind in named for part in _parts_of(sql.col(columns.quoted(name)), kind)]
 
 
 def _parts_as(initial: grouping.Grouping, source: grouping.Grouping) -> list[Column]:
