@@ -271,3 +271,24 @@ def test_a_sink_that_moves_to_another_table_of_the_schema_begins_there(world: Wo
     beside = sinkworlds.build({**world.recipe, "table": "others"})
     assert isinstance(beside, PostgresSink)
     assert beside.stored_marker(world.at(0)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "quoted"),
+    [
+        ("Orders", '"Orders"'),
+        ("My Shop.Order Lines", '"My Shop"."Order Lines"'),
+        ('"My.Shop"."a ""b"""', '"My.Shop"."a ""b"""'),
+        ("select", '"select"'),
+        ("заказы", '"заказы"'),
+    ],
+)
+def test_a_table_may_be_called_anything(world: World, dsn: str, name: str, quoted: str) -> None:
+    if "." in quoted:
+        run(dsn, f"CREATE SCHEMA {quoted.rpartition('.' + chr(34))[0]}")
+    run(dsn, f"CREATE TABLE {quoted} (id bigint, word text)")
+    sink = PostgresSink(name, dsn)
+    sink.check_schema(SCHEMA, StorageOptions())
+    sink.open(world.at(0))
+    commit(sink, world, 0, words({1: "one"}))
+    assert run(dsn, f"TABLE {quoted}") == [(1, "one")]
