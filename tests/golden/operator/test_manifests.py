@@ -79,7 +79,7 @@ GIVEN = {
             "spec": {"nodeSelector": {"disk": "fast"}, "containers": [{"name": "executor", "lifecycle": {}}]},
         },
     },
-    "sparkConf": {"spark.authenticate": "false"},
+    "sparkConf": {"spark.authenticate": "true"},
 }
 FILES_BESIDE = {**SMALL, "job": {"from": {"configMap": {"name": "code", "key": "flights.py", "sha256": "ab" * 32}}}}
 ZIP_BESIDE = {

@@ -5,7 +5,8 @@ The operator refuses them when a resource is applied, the runtime when a job sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -92,6 +93,33 @@ REFUSED_PREFIXES = (
     RefusedSetting("spark.hadoop.fs.s3a.secret", "credentials come from storage.credentialsSecret"),
 )
 """Settings that are refused by the prefix of their name."""
+
+
+SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+"""Names of settings whose values are secret: what `spark.redaction.regex` of Spark 4.2 matches."""
+NO_SECRETS = (
+    "spark.kubernetes.executor.secrets.",
+    "spark.kubernetes.executor.secretKeyRef.",
+    "spark.authenticate.secret.file",
+)
+"""Settings that name a Secret, or a file with one, and have none in them."""
+ENCRYPTION = "spark.authenticate"
+"""The setting by which driver and executors authenticate each other, and encrypt what they send."""
+
+
+def find_plain(conf: Mapping[str, str]) -> tuple[RefusedSetting, ...]:
+    """Return a refusal for each setting of a resource that would show a secret, or switch encryption off.
+
+    Args:
+        conf: Spark settings as a resource has them, where everybody can read them who can read the resource.
+    """
+    shown = "everybody who can read the resource would see its value; give it to the job by a Secret"
+    refused = [
+        RefusedSetting(key, shown) for key in conf if SECRET.search(key) is not None and not key.startswith(NO_SECRETS)
+    ]
+    if conf.get(ENCRYPTION, "true").strip().lower() != "true":
+        refused.append(RefusedSetting(ENCRYPTION, "driver and executors always encrypt what they send"))
+    return tuple(refused)
 
 
 def find_refused(keys: Iterable[str]) -> tuple[RefusedSetting, ...]:

@@ -80,6 +80,10 @@ def _with_transition_time(before: Condition | None, condition: Condition) -> Con
     return condition.model_copy(update={"last_transition_time": before.last_transition_time})
 
 
+LONGEST_MESSAGE = 1024
+"""Letters of a condition's message; what a driver or a server has said may be longer."""
+
+
 def answer(
     kind: ConditionType, status: ConditionStatus, reason: str, message: str, *, now: datetime, generation: int
 ) -> Condition:
@@ -97,7 +101,7 @@ def answer(
         type=kind,
         status=status,
         reason=reason,
-        message=message,
+        message=message[:LONGEST_MESSAGE],
         last_transition_time=now,
         observed_generation=generation,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -20,6 +21,8 @@ from statefulspark_operator.lifecycle.situation import (
     Waiting,
 )
 
+_PORT = re.compile(r"[0-9]{1,5}")
+"""A number in an annotation; somebody else may have written it."""
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -106,14 +109,14 @@ def _read(pod: Resource, epoch: int) -> DriverPod:
         is_ready=_condition(pod, "Ready").get("status") == "True",
         ip=resources.text(pod, "status", "podIP") or None,
         tls_secret=resources.text(pod, "metadata", "annotations", names.ANNOTATION_API_TLS) or None,
-        api_port=int(port) if port.isdecimal() else names.API_PORT,
+        api_port=int(port) if _PORT.fullmatch(port) else names.API_PORT,
         deletion_deadline=resources.time(pod, "metadata", "deletionTimestamp"),
         waiting=_waiting(state),
         unschedulable=_unschedulable(pod),
         exit=_exit(state),
         status_reason=resources.text(pod, "status", "reason"),
         status_message=resources.text(pod, "status", "message"),
-        asked_executors=int(asked) if asked.isdecimal() else 0,
+        asked_executors=int(asked) if _PORT.fullmatch(asked) else 0,
     )
 
 

@@ -21,7 +21,7 @@ from statefulspark_operator.cluster.driver_api import DriverAccess
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
-from statefulspark_operator.engine import access, observe, ownership, report, revisions
+from statefulspark_operator.engine import access, observe, ownership, report, revisions, validate
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.engine.validate import Accepted
 from statefulspark_operator.lifecycle import actions, pruning
@@ -145,8 +145,15 @@ async def _create_standby(current: Pass, act: actions.CreateStandby) -> None:
 
 
 async def _create_pod(current: Pass, manifest: Manifest, name: str) -> None:
-    """Create a pod; wait if a pod with its name belongs to another object."""
+    """Create a pod; wait if a pod with its name belongs to another object.
+
+    Raises:
+        SpecRejectedError: `PodTemplateRefused`: the spec is one that was accepted under another rule of the installation.
+    """
     gateway = current.ports.gateway
+    refused = validate.refused_template(current.ports, current.subject)
+    if refused is not None:
+        raise errors.SpecRejectedError(refused.reason, refused.message)
     if await gateway.create(manifest):
         return
     existing = await gateway.get(resources.POD, current.key.namespace, name)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from statefulspark_operator.api.pod_templates import PodTemplates
 from statefulspark_operator.cluster.config_map_watches import ConfigMapWatches, NoWatches
 from statefulspark_operator.cluster.driver_api import DriverApi
 from statefulspark_operator.cluster.gateway import Gateway
@@ -104,6 +105,7 @@ class Ports:
         code_watches: Tells that a ConfigMap with a job's code has changed.
         api_peers: Who may reach the API of a driver beside the job's own pods, as in a NetworkPolicy's `from`; None if jobs
             get no NetworkPolicy.
+        pod_templates: What the templates of pods may set.
         require_leadership: Raises `NotLeading` if this operator is not the one that acts at this moment.
     """
 
@@ -119,4 +121,5 @@ class Ports:
     freed: FreedBytes = field(default_factory=FreedBytes)
     code_watches: ConfigMapWatches = field(default_factory=NoWatches)
     api_peers: tuple[Resource, ...] | None = None
+    pod_templates: PodTemplates = PodTemplates.RESTRICTED
     require_leadership: Callable[[], None] = lambda: None

@@ -14,6 +14,7 @@ from statefulspark import errors
 from statefulspark.contract import engine
 
 from statefulspark_operator.api import memory, names, resource_rules, revision
+from statefulspark_operator.api.pod_templates import PodTemplates
 from statefulspark_operator.api.spec import NAME_MAX_LENGTH, StatefulSparkJobSpec
 from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, UpgradeMode
@@ -22,7 +23,12 @@ from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import code, steps
-from statefulspark_operator.lifecycle.situation import Rejection
+from statefulspark_operator.lifecycle.situation import Job, Rejection
+from statefulspark_operator.render import restricted
+from statefulspark_operator.render.base import Subject
+
+LONGEST_ECHO = 200
+"""How much of a wrong value a message repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
     except ValidationError as error:
         first_error = error.errors()[0]
         field = ".".join(("spec", *(str(part) for part in first_error["loc"])))
-        return Rejection("SpecInvalid", f"{field}: {first_error['msg']} (found {first_error['input']!r}).")
+        return Rejection("SpecInvalid", f"{field}: {first_error['msg']} (found {_cut(first_error['input'])}).")
     name = resources.text(resource, "metadata", "name")
     if len(name) > NAME_MAX_LENGTH:
         return Rejection("NameTooLong", f"The name {name!r} has more than {NAME_MAX_LENGTH} characters.")
@@ -62,13 +68,39 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
             calendar.read(schedule.cron, schedule.time_zone)
         except errors.SpecRejectedError as error:
             return Rejection(error.reason, f"spec.savepoint.schedule: {error.message}")
-    refused = engine.find_refused(spec.spark_conf)
+    refused = (*engine.find_refused(spec.spark_conf), *engine.find_plain(spec.spark_conf))
     if refused:
         return Rejection("SettingRefused", f"sparkConf: {refused[0].key} cannot be set: {refused[0].reason}.")
     problem = resource_rules.problem(spec) or memory.problem(spec.executor)
     if problem is not None:
         return Rejection("SpecInvalid", f"spec.{problem}.")
     return spec
+
+
+def refused_template(ports: Ports, subject: Subject) -> Rejection | None:
+    """Return why the templates of a job's pods are refused by the installation; None if they are not."""
+    if ports.pod_templates is PodTemplates.ANY:
+        return None
+    problem = restricted.of_job(subject)
+    if problem is None:
+        return None
+    return Rejection(
+        "PodTemplateRefused",
+        f"spec.{problem} is not allowed here. Leave it out, or have jobs.podTemplates set to Any in the operator's chart, "
+        "with which whoever may create a job may create any pod.",
+    )
+
+
+def _cut(value: object) -> str:
+    """Return a value for a message, which is no place for a whole spec."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_ECHO else f"{text[:LONGEST_ECHO]}…"
+
+
+def _job(resource: Resource) -> Job:
+    namespace, name = (resources.text(resource, "metadata", part) for part in ("namespace", "name"))
+    uid, generation = resources.text(resource, "metadata", "uid"), resources.number(resource, "metadata", "generation")
+    return Job(namespace, name, uid, generation)
 
 
 async def validate(
@@ -89,6 +121,8 @@ async def validate(
         current.
     """
     parsed = parse(resource)
+    if not isinstance(parsed, Rejection):
+        parsed = refused_template(ports, Subject(_job(resource), parsed)) or parsed
     if isinstance(parsed, Rejection):
         return Accepted(await _read_revision(ports, resource, status.revision), parsed)
     if isinstance(checksum, Rejection):

@@ -69,8 +69,10 @@ def identity(merged: JsonValue, own: Manifest) -> JsonValue:
     foreign = {label: value for label, value in user_labels.items() if label not in names.IDENTITY_LABELS}
     kept = {**merged, **own, "labels": {**foreign, **own_labels}}
     user_annotations, own_annotations = merged.get("annotations"), own.get("annotations")
-    if isinstance(user_annotations, dict) and isinstance(own_annotations, dict):
-        kept["annotations"] = {**user_annotations, **own_annotations}
+    if isinstance(user_annotations, dict):
+        # By these the operator finds the driver's API, to which it sends the job's token.
+        others = {key: value for key, value in user_annotations.items() if not key.startswith(f"{base.GROUP}/")}
+        kept["annotations"] = {**others, **(own_annotations if isinstance(own_annotations, dict) else {})}
     return kept
 
 

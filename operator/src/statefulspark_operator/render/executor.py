@@ -121,8 +121,8 @@ def _sizes_python(spec: StatefulSparkJobSpec) -> bool:
 
 
 def is_encrypted(spec: StatefulSparkJobSpec) -> bool:
-    """Tell whether driver and executors authenticate each other, and encrypt what they send: unless the user says no."""
-    return spec.executor.instances > 0 and AUTHENTICATE not in spec.spark_conf
+    """Tell whether driver and executors authenticate each other, and encrypt what they send."""
+    return spec.executor.instances > 0
 
 
 def _network(spec: StatefulSparkJobSpec) -> dict[str, str]:
