@@ -36,7 +36,7 @@ from statefulspark.contract.api import (
     StopRequest,
 )
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
+from statefulspark.contract.manifest import Manifest, OwnerRecord, SnapshotKind, Trigger
 from statefulspark.storage import ObjectStore
 from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources
@@ -148,8 +148,10 @@ class SimulatedDriver:
     checkpoint: Manifest | None = None
     operations: dict[str, Operation] = field(default_factory=dict)
 
-    def begin(self, namespace: str) -> None:
-        """Claim the epoch, and complete a checkpoint."""
+    def begin(self, namespace: str, owner_id: str) -> None:
+        """Own the folder, claim the epoch, and complete a checkpoint."""
+        owner = OwnerRecord(namespace=namespace, job=self.job, owner_id=owner_id, created_at=datetime.now(UTC))
+        epochs.ensure_owner(self.root, owner, take_over=False)
         epochs.claim(self.root, assigned=self.epoch, holder=self.pod, claim_id=uuid.uuid4().hex, now=datetime.now(UTC))
         self.checkpoint = self._manifest(namespace, SnapshotKind.CHECKPOINT, Trigger.PERIODIC)
         catalog.write_checkpoint(self.root, self.checkpoint)
@@ -270,7 +272,11 @@ class Fleet:
         root = self._store.child(layout.job_prefix(self._namespace, job))
         driver = SimulatedDriver(resources.text(pod, "metadata", "name"), job, epoch, root, is_busy)
         self._drivers[address] = driver
-        await asyncio.to_thread(driver.begin, self._namespace)
+        await asyncio.to_thread(
+            driver.begin, self._namespace, str(resources.items(pod, "metadata", "ownerReferences")[0]["uid"])
+        )
+        noted: Resource = {"metadata": {"annotations": {names.ANNOTATION_API_PORT: str(self.port)}}}
+        await self._api.patch(resources.POD, self._namespace, driver.pod, noted)
         ready: Resource = {"type": "Ready", "status": "True"}
         status: Resource = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "conditions": [ready]}
         await self._show(driver, status)

@@ -28,7 +28,6 @@ from pathlib import Path
 import processes
 import s3server
 from statefulspark.storage import open_store
-from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
@@ -68,8 +67,9 @@ def api_server(folder: Path) -> Iterator[Path]:
 class Operator:
     """The operator's process."""
 
-    def __init__(self, kubeconfig: Path, folder: Path) -> None:
-        """Prepare it; `start` starts it, also again."""
+    def __init__(self, kubeconfig: Path, folder: Path, endpoint: str) -> None:
+        """Prepare it; `start` starts it, also again. The endpoint is of the store of all jobs."""
+        self._endpoint = endpoint
         environment = {"KUBECONFIG": str(kubeconfig), "MALLOC_ARENA_MAX": "2"}  # As the chart sets it.
         self._process = processes.Process("the operator", folder / "operator.log", environment=environment)
 
@@ -77,7 +77,8 @@ class Operator:
         """Start it as the chart does, with a Lease, and return at once."""
         command = [sys.executable, "-m", "statefulspark_operator.cli", "run", "--namespace", NAMESPACE]
         lease = ["--lease", "operator", "--lease-namespace", NAMESPACE, "--identity", "operator-0"]
-        self._process.launch([*command, *lease, "--health-port", "0", "--metrics-port", "0"])
+        ports = ["--health-port", "0", "--metrics-port", "0"]
+        self._process.launch([*command, *lease, *ports, "--storage-endpoint", self._endpoint])
 
     def tend(self) -> None:
         """Start it again if it has ended, as a kubelet does: it ends when it cannot renew its Lease in time."""
@@ -160,9 +161,8 @@ class Scene:
         return by_verb - self.api.requests
 
 
-def manifest(job: str, bucket: str, endpoint: str, port: int) -> Resource:
-    """Return a job whose driver answers at the fleet's port."""
-    annotations: Resource = {names.ANNOTATION_API_PORT: str(port)}
+def manifest(job: str, bucket: str, endpoint: str) -> Resource:
+    """Return a job."""
     return {
         "apiVersion": resources.JOB.api_version,
         "kind": resources.JOB.name,
@@ -172,7 +172,6 @@ def manifest(job: str, bucket: str, endpoint: str, port: int) -> Resource:
             "job": {"file": "/opt/job/flights.py"},
             "storage": {"uri": f"s3://{bucket}/jobs", "endpoint": endpoint, "credentialsSecret": {"name": "s3"}},
             "upgrade": {"mode": "Cold"},
-            "driver": {"template": {"metadata": {"annotations": annotations}}},
         },
     }
 
@@ -288,14 +287,14 @@ async def measure(
     figures: dict[str, float] = {}
     async with Api.connect(kubeconfig) as api:
         fleet = Fleet(api, NAMESPACE, store, busy_every=options.busy_every)
-        operator = Operator(kubeconfig, folder)
+        operator = Operator(kubeconfig, folder, s3.endpoint)
         async with fleet.playing():
             await api.create(credentials())
             operator.start()
             try:
                 scene = Scene(api, fleet, operator, jobs)
                 begun_s = time.monotonic()
-                await all_at_once([api.create(manifest(job, bucket, s3.endpoint, fleet.port)) for job in jobs])
+                await all_at_once([api.create(manifest(job, bucket, s3.endpoint)) for job in jobs])
                 await scene.until("running", has_run(1), jobs, 1800)
                 figures |= told({"starts_per_minute": 60 * len(jobs) / (time.monotonic() - begun_s)})
                 await asyncio.sleep(options.settle)

@@ -59,7 +59,9 @@ def configure_operator(connection: cluster.Connection, chosen: settings.Settings
         values: Of the chart, by their path with dots; all others are as the chart has them.
     """
     repository, _, tag = chosen.operator_image.rpartition(":")
-    image = {"image.repository": repository, "image.tag": tag, "image.pullPolicy": "IfNotPresent"}
+    image: dict[str, object] = {"image.repository": repository, "image.tag": tag, "image.pullPolicy": "IfNotPresent"}
+    # The store of these tests may be on the node's own machine.
+    image["storage.endpoints"] = [connection.s3_pod_endpoint]
     sets = [
         part for name, value in {**image, **values}.items() for part in ("--set-json", f"{name}={json.dumps(value)}")
     ]

@@ -26,13 +26,18 @@ from statefulspark_operator.cluster.resources import Resource
 pytestmark = [pytest.mark.api, pytest.mark.s3]
 
 
+NOBODY = "http://127.0.0.1:9"
+"""A server that does not answer."""
+
+
 @pytest.fixture(scope="module")
-def operator(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+def operator(api_server: ApiServer, s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     folder = tmp_path_factory.mktemp("operator")
     namespaces = tuple(f"operator-{number}" for number in range(1, 16))
     for namespace in namespaces:
         api_server.call("create", "namespace", namespace)
-    process = Operator(as_operator(api_server, namespaces, folder), namespaces, folder)
+    kubeconfig = as_operator(api_server, namespaces, folder)
+    process = Operator(kubeconfig, namespaces, folder, endpoints=(s3.endpoint, NOBODY))
     process.start()
     try:
         yield process
@@ -91,8 +96,7 @@ def test_a_standby_becomes_the_driver_by_its_labels_with_the_charts_rights(scene
     old = scene.play_driver(1)
     scene.until_phase("Running")
     with serving() as port:
-        annotations: Resource = {names.ANNOTATION_API_PORT: str(port.port)}
-        scene.apply(image="registry.example/flights:2", driver={"template": {"metadata": {"annotations": annotations}}})
+        scene.apply(image="registry.example/flights:2")
         standby = scene.play_standby(1, port)
 
         scene.until("first checkpoint", lambda: resources.text(scene.status(), "upgrade", "state") == "FirstCheckpoint")
@@ -189,7 +193,7 @@ def test_a_job_that_cannot_be_loaded_stalls_and_is_not_started_again(scene: Scen
 
 def test_unreachable_storage_is_named_and_nothing_is_started(scene: Scene) -> None:
     storage = resources.section(scene.spec, "storage")
-    scene.apply(storage={**storage, "endpoint": "http://127.0.0.1:9"})
+    scene.apply(storage={**storage, "endpoint": NOBODY})
 
     scene.until("a message", lambda: "127.0.0.1:9" in resources.text(scene.status(), "message"))
 

@@ -72,7 +72,9 @@ def pair(api_server: ApiServer, namespace: str, s3: S3Server, tmp_path: Path) ->
     lease = ("--lease", "operator-statefulspark-operator", "--lease-namespace", namespace, "--identity")
     for identity in ways:
         (tmp_path / identity).mkdir()
-    leader, other = (Operator(ways[name], (namespace,), tmp_path / name, *lease, name) for name in ways)
+    leader, other = (
+        Operator(ways[name], (namespace,), tmp_path / name, *lease, name, endpoints=(s3.endpoint,)) for name in ways
+    )
     with serving() as port:
         scene = Scene(api_server, namespace, leader, s3, port)
         try:

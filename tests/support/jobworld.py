@@ -34,6 +34,7 @@ from statefulspark.contract.api import (
     StopRequest,
 )
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind, Trigger
+from statefulspark.retention.ownership import Standing
 from statefulspark_operator.api import names
 from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Checkpoint
@@ -111,6 +112,10 @@ class FakeStorage:
     kept_code: set[str] = field(default_factory=set)
     files_asked: list[str] = field(default_factory=list)
     """Files that were looked for in code."""
+    standing: Standing | None = None
+    """Whose the state is, if it is not the job's."""
+    forgotten: list[JobKey] = field(default_factory=list)
+    """Jobs whose connections were dropped."""
 
     @property
     def newest_epoch(self) -> int:
@@ -165,6 +170,7 @@ class FakeStorage:
             is_empty=not self.claims and not self.snapshots,
             found_savepoint=_shown(found),
             requested=_shown(requested),
+            standing=self.standing,
         )
 
     async def find_savepoint(
@@ -213,6 +219,9 @@ class FakeStorage:
     async def drop_code(self, target: StorageTarget, checksums: frozenset[str]) -> None:
         del target
         self.kept_code -= checksums
+
+    def forget(self, key: JobKey) -> None:
+        self.forgotten.append(key)
 
     async def purge(self, target: StorageTarget) -> Freed:
         del target

@@ -33,7 +33,7 @@ from statefulspark.contract.api import (
 )
 from statefulspark.contract.config import JobConfig
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
+from statefulspark.contract.manifest import Manifest, OwnerRecord, SnapshotKind, Trigger
 from statefulspark.storage import ObjectStore
 from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources
@@ -50,8 +50,8 @@ class LoopbackDriver:
         activations: What a standby was told, in order.
     """
 
-    def __init__(self, server: ApiServer, namespace: str, pod: Resource, store: ObjectStore) -> None:
-        self._server, self._namespace, self._store = server, namespace, store
+    def __init__(self, server: ApiServer, namespace: str, pod: Resource, store: ObjectStore, *, port: int) -> None:
+        self._server, self._namespace, self._store, self._port = server, namespace, store, port
         self._pod = resources.text(pod, "metadata", "name")
         self.epoch = int(resources.text(pod, "metadata", "labels", names.LABEL_EPOCH) or 0)
         job = resources.text(pod, "metadata", "labels", names.LABEL_JOB)
@@ -73,18 +73,33 @@ class LoopbackDriver:
 
     def start(self) -> None:
         """Claim the epoch, complete a checkpoint, and become ready."""
+        owner = OwnerRecord(
+            namespace=self._namespace,
+            job=self.config.name,
+            owner_id=self.config.owner_id,
+            created_at=datetime.now(UTC),
+            word=self.config.restore.word,
+        )
+        epochs.ensure_owner(self._store, owner, take_over=self.config.take_over)
         epochs.claim(
             self._store, assigned=self.epoch, holder=self._pod, claim_id=uuid.uuid4().hex, now=datetime.now(UTC)
         )
         self._started_at = datetime.now(UTC)
         self._checkpoint = self._manifest(SnapshotKind.CHECKPOINT, Trigger.PERIODIC)
         catalog.write_checkpoint(self._store, self._checkpoint)
+        self._show_port()
         ready = {"type": "Ready", "status": "True"}
         status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}], "conditions": [ready]}
         self._server.patch_status(self._namespace, f"pod/{self._pod}", cast("Resource", status))
 
+    def _show_port(self) -> None:
+        """Note at the pod where the API is: on loopback it cannot be at its usual port, and no template may say so."""
+        annotation = f"{names.ANNOTATION_API_PORT}={self._port}"
+        self._server.call("-n", self._namespace, "annotate", "pod", self._pod, annotation)
+
     def stand_by(self) -> None:
         """Be a process that is ready to become the driver."""
+        self._show_port()
         unready = {"type": "Ready", "status": "False"}
         status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}], "conditions": [unready]}
         self._server.patch_status(self._namespace, f"pod/{self._pod}", cast("Resource", status))

@@ -19,7 +19,6 @@ from apiserver import ROOT, ApiServer
 from loopbackdriver import DriverPort, LoopbackDriver
 from s3server import ACCESS_KEY, SECRET_KEY, S3Server
 from statefulspark.storage import open_store
-from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
@@ -56,12 +55,15 @@ class Operator(processes.Process):
         unused: Namespaces that it watches and no test has used.
     """
 
-    def __init__(self, kubeconfig: Path, namespaces: tuple[str, ...], folder: Path, *options: str) -> None:
+    def __init__(
+        self, kubeconfig: Path, namespaces: tuple[str, ...], folder: Path, *options: str, endpoints: tuple[str, ...]
+    ) -> None:
         super().__init__("the operator", folder / "operator.log", environment={"KUBECONFIG": str(kubeconfig)})
         self.unused = iter(namespaces)
         self._command = [sys.executable, "-m", "statefulspark_operator.cli", "run"]
         self._command += [part for namespace in namespaces for part in ("--namespace", namespace)]
         self._command += ["--health-port", "0", "--metrics-port", "0", *options]
+        self._command += [part for endpoint in endpoints for part in ("--storage-endpoint", endpoint)]
 
     def start(self) -> None:
         self.launch(self._command)
@@ -85,7 +87,6 @@ class Scene:
         self.server, self.namespace, self.operator, self.port = server, namespace, operator, port
         bucket = s3.new_bucket("operator")
         self.store = open_store(f"s3://{bucket}/jobs/{namespace}/flights", s3.options())
-        annotations = {names.ANNOTATION_API_PORT: str(port.port)}
         self.spec: Resource = {
             "image": "registry.example/flights:1",
             "job": {"file": "/opt/job/flights.py"},
@@ -95,7 +96,6 @@ class Scene:
                 "credentialsSecret": {"name": "s3"},
             },
             "upgrade": {"mode": "Cold"},
-            "driver": {"template": {"metadata": {"annotations": dict(annotations)}}},
         }
 
     @property
@@ -148,7 +148,7 @@ class Scene:
         pod = f"flights-driver-{epoch}"
         self.until(f"pod {pod}", lambda: pod in self.server.names(self.namespace, "pods"))
         found = self.server.get(self.namespace, f"pod/{pod}")
-        driver = LoopbackDriver(self.server, self.namespace, found, self.store)
+        driver = LoopbackDriver(self.server, self.namespace, found, self.store, port=self.port.port)
         driver.start()
         self.port.driver = driver
         return driver
@@ -157,7 +157,8 @@ class Scene:
         """Wait for a standby pod and be its process, at a port of its own."""
         pod = f"flights-standby-{number}"
         self.until(f"pod {pod}", lambda: pod in self.server.names(self.namespace, "pods"))
-        standby = LoopbackDriver(self.server, self.namespace, self.server.get(self.namespace, f"pod/{pod}"), self.store)
+        found = self.server.get(self.namespace, f"pod/{pod}")
+        standby = LoopbackDriver(self.server, self.namespace, found, self.store, port=port.port)
         standby.stand_by()
         port.driver = standby
         return standby

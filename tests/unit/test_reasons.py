@@ -32,7 +32,7 @@ _CODES = {
         PostgresTableMissing RegionInvalid RequestInvalid RestoreMissing RootMissing RowUnsupported RowsDiffer
         SavepointLocationInvalid
         SizeImpossible SizeUnknown
-        SecretMissing SinkFolderTaken SinkSchemaMismatch SnapshotClaimed SourceRowInvalid StateFormatUnsupported
+        SecretMissing SinkFolderTaken SinkSchemaMismatch SnapshotClaimed SourceRowInvalid StateFormatUnsupported StateKept
         StateNotFound StateOwnedByAnother StateTypeUnsupported StateValueInvalid StateValueUnsupported StorageKeyInvalid
         StorageConditionsIgnored
         StorageMissing StorageUriInvalid TargetInsideSource TimerMomentInvalid TlsFileInvalid TlsFileMissing TlsIncomplete

@@ -62,8 +62,8 @@ def _verified(body: bytes, checksum: str, where: str) -> bytes:
         # The checksum that it has is not told: who may name an object need not be one who may read it.
         raise errors.SpecRejectedError(
             "CodeChecksumMismatch",
-            f"The code at {where} does not have the checksum {checksum}; correct spec.job.from.s3.sha256 if this is the "
-            "code to run.",
+            f"The code at {where} does not have the checksum {checksum}; if it is the code to run, correct "
+            "spec.job.from.s3.sha256 to what `sha256sum` says of your copy.",
         )
     return body
 

@@ -17,7 +17,9 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 import statefulspark_operator
 from statefulspark_operator.api import compatibility, crd
+from statefulspark_operator.api.pod_templates import PodTemplates
 
+_LOCATIONS: TypeAdapter[dict[str, tuple[str, ...]]] = TypeAdapter(dict[str, tuple[str, ...]])
 _PEERS: TypeAdapter[tuple[dict[str, JsonValue], ...]] = TypeAdapter(tuple[dict[str, JsonValue], ...])
 
 
@@ -74,6 +76,7 @@ def _version(_arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from statefulspark_operator import handlers  # Only this command needs the cluster's libraries.
+    from statefulspark_operator.cluster import permits
     from statefulspark_operator.engine.leadership import LeaseName
 
     lease = LeaseName(arguments.lease_namespace, arguments.lease, arguments.identity) if arguments.lease else None
@@ -83,8 +86,21 @@ def _run(arguments: argparse.Namespace) -> int:
         metrics_port=arguments.metrics_port,
         log_format=arguments.log_format,
         lease=lease,
-        api_peers=arguments.job_network_policy,
+        rules=handlers.JobRules(
+            api_peers=arguments.job_network_policy,
+            allowed=permits.of(arguments.own_identity, arguments.storage_endpoint),
+            pod_templates=arguments.pod_templates,
+        ),
     )
+
+
+def _locations(text: str) -> dict[str, tuple[str, ...]]:
+    """Read locations by namespace."""
+    try:
+        locations = _LOCATIONS.validate_json(text)
+    except ValidationError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no object with lists of locations by namespace") from error
+    return locations
 
 
 def _peers(text: str) -> tuple[dict[str, JsonValue], ...]:
@@ -120,6 +136,29 @@ def build_parser() -> argparse.ArgumentParser:
         type=_peers,
         metavar="PEERS",
         help="give each job a NetworkPolicy; PEERS may reach its driver's API, as JSON like a NetworkPolicy's `from`",
+    )
+    run.add_argument(
+        "--own-identity",
+        type=_locations,
+        default={},
+        metavar="LOCATIONS",
+        help="where jobs without a credentialsSecret may have their state, as JSON: "
+        '{"shop": ["s3://bucket/shop/"]}; nowhere without',
+    )
+    run.add_argument(
+        "--storage-endpoint",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="a server that storage.endpoint may name; repeatable; without, all but the operator's own machine and link",
+    )
+    run.add_argument(
+        "--pod-templates",
+        type=PodTemplates,
+        choices=tuple(PodTemplates),
+        default=PodTemplates.RESTRICTED,
+        metavar="RULE",
+        help="what driver.template and executor.template may set: Restricted (default), or Any",
     )
     run.set_defaults(command=_run)
 

@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import kopf
@@ -27,7 +27,8 @@ from pydantic import JsonValue
 from statefulspark import errors
 
 from statefulspark_operator.api import base, names
-from statefulspark_operator.cluster import driver_api, kubernetes_gateway, resources, storage_reader, watched
+from statefulspark_operator.api.pod_templates import PodTemplates
+from statefulspark_operator.cluster import driver_api, kubernetes_gateway, permits, resources, storage_reader, watched
 from statefulspark_operator.cluster.config_map_watches import OpenWatches
 from statefulspark_operator.cluster.gateway import Gateway, JobKey
 from statefulspark_operator.cluster.resources import Resource
@@ -137,8 +138,23 @@ async def _existing(gateway: Gateway, namespaces: tuple[str, ...]) -> frozenset[
     return frozenset().union(*listed)
 
 
+@dataclass(frozen=True, slots=True)
+class JobRules:
+    """What the installation says of all jobs.
+
+    Attributes:
+        api_peers: Who may reach the API of a driver beside the job's own pods; None if jobs get no NetworkPolicy.
+        allowed: What may be opened on storage in the name of a job.
+        pod_templates: What the templates of pods may set.
+    """
+
+    api_peers: tuple[Resource, ...] | None = None
+    allowed: permits.Permits = field(default_factory=permits.Permits)
+    pod_templates: PodTemplates = PodTemplates.RESTRICTED
+
+
 @contextlib.asynccontextmanager
-async def _connect(leader: Leadership | None, api_peers: tuple[Resource, ...] | None) -> AsyncIterator[Ports]:
+async def _connect(leader: Leadership | None, rules: JobRules) -> AsyncIterator[Ports]:
     """Open the connections to Kubernetes, drivers and storage, and close them at the end."""
     permit = leader.require if leader is not None else (lambda: None)
     copies = Watched()
@@ -148,9 +164,10 @@ async def _connect(leader: Leadership | None, api_peers: tuple[Resource, ...] | 
         yield Ports(
             gateway,
             drivers,
-            storage_reader.SnapshotStorageReader(),
+            storage_reader.SnapshotStorageReader(allowed=rules.allowed),
             watched=copies,
-            api_peers=api_peers,
+            api_peers=rules.api_peers,
+            pod_templates=rules.pod_templates,
             require_leadership=permit,
         )
     finally:
@@ -318,12 +335,12 @@ async def _main(
     health_port: int,
     metrics_port: int,
     lease: LeaseName | None,
-    api_peers: tuple[Resource, ...] | None,
+    rules: JobRules,
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(freedmemory.given_back())
         lead = await stack.enter_async_context(_lease_holder(lease)) if lease is not None else None
-        ports = await stack.enter_async_context(_connect(lead.leader if lead is not None else None, api_peers))
+        ports = await stack.enter_async_context(_connect(lead.leader if lead is not None else None, rules))
         await operate(ports, namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, lead=lead)
 
 
@@ -346,7 +363,7 @@ def run(
     metrics_port: int,
     log_format: str,
     lease: LeaseName | None = None,
-    api_peers: tuple[Resource, ...] | None = None,
+    rules: JobRules,
 ) -> int:
     """Run the operator until SIGTERM.
 
@@ -356,7 +373,7 @@ def run(
         metrics_port: Port of /metrics.
         log_format: `json` or `text`.
         lease: The Lease that operators beside this one hold in turn; None if there are none.
-        api_peers: Who may reach the API of a driver beside the job's own pods; None if jobs get no NetworkPolicy.
+        rules: What the installation says of all jobs.
 
     Returns:
         The exit code.
@@ -366,8 +383,6 @@ def run(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _spare_the_collector()
     asyncio.run(
-        _main(
-            namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, lease=lease, api_peers=api_peers
-        )
+        _main(namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, lease=lease, rules=rules)
     )
     return 0

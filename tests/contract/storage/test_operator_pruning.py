@@ -13,6 +13,7 @@ from snapshots import Job
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, epochs, verify
 from statefulspark.contract import layout
+from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.storage import ObjectStore, open_store
 from statefulspark_operator.api.spec import Checkpoint, Storage
 from statefulspark_operator.cluster import storage_pruning
@@ -21,7 +22,8 @@ from statefulspark_operator.lifecycle.pruning import Freed, PrunedFolder
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 
 KEPT = Checkpoint(retained=2, prune_grace=timedelta(seconds=60))
-TARGET = StorageTarget(Storage(uri="s3://bucket/state"), "default", "flights", None)
+KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+TARGET = StorageTarget(Storage(uri="s3://bucket/state"), "default", "flights", KEYS, "uid")
 
 
 class Folder:
@@ -39,6 +41,8 @@ class Folder:
             self.job.clock.forward(120)
         for info in self.job.store.list(""):
             self.root.write(info.key, self.job.store.read(info.key))
+        owner = OwnerRecord(namespace="default", job="flights", owner_id="uid", created_at=self.job.clock.now)
+        self.root.write(layout.OWNER, owner.to_json().encode())
 
     def claim(self, number: int) -> None:
         """Claim an epoch, as a driver does that starts."""
@@ -47,6 +51,9 @@ class Folder:
     def prune(self, epoch: int = 1) -> PrunedFolder:
         now = self.job.clock.forward(60)
         return asyncio.run(self._reader.prune(TARGET, KEPT, epoch=epoch, now=now))
+
+    def drop_code(self, checksum: str) -> None:
+        asyncio.run(self._reader.drop_code(TARGET, frozenset({checksum})))
 
     def purge(self) -> Freed:
         return asyncio.run(self._reader.purge(TARGET))
@@ -114,7 +121,7 @@ def test_a_driver_that_starts_while_marks_are_written_stops_the_deletion(folder:
     store = cast("ObjectStore", _ClaimedMeanwhile(folder))
 
     with pytest.raises(errors.FencedError):
-        storage_pruning.prune(store, KEPT, epoch=1, now=folder.job.clock.forward(60))
+        storage_pruning.prune(store, KEPT, asker=TARGET.asker, epoch=1, now=folder.job.clock.forward(60))
 
     assert {info.key for info in folder.root.list(layout.GENERATIONS)} == before
 
@@ -153,3 +160,21 @@ def test_a_folder_with_the_proof_of_its_deletion_alone_counts_as_empty(folder: F
     again = folder.read()
     assert isinstance(again, StorageFacts)
     assert not again.is_empty
+
+
+def test_a_folder_of_another_owner_is_neither_pruned_nor_does_its_code_go(folder: Folder) -> None:
+    body = folder.root.read(layout.OWNER).replace(b'"uid"', b'"of another cluster"')
+    folder.root.write(layout.OWNER, body)
+    folder.root.write(layout.code("0" * 64, "flights.py"), b"print()")
+    before = folder.root.list("")
+
+    with pytest.raises(errors.SpecRejectedError, match="of another cluster"):
+        folder.prune()
+    with pytest.raises(errors.SpecRejectedError, match="of another cluster"):
+        folder.purge()
+    folder.drop_code("0" * 64)
+
+    assert folder.root.list("") == before
+    facts = folder.read()
+    assert isinstance(facts, StorageFacts)
+    assert not facts.may_be_purged

@@ -11,6 +11,7 @@ from statefulspark_operator.api.spec import Storage
 from statefulspark_operator.cluster import storage_reader
 
 _T = TypeVar("_T")
+_KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
 
 
 class AtOnce:
@@ -29,5 +30,5 @@ def purge(process: faults.FaultyProcess, area: str, job: str) -> None:
         return process.store(uri.removeprefix(f"{faults.BUCKET}/"))
 
     reader = storage_reader.SnapshotStorageReader(opened, AtOnce())  # type: ignore[arg-type]
-    target = storage_reader.StorageTarget(Storage(uri=f"{faults.BUCKET}/{area}"), "default", job, None)
+    target = storage_reader.StorageTarget(Storage(uri=f"{faults.BUCKET}/{area}"), "default", job, _KEYS, "uid")
     asyncio.run(reader.purge(target))

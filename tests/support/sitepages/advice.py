@@ -136,7 +136,7 @@ REASON = {
     Reason.DELETION_PURGING: _WAIT,
     Reason.DELETION_WAITING: "Bring the store back. After a limited time the resource goes and the state stays.",
     Reason.DELETION_FINISHED: NOTHING,
-    Reason.DELETION_STATE_KEPT: "Delete the folder by hand, if you want it gone.",
+    Reason.DELETION_STATE_KEPT: "Delete the folder by hand, if you want it gone and its owner does, too.",
     Reason.SPEC_REJECTED: "Correct the field that the message names, and apply.",
     Reason.STRAY_DRIVER: "Nothing; it cannot write.",
     Reason.DRIVER_STOPPED: NOTHING,

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from jobworld import KEY, JobWorld, OperatorDiedError
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind, Trigger
+from statefulspark.retention.ownership import Standing, Whose
 from statefulspark_operator.api.spark_savepoint import SavepointOrigin, SavepointPhase, SparkSavepointStatus
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.cluster import resources
@@ -435,3 +436,30 @@ def test_an_operator_that_dies_at_any_write_goes_on_to_the_same_end(number: int,
     assert number < len(expected)
     (stopped,) = found(world).values()
     assert [stopped.location] == savepoints(world)
+
+
+def test_a_savepoint_outside_the_folder_is_not_adopted_if_its_files_would_go_with_the_object() -> None:
+    """Who may only create objects could delete by one that a pod owns."""
+    world = running()
+    ask(world, "mine", disposal="Dispose", **{"from": "s3://state/backups/00000043-x"})
+
+    world.run_until(is_in(world, SavepointPhase.FAILED, "mine"))
+
+    assert "with disposal Keep only" in (found(world)["mine"].message or "")
+
+
+def test_state_of_another_owner_stays_with_its_savepoints_and_the_job_goes() -> None:
+    world = running({"deletionPolicy": "Delete"})
+    ask(world, "mine", disposal="Dispose")
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
+    world.storage.standing = Standing(Whose.ANOTHERS, "demo/flights with uid elsewhere")
+    before = savepoints(world)
+
+    world.delete()
+    world.run_until(lambda: not world.exists)
+    world.reconcile()
+
+    assert "demo/flights with uid elsewhere" in world.cluster.events[-1].message
+    assert world.reasons[-1] == "StateKept"
+    assert (savepoints(world), list(found(world))) == (before, ["mine"])
+    assert world.storage.forgotten[-1:] == [KEY]

@@ -24,7 +24,8 @@ from statefulspark_operator.api.status import SnapshotStatus
 from statefulspark_operator.cluster import storage_reader
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 
-TARGET = storage_reader.StorageTarget(Storage(uri="s3://bucket/state"), "default", "flights", None)
+KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+TARGET = storage_reader.StorageTarget(Storage(uri="s3://bucket/state"), "default", "flights", KEYS, "uid")
 
 
 @pytest.fixture
@@ -142,7 +143,7 @@ def savepoint_at(bucket: stores.MemoryStore, folder: str, kind: SnapshotKind = S
 
 def look(bucket: stores.MemoryStore, location: str) -> SnapshotStatus | storage_reader.NoSavepoint | StorageUnreadable:
     reader = storage_reader.SnapshotStorageReader(
-        lambda uri, _options: bucket.child(uri.removeprefix("s3://bucket/state/"))
+        lambda uri, _options: bucket.child(uri.removeprefix("s3://bucket/state").strip("/"))
     )
     return asyncio.run(reader.find_savepoint(TARGET, location))
 
@@ -175,7 +176,7 @@ def test_disposing_deletes_a_savepoint_and_never_a_checkpoint() -> None:
     savepoint_at(bucket, "archive/7")
     savepoint_at(bucket, "archive/8", SnapshotKind.CHECKPOINT)
     reader = storage_reader.SnapshotStorageReader(
-        lambda uri, _options: bucket.child(uri.removeprefix("s3://bucket/state/"))
+        lambda uri, _options: bucket.child(uri.removeprefix("s3://bucket/state").strip("/"))
     )
 
     asyncio.run(reader.dispose(TARGET, "s3://bucket/state/archive/7"))

@@ -11,11 +11,14 @@ from statefulspark import errors
 from statefulspark.checkpoint import catalog, epochs
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.recovery import generations
 from statefulspark.recovery.plan import StartMode, StartPlan
-from statefulspark.retention import purging
+from statefulspark.retention import owners, purging
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 from statefulspark.testing import stores
+
+ASKER = owners.Asker("default", "flights", "uid")
 
 
 def running(job: Job, plan: StartPlan, batches: int = 3) -> FakeQuery:
@@ -37,8 +40,14 @@ def query(job: Job) -> FakeQuery:
     return query
 
 
+def give_to(job: Job, owner_id: str) -> None:
+    """Write the document of an owner, as a driver does at its start."""
+    record = OwnerRecord(namespace="default", job="flights", owner_id=owner_id, created_at=job.clock.now)
+    job.store.write(layout.OWNER, record.to_json().encode())
+
+
 def purge(job: Job, store: ObjectStore | None = None) -> tuple[ObjectInfo, ...]:
-    return purging.purge(store or job.store, holder="the operator", now=job.clock.now)
+    return purging.purge(store or job.store, asker=ASKER, holder="the operator", now=job.clock.now)
 
 
 def keys(job: Job) -> list[str]:
@@ -118,6 +127,7 @@ def test_a_second_deletion_counts_on(job: Job, query: FakeQuery) -> None:
 
 def test_a_deletion_right_after_another_one_forgets_no_number(job: Job, query: FakeQuery) -> None:
     purge(job)
+    give_to(job, "uid")
     epochs.claim(job.store, assigned=None, holder="pod", claim_id="dies", now=job.clock.now)
     purge(job)
 
@@ -260,3 +270,51 @@ def test_drivers_that_keep_starting_are_named(job: Job, query: FakeQuery) -> Non
     with pytest.raises(errors.PreconditionFailedError, match="keep claiming epochs"):
         purge(job, racing)
     assert len(keys(job)) > before
+
+
+def test_a_folder_of_another_owner_stays_whole_and_its_driver_is_not_fenced(job: Job, query: FakeQuery) -> None:
+    give_to(job, "the uid in the other cluster")
+    before = job.store.list("")
+
+    with pytest.raises(
+        errors.SpecRejectedError, match="belongs to default/flights with uid the uid in the other"
+    ) as kept:
+        purge(job)
+
+    assert kept.value.reason == "StateKept"
+    assert job.store.list("") == before
+
+
+@pytest.mark.parametrize("body", [None, b"{damaged"], ids=["no document", "a damaged document"])
+def test_a_folder_whose_owner_cannot_be_told_stays(job: Job, query: FakeQuery, body: bytes | None) -> None:
+    job.store.delete_many([layout.OWNER])
+    if body is not None:
+        job.store.write(layout.OWNER, body)
+    before = job.store.list("")
+
+    with pytest.raises(errors.SpecRejectedError, match="StateKept"):
+        purge(job)
+
+    assert job.store.list("") == before
+
+
+def test_a_folder_that_is_taken_over_during_the_claim_stays(job: Job, query: FakeQuery) -> None:
+    racing = stores.FaultyStore(job.store, stores.Plan())
+    create = racing.create
+
+    def later(key: str, body: bytes) -> None:
+        give_to(job, "who has taken it over")
+        create(key, body)
+
+    racing.create = later  # type: ignore[method-assign]
+
+    with pytest.raises(errors.SpecRejectedError, match="who has taken it over"):
+        purge(job, racing)
+    assert catalog.list_snapshots(job.store)
+
+
+def test_a_folder_without_a_driver_that_has_kept_code_only_can_go(job: Job) -> None:
+    job.store.write(layout.code("0" * 64, "flights.py"), b"print()")
+
+    assert len(purge(job)) == 1
+    assert keys(job) == []

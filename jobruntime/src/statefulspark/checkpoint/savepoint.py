@@ -300,19 +300,39 @@ def dispose(store: ObjectStore, folder: str) -> int:
     Raises:
         SpecRejectedError: `NotASavepoint`: the folder is a checkpoint, or not a snapshot.
     """
-    keys = [info.key for info in store.list(folder)]
-    manifest_key = layout.snapshot_manifest(folder)
-    notes = (f"{folder}/{CLAIM_NAME}", f"{folder}/{WRITER_NAME}")
+    keys = require_savepoint(store, folder)
+    manifest_key, notes = layout.snapshot_manifest(folder), _notes(folder)
+    files = [key for key in keys if key.startswith(f"{folder}/{layout.SAVEPOINT_FILES}/")]
+    store.delete_many([key for key in keys if key == manifest_key])
+    store.delete_many(files)
+    store.delete_many([key for key in keys if key in notes])
+    return len(keys)
+
+
+def require_savepoint(store: ObjectStore, folder: str) -> tuple[str, ...]:
+    """Return the keys of a folder that has a savepoint, what is left of one, or nothing. Cost: a listing, and a GET.
+
+    Args:
+        store: Any store.
+        folder: The folder below it.
+
+    Raises:
+        SpecRejectedError: `NotASavepoint`: it is a checkpoint, or has something else.
+    """
+    keys = tuple(info.key for info in store.list(folder))
+    manifest_key, notes = layout.snapshot_manifest(folder), _notes(folder)
     files = [key for key in keys if key.startswith(f"{folder}/{layout.SAVEPOINT_FILES}/")]
     is_savepoint = manifest_key not in keys or catalog.read_manifest(store, folder).kind is SnapshotKind.SAVEPOINT
     if not folder or not is_savepoint or len(files) < len([key for key in keys if key not in (manifest_key, *notes)]):
         raise errors.SpecRejectedError(
             "NotASavepoint", f"{store.uri}/{folder} is not a savepoint's folder; nothing was deleted."
         )
-    store.delete_many([key for key in keys if key == manifest_key])
-    store.delete_many(files)
-    store.delete_many([key for key in keys if key in notes])
-    return len(keys)
+    return keys
+
+
+def _notes(folder: str) -> tuple[str, ...]:
+    """Return the keys of what is noted beside a savepoint's files."""
+    return (f"{folder}/{CLAIM_NAME}", f"{folder}/{WRITER_NAME}")
 
 
 def _folder(query: QueryEntry) -> str:

@@ -11,6 +11,7 @@ from statefulspark.contract import api, layout, sizes
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.recovery import external_savepoints
+from statefulspark.retention import owners, ownership
 
 _EXAMPLE = f"{options.EXAMPLE_ROOT}/savepoints/00000043-nightly"
 
@@ -188,6 +189,7 @@ def _copy(args: argparse.Namespace) -> int:
 def _dispose(args: argparse.Namespace) -> int:
     store, folder = _find(args)
     location = reading.location_of(store, folder)
+    ownership.require(owners.of_named_savepoint(store, folder), ownership.Deletion.COMMAND, location)
     deleted = savepoint.dispose(store, folder)
     if deleted == 0:
         raise errors.SpecRejectedError(

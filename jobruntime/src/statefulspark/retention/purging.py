@@ -8,6 +8,10 @@ empty.
 The other epochs are deleted first, then the lineage: a start that makes a new one finds the record of the deletion, which is
 the oldest one. Records of generations are deleted last. While there is one, such a start refuses, so nobody starts from a
 half.
+
+Nothing is deleted that is another's, or nobody's. The owner's document is looked at before the claim, so that another's
+driver is not fenced, and again behind it. It goes at the very end, if it is still the same, so that a deletion that has died
+can be repeated.
 """
 
 from __future__ import annotations
@@ -19,39 +23,54 @@ from statefulspark import errors
 from statefulspark.checkpoint import epochs
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import EpochRecord, Purge
+from statefulspark.retention import owners, ownership
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _MAX_ATTEMPTS = 5
 
 
-def purge(store: ObjectStore, *, holder: str, now: datetime) -> tuple[ObjectInfo, ...]:
+def purge(store: ObjectStore, *, asker: owners.Asker, holder: str, now: datetime) -> tuple[ObjectInfo, ...]:
     """Delete everything below a job's root but the proof of it, and return what that was. The call may be repeated.
 
-    Cost: three listings of the whole folder, and what deleting it costs; a PUT.
+    Cost: five listings of the whole folder, and what deleting it costs; a PUT.
 
     Args:
         store: The job's root.
+        asker: The job that is deleted.
         holder: Who deletes, for people.
         now: UTC.
 
     Raises:
+        SpecRejectedError: `StateKept`: the state is not the job's; nothing was deleted.
         PreconditionFailedError: `EpochTaken`: drivers keep starting; nothing was deleted.
         TransientError: Storage did not answer; a part may already be deleted.
     """
-    if not store.list(""):
-        store.delete_folder("")  # Nothing but markers of folders.
-        return ()
+    before = store.list("")
+    if all(info.key.startswith(f"{layout.CODE}/") for info in before):
+        store.delete_folder("")  # Nothing but code, which is no state, and markers of folders.
+        return before
+    _require_own(store, asker)
     kept = layout.epoch(_claimed(store, holder, now))
+    owner = store.info(layout.OWNER)
+    _require_own(store, asker)
     infos = [info for info in store.list("") if info.key != kept]
     for folder in (layout.EPOCHS, layout.LINEAGES):
         store.delete_many([info.key for info in infos if info.key.startswith(f"{folder}/")])
     records = [info.key for info in infos if info.key.endswith(f"/{layout.GENERATION_RECORD}")]
-    store.delete_many([info.key for info in infos if info.key not in records])
+    store.delete_many([info.key for info in infos if info.key not in (*records, layout.OWNER)])
     store.delete_many(records)
+    if owner is not None:
+        store.delete_unchanged(layout.OWNER, etag=owner.etag)
     for name in store.list_names(""):
         if name != f"{layout.EPOCHS}/":
             store.delete_folder(name.rstrip("/"))
     return tuple(infos)
+
+
+def _require_own(store: ObjectStore, asker: owners.Asker) -> None:
+    """Refuse what is not the job's; the proof of an earlier deletion alone is nobody's state."""
+    if not is_purged(store):
+        ownership.require(owners.of_root(store, asker), ownership.Deletion.JOB, store.uri)
 
 
 def is_purged(store: ObjectStore) -> bool:

@@ -18,7 +18,7 @@ from statefulspark.storage.port import ObjectInfo, ObjectStore
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}|arn:\S+")
 """Bucket names that botocore accepts."""
 
-__all__ = ["ObjectInfo", "ObjectStore", "StorageOptions", "open_store", "require_location"]
+__all__ = ["ObjectInfo", "ObjectStore", "StorageOptions", "bucket_and_folder", "open_store", "require_location"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,37 @@ def require_location(uri: str, options: StorageOptions) -> None:
     _parse(uri, options)
 
 
+def bucket_and_folder(uri: str) -> tuple[str, str]:
+    """Return the bucket and the folder that `open_store` opens for a URI; the folder is empty for the whole bucket.
+
+    Raises:
+        SpecRejectedError: `StorageUriInvalid`: it is in no bucket.
+    """
+    bucket = _parse_s3(uri)
+    if bucket is None:
+        raise _no_location(uri)
+    return bucket.name, bucket.prefix
+
+
 def _parse(uri: str, options: StorageOptions) -> _Bucket | _Folder:
-    scheme, separator, path = uri.partition("://")
-    if separator and scheme in ("s3", "s3a"):
-        bucket, _, prefix = path.partition("/")
-        if _BUCKET.fullmatch(bucket) is not None:
-            return _Bucket(bucket, keys.require_folder(prefix))
-    if scheme == "file" or uri.startswith("file:"):
+    bucket = _parse_s3(uri)
+    if bucket is not None:
+        return bucket
+    if uri.startswith("file:"):
         return _parse_local(uri, options)
-    raise errors.SpecRejectedError(
+    raise _no_location(uri)
+
+
+def _parse_s3(uri: str) -> _Bucket | None:
+    scheme, separator, path = uri.partition("://")
+    if not separator or scheme not in ("s3", "s3a"):
+        return None
+    name, _, prefix = path.partition("/")
+    return _Bucket(name, keys.require_folder(prefix)) if _BUCKET.fullmatch(name) is not None else None
+
+
+def _no_location(uri: str) -> errors.SpecRejectedError:
+    return errors.SpecRejectedError(
         "StorageUriInvalid",
         f"{uri!r} is no storage location for state or output: write s3://bucket/prefix, or file:///folder for development "
         "on one machine, where local files are allowed.",

@@ -7,24 +7,24 @@ content is returned as unknown, never as empty.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from statefulspark import clock, errors, jobcode, storage
+from statefulspark import clock, errors, storage
 from statefulspark.checkpoint import catalog, epochs, read_cache, verify
-from statefulspark.checkpoint import savepoint as savepoint_files
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
 from statefulspark.recovery import external_savepoints
-from statefulspark.retention import purging
+from statefulspark.retention import disposal, owners, purging
 
 from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Checkpoint, Storage
 from statefulspark_operator.api.status import SnapshotStatus
-from statefulspark_operator.cluster import storage_pruning, storage_threads
+from statefulspark_operator.cluster import permits, storage_pruning, storage_threads
+from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.cluster.open_stores import OpenStores, StoreOpener
 from statefulspark_operator.cluster.storage_code import CodeCopies, CodePlace
 from statefulspark_operator.lifecycle.pruning import Freed, PrunedFolder
 from statefulspark_operator.lifecycle.storage_facts import (
@@ -37,8 +37,6 @@ from statefulspark_operator.lifecycle.storage_facts import (
 _LOOKED_AT = 3
 """Number of savepoints among which that of a request is looked for: one is made at a time."""
 Result = TypeVar("Result")
-StoreOpener = Callable[[str, storage.StorageOptions], storage.ObjectStore]
-"""Returns the store at a URI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +48,24 @@ class StorageTarget:
         namespace: The job's namespace.
         job: The job's name.
         credentials: Values of the credentials Secret; None if the spec names none.
+        owner_id: Uid of the job's resource; None if it is gone.
     """
 
     storage: Storage
     namespace: str
     job: str
     credentials: Mapping[str, str] | None
+    owner_id: str | None = None
+
+    @property
+    def owner(self) -> str:
+        """The name of the job, in the cluster."""
+        return f"{self.namespace}/{self.job}"
+
+    @property
+    def asker(self) -> owners.Asker:
+        """The job, as its documents on storage name it."""
+        return owners.Asker(self.namespace, self.job, self.owner_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +109,8 @@ class StorageReader(Protocol):
         """Delete the files of a savepoint; the call may be repeated.
 
         Raises:
-            SpecRejectedError: `NotASavepoint`: there is something else in the folder; nothing was deleted.
+            SpecRejectedError: `NotASavepoint`: there is something else in the folder; `StateKept`: it is not the job's.
+                Nothing was deleted.
             TransientError: Storage did not answer; a part may already be deleted.
             StateUnknownError: Storage refused the request.
         """
@@ -115,6 +126,7 @@ class StorageReader(Protocol):
             now: UTC.
 
         Raises:
+            SpecRejectedError: `StateKept`: the folder is not the job's; nothing was deleted.
             PreconditionFailedError: Another epoch than that is the newest, or somebody else prunes; what was not deleted
                 stays.
             TransientError: Storage did not answer; a part may already be deleted.
@@ -126,6 +138,7 @@ class StorageReader(Protocol):
         """Delete everything below a job's folder but the proof of it, and return what that was; the call may be repeated.
 
         Raises:
+            SpecRejectedError: `StateKept`: the folder is not the job's; nothing was deleted.
             TransientError: Storage did not answer; a part may already be deleted.
             StateUnknownError: Storage refused the request.
         """
@@ -151,7 +164,7 @@ class StorageReader(Protocol):
         ...
 
     async def drop_code(self, target: StorageTarget, checksums: frozenset[str]) -> None:
-        """Delete kept code that no revision needs any more; absent code is no error.
+        """Delete kept code that no revision needs any more, unless the folder is another's; absent code is no error.
 
         Raises:
             TransientError: Storage did not answer.
@@ -159,24 +172,41 @@ class StorageReader(Protocol):
         """
         ...
 
+    def forget(self, key: JobKey) -> None:
+        """Drop the connections of a job that is gone."""
+        ...
+
 
 class SnapshotStorageReader:
     """Reads storage with the runtime's readers, in threads."""
 
     def __init__(
-        self, open_store: StoreOpener = storage.open_store, threads: storage_threads.StorageThreads | None = None
+        self,
+        open_store: StoreOpener = storage.open_store,
+        threads: storage_threads.StorageThreads | None = None,
+        *,
+        allowed: permits.Permits | None = None,
     ) -> None:
         """Create a reader without connections; they are opened at first use and reused.
 
         Args:
             open_store: Returns the store at a URI.
             threads: Where the work is done.
+            allowed: What the installation allows; without it, the operator's own identity is used nowhere.
         """
-        self._open_store = open_store
         self._threads = threads or storage_threads.StorageThreads()
-        self._opening = threading.Lock()
-        self._stores: dict[tuple[str, storage.StorageOptions], storage.ObjectStore] = {}
+        self._allowed = allowed or permits.Permits()
+        self._stores = OpenStores(open_store)
         self._code = CodeCopies()
+
+    @property
+    def open_stores(self) -> int:
+        """Number of stores that are open."""
+        return len(self._stores)
+
+    def forget(self, key: JobKey) -> None:
+        """Drop the connections of a job that is gone."""
+        self._stores.forget(str(key))
 
     async def read(
         self, target: StorageTarget, *, savepoint: str | None, requests: tuple[str, ...] = ()
@@ -205,17 +235,20 @@ class SnapshotStorageReader:
     async def dispose(self, target: StorageTarget, location: str) -> None:
         """Delete the files of a savepoint; the call may be repeated."""
         parent, _, folder = location.rstrip("/").rpartition("/")
-        await self._in_thread(
-            target,
-            lambda: savepoint_files.dispose(self._open(parent, target), folder),
-            timeout_s=storage_threads.DELETION_TIMEOUT_S,
-        )
+
+        def work() -> int:
+            # The permit is for the folder, and not for the one above it, in which others may have theirs.
+            self._require_permit(location, target)
+            store, root = self._opened(parent, target), self._root(target)
+            return disposal.dispose(store, folder, root=root, asker=target.asker, now=clock.utc_now())
+
+        await self._in_thread(target, work, timeout_s=storage_threads.DELETION_TIMEOUT_S)
 
     async def prune(self, target: StorageTarget, checkpoint: Checkpoint, *, epoch: int, now: datetime) -> PrunedFolder:
         """Remove the files of a job's folder that no snapshot needs, and mark what may be removed later."""
         return await self._in_thread(
             target,
-            lambda: storage_pruning.prune(self._root(target), checkpoint, epoch=epoch, now=now),
+            lambda: storage_pruning.prune(self._root(target), checkpoint, asker=target.asker, epoch=epoch, now=now),
             timeout_s=storage_threads.DELETION_TIMEOUT_S,
         )
 
@@ -233,7 +266,7 @@ class SnapshotStorageReader:
 
     async def drop_code(self, target: StorageTarget, checksums: frozenset[str]) -> None:
         """Delete kept code that no revision needs any more."""
-        await self._in_thread(target, lambda: jobcode.drop(self._root(target), checksums))
+        await self._in_thread(target, lambda: storage_pruning.drop_code(self._root(target), checksums, target.asker))
 
     def _code_place(self, target: StorageTarget) -> CodePlace:
         return CodePlace(self._root(target), lambda uri: self._open(uri, target))
@@ -243,16 +276,22 @@ class SnapshotStorageReader:
     ) -> Result:
         """Do one thing at a time for a job; stores are told apart by their endpoint, and at the cloud's by their bucket."""
         store = target.storage.endpoint or target.storage.uri.removeprefix("s3://").partition("/")[0]
-        return await self._threads.run(store, f"{target.namespace}/{target.job}", work, timeout_s=timeout_s)
+        return await self._threads.run(store, target.owner, work, timeout_s=timeout_s)
 
     def _open(self, uri: str, target: StorageTarget) -> storage.ObjectStore:
-        options = _options(target)
-        key = (uri, options)
-        # One at a time: each of the threads that begin together would read for itself how S3's requests look, 23 MB of it.
-        with self._opening:
-            if key not in self._stores:
-                self._stores[key] = self._open_store(uri, options)
-            return self._stores[key]
+        """Return the store at a location that may be opened for a job, wherever the location was named."""
+        self._require_permit(uri, target)
+        return self._opened(uri, target)
+
+    def _opened(self, uri: str, target: StorageTarget) -> storage.ObjectStore:
+        return self._stores.open(target.owner, uri, _options(target))
+
+    def _require_permit(self, uri: str, target: StorageTarget) -> None:
+        endpoint, is_own_identity = target.storage.endpoint, target.credentials is None
+        if endpoint is not None:
+            self._allowed.require_server(endpoint, is_own_identity=is_own_identity)
+        if is_own_identity:
+            self._allowed.require_location(target.namespace, uri)
 
     def _root(self, target: StorageTarget) -> storage.ObjectStore:
         store = self._open(target.storage.uri.rstrip("/"), target)
@@ -270,6 +309,7 @@ class SnapshotStorageReader:
             savepoint=fact,
             found_savepoint=savepoint_uri,
             is_empty=not snapshots and purging.is_purged(root),
+            standing=owners.of_root(root, target.asker),
             requested=self._requested(root, snapshots, target, requests) if requests else None,
         )
 
@@ -308,11 +348,15 @@ class SnapshotStorageReader:
         manifest = catalog.read_manifest(store, "")
         if manifest.kind is not SnapshotKind.SAVEPOINT:
             return NoSavepoint(f"{location} is a checkpoint, which belongs to its job; take a savepoint of it.")
+        author = f"{manifest.namespace}/{manifest.job}"
+        if author != target.owner:
+            return NoSavepoint(f"{location} is a savepoint of {author}; a job starts from it by restore.from.")
         report = verify.verify(store, manifest)
         return _as_status(manifest, location) if report.ok else NoSavepoint(f"{location}: {report.sentence}")
 
     def _purge(self, target: StorageTarget) -> Freed:
-        files = purging.purge(self._root(target), holder="the operator", now=clock.utc_now())
+        root = self._root(target)
+        files = purging.purge(root, asker=target.asker, holder="the operator", now=clock.utc_now())
         return Freed(len(files), sum(info.size_bytes for info in files))
 
 

@@ -268,7 +268,7 @@ async def _adopt(ports: Ports, job: _Job, change: changes.Adopt) -> None:
     savepoint, storage = change.savepoint, job.storage
     if storage is None:
         return
-    target = await observe.connection(ports, job.key.namespace, job.key.name, storage)
+    target = await observe.connection(ports, job.key, storage, owner_id=job.uid)
     if isinstance(target, StorageTarget):
         snapshot = await ports.storage.find_savepoint(target, change.location)
     else:
@@ -300,7 +300,7 @@ async def _dispose(ports: Ports, job: _Job, change: changes.Dispose) -> None:
     if storage is None:
         await _set_finalizers(ports, job, savepoint, ())
         return
-    target = await observe.connection(ports, job.key.namespace, savepoint.spec.job, storage)
+    target = await observe.connection(ports, job.key, storage, owner_id=job.uid)
     try:
         if isinstance(target, StorageUnreadable):
             raise errors.TransientError(target.reason, target.message)

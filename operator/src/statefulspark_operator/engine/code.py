@@ -91,7 +91,9 @@ async def _look_at_object(
 ) -> str | Rejection:
     if revision.revision_of(spec) == sight.status.revision:
         return source.sha256  # It was kept before it ran.
-    target = await observe.connection(ports, sight.job.namespace, sight.job.name, spec.storage)
+    target = await observe.connection(
+        ports, JobKey(sight.job.namespace, sight.job.name), spec.storage, owner_id=sight.job.uid
+    )
     if not isinstance(target, StorageTarget):
         return Rejection(target.reason, f"The code of spec.job.from cannot be read: {target.message}")
     try:

@@ -326,14 +326,23 @@ async def storage_target(ports: Ports, job: Job, accepted: Accepted) -> StorageT
     """Return the connection to a job's storage, or why it cannot be reached."""
     if accepted.spec is None:
         return None
-    return await connection(ports, job.namespace, job.name, accepted.spec.storage)
+    return await connection(ports, JobKey(job.namespace, job.name), accepted.spec.storage, owner_id=job.uid)
 
 
-async def connection(ports: Ports, namespace: str, job: str, storage: Storage) -> StorageTarget | StorageUnreadable:
-    """Return the connection to the storage of a job, which need not exist, or why it cannot be reached."""
-    reference = storage.credentials_secret
+async def connection(
+    ports: Ports, key: JobKey, storage: Storage, *, owner_id: str | None
+) -> StorageTarget | StorageUnreadable:
+    """Return the connection to the storage of a job, or why it cannot be reached.
+
+    Args:
+        ports: The ports.
+        key: The job, which need not exist.
+        storage: Its storage.
+        owner_id: Uid of its resource; None if it does not exist.
+    """
+    namespace, reference = key.namespace, storage.credentials_secret
     if reference is None:
-        return StorageTarget(storage, namespace, job, None)
+        return StorageTarget(storage, namespace, key.name, None, owner_id)
     credentials = await _read_credentials(ports, namespace, reference.name)
     if credentials is None:
         message = f"Secret {namespace}/{reference.name} does not exist; create it with the S3 credentials."
@@ -342,7 +351,7 @@ async def connection(ports: Ports, namespace: str, job: str, storage: Storage) -
         # Without this check the S3 client would use the operator's own identity.
         message = f"Secret {namespace}/{reference.name} has no {' and no '.join(absent)}; add what is missing."
         return StorageUnreadable("CredentialsMissing", message, may_pass=False)
-    return StorageTarget(storage, namespace, job, credentials)
+    return StorageTarget(storage, namespace, key.name, credentials, owner_id)
 
 
 async def _read_credentials(ports: Ports, namespace: str, name: str) -> Mapping[str, str] | None:

@@ -99,7 +99,9 @@ async def _from_the_api_server(ports: Ports, key: JobKey, memory: JobMemory, gau
         gauges.remove(key)
         ports.memories.forget(key)
         ports.code_watches.follow(key, None)
-        return await attend.without_job(ports, key, savepoints)
+        after = await attend.without_job(ports, key, savepoints)
+        ports.storage.forget(key)
+        return after
     sight = await observe.look(ports, resource, await observe.read_pods(ports, key))
     gauges.hear(key, sight.answer)
     memory.trust(key, sight.now)

@@ -17,9 +17,10 @@ from statefulspark_operator.api.status import (
 )
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.engine.ports import Ports
-from statefulspark_operator.lifecycle import actions, announcements, standby_facts
+from statefulspark_operator.lifecycle import actions, announcements, pruning, standby_facts
 from statefulspark_operator.lifecycle.announcements import Announcement
 from statefulspark_operator.lifecycle.decision import Decision
+from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import Job, Situation
 
 _LOG = logging.getLogger("statefulspark.reconcile")
@@ -31,6 +32,8 @@ async def report(ports: Ports, key: JobKey, situation: Situation, decision: Deci
     An event that cannot be posted is logged and dropped: it must not delay the job.
     """
     transitions = announcements.announcements(situation.status, decision.status)
+    if decision.reason is Reason.DELETION_STATE_KEPT:
+        transitions = (*transitions, pruning.kept(decision.message))
     level = logging.INFO if transitions or decision.actions else logging.DEBUG
     _LOG.log(
         level,

@@ -10,6 +10,7 @@ from statefulspark_operator.api import names
 from statefulspark_operator.api.code import ConfigMapCode, ObjectCode
 from statefulspark_operator.api.spec import Storage
 from statefulspark_operator.cluster import config_maps, resources, watched
+from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.engine import observe
@@ -104,7 +105,7 @@ async def drop_objects(
 
 
 async def _target(ports: Ports, job: Job, storage: Storage) -> StorageTarget:
-    target = await observe.connection(ports, job.namespace, job.name, storage)
+    target = await observe.connection(ports, JobKey(job.namespace, job.name), storage, owner_id=job.uid)
     if not isinstance(target, StorageTarget):
         raise errors.TransientError(target.reason, target.message)
     return target

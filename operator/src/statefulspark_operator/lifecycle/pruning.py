@@ -120,5 +120,10 @@ def purged(freed: Freed) -> Announcement:
     return Announcement("StatePurged", f"Deleted {_words(freed)}, all of the job's folder, as deletionPolicy says.")
 
 
+def kept(message: str) -> Announcement:
+    """Return the event about the state of a deleted job that was not deleted with it."""
+    return Announcement("StateKept", message, is_warning=True)
+
+
 def _words(freed: Freed) -> str:
     return f"{freed.files} files ({freed.size_bytes:,} bytes)"

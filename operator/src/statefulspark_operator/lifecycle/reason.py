@@ -15,7 +15,9 @@ class Reason(Enum):
     DELETION_PURGING = "The job's folder on storage is deleted, as deletionPolicy requests."
     DELETION_WAITING = "Storage does not answer; deletion of the state is retried for a limited time."
     DELETION_FINISHED = "No driver runs any more; the finalizer is removed."
-    DELETION_STATE_KEPT = "The state could not be deleted and stays on storage; the resource is deleted."
+    DELETION_STATE_KEPT = (
+        "The state could not be deleted, or is another's, and stays on storage; the resource is deleted."
+    )
     SPEC_REJECTED = "The spec cannot be carried out; the running driver is not changed until the spec changes."
     STRAY_DRIVER = "A driver pod of another epoch runs; it is fenced, and is removed."
     DRIVER_STOPPED = "The driver stopped as requested."

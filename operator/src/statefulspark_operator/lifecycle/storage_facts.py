@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from statefulspark.retention import ownership
+from statefulspark.retention.ownership import Standing
+
 from statefulspark_operator.api.status import SnapshotStatus
 
 
@@ -43,6 +46,7 @@ class StorageFacts:
             some tools and stores keep, are none.
         found_savepoint: The savepoint, if it is complete.
         requested: The savepoint of `status.operation`, if it was looked for and is complete.
+        standing: Whose the state is; None if it was not looked at.
     """
 
     newest_epoch: int = 0
@@ -51,6 +55,12 @@ class StorageFacts:
     is_empty: bool = False
     found_savepoint: SnapshotStatus | None = None
     requested: SnapshotStatus | None = None
+    standing: Standing | None = None
+
+    @property
+    def may_be_purged(self) -> bool:
+        """Whether nothing is known against deleting the state with its job."""
+        return self.standing is None or ownership.may_delete(self.standing.whose, ownership.Deletion.JOB)
 
 
 @dataclass(frozen=True, slots=True)

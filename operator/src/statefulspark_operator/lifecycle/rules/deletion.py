@@ -1,7 +1,7 @@
 """Deletion of the resource: stop the driver, keep or delete the state, remove the finalizer.
 
 It always ends, also if the driver, its node or storage is lost: every wait here has a deadline. The stop is a normal pod
-deletion, on which the driver completes a checkpoint.
+deletion, on which the driver completes a checkpoint. State of another owner is never deleted (`retention/ownership.py`).
 """
 
 from __future__ import annotations
@@ -114,6 +114,10 @@ def _purge(situation: Situation, deleted_at: datetime) -> Decision | None:
     storage = situation.storage
     if isinstance(storage, StorageFacts) and storage.is_empty:
         return None
+    if isinstance(storage, StorageFacts) and storage.standing is not None and not storage.may_be_purged:
+        return _release(
+            situation, Reason.DELETION_STATE_KEPT, f"The state stays on storage: {storage.standing.sentence}"
+        )
     if situation.now - deleted_at > PURGE_DEADLINE + _grace(situation):
         why = storage.message if isinstance(storage, StorageUnreadable) else "Another process keeps writing to it."
         return _release(situation, Reason.DELETION_STATE_KEPT, f"The state stays on storage: {why}")

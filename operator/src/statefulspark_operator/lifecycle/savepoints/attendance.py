@@ -19,7 +19,7 @@ from statefulspark_operator.api.spark_savepoint import (
     SparkSavepointStatus,
     scheduled_name,
 )
-from statefulspark_operator.api.spec import DeletionPolicy
+from statefulspark_operator.api.spec import DeletionPolicy, Storage
 from statefulspark_operator.api.status import OperationPhase, OperationStatus
 from statefulspark_operator.lifecycle.savepoints import naming, objects, progress, retention, timetable
 from statefulspark_operator.lifecycle.savepoints.changes import (
@@ -34,7 +34,8 @@ from statefulspark_operator.lifecycle.savepoints.changes import (
 )
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.savepoints.retention import KeptSavepoint
-from statefulspark_operator.lifecycle.situation import Situation
+from statefulspark_operator.lifecycle.situation import Job, Situation
+from statefulspark_operator.lifecycle.storage_facts import StorageFacts
 
 _ORIGINS = {
     "manual": SavepointOrigin.MANUAL,
@@ -96,10 +97,32 @@ def _settle(situation: Situation, savepoint: SavepointObject) -> Change | None:
     if savepoint.is_over:
         return None
     if savepoint.spec.from_ is not None:
-        return None if savepoint.is_deleted else Adopt(savepoint, objects.folder_of(savepoint.spec.from_) or "")
+        return None if savepoint.is_deleted else _adopt(situation, savepoint)
     event = _event(situation, savepoint)
     status = progress.after(savepoint.status, event) if event is not None else savepoint.status
     return _noted(savepoint, _described(situation, savepoint, status))
+
+
+def _adopt(situation: Situation, savepoint: SavepointObject) -> Change | None:
+    """Adopt a savepoint; one outside the job's folder is not, if its files would go with the object.
+
+    Whoever may create an object, and nothing else, could delete by it whatever the job's credentials reach: its owner
+    reference decides when it goes.
+    """
+    folder, spec = objects.folder_of(savepoint.spec.from_) or "", situation.spec
+    is_kept = savepoint.spec.disposal is SavepointDisposal.KEEP
+    if spec is None or is_kept or folder.startswith(_root(situation.job, spec.storage)):
+        return Adopt(savepoint, folder)
+    why = (
+        f"{folder} is not in the folder of {savepoint.spec.job}, so it is adopted with disposal Keep only; delete its files "
+        "with `statefulspark savepoint dispose`."
+    )
+    return _noted(savepoint, progress.after(savepoint.status, progress.Refused(why)))
+
+
+def _root(job: Job, storage: Storage) -> str:
+    """Return the job's folder, with a slash at the end."""
+    return f"{storage.uri.rstrip('/')}/{layout.job_prefix(job.namespace, job.name)}/"
 
 
 def _noted(savepoint: SavepointObject, status: SparkSavepointStatus) -> Note | None:
@@ -253,10 +276,13 @@ def _kept(situation: Situation, savepoint: SavepointObject) -> KeptSavepoint:
 
 
 def _purged(situation: Situation) -> tuple[Change, ...]:
-    if situation.spec is None:
+    """Delete objects whose files go with the folder of the job, once it is known that they may."""
+    storage = situation.storage
+    if situation.spec is None or not isinstance(storage, StorageFacts):
         return ()
-    prefix = layout.job_prefix(situation.job.namespace, situation.job.name)
-    root = f"{situation.spec.storage.uri.rstrip('/')}/{prefix}/"
+    if not storage.is_empty and not storage.may_be_purged:
+        return ()
+    root = _root(situation.job, situation.spec.storage)
     return tuple(
         Delete(savepoint, "its files go with the folder of the job")
         for savepoint in situation.own_savepoints
