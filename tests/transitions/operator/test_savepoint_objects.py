@@ -13,6 +13,7 @@ from statefulspark_operator.api.spark_savepoint import SavepointOrigin, Savepoin
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
 
 NIGHTLY: Resource = {"savepoint": {"schedule": {"cron": "* * * * *", "retention": {"count": 2}}}}
@@ -463,3 +464,28 @@ def test_state_of_another_owner_stays_with_its_savepoints_and_the_job_goes() -> 
     assert world.reasons[-1] == "StateKept"
     assert (savepoints(world), list(found(world))) == (before, ["mine"])
     assert world.storage.forgotten[-1:] == [KEY]
+
+
+def test_of_many_objects_one_is_looked_at_on_storage_in_a_pass_and_each_in_turn() -> None:
+    world = running()
+    looked: list[str] = []
+    find = world.storage.find_savepoint
+
+    async def unreadable(target: StorageTarget, location: str) -> StorageUnreadable:
+        looked.append(location)
+        return StorageUnreadable("StorageSlow", "It drips.")
+
+    world.storage.find_savepoint = unreadable  # type: ignore[method-assign, assignment]
+    for number in range(4):
+        ask(world, f"adopted-{number}", **{"from": f"s3://state/backups/{number}"})
+    world.run(1)
+    looked.clear()
+
+    for _ in range(4):
+        before = len(looked)
+        world.reconcile()
+        assert len(looked) - before <= 1
+    world.run(10)
+
+    assert len(set(looked)) == 4
+    world.storage.find_savepoint = find  # type: ignore[method-assign]

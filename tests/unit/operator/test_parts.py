@@ -346,3 +346,45 @@ def test_what_a_driver_said_is_not_repeated_when_it_is_gone(end: str) -> None:
         gauges.hear(KEY, None)
 
     assert everymetric.values(metrics.render(gauges.families()), "statefulspark_job_lag_rows") == {}
+
+
+def test_a_pass_that_hangs_is_given_up_counted_and_tried_again_while_the_others_go_on() -> None:
+    hung, well = JobKey("demo", "hung"), JobKey("demo", "well")
+    begun: list[JobKey] = []
+
+    async def reconcile(key: JobKey) -> timedelta | None:
+        begun.append(key)
+        if key == hung:
+            await asyncio.Event().wait()
+        return timedelta(milliseconds=10)
+
+    async def scene() -> queue.WorkQueue:
+        work = queue.WorkQueue(reconcile, longest_pass_s=0.05)
+        work.wake(hung)
+        work.wake(well)
+        await asyncio.sleep(0.4)
+        work.wake(hung)
+        await asyncio.sleep(0.2)
+        await work.close()
+        return work
+
+    work = asyncio.run(scene())
+
+    assert work.hung_passes == work.failed_passes >= 2
+    assert begun.count(well) > 3
+
+
+def test_a_timeout_that_a_pass_lets_through_is_no_hung_pass() -> None:
+    async def reconcile(key: JobKey) -> timedelta | None:
+        raise TimeoutError(key)
+
+    async def scene() -> queue.WorkQueue:
+        work = queue.WorkQueue(reconcile)
+        work.wake(JobKey("demo", "flights"))
+        await asyncio.sleep(0.05)
+        await work.close()
+        return work
+
+    work = asyncio.run(scene())
+
+    assert (work.failed_passes, work.hung_passes) == (1, 0)

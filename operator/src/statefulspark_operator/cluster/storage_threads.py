@@ -19,8 +19,9 @@ MOST_OF_ONE_STORE = 8
 """Threads that the jobs of one store can hold."""
 TIMEOUT_S = 60.0
 """The longest time that a pass waits for an answer of storage."""
-DELETION_TIMEOUT_S = 540.0
-"""The same while files are deleted, of which there may be very many; a pass that takes longer counts as one that hangs."""
+DELETION_TIMEOUT_S = 240.0
+"""The same while files are deleted, of which there may be very many. It is less than a pass may take; what is not done
+then goes on, and the next pass waits for it."""
 
 Result = TypeVar("Result")
 

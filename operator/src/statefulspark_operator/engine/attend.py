@@ -172,8 +172,27 @@ async def _settle(
         situation = with_objects(ports, situation, await _read_live(ports, key.namespace))
         planned = attendance.of_job(observed.fold(situation))
     job = _Job(key, situation.job.uid, situation.spec.storage if situation.spec is not None else None)
-    written = [await _carry_out(ports, job, change) for change in planned]
+    written = [await _carry_out(ports, job, change) for change in _in_turn(ports, key, planned)]
     return planned, (AT_ONCE if any(written) else SOON) if planned else None
+
+
+def _in_turn(ports: Ports, key: JobKey, planned: tuple[changes.Change, ...]) -> tuple[changes.Change, ...]:
+    """Return the changes of this pass: all that need no storage, and of the others one, of each object in turn.
+
+    Each may take as long as a store lets it, and a job may have any number of objects.
+    """
+    turns, place = ports.listings.turns, (key.namespace, key.name)
+    slow = sorted(
+        (change for change in planned if isinstance(change, changes.Adopt | changes.Dispose)),
+        key=lambda change: change.savepoint.uid,
+    )
+    if not slow:
+        turns.pop(place, None)
+        return planned
+    after = turns.get(place, "")
+    chosen = next((change for change in slow if change.savepoint.uid > after), slow[0])
+    turns[place] = chosen.savepoint.uid
+    return tuple(change for change in planned if change is chosen or change not in slow)
 
 
 async def _read_live(ports: Ports, namespace: str) -> tuple[SavepointObject, ...]:
@@ -194,7 +213,7 @@ async def without_job(ports: Ports, key: JobKey, savepoints: tuple[SavepointObje
         savepoints = await _read_live(ports, key.namespace)
         own = tuple(savepoint for savepoint in savepoints if savepoint.spec.job == key.name)
         planned = attendance.of_no_job(own, savepoints)
-    for change in planned:
+    for change in _in_turn(ports, key, planned):
         await _carry_out(ports, _Job(key), change)
     return LATER if planned or any(savepoint.is_deleted for savepoint in own) else None
 

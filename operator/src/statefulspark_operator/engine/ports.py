@@ -53,6 +53,8 @@ class Listings:
 
     parsed: dict[str, ParsedSavepoints] = field(default_factory=dict)
     rounds: Rounds = field(default_factory=Rounds)
+    turns: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By namespace and job, the object for which something was done on storage last."""
     _listed: dict[str, tuple[datetime, bool]] = field(default_factory=dict)
 
     def forget(self, namespace: str) -> None:

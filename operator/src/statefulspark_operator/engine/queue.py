@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -29,8 +28,9 @@ RETRY_LONGEST_S = 60.0
 CONFLICT_RETRY_S = 0.2
 SHORTEST_WAIT_S = 0.02
 """Minimum time between two passes of one job, so that a rule that requeues forever cannot block the operator."""
-STUCK_AFTER_S = 600.0
-"""A pass that takes longer than this hangs; the liveness probe then fails, and the kubelet restarts the operator."""
+LONGEST_PASS_S = 300.0
+"""A pass that takes longer than this hangs: it is given up, and tried again later. The passes of other jobs go on meanwhile,
+so it is no reason to restart the operator."""
 
 Reconcile = Callable[[JobKey], Awaitable[timedelta | None]]
 
@@ -42,34 +42,29 @@ class _JobWorker:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     failures: int = 0
-    started_at_s: float | None = None
 
 
 class WorkQueue:
     """A worker per job."""
 
-    def __init__(self, reconcile: Reconcile) -> None:
+    def __init__(self, reconcile: Reconcile, *, longest_pass_s: float = LONGEST_PASS_S) -> None:
         """Create an empty queue.
 
         Args:
             reconcile: Runs one pass; returns the delay until the next one, None when the job is gone.
+            longest_pass_s: After this time a pass is given up.
         """
-        self._reconcile = reconcile
+        self._reconcile, self._longest_pass_s = reconcile, longest_pass_s
         self._workers: dict[JobKey, _JobWorker] = {}
         self._closed = False
         self.passes = 0
         self.failed_passes = 0
+        self.hung_passes = 0
 
     @property
     def jobs(self) -> int:
         """Number of jobs in the queue."""
         return len(self._workers)
-
-    def is_stuck(self) -> bool:
-        """Tell whether a pass has been running for more than `STUCK_AFTER_S`."""
-        now_s = time.monotonic()
-        starts = (worker.started_at_s for worker in self._workers.values())
-        return any(start is not None and now_s - start > STUCK_AFTER_S for start in starts)
 
     def wake(self, key: JobKey) -> None:
         """Request a pass of a job soon; cheap, and may be called any number of times."""
@@ -106,19 +101,22 @@ class WorkQueue:
     async def _pass(self, key: JobKey, worker: _JobWorker) -> float | None:
         """Run one pass and return the seconds until the next one; None if the job is gone."""
         self.passes += 1
-        worker.started_at_s = time.monotonic()
+        limit = asyncio.timeout(self._longest_pass_s)
         try:
-            after = await self._reconcile(key)
+            async with limit:
+                after = await self._reconcile(key)
         except errors.PreconditionFailedError as error:
             _LOG.debug("job changed during the pass", extra={"job": str(key), "error": str(error)})
             return CONFLICT_RETRY_S
         except errors.StatefulSparkError as error:
             return self._after_failure(key, worker, error)
         except Exception:  # noqa: BLE001 - the loop's edge: one job's bug must not stop the others
+            if limit.expired():
+                self.hung_passes += 1
+                hung = errors.TransientError("PassHung", f"A pass did not end within {self._longest_pass_s:g} s.")
+                return self._after_failure(key, worker, hung)
             _LOG.exception("pass failed because of a bug in the operator", extra={"job": str(key)})
             return self._after_failure(key, worker, None)
-        finally:
-            worker.started_at_s = None
         worker.failures = 0
         return after.total_seconds() if after is not None else None
 

@@ -72,6 +72,7 @@ def operator_families(
     jobs: int,
     passes: int,
     failed_passes: int,
+    hung_passes: int = 0,
     is_leader: bool = True,
     freed_bytes: Mapping[str, int] | None = None,
 ) -> tuple[Metric, ...]:
@@ -81,6 +82,7 @@ def operator_families(
         jobs: Number of jobs that it manages.
         passes: Number of reconcile passes.
         failed_passes: Number of passes that ended with an error.
+        hung_passes: Number of passes that were given up because they took too long.
         is_leader: Whether it acts, and does not stand by for another one.
         freed_bytes: Size of the files that it has deleted, by why.
     """
@@ -99,6 +101,11 @@ def operator_families(
         CounterMetricFamily(f"{prefix}_passes_total", "Reconcile passes.", passes),
         CounterMetricFamily(
             f"{prefix}_failed_passes_total", "Reconcile passes that ended with an error.", failed_passes
+        ),
+        CounterMetricFamily(
+            f"{prefix}_hung_passes_total",
+            "Reconcile passes that were given up because they took longer than five minutes.",
+            hung_passes,
         ),
         freed,
     )
