@@ -18,8 +18,8 @@ from statefulspark.storage import ObjectInfo
 from statefulspark.testing import stores
 
 _GROUPS = 6
-_SMALL = packedlog.Thresholds(chunk_bytes=60, pack_bytes=200)
-_IN_PARTS = packedlog.Thresholds(chunk_bytes=60, pack_bytes=200, part_bytes=250)
+_SMALL = packedlog.Thresholds(chunk_bytes=80, pack_bytes=250)
+_IN_PARTS = packedlog.Thresholds(chunk_bytes=80, pack_bytes=250, part_bytes=300)
 _ROOT = "generations/00000001/q"
 State = dict[object, object]
 
