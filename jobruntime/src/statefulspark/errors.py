@@ -81,7 +81,7 @@ class PreconditionFailedError(StatefulSparkError):
 class FencedError(PreconditionFailedError):
     """A newer driver owns the job; this one must not write any more.
 
-    Operator action: none; the newer driver continues from the latest completed checkpoint.
+    Operator action: none; the newer driver continues after the newest committed batch.
     """
 
     def __init__(self, message: str) -> None:

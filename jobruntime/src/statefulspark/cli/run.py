@@ -56,7 +56,7 @@ def add_parser(commands: options.SubParsers) -> None:
     parser = commands.add_parser(
         "run",
         help="run a job file as a driver",
-        description="Run a job file as a driver. It continues from the latest completed checkpoint in its storage, if there "
+        description="Run a job file as a driver. It continues after the newest committed batch in its storage, if there "
         f"is one. Flags override the configuration file named by {config.ENV_CONFIG}.",
         epilog=_EPILOG,
         formatter_class=options.Help,

@@ -118,10 +118,10 @@ class ClaimMode(StrEnum):
 
 
 class RestoreConfig(WireModel):
-    """The snapshot to start from, if it is not the latest completed checkpoint."""
+    """The snapshot to start from, if it is not the newest committed batch."""
 
     snapshot: str | None = None
-    """URI of a savepoint's folder, or `checkpoint:<id>`; absent means the latest completed checkpoint."""
+    """URI of a savepoint's folder, or `checkpoint:<id>`; absent means the newest committed batch."""
     allow_non_restored_state: bool = False
     """Drop state whose uid no longer exists in the job, instead of refusing to start."""
     claim_mode: ClaimMode = ClaimMode.NO_CLAIM

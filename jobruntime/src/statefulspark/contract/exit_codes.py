@@ -14,7 +14,7 @@ class ExitCode(IntEnum):
     FINISHED = 0
     """Every query ended on its own (bounded input). Do not restart."""
     FAILED = 1
-    """A query or the job failed while running; a restart continues from the latest completed checkpoint."""
+    """A query or the job failed while running; a restart continues after the newest committed batch."""
     USAGE = 2
     """The command line or the configuration is wrong. Do not restart unchanged."""
     DRAINED = 10

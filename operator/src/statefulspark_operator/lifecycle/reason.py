@@ -23,7 +23,7 @@ class Reason(Enum):
     DRIVER_STOPPED = "The driver stopped as requested."
     DRIVER_DRAINED = "The driver's pod was deleted or its node drained; it completed a checkpoint first."
     DRIVER_FINISHED = "All queries of the job ended on their own."
-    DRIVER_FAILED = "The driver ended; the next one continues from the latest completed checkpoint."
+    DRIVER_FAILED = "The driver ended; the next one continues after the newest committed batch."
     DRIVER_REFUSED = "The driver ended for a reason that a restart cannot change."
     BUDGET_EXHAUSTED = "The driver failed too often without completing a checkpoint."
     SUPERSEDED = "A newer spec replaced the start before its pod existed."
