@@ -61,7 +61,8 @@ def configure_operator(connection: cluster.Connection, chosen: settings.Settings
     repository, _, tag = chosen.operator_image.rpartition(":")
     image: dict[str, object] = {"image.repository": repository, "image.tag": tag, "image.pullPolicy": "IfNotPresent"}
     # The store of these tests may be on the node's own machine.
-    image["storage.endpoints"] = [connection.s3_pod_endpoint]
+    image["jobs.storage.endpoints"] = [connection.s3_pod_endpoint]
+    image["clusterWide"] = True
     sets = [
         part for name, value in {**image, **values}.items() for part in ("--set-json", f"{name}={json.dumps(value)}")
     ]

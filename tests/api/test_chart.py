@@ -98,6 +98,29 @@ def test_namespaced_mode_asks_for_no_right_on_the_cluster() -> None:
     assert [resources.text(role, "metadata", "namespace") for role in roles] == ["default", "kube-public"]
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [((), "Choose which namespaces"), (("clusterWide=true", "watchNamespaces={shop}"), "Choose one")],
+    ids=["neither", "both"],
+)
+def test_an_install_that_does_not_choose_its_namespaces_fails(values: tuple[str, ...], said: str) -> None:
+    done = helm("template", "x", str(CHART), *(part for value in values for part in ("--set", value)))
+
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_what_the_operator_may_open_is_told_to_it_as_the_chart_says() -> None:
+    values = ("jobs.storage.ownIdentity.shop[0]=s3://bucket/shop/", "jobs.storage.endpoints={http://minio:9000}")
+    (deployment,) = of_kind(render(*values, "jobs.podTemplates=Any"), "Deployment")
+    (container,) = resources.items(deployment, "spec", "template", "spec", "containers")
+
+    given = cli.build_parser().parse_args(cast("list[str]", container["args"]))
+
+    assert given.own_identity == {"shop": ("s3://bucket/shop/",)}
+    assert (given.storage_endpoint, given.pod_templates) == (["http://minio:9000"], "Any")
+
+
 def is_for_the_lease(role: Resource) -> bool:
     return resources.text(role, "metadata", "name").endswith("-lease")
 
@@ -207,6 +230,10 @@ def test_the_operator_runs_without_privileges_on_a_read_only_root() -> None:
     [
         "image.pullPolicy=Sometimes",
         "watchNamespaces={Not_A_Name}",
+        "clusterWide=perhaps",
+        "jobs.storage.ownIdentity.shop[0]=bucket/shop",
+        "jobs.storage.endpoints={minio:9000}",
+        "jobs.podTemplates=Everything",
         "imge.tag=x",
         "logFormat=xml",
         "image.repository=",

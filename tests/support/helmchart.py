@@ -23,8 +23,9 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def render(*values: str) -> list[Resource]:
-    """Render the chart with values as `--set` takes them, and return its objects."""
-    sets = [part for value in values for part in ("--set", value)]
+    """Render the chart with values as `--set` takes them, for all namespaces unless they name some; return its objects."""
+    is_named = any(value.startswith("watchNamespaces=") for value in values)
+    sets = [part for value in (*values, f"clusterWide={str(not is_named).lower()}") for part in ("--set", value)]
     done = helm("template", "statefulspark-operator", str(CHART), "--namespace", "default", *sets)
     assert done.returncode == 0, done.stderr
     return [cast("Resource", document) for document in yaml.safe_load_all(done.stdout) if document]

@@ -34,7 +34,7 @@ from statefulspark.contract.api import (
     StopRequest,
 )
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind, Trigger
-from statefulspark.retention.ownership import Standing
+from statefulspark.retention.ownership import Ownership
 from statefulspark_operator.api import names
 from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Checkpoint
@@ -112,7 +112,7 @@ class FakeStorage:
     kept_code: set[str] = field(default_factory=set)
     files_asked: list[str] = field(default_factory=list)
     """Files that were looked for in code."""
-    standing: Standing | None = None
+    standing: Ownership | None = None
     """Whose the state is, if it is not the job's."""
     forgotten: list[JobKey] = field(default_factory=list)
     """Jobs whose connections were dropped."""

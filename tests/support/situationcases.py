@@ -35,7 +35,7 @@ from situations import (
 )
 from statefulspark.contract.api import CheckpointCounts, ExitReport, JobState, QueryStatus, SnapshotSummary
 from statefulspark.contract.manifest import SnapshotKind, Trigger
-from statefulspark.retention.ownership import Standing, Whose
+from statefulspark.retention.ownership import Ownership, Whose
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.status import (
@@ -150,9 +150,9 @@ CASES: dict[str, dict[str, Situation]] = {
         "the state is to go": gone(storage=StorageFacts(newest_epoch=3)),
         "the state is gone": gone(storage=StorageFacts(is_empty=True)),
         "the state is another's": gone(
-            storage=StorageFacts(newest_epoch=3, standing=Standing(Whose.ANOTHERS, "team-b/billing with uid b"))
+            storage=StorageFacts(newest_epoch=3, standing=Ownership(Whose.ANOTHERS, "team-b/billing with uid b"))
         ),
-        "the state is nobody's": gone(storage=StorageFacts(newest_epoch=3, standing=Standing(Whose.NOBODYS))),
+        "the state is nobody's": gone(storage=StorageFacts(newest_epoch=3, standing=Ownership(Whose.NOBODYS))),
         "storage does not answer": gone(storage=StorageUnreadable("X", "No answer.")),
         "storage refuses": gone(storage=StorageUnreadable("X", "Access denied.", may_pass=False)),
         "the time for deleting state is almost up": gone(ago=15 * MINUTE, storage=StorageFacts(newest_epoch=3)),

@@ -32,6 +32,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* Fails unless it was chosen which namespaces are looked after. */}}
+{{- define "statefulspark-operator.requireScope" -}}
+{{- if and .Values.clusterWide .Values.watchNamespaces }}
+{{- fail "Choose one: watchNamespaces, or clusterWide=true." }}
+{{- else if not (or .Values.clusterWide .Values.watchNamespaces) }}
+{{- fail "Choose which namespaces the operator looks after: watchNamespaces={shop,billing}, or clusterWide=true for all of them, with which whoever takes over the operator is a cluster admin." }}
+{{- end }}
+{{- end }}
+
 {{/* Every right of the operator, with the reason. The same in a ClusterRole and in Roles. */}}
 {{- define "statefulspark-operator.rules" -}}
 # Jobs: watched, read before each decision.

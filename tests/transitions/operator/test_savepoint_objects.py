@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from jobworld import KEY, JobWorld, OperatorDiedError
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind, Trigger
-from statefulspark.retention.ownership import Standing, Whose
+from statefulspark.retention.ownership import Ownership, Whose
 from statefulspark_operator.api.spark_savepoint import SavepointOrigin, SavepointPhase, SparkSavepointStatus
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.cluster import resources
@@ -453,7 +453,7 @@ def test_state_of_another_owner_stays_with_its_savepoints_and_the_job_goes() -> 
     world = running({"deletionPolicy": "Delete"})
     ask(world, "mine", disposal="Dispose")
     world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
-    world.storage.standing = Standing(Whose.ANOTHERS, "demo/flights with uid elsewhere")
+    world.storage.standing = Ownership(Whose.ANOTHERS, "demo/flights with uid elsewhere")
     before = savepoints(world)
 
     world.delete()

@@ -17,13 +17,13 @@ SPEC: Manifest = {
 SAFE: Manifest = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
-def a_subject(**spec: JsonValue) -> Subject:
+def a_rendered_subject(**spec: JsonValue) -> Subject:
     return Subject(Job("demo", "flights", "uid", 1), StatefulSparkJobSpec.model_validate({**SPEC, **spec}))
 
 
 def templated(pod: JsonValue, role: str = "driver") -> Subject:
     section: Manifest = {"template": {"spec": pod}}
-    return a_subject(**{role: {**section, "instances": 1} if role == "executor" else section})
+    return a_rendered_subject(**{role: {**section, "instances": 1} if role == "executor" else section})
 
 
 @pytest.mark.parametrize("role", ["driver", "executor"])
@@ -97,12 +97,12 @@ def test_what_a_restricted_pod_may_have_is_allowed(pod: JsonValue) -> None:
 def test_volumes_that_spark_would_make_are_refused(kind: str) -> None:
     key = f"spark.kubernetes.executor.volumes.{kind}.x.mount.path"
 
-    assert restricted.of_job(a_subject(sparkConf={key: "/host"})) == f"sparkConf: {key}"
+    assert restricted.of_job(a_rendered_subject(sparkConf={key: "/host"})) == f"sparkConf: {key}"
 
 
 def test_annotations_by_which_the_operator_finds_a_driver_come_from_no_template() -> None:
     annotations: Manifest = {"statefulspark.io/api-port": "22", "statefulspark.io/api-tls": "x", "team": "a"}
-    subject = a_subject(driver={"template": {"metadata": {"annotations": annotations}}})
+    subject = a_rendered_subject(driver={"template": {"metadata": {"annotations": annotations}}})
 
     pod = driver.pod(subject, epoch=1, revision="r")
 

@@ -14,7 +14,7 @@ from statefulspark_operator.engine import validate
 from statefulspark_operator.lifecycle.situation import Rejection
 
 
-def a_job(**spec: object) -> Resource:
+def a_resource_with(**spec: object) -> Resource:
     given = {"image": "x", "job": {"file": "/f.py"}, "storage": {"uri": "s3://b/p"}, **spec}
     return {"metadata": {"name": "flights", "namespace": "demo"}, "spec": given}  # type: ignore[dict-item]
 
@@ -31,7 +31,7 @@ def a_job(**spec: object) -> Resource:
     ],
 )
 def test_a_setting_whose_value_is_secret_is_refused_without_its_value(key: str) -> None:
-    rejected = validate.parse(a_job(sparkConf={key: "hunter2"}))
+    rejected = validate.parse(a_resource_with(sparkConf={key: "hunter2"}))
 
     assert isinstance(rejected, Rejection)
     assert rejected.reason == "SettingRefused"
@@ -41,7 +41,7 @@ def test_a_setting_whose_value_is_secret_is_refused_without_its_value(key: str) 
 
 @pytest.mark.parametrize("value", ["false", "False", "no", ""])
 def test_encryption_is_not_switched_off(value: str) -> None:
-    rejected = validate.parse(a_job(sparkConf={"spark.authenticate": value}))
+    rejected = validate.parse(a_resource_with(sparkConf={"spark.authenticate": value}))
 
     assert isinstance(rejected, Rejection)
     assert "always encrypt" in rejected.message
@@ -59,11 +59,11 @@ def test_encryption_is_not_switched_off(value: str) -> None:
 )
 def test_what_shows_nothing_is_accepted(conf: dict[str, str]) -> None:
     assert engine.find_plain(conf) == ()
-    assert not isinstance(validate.parse(a_job(sparkConf=conf)), Rejection)
+    assert not isinstance(validate.parse(a_resource_with(sparkConf=conf)), Rejection)
 
 
 def test_a_refusal_repeats_only_the_beginning_of_what_is_wrong() -> None:
-    rejected = validate.parse(a_job(image={"x": "y" * 100_000}))
+    rejected = validate.parse(a_resource_with(image={"x": "y" * 100_000}))
 
     assert isinstance(rejected, Rejection)
     assert len(rejected.message) < 400

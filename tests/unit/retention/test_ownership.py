@@ -12,7 +12,7 @@ from statefulspark.contract import layout
 from statefulspark.contract.manifest import OwnerRecord, SnapshotKind
 from statefulspark.contract.notes import CLAIM_NAME, ClaimRecord
 from statefulspark.retention import disposal, owners, ownership
-from statefulspark.retention.ownership import Deletion, Standing, Whose
+from statefulspark.retention.ownership import Deletion, Ownership, Whose
 from statefulspark.storage import ObjectStore
 from statefulspark.testing import stores
 
@@ -32,7 +32,7 @@ def test_the_table(whose: Whose, deletion: Deletion) -> None:
 
 @pytest.mark.parametrize("whose", [Whose.ANOTHERS, Whose.NOBODYS, Whose.UNREADABLE])
 def test_a_refusal_says_whose_it_is(whose: Whose) -> None:
-    standing = Standing(whose, "team-b/billing" if whose is Whose.ANOTHERS else "")
+    standing = Ownership(whose, "team-b/billing" if whose is Whose.ANOTHERS else "")
 
     with pytest.raises(errors.SpecRejectedError) as kept:
         ownership.require(standing, Deletion.JOB, "s3://bucket/x")

@@ -13,7 +13,7 @@ from statefulspark.checkpoint import catalog
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.contract.notes import CLAIM_NAME, ClaimRecord
-from statefulspark.retention.ownership import Standing, Whose
+from statefulspark.retention.ownership import Ownership, Whose
 from statefulspark.storage.port import ObjectStore
 
 
@@ -32,7 +32,7 @@ class Asker:
     owner_id: str | None
 
 
-def of_root(store: ObjectStore, asker: Asker) -> Standing:
+def of_root(store: ObjectStore, asker: Asker) -> Ownership:
     """Tell whose the state in a job's folder is. Cost: a GET, and a listing if there is no document.
 
     A folder without a document in which there is nothing but kept code and epochs is the asker's: no driver has state there.
@@ -48,16 +48,16 @@ def of_root(store: ObjectStore, asker: Asker) -> Standing:
         record = OwnerRecord.parse(store.read(layout.OWNER), f"{store.uri}/{layout.OWNER}")
     except errors.ObjectNotFoundError:
         is_stateless = set(store.list_names("")) <= {f"{layout.CODE}/", f"{layout.EPOCHS}/"}
-        return Standing(Whose.OWN if is_stateless else Whose.NOBODYS)
+        return Ownership(Whose.OWN if is_stateless else Whose.NOBODYS)
     except errors.SnapshotCorruptError:
-        return Standing(Whose.UNREADABLE)
+        return Ownership(Whose.UNREADABLE)
     is_own = (record.namespace, record.job) == (asker.namespace, asker.job)
     if asker.owner_id is not None:
         is_own = record.owner_id == asker.owner_id
-    return Standing(Whose.OWN) if is_own else Standing(Whose.ANOTHERS, _named(record))
+    return Ownership(Whose.OWN) if is_own else Ownership(Whose.ANOTHERS, _named(record))
 
 
-def of_savepoint(store: ObjectStore, folder: str, *, root: ObjectStore, asker: Asker) -> Standing:
+def of_savepoint(store: ObjectStore, folder: str, *, root: ObjectStore, asker: Asker) -> Ownership:
     """Tell whose a savepoint is. Cost: two GETs, and one more in the job's folder.
 
     In the job's folder the state has to be the asker's, too.
@@ -80,7 +80,7 @@ def of_savepoint(store: ObjectStore, folder: str, *, root: ObjectStore, asker: A
     return in_root if is_left or standing.whose is Whose.OWN else standing
 
 
-def of_named_savepoint(store: ObjectStore, folder: str) -> Standing:
+def of_named_savepoint(store: ObjectStore, folder: str) -> Ownership:
     """Tell whose a savepoint is that a person has named: theirs, unless a job has claimed it. Cost: two GETs.
 
     Args:
@@ -93,20 +93,20 @@ def of_named_savepoint(store: ObjectStore, folder: str) -> Standing:
     return _of_files(store, folder, own=None, root=None)
 
 
-def _of_files(store: ObjectStore, folder: str, *, own: str | None, root: str | None) -> Standing:
+def _of_files(store: ObjectStore, folder: str, *, own: str | None, root: str | None) -> Ownership:
     """Tell whose a snapshot's files are: of who has claimed it, else of the job that its manifest names."""
     try:
         claimed_by = _claimed_by(store, folder)
         if claimed_by is not None:
             is_own = claimed_by == root or (root is None and f"{store.uri}/{folder}".startswith(f"{claimed_by}/"))
-            return Standing(Whose.OWN) if is_own else Standing(Whose.ANOTHERS, f"the job at {claimed_by}")
+            return Ownership(Whose.OWN) if is_own else Ownership(Whose.ANOTHERS, f"the job at {claimed_by}")
         manifest = catalog.read_manifest(store, folder)
     except errors.ObjectNotFoundError:
-        return Standing(Whose.NOBODYS)
+        return Ownership(Whose.NOBODYS)
     except errors.SnapshotCorruptError:
-        return Standing(Whose.UNREADABLE)
+        return Ownership(Whose.UNREADABLE)
     author = f"{manifest.namespace}/{manifest.job}"
-    return Standing(Whose.OWN) if own in (None, author) else Standing(Whose.ANOTHERS, author)
+    return Ownership(Whose.OWN) if own in (None, author) else Ownership(Whose.ANOTHERS, author)
 
 
 def _claimed_by(store: ObjectStore, folder: str) -> str | None:

@@ -50,7 +50,7 @@ _MAY_DELETE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Ownership:
     """Whose something is.
 
     Attributes:
@@ -80,7 +80,7 @@ def may_delete(whose: Whose, deletion: Deletion) -> bool:
     return (whose, deletion) in _MAY_DELETE
 
 
-def require(standing: Standing, deletion: Deletion, location: str) -> None:
+def require(standing: Ownership, deletion: Deletion, location: str) -> None:
     """Refuse a deletion that the table does not allow.
 
     Args:

@@ -68,7 +68,7 @@ class Permits:
         raise errors.SpecRejectedError(
             "IdentityNotPermitted",
             f"The operator does not use its own cloud identity at {uri} for the namespace {namespace}. Name a "
-            "credentialsSecret, or have the location listed for the namespace in storage.ownIdentity of the operator's "
+            "credentialsSecret, or have the location listed for the namespace in jobs.storage.ownIdentity of the operator's "
             "chart.",
         )
 
@@ -85,7 +85,7 @@ class Permits:
         """
         server = server_of(endpoint)
         if self.servers and server not in self.servers:
-            raise _refused(endpoint, "is not in storage.endpoints of the operator's chart; have it listed there")
+            raise _refused(endpoint, "is not in jobs.storage.endpoints of the operator's chart; have it listed there")
         if is_own_identity:
             raise errors.SpecRejectedError(
                 "IdentityNotPermitted",
@@ -102,7 +102,7 @@ class Permits:
             raise _refused(
                 endpoint,
                 f"is at {near}, on the operator's own machine or link. Name another one, or have it listed in "
-                "storage.endpoints of the operator's chart",
+                "jobs.storage.endpoints of the operator's chart",
             )
 
 

@@ -181,17 +181,17 @@ def _in_turn(ports: Ports, key: JobKey, planned: tuple[changes.Change, ...]) -> 
 
     Each may take as long as a store lets it, and a job may have any number of objects.
     """
-    turns, place = ports.listings.turns, (key.namespace, key.name)
+    turns, owner = ports.listings.turns, (key.namespace, key.name)
     slow = sorted(
         (change for change in planned if isinstance(change, changes.Adopt | changes.Dispose)),
         key=lambda change: change.savepoint.uid,
     )
     if not slow:
-        turns.pop(place, None)
+        turns.pop(owner, None)
         return planned
-    after = turns.get(place, "")
+    after = turns.get(owner, "")
     chosen = next((change for change in slow if change.savepoint.uid > after), slow[0])
-    turns[place] = chosen.savepoint.uid
+    turns[owner] = chosen.savepoint.uid
     return tuple(change for change in planned if change is chosen or change not in slow)
 
 

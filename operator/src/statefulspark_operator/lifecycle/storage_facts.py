@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from statefulspark.retention import ownership
-from statefulspark.retention.ownership import Standing
+from statefulspark.retention.ownership import Ownership
 
 from statefulspark_operator.api.status import SnapshotStatus
 
@@ -55,7 +55,7 @@ class StorageFacts:
     is_empty: bool = False
     found_savepoint: SnapshotStatus | None = None
     requested: SnapshotStatus | None = None
-    standing: Standing | None = None
+    standing: Ownership | None = None
 
     @property
     def may_be_purged(self) -> bool:

@@ -31,8 +31,8 @@ def of_job(subject: Subject) -> str | None:
         ("driver", subject.spec.driver.template, driver.pod(subject, epoch=1, revision="")),
         ("executor", subject.spec.executor.template, executor.template(subject, owner)),
     )
-    found = ((role, problem(template, pod)) for role, template, pod in pods if template)
-    refused = next((f"{role}.template: {what}" for role, what in found if what is not None), None)
+    problems = ((role, problem(template, pod)) for role, template, pod in pods if template)
+    refused = next((f"{role}.template: {what}" for role, what in problems if what is not None), None)
     key = next((key for key in subject.spec.spark_conf if key.startswith(_REFUSED_CONF)), None)
     return refused or (f"sparkConf: {key}" if key is not None else None)
 
