@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sitepages import markdown
+from statefulspark.judgement import Judgement, Remedy
 from statefulspark.sinks.iceberg import judgements as iceberg
 from statefulspark.sinks.kafka import judgements as kafka
 from statefulspark.sinks.postgres import judgements as postgres
 from statefulspark.storage import judgements as storage
-from statefulspark.verdicts import Judgement, Remedy
+from statefulspark_operator.cluster import judgements as kubernetes
 
 _TITLES = {
     Remedy.WAIT: "it passes",
@@ -34,6 +35,12 @@ _SYSTEMS: tuple[tuple[str, str, tuple[Mapping[str, Judgement], ...]], ...] = (
         "Iceberg",
         "By the status of the catalog's answer, else by the class of pyiceberg.",
         (iceberg.STATUSES, iceberg.CLASSES),
+    ),
+    (
+        "Kubernetes",
+        "By the status of the API server's answer to the operator; without an answer it is waited for. Nothing of it stalls "
+        "a job but what a person has to change in it.",
+        (kubernetes.STATUSES,),
     ),
     ("Kafka", "By the name of the error; those of the client begin with an underscore.", (kafka.NAMES,)),
 )

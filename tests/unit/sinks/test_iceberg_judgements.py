@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyiceberg.exceptions
 import pytest
 from statefulspark import errors
+from statefulspark.judgement import Remedy
 from statefulspark.sinks.iceberg import IcebergSink, judgements
 from statefulspark.sinks.secret import Secret
 from statefulspark.storage import StorageOptions
-from statefulspark.verdicts import Remedy
 
 _BUILTIN = {
     *("OSError", "ConnectionError", "ConnectionRefusedError", "ConnectionResetError", "TimeoutError"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 from statefulspark import errors
+from statefulspark.judgement import Remedy
 from statefulspark.sinks.kafka import clienterrors, judgements
 from statefulspark.sinks.kafka.session import KafkaTarget
 from statefulspark.sinks.secret import Secret
-from statefulspark.verdicts import Remedy
 
 _CODES = {name: code for name, code in vars(KafkaError).items() if name.strip("_").isupper() and isinstance(code, int)}
 _TARGET = KafkaTarget("kafka:9092", "words", "id", "group", {"transaction.timeout.ms": "1000000"})

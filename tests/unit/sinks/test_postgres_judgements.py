@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from psycopg import errors as postgres_errors
 from statefulspark import errors
+from statefulspark.judgement import Remedy
 from statefulspark.sinks.postgres import clienterrors, judgements
-from statefulspark.verdicts import Remedy
 
 _REFUSED = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
 

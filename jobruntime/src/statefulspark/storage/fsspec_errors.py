@@ -16,8 +16,8 @@ import botocore.exceptions
 import botocore.parsers
 
 from statefulspark import errors
+from statefulspark.judgement import Judgement, Remedy
 from statefulspark.storage import judgements
-from statefulspark.verdicts import Judgement, Remedy
 
 _CONDITION_FAILED = frozenset(["PreconditionFailed", "412"])
 _RANGE_NOT_SATISFIABLE = 416

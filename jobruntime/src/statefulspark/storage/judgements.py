@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from statefulspark.verdicts import Judgement, Remedy, table
+from statefulspark.judgement import Judgement, Remedy, table
 
 BUSY = Judgement(
     Remedy.WAIT, "the server refuses requests for a while, or is slow to take them, because it gets too many"

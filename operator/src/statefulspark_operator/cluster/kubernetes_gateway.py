@@ -17,16 +17,17 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Self, assert_never
 
 import aiohttp
 from kubernetes.aio import client, config
 from pydantic_core import from_json
 from statefulspark import errors
+from statefulspark.judgement import Remedy
 
 import statefulspark_operator
 from statefulspark_operator.api import names
-from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster import judgements, resources
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Kind, Resource
 
@@ -43,11 +44,7 @@ WATCH_S = 300
 _PAGE = 500
 """Objects that are listed with one request."""
 _WRITES = frozenset({"POST", "PUT", "PATCH"})
-_TOO_MANY = 429
-_CONFLICT = 409
 _NOT_FOUND = 404
-_INVALID = (400, 422)
-_REFUSED = (401, 403)
 
 
 class KubernetesGateway:
@@ -334,20 +331,21 @@ def _decode(value: str, secret: str) -> str:
 
 
 def _error(status: int, request: str, content: bytes) -> errors.StatefulSparkError:
-    """Translate an error answer."""
-    message = _server_message(content)
-    if status == _CONFLICT:
-        return errors.PreconditionFailedError("Conflict", f"{request} conflicts with a newer version: {message}")
-    if status in _INVALID:
-        return errors.SpecRejectedError("ManifestRejected", f"The API server refuses {request}: {message}")
-    if status in _REFUSED:
-        return errors.StateUnknownError(
-            "ApiServerRefused", f"The operator has no permission for {request}: {message}. Check the chart's roles."
-        )
-    if status == _NOT_FOUND:
-        return errors.PreconditionFailedError("NotFound", f"{request}: the object does not exist: {message}")
-    retry_after_s = 5.0 if status == _TOO_MANY else 2.0
-    return errors.TransientError("ApiServerUnavailable", f"{request} failed with {status}: {message}", retry_after_s)
+    """Translate an error answer by what it means."""
+    judgement = judgements.judge(status)
+    message = f"The API server answers {request} with {status} ({_server_message(content)}); {judgement.advice}."
+    match judgement.remedy:
+        case Remedy.WAIT:
+            return errors.TransientError("ApiServerUnavailable", message, 5.0 if judgement is judgements.BUSY else 2.0)
+        case Remedy.LOST_RACE:
+            reason = "NotFound" if judgement is judgements.ABSENT else "Conflict"
+            return errors.PreconditionFailedError(reason, message)
+        case Remedy.CREDENTIALS | Remedy.RIGHTS:
+            return errors.StateUnknownError("ApiServerRefused", message)
+        case Remedy.PERSON:
+            return errors.SpecRejectedError("ManifestRejected", message)
+        case _ as never:
+            assert_never(never)
 
 
 def _server_message(content: bytes) -> str:

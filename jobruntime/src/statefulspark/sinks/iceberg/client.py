@@ -14,9 +14,9 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from statefulspark import errors
+from statefulspark.judgement import Remedy
 from statefulspark.sinks import marker, secret
 from statefulspark.sinks.iceberg import columntypes, commits, datafiles, imprints, judgements
-from statefulspark.verdicts import Remedy
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from statefulspark.verdicts import Judgement, Remedy, table
+from statefulspark.judgement import Judgement, Remedy, table
 
 _REACH = Judgement(Remedy.WAIT, "waits until the catalog and the table's files can be reached")
 _BUSY = Judgement(Remedy.WAIT, "waits, since the catalog limits how often it is asked")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, assert_never
 from confluent_kafka import KafkaError, KafkaException
 
 from statefulspark import errors
+from statefulspark.judgement import Remedy
 from statefulspark.sinks import secret
 from statefulspark.sinks.kafka import judgements
-from statefulspark.verdicts import Remedy
 
 if TYPE_CHECKING:
     from statefulspark.sinks.kafka.session import KafkaTarget

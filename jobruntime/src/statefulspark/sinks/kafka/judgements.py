@@ -5,7 +5,7 @@ The names are those of `confluent_kafka.KafkaError`; errors of the client begin 
 
 from __future__ import annotations
 
-from statefulspark.verdicts import Judgement, Remedy, table
+from statefulspark.judgement import Judgement, Remedy, table
 
 _REACH = Judgement(Remedy.WAIT, "waits until the brokers answer; check that they run, their names, and the network")
 _TLS = Judgement(

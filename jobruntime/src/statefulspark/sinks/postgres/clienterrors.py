@@ -9,9 +9,9 @@ from typing import assert_never
 import psycopg
 
 from statefulspark import errors
+from statefulspark.judgement import Remedy
 from statefulspark.sinks import secret
 from statefulspark.sinks.postgres import judgements, transactions
-from statefulspark.verdicts import Remedy
 
 
 @contextmanager

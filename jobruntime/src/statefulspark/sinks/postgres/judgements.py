@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from statefulspark.verdicts import Judgement, Remedy, table
+from statefulspark.judgement import Judgement, Remedy, table
 
 _VALUE = Judgement(
     Remedy.PERSON,

@@ -1,0 +1,40 @@
+"""What each answer of the API server means for the operator's request. Pure.
+
+What has no answer, such as a connection that is refused or a proxy that ends it, is waited for: see the gateway.
+"""
+
+from __future__ import annotations
+
+from statefulspark.judgement import Judgement, Remedy, table
+
+BUSY = Judgement(Remedy.WAIT, "waits, since the API server limits how often it is asked")
+_OUTAGE = Judgement(Remedy.WAIT, "waits until the API server works again")
+_ON_THE_WAY = Judgement(
+    Remedy.WAIT, "something between the operator and the API server answers; check the proxies and webhooks before it"
+)
+_ANEW = Judgement(Remedy.WAIT, "what was asked for is too old; the operator reads anew")
+_CHANGED = Judgement(Remedy.LOST_RACE, "somebody else has changed the object; the operator reads it again")
+ABSENT = Judgement(Remedy.LOST_RACE, "the object does not exist any more; the operator reads again")
+_TOKEN = Judgement(Remedy.CREDENTIALS, "check the operator's service account, and that its token is mounted")
+_RIGHTS = Judgement(Remedy.RIGHTS, "check the chart's roles, and the quotas of the namespace")
+_MANIFEST = Judgement(
+    Remedy.PERSON, "change the job so that the API server and its admission webhooks take what it needs"
+)
+
+STATUSES = table(
+    (BUSY, "429"),
+    (_OUTAGE, "408 425 500 503 504 506 507 508"),
+    (_ON_THE_WAY, "300 301 302 303 304 305 307 308 402 407 421 426 431 451 502 510 511"),
+    (_ANEW, "410"),
+    (_CHANGED, "409 412 423 428"),
+    (ABSENT, "404"),
+    (_TOKEN, "401"),
+    (_RIGHTS, "403"),
+    (_MANIFEST, "400 405 406 411 413 414 415 416 417 418 422 424 501 505"),
+)
+"""The judgement of each status of an answer that is no success."""
+
+
+def judge(status: int) -> Judgement:
+    """Return what an answer means; a status that HTTP does not have is waited for."""
+    return STATUSES.get(str(status), _ON_THE_WAY)
