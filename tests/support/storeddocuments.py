@@ -93,10 +93,10 @@ _QUERY = manifest.QueryEntry(
             target="kafka://kafka:9092/delays",
             committed=manifest.Position(lineage=LINEAGE, generation=3, batch_id=11),
             kept_after=manifest.Position(lineage=BEFORE, generation=2, batch_id=7),
+            origin=BEFORE,
         ),
     ),
 )
-_WITH_ORIGIN = _QUERY.model_copy(update={"sinks": (_QUERY.sinks[0].model_copy(update={"origin": BEFORE}),)})
 CHECKPOINT = manifest.Manifest(
     kind=manifest.SnapshotKind.CHECKPOINT,
     id=42,
@@ -147,6 +147,7 @@ _GENERATION = manifest.GenerationRecord(
     master_states=(_MASTER,),
     restored_in_place=43,
     goes_back=True,
+    cut=_ANCESTOR,
 )
 _MARKER = marker.Marker(
     lineage=LINEAGE,
@@ -214,11 +215,9 @@ _CANONICAL_QUERY = documents.QueryDocument(
 
 KINDS = (
     _sealed("manifest-checkpoint", CHECKPOINT, indent=1),
-    _sealed("manifest-with-origins-of-sinks", CHECKPOINT.model_copy(update={"queries": (_WITH_ORIGIN,)}), indent=1),
     _sealed("manifest-savepoint", SAVEPOINT, indent=1),
     _sealed("manifest-canonical", CANONICAL, indent=1),
     _sealed("generation", _GENERATION, indent=1),
-    _sealed("generation-with-cut", _GENERATION.model_copy(update={"cut": _ANCESTOR}), indent=1),
     _plain(
         "reservation",
         manifest.ReservationRecord(epoch=7, claimed_at=NOON, holder="epoch 7", claim_id="epoch-7"),
@@ -257,7 +256,6 @@ KINDS = (
             root=ROOT,
             created_at=NOON,
             epoch=7,
-            adopts_unnamed=True,
             after=manifest.Purge(epoch=6, generation=3, snapshot=42),
         ),
     ),

@@ -1,7 +1,7 @@
 """Writes a golden file of each kind of document, in the version that this release writes: `python make.py`.
 
-A file that is there is never written again: it stands for documents that were written by that release. A field that was
-added goes into a file of its own, under another name.
+A file that is there is not written again: once a release has been made, it stands for the documents of that release, and a
+field that is added goes into a file of its own, under another name.
 """
 
 from __future__ import annotations

@@ -255,6 +255,7 @@ def a_record(key: str) -> bytes:
         batch_id=name.batch,
         epoch=name.epoch,
         prepared_at=datetime(2026, 1, 1, tzinfo=UTC),
+        lineage="9f1c",
     ).sealed()
 
 

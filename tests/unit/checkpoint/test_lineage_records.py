@@ -10,7 +10,7 @@ from snapshots import Clock
 from statefulspark import doctor
 from statefulspark.checkpoint import catalog, lineage_records
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import Ancestor, GenerationRecord
+from statefulspark.contract.manifest import Ancestor
 from statefulspark.recovery import generations
 from statefulspark.retention import rules
 from statefulspark.testing import stores
@@ -108,17 +108,6 @@ def test_two_drivers_that_start_at_a_new_place_at_once_agree(bucket: stores.Memo
 
     assert found == lineage_records.read_all(store)
     assert found.lineage == "faster"
-
-
-def test_a_root_of_an_older_release_adopts_what_names_no_lineage(bucket: stores.MemoryStore, clock: Clock) -> None:
-    store = bucket.child("default/flights")
-    generations.publish(store, GenerationRecord(generation=1, created_at=clock.now, epoch=1))
-
-    found = lineage_records.ensure(store, lineage="mine", epoch=2, now=clock.now)
-
-    assert (found.named(None), found.named("other")) == ("mine", "other")
-    fresh = lineage_records.ensure(bucket.child("fresh"), lineage="mine", epoch=1, now=clock.now)
-    assert fresh.named(None) is None
 
 
 def test_a_damaged_identity_does_not_keep_the_job_down(bucket: stores.MemoryStore, clock: Clock) -> None:

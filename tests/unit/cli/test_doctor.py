@@ -48,7 +48,8 @@ def fill(store: ObjectStore) -> None:
     restore.carry_out(store, plan, Author("default", "words", 1, now))
     query = FakeQuery(store)
     query.run_batch()
-    catalog.write_checkpoint(store, a_manifest(1, (closure.close_over(store, query.path, query.batch),)))
+    entries = (closure.close_over(store, query.path, query.batch),)
+    catalog.write_checkpoint(store, a_manifest(1, entries, claim="start"))
 
 
 def job_of(root: str) -> ObjectStore:

@@ -77,7 +77,8 @@ def test_no_changed_byte_of_a_sealed_document_goes_unnoticed(position: int, flip
     )
 
 
-def test_a_document_of_a_release_without_checksums_is_read() -> None:
+def test_a_document_without_a_checksum_is_read() -> None:
+    """The state in a segment has none, since the segment has one."""
     assert manifest.GenerationRecord.parse(_GENERATION.to_json().encode(), "s3://b/x") == _GENERATION
 
 

@@ -8,9 +8,8 @@ import pytest
 from manifests import a_generation, a_manifest, a_query, an_operator
 from snapshots import Job
 from sparkroot import FakeQuery
-from statefulspark.checkpoint import lineage_records
 from statefulspark.contract.config import ClaimMode, RestoreConfig
-from statefulspark.contract.manifest import GenerationRecord, LineageRecord, Manifest, SnapshotFormat, SnapshotKind
+from statefulspark.contract.manifest import GenerationRecord, Manifest, SnapshotFormat, SnapshotKind
 from statefulspark.contract.notes import DamageNote
 from statefulspark.recovery import damage, in_place
 from statefulspark.recovery.in_place import InUse, LogEnd
@@ -21,21 +20,8 @@ OWN, OTHER = "lineage-a", "lineage-b"
 AT_3 = LogEnd(3, 3)
 
 
-def lineages(*known: str, adopts_unnamed: bool = False) -> lineage_records.Lineages:
-    first = a_generation().created_at
-    return lineage_records.Lineages(
-        tuple(
-            LineageRecord(
-                number=number, lineage=name, root=ROOT, created_at=first, epoch=1, adopts_unnamed=adopts_unnamed
-            )
-            for number, name in enumerate(known, start=1)
-        )
-    )
-
-
-def in_use(record: GenerationRecord | None = None, *, adopts_unnamed: bool = False) -> InUse:
-    record = record or a_generation(2, lineage=OWN)
-    return InUse(record, ROOT, lineages(OWN, adopts_unnamed=adopts_unnamed))
+def in_use(record: GenerationRecord | None = None) -> InUse:
+    return InUse(record or a_generation(2, lineage=OWN), ROOT)
 
 
 def of_a_stop(**changes: object) -> Manifest:
@@ -47,10 +33,6 @@ def of_a_stop(**changes: object) -> Manifest:
     ("manifest", "where", "why"),
     [
         pytest.param(of_a_stop(), in_use(), None, id="taken in the generation in use"),
-        pytest.param(of_a_stop(lineage=None), in_use(), None, id="of a release without lineages"),
-        pytest.param(
-            of_a_stop(lineage=None), in_use(a_generation(2), adopts_unnamed=True), None, id="both without lineage"
-        ),
         pytest.param(None, in_use(), "only a savepoint", id="the beginning of a generation"),
         pytest.param(of_a_stop(kind=SnapshotKind.CHECKPOINT), in_use(), "only a savepoint", id="a checkpoint"),
         pytest.param(of_a_stop(format=SnapshotFormat.CANONICAL), in_use(), "canonical savepoint", id="canonical"),

@@ -48,18 +48,9 @@ class Lineages:
         return self.current.lineage if self.current else None
 
     @property
-    def unnamed(self) -> str | None:
-        """The lineage of documents that name none: the first one, if the root was in use before it."""
-        return next((record.lineage for record in self.records if record.adopts_unnamed), None)
-
-    @property
     def purge(self) -> Purge | None:
         """The deletion after which the root began, if there was one."""
         return next((record.after for record in self.records if record.after is not None), None)
-
-    def named(self, lineage: str | None) -> str | None:
-        """Return the lineage of a document below this root."""
-        return self.unnamed if lineage is None else lineage
 
     def root_of(self, lineage: str | None) -> str | None:
         """Return the URI that the root had in a lineage; None if it is not a lineage of this root."""
@@ -71,18 +62,16 @@ class Descent:
     """Where a snapshot or a generation comes from.
 
     Attributes:
-        lineage: Its own; None for state of a release without lineages.
+        lineage: Its own; None if the record of its generation is damaged.
         generation: Its generation in that lineage.
         root: URI of the root it was taken in; for messages only.
         ancestors: Other lineages that it descends from, the oldest first.
-        unnamed: The lineage of documents that name none; None if the root has no such documents.
     """
 
     lineage: str | None
     generation: int
     root: str | None = None
     ancestors: tuple[Ancestor, ...] = ()
-    unnamed: str | None = None
 
     def below(self, own: str | None, queries: Sequence[QueryEntry]) -> tuple[Ancestor, ...]:
         """Return the ancestors of a generation that a root makes from this snapshot.
@@ -108,14 +97,13 @@ def of_manifest(manifest: Manifest, lineages: Lineages) -> Descent:
         manifest: Manifest of the snapshot.
         lineages: Lineages of the root that holds it; empty for a snapshot at another location.
     """
-    lineage = lineages.named(manifest.lineage)
+    lineage = manifest.lineage
     return Descent(lineage, manifest.generation, manifest.root or lineages.root_of(lineage), manifest.ancestors)
 
 
 def of_generation(record: GenerationRecord, lineages: Lineages) -> Descent:
     """Return where a generation of a root comes from."""
-    lineage = lineages.named(record.lineage)
-    return Descent(lineage, record.generation, lineages.root_of(lineage), record.ancestors, lineages.unnamed)
+    return Descent(record.lineage, record.generation, lineages.root_of(record.lineage), record.ancestors)
 
 
 def read_all(store: ObjectStore) -> Lineages:
@@ -159,7 +147,6 @@ def ensure(
             root=store.uri,
             created_at=now,
             epoch=epoch,
-            adopts_unnamed=not lineages.taken and _holds_state(cache),
             after=None if lineages.taken else epochs.last_purge(cache),
         )
         try:
@@ -168,7 +155,3 @@ def ensure(
         except errors.ObjectExistsError:
             lineages = read_all(store)
     return lineages
-
-
-def _holds_state(store: ObjectStore) -> bool:
-    return bool(store.list_names(layout.GENERATIONS) or store.list(layout.CHECKPOINTS))

@@ -150,7 +150,7 @@ def seal(body: bytes) -> bytes:
 
 
 def require_unbroken(body: bytes, source: str) -> None:
-    """Compare a JSON object with the checksum at its end; an object of an earlier release, without one, is accepted.
+    """Compare a JSON object with the checksum at its end; one without it is part of a file that has its own.
 
     Raises:
         SnapshotCorruptError: `DocumentUnreadable`.

@@ -156,7 +156,7 @@ class SinkEntry(WireModel):
     """The last batch before the transactions that the snapshot names; absent if these begin with the sink's first one. A
     sink that has this batch gets all later ones from the snapshot."""
     origin: str | None = None
-    """Lineage in which the sink began, or a later one; absent in snapshots of earlier releases."""
+    """Lineage in which the sink began, or a later one; absent if nothing has told it."""
 
 
 class QueryEntry(WireModel):
@@ -188,7 +188,7 @@ class Ancestor(WireModel):
     """
 
     lineage: str | None = None
-    """Its identity; absent if a release without lineages wrote the state."""
+    """Its identity; absent if the record of the generation was damaged."""
     root: str | None = None
     """URI of its job's root, for people; absent if it was not known."""
     generation: int = Field(ge=1)
@@ -250,7 +250,7 @@ class Manifest(SealedDocument):
     restored_from: str | None = None
     """The snapshot that the writing epoch had started from, for example `checkpoint 41` or a savepoint's URI."""
     lineage: str | None = None
-    """Identity of the root that the snapshot was taken of; absent in snapshots of releases without lineages."""
+    """Identity of the root that the snapshot was taken of; absent if the record of the generation was damaged."""
     root: str | None = None
     """URI of that root when the snapshot was taken."""
     ancestors: tuple[Ancestor, ...] = ()
@@ -309,7 +309,7 @@ class GenerationRecord(SealedDocument):
     changes: tuple[str, ...] = ()
     """Its differences from the snapshot that it was made from, one sentence for each change."""
     lineage: str | None = None
-    """Identity of the root that it was made in; absent in records of releases without lineages."""
+    """Identity of the root that it was made in; absent in the record of one that was abandoned."""
     ancestors: tuple[Ancestor, ...] = ()
     """Other lineages that its state descends from, the oldest first."""
     master_states: tuple[MasterStateEntry, ...] = ()
@@ -411,5 +411,3 @@ class LineageRecord(StoredDocument):
     """Epoch of the driver that made it."""
     after: Purge | None = None
     """The deletion after which the root began with this lineage, if there was one."""
-    adopts_unnamed: bool = False
-    """True if the root held state of a release without lineages: state there without a lineage belongs to this one."""

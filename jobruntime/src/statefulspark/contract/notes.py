@@ -59,7 +59,7 @@ class BeginningNote(StoredDocument):
     format_version: int = formats.BEGINNING.writes
 
     generation: int = Field(ge=1)
-    """The generation in use when the note was written: the first, except in roots of earlier releases."""
+    """The generation in use when the note was written: the first."""
     epoch: int = Field(ge=1)
     noted_at: UtcDatetime
 

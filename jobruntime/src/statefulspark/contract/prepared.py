@@ -32,8 +32,8 @@ class PreparedRecord(SealedDocument):
     epoch: int = Field(ge=1)
     """Epoch of the driver that prepared it."""
     prepared_at: UtcDatetime
-    lineage: str | None = None
-    """Identity of the root in which the batch ran; absent in records of releases without lineages."""
+    lineage: str
+    """Identity of the root in which the batch ran."""
     transaction: str | None = None
     """The sink's own description of the transaction, JSON; absent if the batch had nothing to commit."""
 
@@ -46,8 +46,7 @@ class PreparedRecord(SealedDocument):
 class OutputRecord(SealedDocument):
     """`output/<query uid>/<batch>-<epoch>.json` below a query's root, written before a driver starts the query.
 
-    From this batch on each batch has a record of this sink or function, so a missing record is lost. Batches before the
-    first of these were written by a release that wrote no record for batches without a transaction.
+    From this batch on each batch has a record of this sink or function, so a missing record is lost.
     """
 
     FORMAT: ClassVar = formats.OUTPUT
@@ -60,7 +59,7 @@ class OutputRecord(SealedDocument):
     target: str | None = None
     """What it writes to, without credentials; absent for a sink that does not tell. The sink was opened there."""
     function: str | None = None
-    """Uid of the query's sink function with operator state; absent if it has none, and in records of earlier releases."""
+    """Uid of the query's sink function with operator state; absent if it has none."""
     batch_id: int = Field(ge=0)
     epoch: int = Field(ge=1)
 

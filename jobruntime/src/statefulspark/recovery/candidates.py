@@ -96,7 +96,7 @@ class StorageView:
         newest = self.lineages.current
         if newest is None:
             return bool(self.lineages.taken)
-        return newest.root != self.store.uri or self.lineages.named(self.current.lineage) != newest.lineage
+        return newest.root != self.store.uri or self.current.lineage != newest.lineage
 
     def situation(self, restore: RestoreConfig) -> plan.Situation:
         """Summarise the content of the root for the decision."""

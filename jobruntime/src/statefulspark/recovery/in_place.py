@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from statefulspark.checkpoint import lineage_records
 from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry, SnapshotFormat, SnapshotKind
 
 
@@ -26,12 +25,10 @@ class InUse:
     Attributes:
         record: Its record.
         root: URI of the job's root.
-        lineages: The lineages of the root.
     """
 
     record: GenerationRecord
     root: str
-    lineages: lineage_records.Lineages
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +73,8 @@ def is_of_this_root(manifest: Manifest, in_use: InUse) -> bool:
 def _why_other_root(manifest: Manifest, in_use: InUse) -> str | None:
     if not in_use.root.endswith(f"/{manifest.namespace}/{manifest.job}"):
         return f"it was taken of the job {manifest.namespace}/{manifest.job}"
-    taken_in = in_use.lineages.named(manifest.lineage)
-    if taken_in is not None and taken_in != in_use.lineages.named(in_use.record.lineage):
-        return f"it was taken in another root ({manifest.root or taken_in})"
+    if manifest.lineage is not None and manifest.lineage != in_use.record.lineage:
+        return f"it was taken in another root ({manifest.root or manifest.lineage})"
     return None
 
 

@@ -234,7 +234,7 @@ def _gone_on_after(view: candidates.StorageView, restore: RestoreConfig, fresh_g
 
 
 def _in_use(view: candidates.StorageView) -> in_place.InUse:
-    return in_place.InUse(view.current, view.store.uri, view.lineages)
+    return in_place.InUse(view.current, view.store.uri)
 
 
 def _continued_at_savepoint(

@@ -179,7 +179,7 @@ def _published(
     )
     generations.publish(store, record)
     beginnings.note(store, generation=number, epoch=author.epoch, now=author.now)
-    descent = lineage_records.Descent(author.lineages.lineage, number, store.uri, ancestors, author.lineages.unnamed)
+    descent = lineage_records.Descent(author.lineages.lineage, number, store.uri, ancestors)
     return replace(plan, generation=number, queries=queries, record=record, descent=descent, source=None, head=None)
 
 

@@ -189,7 +189,7 @@ class JobSink:
             self.context(record.batch_id, expected),
             generation=record.generation,
             epoch=record.epoch,
-            lineage=record.lineage or "",
+            lineage=record.lineage,
         )
 
 

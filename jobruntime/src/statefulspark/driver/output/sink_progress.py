@@ -104,7 +104,7 @@ class SinkProgress:
 
 def position_of(record: PreparedRecord) -> Position:
     """Return the batch of a record among all batches."""
-    return Position(lineage=record.lineage or "", generation=record.generation, batch_id=record.batch_id)
+    return Position(lineage=record.lineage, generation=record.generation, batch_id=record.batch_id)
 
 
 def _first(named: Sequence[PreparedEntry], batch_id: int) -> int:

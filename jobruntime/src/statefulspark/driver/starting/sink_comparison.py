@@ -102,8 +102,6 @@ def _attempt(job_config: config.JobConfig, root: JobRoot, start_plan: StartPlan)
         epoch=root.author.epoch if root.author else NEWEST_EPOCH,
         claim_id=root.author.claim_id if root.author else "",
         generation=start_plan.generation,
-        descent=lineage_records.Descent(
-            lineages.lineage, start_plan.generation, root.store.uri, ancestors, lineages.unnamed
-        ),
+        descent=lineage_records.Descent(lineages.lineage, start_plan.generation, root.store.uri, ancestors),
         history=past,
     )
