@@ -77,7 +77,7 @@ def test_requests_per_operation(tmp_path: Path) -> None:
             "closure without memory": meter.requests(lambda: closure.close_over(store, query.path, 6)),
         }
         entry = closer.close_over(6)
-        manifest = a_manifest(1, [entry], now=NOW)
+        manifest = a_manifest(1, [entry], claim="start", now=NOW)
         seen["manifest"] = meter.requests(lambda: catalog.write_checkpoint(store, manifest))
         seen["verify"] = meter.requests(lambda: verify.verify(store, manifest))
         seen["list of snapshots"] = meter.requests(lambda: catalog.list_snapshots(store))
@@ -93,9 +93,9 @@ def test_requests_per_operation(tmp_path: Path) -> None:
         "manifest": 1,
         "verify": 10,  # LIST; GET 4 commits, 2 offsets, metadata, operator and schema, several at a time
         "list of snapshots": 2,
-        # LIST 6 for the root, 1 for the generation in use; GET manifest, generation, 9 small files to verify;
-        # HEAD next number of generations, lineages and commits, and the next 8 checkpoints
-        "plan of a start": 30,
+        # LIST 6 for the root, 1 for the generation in use; GET manifest, generation, epoch, 9 small files to verify;
+        # HEAD next number of generations, lineages, epochs and commits, and the next 8 checkpoints
+        "plan of a start": 32,
         # LIST files, 2 for snapshots, generations; GET manifest, generation; HEAD 2 marks that are absent; PUT
         "prune": 9,
     }

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 from manifests import a_manifest
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark.checkpoint import catalog, closure, savepoint
-from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import GenerationRecord, Manifest, MasterStateEntry
-from statefulspark.recovery.plan import StartMode, StartPlan
+from statefulspark.contract.manifest import Manifest, MasterStateEntry
+from statefulspark.recovery.plan import StartMode
 
 
 def answer(number: int) -> tuple[MasterStateEntry, ...]:
@@ -77,14 +74,3 @@ def test_a_savepoint_that_is_continued_in_place_brings_its_answers_too(job: Job)
     assert after_a_crash.master_states == answer(2)
     third = job.start(wish)
     assert third.master_states == answer(after_a_crash.next_snapshot_id), third.fallback
-
-
-def test_documents_from_before_there_were_hooks_are_read(job: Job) -> None:
-    manifest = json.loads(a_manifest(3).to_json())
-    record = json.loads(GenerationRecord(generation=1, created_at=job.clock.now, epoch=1).to_json())
-    for document in (manifest, record):
-        del document["masterStates"]
-
-    assert Manifest.parse(json.dumps(manifest).encode(), "old").master_states == ()
-    assert GenerationRecord.parse(json.dumps(record).encode(), layout.generation_record(1)).master_states == ()
-    assert StartPlan(StartMode.EMPTY, 1).master_states == ()

@@ -151,7 +151,7 @@ class Records:
         Args:
             listed: See `prepared`.
             batch_id: See `prepared`.
-            output: The output record that applies to the batch; None for batches of releases that wrote none.
+            output: The output record that applies to the batch; None if nothing requires a record.
 
         Raises:
             FilesAbsentError: `ClosureIncomplete`: the record of the batch is lost.

@@ -45,7 +45,7 @@ def plan_recovery(
 ) -> StartPlan:
     """Find out where a driver would start now; nothing is written.
 
-    Cost: 6 listings, a GET per retained checkpoint and generation, and what `head.inspect` or `verify.verify` cost; no
+    Cost: 7 listings, a GET per retained checkpoint, generation and epoch since, and what `head.inspect` or `verify.verify` cost; no
     object is read twice, and no folder listed twice.
 
     Args:
