@@ -267,11 +267,9 @@ def read_storage(
     cache: read_cache.ReadCache | None = None,
     at: progress.Steps = progress.unheard,
 ) -> StorageView:
-    """Read a job's root.
+    """Read a job's root. Cost: 6 listings, 11 HEADs, a HEAD per savepoint, a GET per other document.
 
-    Cost: 6 listings, 11 HEADs, a HEAD for each savepoint, and a GET for each other document, of epochs since the oldest
-    checkpoint and the generation in use.
-
+    Epochs are read from the oldest checkpoint and the generation in use on.
     Listings may lag: the next number of generations, and the next few of checkpoints, are looked up by name.
 
     Args:

@@ -45,8 +45,8 @@ def plan_recovery(
 ) -> StartPlan:
     """Find out where a driver would start now; nothing is written.
 
-    Cost: 7 listings, a GET for each retained checkpoint, generation and epoch since, and what `head.inspect` or
-    `verify.verify` cost. No object is read twice, and no folder listed twice.
+    Cost: 7 listings, a GET per retained checkpoint, generation, and epoch since the oldest of them, and what `head.inspect`
+    or `verify.verify` cost; no object is read twice, and no folder listed twice.
 
     Args:
         store: The job's root.
