@@ -22,7 +22,7 @@ _NO_ETAG = "0" * 32
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class LifeOfRoot:
     """The drivers of one life of a root, from an epoch on; see `life_since`.
 
     Attributes:
@@ -107,7 +107,7 @@ def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: st
     return target
 
 
-def life_since(store: ObjectStore, epoch: int) -> Life | None:
+def life_since(store: ObjectStore, epoch: int) -> LifeOfRoot | None:
     """Return the drivers since an epoch, in its life of the root; None if a record cannot be read.
 
     Cost: a listing, a HEAD, and a GET for each epoch.
@@ -126,7 +126,7 @@ def records_since(store: ObjectStore, epoch: int) -> tuple[EpochRecord, ...] | N
         return None
 
 
-def life_of(records: Sequence[EpochRecord], epoch: int) -> Life:
+def life_of(records: Sequence[EpochRecord], epoch: int) -> LifeOfRoot:
     """Return the drivers since an epoch, in its life of the root. Pure.
 
     Where a root was copied over an older life of itself, records of two lives lie side by side. One of the other life does
@@ -140,9 +140,9 @@ def life_of(records: Sequence[EpochRecord], epoch: int) -> Life:
     since = [record for record in records if record.epoch >= epoch]
     for before, record in zip((None, *since), since, strict=False):
         if before is not None and record.follows != before.claim_id:
-            return Life(claims, other=record.epoch)
+            return LifeOfRoot(claims, other=record.epoch)
         claims[record.claim_id] = record.epoch
-    return Life(claims)
+    return LifeOfRoot(claims)
 
 
 def require_current(store: ObjectStore, epoch: int) -> None:
