@@ -432,6 +432,8 @@ class PatientStore:
 class _Batch:
     """The frame of one batch: its partitions run when its rows are collected."""
 
+    columns = ("number", "place")
+
     def __init__(
         self, process: EngineProcess, cut: truth.Cut, end: int, write: Callable[[int, int, truth.State], str]
     ) -> None:
