@@ -44,7 +44,8 @@ def test_a_start_asks_again_only_for_what_it_is_about_to_act_on_behind_the_fence
     assert {what for what in again if "/prepared/" not in what} == {
         # Whoever was replaced may have prepared a batch, or planned one, until it saw this epoch.
         "list generations",
-        # Whose batches these are; the claim has looked before.
+        # Whose batches and checkpoints these are; the claim has looked before.
+        "list epochs",
         "read epochs/00000001.json",
         "read generations/00000001/totals/offsets/3",
         "read generations/00000001/entries/offsets/3",
