@@ -91,11 +91,16 @@ class Job:
     def hold_epoch(self, store: ObjectStore | None = None) -> None:
         """Make sure that the record of the driver's epoch is there, as it is behind a claim."""
         epoch = max(self.epoch, 1)
-        follows = f"start {epoch - 1}" if epoch > 1 else None
-        record = EpochRecord(
-            epoch=epoch, claimed_at=self.clock.now, holder="pod", claim_id=f"start {epoch}", follows=follows
-        )
         where = store or self.store
+        is_first = where.info(layout.epoch(epoch - 1)) is None
+        follows = f"start {epoch - 1}" if is_first else epochs.read(where, epoch - 1).claim_id
+        record = EpochRecord(
+            epoch=epoch,
+            claimed_at=self.clock.now,
+            holder="pod",
+            claim_id=f"start {epoch}",
+            follows=follows if epoch > 1 else None,
+        )
         if where.info(layout.epoch(epoch)) is None:
             where.write(layout.epoch(epoch), record.to_json().encode())
         self.claim_id = epochs.read(where, epoch).claim_id

@@ -124,7 +124,7 @@ class Sink:
 def test_a_sink_that_cannot_prepare_is_remembered_with_its_reason() -> None:
     refusals = declines.Refusals()
     sink = SimpleNamespace(sink=Sink(), uid="out", query_uid="counts", context=lambda _: a_sink_context())
-    frame = SimpleNamespace(mapInArrow=lambda *_: SimpleNamespace(collect=list))
+    frame = SimpleNamespace(columns=[], mapInArrow=lambda *_: SimpleNamespace(collect=list))
     participant = writing.SinkParticipant(cast("JobSink", sink), cast("commit.Committer", None), refusals)
 
     with pytest.raises(errors.TransientError):
