@@ -33,8 +33,9 @@ _SYSTEMS: tuple[tuple[str, str, tuple[Mapping[str, Judgement], ...]], ...] = (
     ),
     (
         "Iceberg",
-        "By the status of the catalog's answer, else by the class of pyiceberg.",
-        (iceberg.STATUSES, iceberg.CLASSES),
+        "By the status of the catalog's answer, else by the class of pyiceberg; of Glue and DynamoDB by the code of the "
+        "answer, and of a catalog in a database by the class of SQLAlchemy, or its base class.",
+        (iceberg.STATUSES, iceberg.CLASSES, iceberg.CLOUD_CODES, iceberg.DATABASE_CLASSES),
     ),
     (
         "Kubernetes",

@@ -10,12 +10,15 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import botocore.exceptions
+import botocore.session
 import pyarrow as pa
 import pyiceberg.exceptions
 import pytest
+import sqlalchemy.exc
 from statefulspark import errors
 from statefulspark.judgement import Remedy
-from statefulspark.sinks.iceberg import IcebergSink, judgements
+from statefulspark.sinks.iceberg import IcebergSink, clienterrors, judgements
 from statefulspark.sinks.secret import Secret
 from statefulspark.storage import StorageOptions
 
@@ -25,6 +28,11 @@ _BUILTIN = {
 }
 _LOGIN_EXPIRED = 419
 """pyiceberg knows it, and Python does not."""
+ASKED = {
+    "glue": ("GetTable", "GetDatabase", "UpdateTable"),
+    "dynamodb": ("DescribeTable", "GetItem", "PutItem", "Query"),
+}
+"""What the catalogs of pyiceberg ask when a sink looks at a table and commits to it."""
 PAGE = "<html><body>Welcome</body></html>"
 
 
@@ -37,6 +45,60 @@ def test_each_class_is_judged_and_no_other() -> None:
 def test_each_status_is_judged_and_no_other() -> None:
     known = {str(status.value) for status in http.HTTPStatus if status >= http.HTTPStatus.MULTIPLE_CHOICES}
     assert judgements.STATUSES.keys() == known | {str(_LOGIN_EXPIRED)}
+
+
+def test_each_code_of_what_is_asked_of_a_cloud_is_judged() -> None:
+    model = botocore.session.get_session().get_service_model
+    listed = {
+        shape.name
+        for service, operations in ASKED.items()
+        for operation in operations
+        for shape in model(service).operation_model(operation).error_shapes
+    }
+    assert listed
+    assert listed - judgements.CLOUD_CODES.keys() == set()
+
+
+def a_refusal(code: str, status: int = 400) -> botocore.exceptions.ClientError:
+    answer = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return botocore.exceptions.ClientError(answer, "GetTable")
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (a_refusal("ThrottlingException"), Remedy.WAIT),
+        (a_refusal("AccessDeniedException"), Remedy.RIGHTS),
+        (a_refusal("ExpiredTokenException"), Remedy.CREDENTIALS),
+        (a_refusal("SomethingNew", 500), Remedy.WAIT),
+        (a_refusal("SomethingNew"), Remedy.PERSON),
+        (botocore.exceptions.EndpointConnectionError(endpoint_url="https://glue"), Remedy.WAIT),
+        (botocore.exceptions.NoCredentialsError(), Remedy.CREDENTIALS),
+        (sqlalchemy.exc.OperationalError("SELECT 1", None, OSError("refused")), Remedy.WAIT),
+        (sqlalchemy.exc.IntegrityError("INSERT", None, OSError("twice")), Remedy.LOST_RACE),
+        (sqlalchemy.exc.ProgrammingError("SELECT 1", None, OSError("no table")), Remedy.PERSON),
+        (sqlalchemy.exc.NoSuchModuleError("no plugin"), Remedy.PERSON),
+    ],
+    ids=lambda value: str(value).split(":")[0].split("(")[0][:60] if isinstance(value, Exception) else None,
+)
+def test_errors_of_other_catalogs_are_judged(error: Exception, remedy: Remedy) -> None:
+    judgement = clienterrors.judged(error, str(error))
+    assert judgement is not None
+    assert judgement.remedy is remedy
+
+
+def test_each_class_of_sqlalchemy_is_judged_as_its_base_class() -> None:
+    kinds = [kind for kind in vars(sqlalchemy.exc).values() if isinstance(kind, type)]
+    failures = [kind for kind in kinds if issubclass(kind, sqlalchemy.exc.SQLAlchemyError)]
+    assert failures
+    for kind in failures:
+        names = [base.__name__ for base in kind.__mro__ if base.__module__ == clienterrors.SQLALCHEMY]
+        assert judgements.judge_database(names)
+
+
+def test_an_error_of_our_own_code_is_not_of_another_system() -> None:
+    assert clienterrors.judged(KeyError("x"), "x") is None
+    assert clienterrors.judged(TypeError("x"), "x") is None
 
 
 def test_a_right_that_the_table_s_files_need_is_not_waited_for() -> None:

@@ -14,9 +14,9 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from statefulspark import errors
-from statefulspark.judgement import Remedy
+from statefulspark.judgement import Judgement, Remedy
 from statefulspark.sinks import marker, secret
-from statefulspark.sinks.iceberg import columntypes, commits, datafiles, imprints, judgements
+from statefulspark.sinks.iceberg import clienterrors, columntypes, commits, datafiles, imprints
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
 
 _DEFAULTS = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}
 """Writes a small file with one PUT; Arrow's client uses multipart uploads, which not every server supports."""
-FAILURES: tuple[type[Exception], ...] = (
-    *(kind for kind in vars(iceberg_errors).values() if isinstance(kind, type) and issubclass(kind, Exception)),
-    OSError,
-    ValueError,
-    NotImplementedError,
-)
-"""All exceptions that pyiceberg is known to raise for a cause outside this process."""
 _ABSENT = (iceberg_errors.NoSuchTableError, iceberg_errors.NoSuchNamespaceError)
 
 
@@ -208,13 +201,16 @@ class IcebergClient:
                 f"Could not {action} the table {self.table}: another writer committed at the same time.",
                 retry_after_s=0.5,
             ) from error
-        except FAILURES as error:
-            raise self._translated(error, action) from error
+        except errors.StatefulSparkError:
+            raise
+        except Exception as error:
+            judgement = clienterrors.judged(error, _one_line(error))
+            if judgement is None:
+                raise
+            raise self._translated(error, judgement, action) from error
 
-    def _translated(self, error: Exception, action: str) -> errors.StatefulSparkError:
-        words = _one_line(error)
-        judgement = judgements.judge(_class_name(error), _status(error), words)
-        message = f"Could not {action} the table {self.table}: {words}; {judgement.advice}"
+    def _translated(self, error: Exception, judgement: Judgement, action: str) -> errors.StatefulSparkError:
+        message = f"Could not {action} the table {self.table}: {_one_line(error)}; {judgement.advice}"
         match judgement.remedy:
             case Remedy.WAIT:
                 return errors.TransientError("IcebergUnavailable", f"{message}.")
@@ -233,18 +229,6 @@ class IcebergClient:
                 return errors.SpecRejectedError("IcebergRefused", f"{message}.")
             case _ as never:
                 assert_never(never)
-
-
-def _class_name(error: Exception) -> str:
-    """Return the class for the table of judgements: the most particular one that Python or pyiceberg has."""
-    modules = {"builtins", iceberg_errors.__name__}
-    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ in modules)
-
-
-def _status(error: Exception) -> int | None:
-    """Return the status of the HTTP answer that pyiceberg made an error of; None if it was none."""
-    status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
-    return status if isinstance(status, int) else None
 
 
 def _s3_properties(properties: Mapping[str, str], storage: StorageOptions) -> dict[str, str]:

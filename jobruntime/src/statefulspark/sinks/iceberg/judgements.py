@@ -7,6 +7,7 @@ answer that is not the catalog's, for example the page of a proxy or of a login,
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from statefulspark.judgement import Judgement, Remedy, table
 
@@ -17,6 +18,10 @@ _OF_PROXY = Judgement(
     Remedy.WAIT,
     "waits until the catalog itself answers: this is the answer of something before it, a proxy or a page for logging in; "
     "check the catalog's uri if it stays so",
+)
+_DATABASE = Judgement(
+    Remedy.WAIT,
+    "waits until the catalog's database can be reached; check its uri, user and password if it stays so",
 )
 _RACE = Judgement(Remedy.LOST_RACE, "another writer committed at the same time; it is tried again")
 _LOGIN = Judgement(Remedy.CREDENTIALS, "check credential, token and scope in the catalog's properties")
@@ -65,6 +70,45 @@ STATUSES = table(
 )
 """The judgement of each status of an HTTP answer that is no success."""
 
+CLOUD_CODES = table(
+    (
+        _BUSY,
+        """Throttling ThrottlingException TooManyRequestsException RequestLimitExceeded LimitExceededException
+        ProvisionedThroughputExceededException""",
+    ),
+    (
+        _OUTAGE,
+        """InternalServiceException OperationTimeoutException InternalServerError InternalFailure ServiceUnavailable
+        ResourceNotReadyException ResourceInUseException FederationSourceRetryableException""",
+    ),
+    (
+        _RACE,
+        """ConcurrentModificationException ConditionalCheckFailedException ReplicatedWriteConflictException
+        TransactionConflictException""",
+    ),
+    (
+        _LOGIN,
+        """ExpiredToken ExpiredTokenException UnrecognizedClientException InvalidClientTokenId InvalidSignatureException
+        IncompleteSignature MissingAuthenticationToken SignatureDoesNotMatch""",
+    ),
+    (_RIGHTS, "AccessDenied AccessDeniedException NotAuthorized OptInRequired GlueEncryptionException"),
+    (_TABLE, "EntityNotFoundException ResourceNotFoundException"),
+    (
+        _REQUEST,
+        """InvalidInputException ValidationException ValidationError AlreadyExistsException
+        ResourceNumberLimitExceededException ItemCollectionSizeLimitExceededException FederationSourceException""",
+    ),
+)
+"""The judgement of each code with which Glue and DynamoDB answer what pyiceberg asks them."""
+
+DATABASE_CLASSES = table(
+    (_DATABASE, "OperationalError InterfaceError DisconnectionError InvalidatePoolError TimeoutError"),
+    (_RACE, "IntegrityError"),
+    (_INSTALL, "NoSuchModuleError NoDBAPILoaded"),
+    (_REQUEST, "SQLAlchemyError"),
+)
+"""The judgement of classes of SQLAlchemy; one that is not here is judged as its base class."""
+
 _BAD_REQUEST = 400
 _THROTTLED = re.compile(r"Throttl|TooManyRequests|SlowDown|RequestLimitExceeded|Rate ?exceeded", re.IGNORECASE)
 """What catalogs of clouds say with status 400 when they are asked too often."""
@@ -91,3 +135,22 @@ def judge(class_name: str, status: int | None, message: str) -> Judgement:
     if _NOT_OF_CATALOG.search(message):
         return _OF_PROXY
     return STATUSES.get(str(status)) or CLASSES.get(class_name, _REACH if status is None else _REQUEST)
+
+
+def judge_cloud(code: str, status: int) -> Judgement:
+    """Return what an answer of Glue or DynamoDB means.
+
+    Args:
+        code: Its code; empty if it has none.
+        status: Its HTTP status; 0 if it is not known.
+    """
+    return CLOUD_CODES.get(code) or STATUSES.get(str(status), _REQUEST)
+
+
+def judge_database(class_names: Iterable[str]) -> Judgement:
+    """Return what an error of SQLAlchemy means.
+
+    Args:
+        class_names: Its class and the base classes, the most particular first.
+    """
+    return next(DATABASE_CLASSES[name] for name in class_names if name in DATABASE_CLASSES)
