@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.s3]
 ROWS_PER_FILE = 20
 KEYS = 7
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CLAIM = "start"
 CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
@@ -57,14 +58,14 @@ class Rig(TwoSides):
         """Complete a checkpoint at a batch."""
         entry = closure.close_over(self.store, layout.query_root(generation, "q"), batch)
         number = catalog.next_snapshot_id(self.store)
-        catalog.write_checkpoint(self.store, a_manifest(number, [entry], generation=generation))
+        catalog.write_checkpoint(self.store, a_manifest(number, [entry], generation=generation, claim=CLAIM))
         return entry
 
     def start(self, wish: RestoreConfig | None = None) -> StartPlan:
         plan = recovery.plan_recovery(
             self.store, restore=wish or RestoreConfig(), query_uids=["q"], open_store=self.open_store
         )
-        epochs.claim(self.store, assigned=None, holder="pod", claim_id="start", now=NOW)
+        epochs.claim(self.store, assigned=None, holder="pod", claim_id=CLAIM, now=NOW)
         author = Author("default", "flights", 1, NOW)
         return restore.carry_out(self.store, plan, author)
 
