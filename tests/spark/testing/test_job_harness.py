@@ -130,15 +130,16 @@ def test_a_function_that_keeps_its_state_in_the_process_is_found_out(
     job.add(a_topic_record("ada", 3))
     job.run()
     job.checkpoint()
-    with_one_process = [row["total"] for row in job.output()]
+    # The second one is 5 or 3: Spark may give the batch to another of its workers.
+    first = job.output()[0]["total"]
 
     job.restart()
     job.add(a_topic_record("ada", 40))
     job.run()
     job.checkpoint()
 
-    assert with_one_process == [2, 5], "without a kill it looks right"
-    assert job.output()[-1]["total"] == 40
+    assert first == 2
+    assert job.output()[-1]["total"] == 40, "45 would be right"
 
 
 def test_a_function_that_raises_ends_the_test_with_what_the_driver_says(
