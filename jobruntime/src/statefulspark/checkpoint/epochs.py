@@ -180,6 +180,16 @@ def _deleted(store: ObjectStore, epoch: int) -> errors.FencedError:
     )
 
 
+def read_owner(store: ObjectStore) -> OwnerRecord:
+    """Return the record of the resource that the state belongs to. Cost: one GET.
+
+    Raises:
+        ObjectNotFoundError: There is none.
+        SnapshotCorruptError: `DocumentUnreadable`.
+    """
+    return OwnerRecord.parse(store.read(layout.OWNER, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{layout.OWNER}")
+
+
 def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) -> OwnerRecord:
     """Make sure that the state belongs to this resource; claim it if it has no owner.
 
@@ -208,9 +218,7 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
         store.create(layout.OWNER, body)
     except errors.ObjectExistsError:
         info = store.info(layout.OWNER)
-        present = OwnerRecord.parse(
-            store.read(layout.OWNER, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{layout.OWNER}"
-        )
+        present = read_owner(store)
     else:
         _require_conditions(store, body)
         return record

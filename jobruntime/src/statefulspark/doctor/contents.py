@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from statefulspark import errors
 from statefulspark.checkpoint import epochs
 from statefulspark.contract import diagnosis, layout
-from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.doctor.examination import Examination
 from statefulspark.recovery import generations
 from statefulspark.retention import pruning
-from statefulspark.storage.port import MOST_OF_A_DOCUMENT, ObjectInfo, ObjectStore
+from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 
 def owner(store: ObjectStore) -> tuple[diagnosis.OwnerFacts, tuple[str, ...]]:
@@ -19,9 +18,7 @@ def owner(store: ObjectStore) -> tuple[diagnosis.OwnerFacts, tuple[str, ...]]:
     problems: list[str] = []
     owner_id = holder = claimed_at = None
     try:
-        owner_id = OwnerRecord.parse(
-            store.read(layout.OWNER, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{layout.OWNER}"
-        ).owner_id
+        owner_id = epochs.read_owner(store).owner_id
     except errors.ObjectNotFoundError:
         pass  # The first driver writes it; `notes` says so.
     except errors.SnapshotCorruptError as error:

@@ -37,7 +37,7 @@ def claim(store: ObjectStore, folder: str, *, root: str, owner_id: str, now: dat
     try:
         store.create(key, record.to_json(indent=1).encode())
     except errors.ObjectExistsError as error:
-        present = ClaimRecord.parse(store.read(key, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{key}")
+        present = _read(store, key)
         if present.root == root:
             return
         raise errors.SpecRejectedError(
@@ -49,11 +49,19 @@ def claim(store: ObjectStore, folder: str, *, root: str, owner_id: str, now: dat
 
 def is_held(store: ObjectStore, folder: str, *, root: str) -> bool:
     """Tell whether a job owns a snapshot or its remaining files. Cost: one GET."""
+    return holder(store, folder) == root
+
+
+def holder(store: ObjectStore, folder: str) -> str | None:
+    """Return the root of the job that owns a snapshot or its remaining files; None if no job does. Cost: one GET.
+
+    Raises:
+        SnapshotCorruptError: The claim is unreadable.
+    """
     try:
-        key = _key(folder, CLAIM_NAME)
-        return ClaimRecord.parse(store.read(key, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{key}").root == root
+        return _read(store, _key(folder, CLAIM_NAME)).root
     except errors.ObjectNotFoundError:
-        return False
+        return None
 
 
 def delete(store: ObjectStore, folder: str, *, root: str) -> None:
@@ -78,6 +86,10 @@ def delete(store: ObjectStore, folder: str, *, root: str) -> None:
     if kind is SnapshotKind.SAVEPOINT:
         savepoint.dispose(store, folder)
     store.delete_unchanged(_key(folder, CLAIM_NAME), etag=claim_info.etag)
+
+
+def _read(store: ObjectStore, key: str) -> ClaimRecord:
+    return ClaimRecord.parse(store.read(key, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{key}")
 
 
 def _names(store: ObjectStore, folder: str) -> tuple[str, ...]:

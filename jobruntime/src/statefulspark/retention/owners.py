@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from statefulspark import errors
-from statefulspark.checkpoint import catalog
+from statefulspark.checkpoint import catalog, epochs
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import OwnerRecord
-from statefulspark.contract.notes import CLAIM_NAME, ClaimRecord
+from statefulspark.recovery import claims
 from statefulspark.retention.ownership import Ownership, Whose
 from statefulspark.storage.port import ObjectStore
 
@@ -45,7 +45,7 @@ def of_root(store: ObjectStore, asker: Asker) -> Ownership:
         TransientError: Storage did not answer.
     """
     try:
-        record = OwnerRecord.parse(store.read(layout.OWNER), f"{store.uri}/{layout.OWNER}")
+        record = epochs.read_owner(store)
     except errors.ObjectNotFoundError:
         is_stateless = set(store.list_names("")) <= {f"{layout.CODE}/", f"{layout.EPOCHS}/"}
         return Ownership(Whose.OWN if is_stateless else Whose.NOBODYS)
@@ -96,7 +96,7 @@ def of_named_savepoint(store: ObjectStore, folder: str) -> Ownership:
 def _of_files(store: ObjectStore, folder: str, *, own: str | None, root: str | None) -> Ownership:
     """Tell whose a snapshot's files are: of who has claimed it, else of the job that its manifest names."""
     try:
-        claimed_by = _claimed_by(store, folder)
+        claimed_by = claims.holder(store, folder)
         if claimed_by is not None:
             is_own = claimed_by == root or (root is None and f"{store.uri}/{folder}".startswith(f"{claimed_by}/"))
             return Ownership(Whose.OWN) if is_own else Ownership(Whose.ANOTHERS, f"the job at {claimed_by}")
@@ -107,14 +107,6 @@ def _of_files(store: ObjectStore, folder: str, *, own: str | None, root: str | N
         return Ownership(Whose.UNREADABLE)
     author = f"{manifest.namespace}/{manifest.job}"
     return Ownership(Whose.OWN) if own in (None, author) else Ownership(Whose.ANOTHERS, author)
-
-
-def _claimed_by(store: ObjectStore, folder: str) -> str | None:
-    key = f"{folder}/{CLAIM_NAME}"
-    try:
-        return ClaimRecord.parse(store.read(key), f"{store.uri}/{key}").root
-    except errors.ObjectNotFoundError:
-        return None
 
 
 def _named(record: OwnerRecord) -> str:

@@ -24,7 +24,6 @@ from statefulspark_operator.lifecycle.situation import (
 
 RETRY_INITIAL = timedelta(seconds=10)
 RETRY_LONGEST = timedelta(minutes=5)
-"""The image's runtime does not know standbys; the reason is no fault of the job."""
 
 _KILLED, _OUT_OF_MEMORY = 137, "OOMKilled"
 """The exit code of SIGKILL, which a kubelet, a node or a person may send, and the reason that says it was for memory."""

@@ -16,12 +16,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from statefulspark import clock, errors
-from statefulspark.contract import layout
-from statefulspark.contract.manifest import OwnerRecord
+from statefulspark.checkpoint import epochs
 from statefulspark.driver.starting import claim
 from statefulspark.recovery import ahead
 from statefulspark.recovery.plan import StartMode
-from statefulspark.storage.port import MOST_OF_A_DOCUMENT
 
 if TYPE_CHECKING:
     from statefulspark.contract.manifest import QueryEntry
@@ -124,7 +122,6 @@ def cargo_of(compared: Comparison) -> ahead.Cargo | None:
 def is_owned(store: ObjectStore, owner_id: str) -> bool:
     """Tell whether the state belongs to a resource. Cost: one GET."""
     try:
-        body = store.read(layout.OWNER, most_bytes=MOST_OF_A_DOCUMENT)
-        return OwnerRecord.parse(body, f"{store.uri}/{layout.OWNER}").owner_id == owner_id
+        return epochs.read_owner(store).owner_id == owner_id
     except errors.ObjectNotFoundError:
         return False
