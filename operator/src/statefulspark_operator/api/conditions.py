@@ -13,6 +13,9 @@ from statefulspark.contract.base import UtcDatetime
 
 from statefulspark_operator.api.base import ApiModel
 
+LONGEST_MESSAGE = 1024
+"""Letters of a condition's message; what a driver or a server has said may be longer."""
+
 
 class ConditionType(StrEnum):
     """The question that a condition answers."""
@@ -78,10 +81,6 @@ def _with_transition_time(before: Condition | None, condition: Condition) -> Con
     if before is None or before.status is not condition.status:
         return condition
     return condition.model_copy(update={"last_transition_time": before.last_transition_time})
-
-
-LONGEST_MESSAGE = 1024
-"""Letters of a condition's message; what a driver or a server has said may be longer."""
 
 
 def answer(
