@@ -33,7 +33,7 @@ import scala.Option;
  * uploaded, by name and size; a wrong one of equal size would only be seen where the state is read from storage, so each
  * version that has a snapshot, and some others, are read on an executor that has nothing.
  *
- * <p>Arguments: folder, seed, versions. Prints the number of committed versions, failed batches, snapshots, twins (tables
+ * <p>Arguments: folder, seed, versions, and of how many attempts one succeeds (2). Prints the number of committed versions, failed batches, snapshots, twins (tables
  * of one name and size with other content), and versions that were read and that were wrong.
  */
 public class FailedBatches {
@@ -50,14 +50,16 @@ public class FailedBatches {
   private final List<Executor> executors = new ArrayList<>();
   private final Map<Long, byte[]> model = new HashMap<>();
   private Option<String> id = Option.empty();
+  private final int attempts;
   private long version;
   private long failed;
   private long verified;
   private long wrong;
 
-  private FailedBatches(Path folder, long seed) {
+  private FailedBatches(Path folder, long seed, int attempts) {
     this.folder = folder;
     this.random = new Random(seed);
+    this.attempts = attempts;
     executors.add(new Executor());
     executors.add(new Executor());
   }
@@ -99,7 +101,8 @@ public class FailedBatches {
   }
 
   public static void main(String[] args) throws Exception {
-    FailedBatches run = new FailedBatches(Path.of(args[0]), Long.parseLong(args[1]));
+    int attempts = args.length > 3 ? Integer.parseInt(args[3]) : 2;
+    FailedBatches run = new FailedBatches(Path.of(args[0]), Long.parseLong(args[1]), attempts);
     while (run.version < Long.parseLong(args[2]) && run.wrong == 0) {
       run.batch();
     }
@@ -166,7 +169,7 @@ public class FailedBatches {
     }
     store.commit();
     maintain(executor);
-    if (random.nextInt(2) == 0) {
+    if (random.nextInt(attempts) > 0) {
       failed++;
       return null;
     }
