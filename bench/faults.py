@@ -2,7 +2,7 @@
 
     PYTHONPATH=e2e:tests/support python -m bench.faults build/faults.plain/report.jsonl
 
-Ours are read from the table in `bench/RESULTS.md`, those of plain PySpark from the report of `make faults-plain`. The
+Ours are read from the table in `bench/history/2026-11-faults.md`, those of plain PySpark from the report of `make faults-plain`. The
 careful form differs from the usual one by its table of windows alone, so that table takes the place of the usual one.
 """
 
@@ -18,7 +18,7 @@ from faults import row
 from bench import faults_picture
 from bench.faults_picture import Figures
 
-PAGE = Path(__file__).with_name("RESULTS.md")
+PAGE = Path(__file__).parent / "history" / "2026-11-faults.md"
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "faults.png"
 CAREFUL, USUAL = "windows, careful", "windows"
 _OURS = re.compile(

@@ -29,7 +29,7 @@ from statefulspark_operator.telemetry import metrics as operator_metrics
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(
-    (*DOCS.rglob("*.md"), *ROOT.glob("*.md"), *ROOT.glob("examples/**/*.md"), ROOT / "bench/RESULTS.md"),
+    (*DOCS.rglob("*.md"), *ROOT.glob("*.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("bench/**/*.md")),
     key=lambda page: page.relative_to(ROOT).as_posix(),
 )
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[a-z]*)\n(?P<text>.*?)^ *(?P=ticks)$", re.M | re.S)
