@@ -2,8 +2,9 @@
 
     PYTHONPATH=e2e:tests/support python -m bench.faults build/faults.plain/report.jsonl
 
-Ours are read from the table in `bench/history/2026-11-faults.md`, those of plain PySpark from the report of `make faults-plain`. The
-careful form differs from the usual one by its table of windows alone, so that table takes the place of the usual one.
+Ours are read from the table in `bench/history/2026-11-faults.md`, those of plain PySpark from the report of
+`make faults-plain`. The careful form differs from the usual one by its table of windows alone, so that table takes the
+place of the usual one.
 """
 
 from __future__ import annotations

@@ -74,7 +74,8 @@ START_OPTIONS = (
     "-XX:Tier4BackEdgeThreshold=1200000",
 )
 """Thirty times the JVM's own thresholds, so that the optimising compiler leaves code alone that only a start runs often:
-with ten times it took 2.8 s of the processor until all outputs were visible, with these 1.0 s (`bench/history/2026-11.md`)."""
+with ten times it took 2.8 s of the processor until all outputs were visible, with these 1.0 s
+(`bench/history/2026-11.md`)."""
 
 
 @dataclass(frozen=True, slots=True)

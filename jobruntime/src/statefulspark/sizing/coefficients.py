@@ -1,7 +1,7 @@
 """What was measured: each coefficient with its unit, the benchmark it is from, and how far that reaches. Pure.
 
-Seconds are those of the machine of `bench/history/2026-11.md`, two cores of which the S3 server has its share. Where no span is
-given, the coefficient is a rule of the product or of the object store.
+Seconds are those of the machine of `bench/history/2026-11.md`, two cores of which the S3 server has its share. Where no
+span is given, the coefficient is a rule of the product or of the object store.
 """
 
 from __future__ import annotations
