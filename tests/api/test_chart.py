@@ -225,10 +225,31 @@ def test_the_operator_runs_without_privileges_on_a_read_only_root() -> None:
     }
 
 
+DIGEST = f"sha256:{'0a' * 32}"
+
+
+@pytest.mark.parametrize(
+    ("values", "image"),
+    [
+        (("image.repository=registry.example/op", "image.tag=0.2"), "registry.example/op:0.2"),
+        (("image.repository=registry.example/op", f"image.digest={DIGEST}"), f"registry.example/op@{DIGEST}"),
+        (("image.tag=0.2", f"image.digest={DIGEST}"), f"statefulspark-operator@{DIGEST}"),
+    ],
+    ids=["tag", "digest", "digest beside a tag"],
+)
+def test_the_image_is_the_one_of_the_digest_before_that_of_the_tag(values: tuple[str, ...], image: str) -> None:
+    (deployment,) = of_kind(render(*values), "Deployment")
+    (container,) = resources.items(deployment, "spec", "template", "spec", "containers")
+
+    assert container["image"] == image
+
+
 @pytest.mark.parametrize(
     "value",
     [
         "image.pullPolicy=Sometimes",
+        "image.digest=0.2",
+        "image.digest=sha256:0a",
         "watchNamespaces={Not_A_Name}",
         "clusterWide=perhaps",
         "jobs.storage.ownIdentity.shop[0]=bucket/shop",
