@@ -54,6 +54,7 @@ lock: $(UV) ## Resolve the requirements anew into hashed lock files without an i
 	$(UV) pip compile $(LOCK) -c requirements/dev.txt jobruntime/pyproject.toml --extra spark --extra kafka --extra postgres --extra iceberg -o requirements/job.txt
 	$(UV) pip compile $(LOCK) -c requirements/dev.txt operator/pyproject.toml jobruntime/pyproject.toml -o requirements/operator.txt
 	$(UV) pip compile $(LOCK) requirements/tools.in -o requirements/tools.txt
+	$(UV) pip compile $(LOCK) -c requirements/dev.txt requirements/build.in -o requirements/build.txt
 	$(UV) pip compile $(LOCK) requirements/docs.in -o requirements/docs.txt
 	$(UV) pip compile $(LOCK) -c requirements/dev.txt requirements/fuzz.in -o requirements/fuzz.txt
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \

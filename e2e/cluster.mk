@@ -50,7 +50,7 @@ chromium:
 	$(call need,chromium,chromium fonts-dejavu-core)
 
 image-tools:
-	$(call need,buildah debootstrap skopeo unshare,buildah debootstrap skopeo util-linux)
+	$(call need,buildah debootstrap gpgv skopeo unshare,buildah debootstrap gpgv debian-archive-keyring skopeo util-linux)
 
 $(IMAGES_DIR)/pause.tar: e2e/cluster/pause/main.go | $(CLUSTER)
 	@mkdir -p $(IMAGES_DIR)/pause
@@ -66,7 +66,7 @@ IMAGE_STORAGE := $(IMAGES_DIR)/storage
 BUILD_IMAGE := e2e/images/build.sh
 JOB_SOURCES = jobruntime/pyproject.toml jobruntime/hatch_build.py jobruntime/LICENSE jobruntime/README.md $(shell find jobruntime/src -type f ! -path '*/__pycache__/*' ! -path '*/jars/*')
 OPERATOR_SOURCES = operator/pyproject.toml operator/LICENSE operator/README.md $(shell find operator/src -type f ! -path '*/__pycache__/*')
-DOCKERFILE_TOOLS := .dockerignore $(BUILD_IMAGE)
+DOCKERFILE_TOOLS := .dockerignore requirements/build.txt $(BUILD_IMAGE)
 
 $(IMAGES_DIR)/base.built: $(IMAGES_DIR)/base.tar $(BUILD_IMAGE)
 	$(BUILD_IMAGE) $(IMAGE_STORAGE) import $< $(BASE_IMAGE)
