@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import json
 import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
-from release import artifacts, licences, notes, versions
+from release import artifacts, licences, notes, signing, versions
 
 ROOT = artifacts.ROOT
 _EXAMPLES = """examples:
@@ -43,6 +44,11 @@ def main() -> int:
         return 1
     for path in built:
         print(f"{path.stat().st_size / 1e6:9.2f} MB  {path}")
+    folder = options.out.relative_to(ROOT) if options.out.is_relative_to(ROOT) else options.out
+    images = json.loads((options.out / "images.json").read_text())["images"]
+    print(
+        f"\nNobody has signed it. To sign it, in the root of the repository:\n\n{signing.commands(folder, version, images)}"
+    )
     return 0
 
 
@@ -57,6 +63,7 @@ def build(out: Path, version: str, changes: str) -> list[Path]:
     shipped = [*artifacts.wheels(out), *artifacts.images(out, version)]
     artifacts.chart(out)
     artifacts.resource_definitions(out)
+    artifacts.digests(out, version)
     bills = artifacts.bills_of_materials(shipped)
     (out / "THIRD-PARTY.md").write_text(_third_parties(bills))
     names = sorted(path.name for path in out.iterdir())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import subprocess
 import sys
@@ -11,10 +12,12 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from release import archives
+
 ROOT = Path(__file__).resolve().parent.parent
 _BIN = ROOT / "build" / "bin"
 _IMAGES = {"statefulspark": "job.tar", "statefulspark-operator": "operator.tar"}
-_CHUNK = 1 << 20
+HELM = _BIN / "helm"
 
 
 def wheels(into: Path) -> list[Path]:
@@ -26,7 +29,7 @@ def wheels(into: Path) -> list[Path]:
 
 def chart(into: Path) -> Path:
     """Package the chart, with its CRDs."""
-    _run(_BIN / "helm", "package", ROOT / "charts" / "statefulspark-operator", "--destination", into)
+    _run(HELM, "package", ROOT / "charts" / "statefulspark-operator", "--destination", into)
     return next(into.glob("*.tgz"))
 
 
@@ -38,11 +41,20 @@ def resource_definitions(into: Path) -> Path:
 
 
 def images(into: Path, version: str) -> list[Path]:
-    """Copy the images, as OCI archives: `skopeo copy oci-archive:FILE docker://REGISTRY/NAME:TAG` pushes one."""
+    """Copy the images, as OCI archives: `skopeo copy --preserve-digests oci-archive:FILE docker://...` pushes one."""
     return [
         Path(shutil.copyfile(ROOT / "build" / "images" / archive, into / f"{name}-image-{version}.tar"))
         for name, archive in _IMAGES.items()
     ]
+
+
+def digests(into: Path, version: str) -> Path:
+    """Write images.json: the digest of each image by its name, and that of the Debian they were built from."""
+    own = {name: archives.digest(into / f"{name}-image-{version}.tar") for name in _IMAGES}
+    base = archives.digest(ROOT / "build" / "images" / "base.tar")
+    path = into / "images.json"
+    path.write_text(json.dumps({"images": own, "base": base}, indent=2) + "\n")
+    return path
 
 
 def bills_of_materials(shipped: Iterable[Path]) -> list[Path]:
@@ -74,8 +86,5 @@ def _run(*command: str | Path) -> None:
 
 
 def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -47,5 +47,6 @@ def written(version: str, changes: str, artifacts: list[str]) -> str:
         "**Upgrade** in this order: the CRDs (`kubectl apply --server-side --force-conflicts -f crds.yaml`; Helm never "
         "changes them), the operator, then the images of the jobs one by one. Each job leaves a savepoint and goes on "
         "from it.\n\n"
-        f"{changes}\n\n## Files\n{files}\n\n`sha256sum --check SHA256SUMS` proves them.\n"
+        f"{changes}\n\n## Files\n{files}\n\n`sha256sum --check SHA256SUMS` tells whether they are whole. Who made "
+        "them, `SHA256SUMS.sigstore.json` says; how to verify it is in docs/releases.md.\n"
     )
