@@ -1,4 +1,4 @@
-"""What is built is built from what this repository names: by digest, or by hash."""
+"""What is built is built from what this repository names: by digest, by hash, or by commit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCKERFILES = ("jobruntime/Dockerfile", "operator/Dockerfile")
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 _BASE = re.compile(r"^ARG BASE=(debian:bookworm-\d{8}-slim@sha256:[0-9a-f]{64})$", re.MULTILINE)
 
 
@@ -44,6 +46,21 @@ def test_every_line_of_a_lock_has_a_hash_and_no_lock_has_an_index(lock: Path) ->
     entries = [entry for entry in re.split(r"\n(?=\S)", lock.read_text().strip()) if not entry.startswith("#")]
 
     assert [entry.splitlines()[0] for entry in entries if "--hash=sha256:" not in entry] == []
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_names_actions_by_commit_and_reads_only(workflow: Path) -> None:
+    document = yaml.safe_load(workflow.read_text())
+    used = [step["uses"] for job in document["jobs"].values() for step in job["steps"] if "uses" in step]
+
+    assert document["permissions"] == "read-all"
+    assert [action for action in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action)] == []
+
+
+def test_only_the_job_of_a_release_may_ask_for_an_identity_or_write() -> None:
+    jobs = [(path.stem, job) for path in WORKFLOWS for job in yaml.safe_load(path.read_text())["jobs"].values()]
+
+    assert [stem for stem, job in jobs if "permissions" in job] == ["release"]
 
 
 def pinned(lock: str) -> dict[str, str]:
