@@ -166,7 +166,6 @@ _LOADING = "org.apache.spark.sql.execution.streaming.state.X: [CANNOT_LOAD_STATE
         (f"{_LOADING}\nCaused by: org.rocksdb.RocksDBException: Corruption: block checksum mismatch", "StateDamaged"),
         ("Traceback\nstatefulspark.errors.SnapshotCorruptError: ChunkUnreadable: x", "StateDamaged"),
         (f"{_LOADING}\nCaused by: java.net.SocketTimeoutException: Read timed out", "QueryFailed"),
-        (f"{_LOADING}\nCaused by: software.amazon.awssdk.services.s3.model.S3Exception: SlowDown", "QueryFailed"),
         ("java.io.FileNotFoundException: /data/input.csv", "QueryFailed"),
         ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log", "ConcurrentDriver"),
     ],

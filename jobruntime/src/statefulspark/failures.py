@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from statefulspark import errors, usercode
 from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.judgement import Judgement, Remedy
+from statefulspark.storage import judgements, s3a_judgements
 
 _INCOMPATIBLE = (
     "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
@@ -97,6 +99,8 @@ _DECLARED_WRONGLY = (
 """Reasons that require a correction of the job file."""
 _NOT_INSTALLED = frozenset({"JarsMissing", "JavaMissing", "JvmEnded", "JvmNotStarted", "SparkMissing"})
 """Reasons of internal errors that say what to do; all others are bugs."""
+_LONGEST = 800
+"""Characters of what failed in a message."""
 _RESTART_CONTINUES = "It continues when it is started again."
 _STORAGE = frozenset({"AccessDenied", "NoSuchBucket", "CredentialsMissing", "StorageFailed", "StorageUnreachable"})
 _BY_REASON = {
@@ -192,7 +196,29 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
         return Failure(ExitCode.INPUT_LOST, "InputLost", _sentence_of_lost_input(uid, text))
     if reason := _storage_reason(text):
         return Failure(ExitCode.STORAGE_UNAVAILABLE, reason, sentence)
+    if failed := _failure_of_s3a(text):
+        message = f"The query {uid!r} failed: {failed.said[:_LONGEST].rstrip('. ')}; {failed.judgement.advice}."
+        return Failure(ExitCode.STORAGE_UNAVAILABLE, _reason_of(failed.judgement), message)
     return Failure(ExitCode.FAILED, "QueryFailed", sentence)
+
+
+def _failure_of_s3a(text: str) -> s3a_judgements.S3aFailure | None:
+    """Return how Spark itself could not use storage; None if the storage did what it was asked.
+
+    A race that S3A lost is an answer: the object is gone, or has changed. The next start reads what there is then.
+    """
+    failed = s3a_judgements.find(text)
+    return None if failed is None or failed.judgement.remedy is Remedy.LOST_RACE else failed
+
+
+def _reason_of(judgement: Judgement) -> str:
+    if judgement is judgements.BUCKET:
+        return "NoSuchBucket"
+    if judgement is judgements.NO_KEYS:
+        return "CredentialsMissing"
+    if judgement.remedy is Remedy.WAIT:
+        return "StorageUnreachable"
+    return "StorageFailed" if judgement.remedy is Remedy.PERSON else "AccessDenied"
 
 
 def is_input_lost(text: str) -> bool:
@@ -248,7 +274,8 @@ def calls_of_job(text: str) -> tuple[usercode.Frame, ...]:
     An exception that the product did not wrap comes from a function that Spark itself called, such as a UDF. Storage that
     the product cannot reach is no failure of the job's code, whatever libraries the trace goes through.
     """
-    return () if _INTERNAL_ERROR in text or _storage_reason(text) else usercode.in_text(text)
+    is_of_storage = bool(_storage_reason(text)) or _failure_of_s3a(text) is not None
+    return () if _INTERNAL_ERROR in text or is_of_storage else usercode.in_text(text)
 
 
 def is_slow_start(text: str) -> bool:
@@ -290,7 +317,7 @@ def _is_damage(text: str) -> bool:
     return "CANNOT_LOAD_STATE_STORE" in text and any(cause in text for cause in _DAMAGED_WHILE_LOADING)
 
 
-def essence(text: str, limit: int = 800) -> str:
+def essence(text: str, limit: int = _LONGEST) -> str:
     """Return the part that a person needs: the last Python error if there is one, else the first line of Spark's message."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     python = [line for line in lines if not line.startswith(("at ", "File ", "^")) and _is_python_error(line)]

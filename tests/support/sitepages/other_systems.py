@@ -10,6 +10,7 @@ from statefulspark.sinks.iceberg import judgements as iceberg
 from statefulspark.sinks.kafka import judgements as kafka
 from statefulspark.sinks.postgres import judgements as postgres
 from statefulspark.storage import judgements as storage
+from statefulspark.storage import s3a_judgements
 from statefulspark_operator.cluster import judgements as kubernetes
 
 _TITLES = {
@@ -30,6 +31,12 @@ _SYSTEMS: tuple[tuple[str, str, tuple[Mapping[str, Judgement], ...]], ...] = (
         "By the code of the server's answer, else by its status, else by the class of botocore. Nothing of it stalls a job: "
         "what a person has to change is tried again by each start, with growing waits.",
         (storage.CODES, storage.STATUSES, storage.CLASSES),
+    ),
+    (
+        "S3A",
+        "How Spark reaches S3: by the code of the server's answer, else by its status, both as above; else, or where it "
+        "says more, by the class of Hadoop, of Amazon's client or of Java. Nothing of it stalls a job, as above.",
+        (s3a_judgements.CLASSES,),
     ),
     (
         "Iceberg",

@@ -14,50 +14,50 @@ BUSY = Judgement(
     Remedy.WAIT, "the server refuses requests for a while, or is slow to take them, because it gets too many"
 )
 """Such a request has not happened."""
-_REACH = Judgement(Remedy.WAIT, "check that the server runs and that the network lets this machine reach it")
+REACH = Judgement(Remedy.WAIT, "check that the server runs and that the network lets this machine reach it")
 _ON_THE_WAY = Judgement(
     Remedy.WAIT, "something between this machine and the server answers; check the proxy or ingress before it"
 )
 _CONFLICT = Judgement(Remedy.WAIT, "another request is changing the same object or bucket")
-_RACE = Judgement(Remedy.LOST_RACE, "another writer was first")
-_GONE = Judgement(Remedy.LOST_RACE, "the object is not there")
-_KEYS = Judgement(Remedy.CREDENTIALS, "check the access key and its rights on the bucket")
-_NO_KEYS = Judgement(Remedy.CREDENTIALS, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-_BUCKET = Judgement(Remedy.PERSON, "create the bucket or correct the storage uri")
-_ARCHIVED = Judgement(Remedy.PERSON, "bring the object back from the archive, and keep lifecycle rules off this folder")
+RACE = Judgement(Remedy.LOST_RACE, "another writer was first")
+GONE = Judgement(Remedy.LOST_RACE, "the object is not there")
+KEYS = Judgement(Remedy.CREDENTIALS, "check the access key and its rights on the bucket")
+NO_KEYS = Judgement(Remedy.CREDENTIALS, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+BUCKET = Judgement(Remedy.PERSON, "create the bucket or correct the storage uri")
+ARCHIVED = Judgement(Remedy.PERSON, "bring the object back from the archive, and keep lifecycle rules off this folder")
 _CLOCK = Judgement(Remedy.PERSON, "set the clock of this machine")
-_PLACE = Judgement(Remedy.PERSON, "correct region, endpoint, pathStyle and proxies of the storage")
+PLACE = Judgement(Remedy.PERSON, "correct region, endpoint, pathStyle and proxies of the storage")
 _FULL = Judgement(Remedy.PERSON, "give the bucket or the account room")
-_SERVER = Judgement(Remedy.PERSON, "the server does not take this request; its version may be too old")
-_CLIENT = Judgement(Remedy.PERSON, "the object's state is unknown; report it with the log")
+SERVER = Judgement(Remedy.PERSON, "the server does not take this request; its version may be too old")
+CLIENT = Judgement(Remedy.PERSON, "the object's state is unknown; report it with the log")
 
 CODES = table(
     (
         BUSY,
         "SlowDown Throttling ThrottlingException TooManyRequests RequestLimitExceeded RequestTimeout ServiceUnavailable",
     ),
-    (_REACH, "InternalError IncompleteBody BadDigest"),
+    (REACH, "InternalError IncompleteBody BadDigest"),
     (_ON_THE_WAY, "NotFound"),
     (_CONFLICT, "ConditionalRequestConflict OperationAborted RestoreAlreadyInProgress"),
-    (_RACE, "PreconditionFailed"),
-    (_GONE, "NoSuchKey NoSuchVersion NoSuchUpload"),
+    (RACE, "PreconditionFailed"),
+    (GONE, "NoSuchKey NoSuchVersion NoSuchUpload"),
     (
-        _KEYS,
+        KEYS,
         """AccessDenied AccountProblem AllAccessDisabled ExpiredToken InvalidAccessKeyId InvalidSecurity InvalidToken
         NotSignedUp SignatureDoesNotMatch TokenRefreshRequired CredentialsNotSupported MissingSecurityElement
         MissingSecurityHeader XAdminUserNotFound""",
     ),
-    (_BUCKET, "NoSuchBucket InvalidBucketName"),
-    (_ARCHIVED, "InvalidObjectState ObjectNotInActiveTierError ObjectAlreadyInActiveTierError"),
+    (BUCKET, "NoSuchBucket InvalidBucketName"),
+    (ARCHIVED, "InvalidObjectState ObjectNotInActiveTierError ObjectAlreadyInActiveTierError"),
     (_CLOCK, "RequestTimeTooSkewed"),
     (
-        _PLACE,
+        PLACE,
         """AuthorizationHeaderMalformed IllegalLocationConstraintException InvalidLocationConstraint InvalidAddressingHeader
         PermanentRedirect Redirect TemporaryRedirect CrossLocationLoggingProhibited""",
     ),
     (_FULL, "TooManyBuckets"),
     (
-        _SERVER,
+        SERVER,
         """InvalidRange NotImplemented MethodNotAllowed InvalidRequest InvalidArgument InvalidDigest InvalidPart
         InvalidPartOrder InvalidStorageClass InvalidURI KeyTooLongError EntityTooLarge EntityTooSmall MalformedXML
         MaxMessageLengthExceeded MetadataTooLarge MissingContentLength MissingRequestBodyError UnexpectedContent
@@ -65,7 +65,7 @@ CODES = table(
         InvalidWriteOffset TooManyParts InvalidPrefix""",
     ),
     (
-        _CLIENT,
+        CLIENT,
         """AmbiguousGrantByEmailAddress AnnotationLimitExceeded AnnotationNameTooLong BucketAlreadyExists
         BucketAlreadyOwnedByYou BucketNotEmpty IllegalVersioningConfigurationException IncorrectNumberOfFilesInPostRequest
         InlineDataTooLarge InvalidAnnotationName InvalidBucketState InvalidPayer InvalidPolicyDocument InvalidSOAPRequest
@@ -78,34 +78,34 @@ CODES = table(
 
 STATUSES = table(
     (BUSY, "429 503"),
-    (_REACH, "408 425 500 502 504 506 508 509"),
+    (REACH, "408 425 500 502 504 506 508 509"),
     (_ON_THE_WAY, "404 407 421 510 511"),
     (_CONFLICT, "409 423"),
-    (_RACE, "412"),
-    (_KEYS, "401 403"),
-    (_PLACE, "300 301 302 303 304 305 307 308"),
+    (RACE, "412"),
+    (KEYS, "401 403"),
+    (PLACE, "300 301 302 303 304 305 307 308"),
     (_FULL, "507"),
-    (_SERVER, "400 402 405 406 410 411 413 414 415 416 417 418 422 424 426 428 431 451 501 505"),
+    (SERVER, "400 402 405 406 410 411 413 414 415 416 417 418 422 424 426 428 431 451 501 505"),
 )
 """The judgement of each status of an answer without a code."""
 
 CLASSES = table(
     (
-        _REACH,
+        REACH,
         """HTTPClientError ConnectionError EndpointConnectionError SSLError ConnectionClosedError ReadTimeoutError
         ConnectTimeoutError ProxyConnectionError ResponseStreamingError ResponseParserError IncompleteReadError ChecksumError
         FlexibleChecksumError AwsChunkedWrapperError EventStreamError FSTimeoutError TimeoutError ClientConnectionError
         ClientPayloadError ClientResponseError InvalidURL""",
     ),
     (
-        _NO_KEYS,
+        NO_KEYS,
         """NoCredentialsError PartialCredentialsError CredentialRetrievalError MetadataRetrievalError NoAuthTokenError
         TokenRetrievalError UnknownTokenProviderError UnknownCredentialError RefreshWithMFAUnsupportedError SSOError
         SSOTokenLoadError UnauthorizedSSOTokenError LoginError LoginRefreshRequired LoginInsufficientPermissions
         LoginTokenLoadError LoginAuthorizationCodeError InvalidIMDSEndpointError InvalidIMDSEndpointModeError""",
     ),
     (
-        _PLACE,
+        PLACE,
         """NoRegionError InvalidRegionError UnknownRegionError ServiceNotInRegionError BaseEndpointResolverError
         EndpointVariantError UnknownEndpointError UnknownFIPSEndpointError EndpointProviderError EndpointResolutionError
         UnknownEndpointResolutionBuiltInName InvalidEndpointConfigurationError InvalidHostLabelError InvalidDNSNameError
@@ -117,7 +117,7 @@ CLASSES = table(
         InvalidDefaultsMode InvalidChecksumConfigError InvalidEndpointDiscoveryConfigurationError""",
     ),
     (
-        _CLIENT,
+        CLIENT,
         """OSError BotoCoreError ClientError DataNotFoundError UnknownServiceError ApiVersionNotFoundError
         UnknownSignatureVersionError MissingParametersError ValidationError ParamValidationError UnknownKeyError RangeError
         UnknownParameterError AliasConflictParameterError UnknownServiceStyle PaginationError OperationNotPageableError
@@ -139,5 +139,5 @@ def judge(code: str, status: int, class_names: Iterable[str]) -> Judgement:
         class_names: The class of the error and its base classes, the most particular first.
     """
     if status or code:
-        return CODES.get(code) or STATUSES.get(code) or STATUSES.get(str(status), _CLIENT)
-    return next((CLASSES[name] for name in class_names if name in CLASSES), _CLIENT)
+        return CODES.get(code) or STATUSES.get(code) or STATUSES.get(str(status), CLIENT)
+    return next((CLASSES[name] for name in class_names if name in CLASSES), CLIENT)
