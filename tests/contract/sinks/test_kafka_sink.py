@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -34,6 +35,19 @@ def world(kafka: Broker, s3: S3Server) -> World:
 def test_a_missing_topic_is_refused_when_the_sink_is_opened(world: World, kafka: Broker) -> None:
     with pytest.raises(errors.SpecRejectedError, match=r"The topic nowhere does not exist at 127.0.0.1"):
         KafkaSink("nowhere", kafka.servers).open(world.at(0))
+
+
+def test_a_topic_may_have_capitals_dots_underscores_and_dashes_and_249_characters(world: World, kafka: Broker) -> None:
+    topic = f"Shop.clicks_by-{uuid.uuid4().hex}.".ljust(249, "X")
+    kafka.create(topic)
+    sink = KafkaSink(topic, kafka.servers)
+    part = sink.write_part(iter([pa.RecordBatch.from_pydict({"value": [b"small"], "key": ["a"]})]), world.at(0))
+    assert part is not None
+    prepared = sink.prepare((part,), world.at(0))
+    assert prepared is not None
+    sink.open(world.at(0))
+    sink.commit(prepared, world.at(0))
+    assert kafka.read(topic) == [(b"a", b"small")]
 
 
 def test_an_unreachable_broker_is_a_failure_that_may_pass(world: World) -> None:

@@ -21,6 +21,7 @@ unknown whether that batch was committed, and the sink fails with `KafkaMarkerLo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -51,6 +52,8 @@ _OWNED = {
     "isolation.level": "the marker is read committed",
     "enable.auto.commit": "the marker moves in transactions only",
 }
+_TOPIC = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
+"""Names that brokers take (`Topic.validate` of Kafka 3.9)."""
 
 
 class AfterLostMarker(StrEnum):
@@ -88,11 +91,17 @@ class KafkaSink:
     visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT
 
     def __post_init__(self) -> None:
-        """Reject settings that would break a guarantee.
+        """Reject settings that would break a guarantee, and a topic that no broker can have.
 
         Raises:
             SpecRejectedError: `SinkSettingRefused`, with each setting and the cause.
         """
+        if _TOPIC.fullmatch(self.topic) is None:
+            raise errors.SpecRejectedError(
+                "SinkSettingRefused",
+                f"The Kafka sink cannot write to the topic {self.topic!r}: a topic's name has 1 to 249 letters, digits, "
+                "dots, underscores and dashes of ASCII, and is not . or ..",
+            )
         refused = [f"{key} ({_OWNED[key]})" for key in sorted(self.options) if key in _OWNED]
         if refused:
             raise errors.SpecRejectedError(
