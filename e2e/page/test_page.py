@@ -60,7 +60,7 @@ def job() -> FakeControl:
 
 @pytest.fixture
 def url(job: FakeControl) -> Iterator[str]:
-    with served(job, token=None) as address:
+    with served(job, tokens=None) as address:
         yield address
 
 
@@ -205,7 +205,7 @@ def test_a_failure_that_passes_says_that_the_query_runs_again(tab: Tab, url: str
 
 def test_a_driver_that_ends_is_heard_before_it_is_gone(tab: Tab) -> None:
     job = _a_running_job()
-    with served(job, token=None) as url:
+    with served(job, tokens=None) as url:
         tab.open(f"{url}/ui/")
         tab.until_text("#queries", "98.5 rows/s")
         tab.until("performance.getEntriesByType('resource').some(one => one.name.includes('waitSeconds'))")
@@ -218,7 +218,7 @@ def test_a_driver_that_ends_is_heard_before_it_is_gone(tab: Tab) -> None:
 
 
 def test_a_driver_that_cannot_be_reached_is_told_and_asked_again(tab: Tab, job: FakeControl) -> None:
-    first = ApiServer(job, token=None, host="127.0.0.1", port=0)
+    first = ApiServer(job, tokens=None, host="127.0.0.1", port=0)
     tab.open(f"http://127.0.0.1:{first.port}/ui/")
     tab.until_text("#queries", "98.5 rows/s")
 
@@ -230,7 +230,7 @@ def test_a_driver_that_cannot_be_reached_is_told_and_asked_again(tab: Tab, job: 
     assert tab.value("document.title") == "No answer · default/words"
 
     job.current = job.current.model_copy(update={"epoch": 8})
-    second = ApiServer(job, token=None, host="127.0.0.1", port=first.port)
+    second = ApiServer(job, tokens=None, host="127.0.0.1", port=first.port)
     try:
         tab.until_text("#driver", "Epoch 8")
         assert tab.text("#connection") == "Every query runs."

@@ -388,7 +388,20 @@ def test_a_driver_is_asked_over_tls(server: ApiServer, desk: Console) -> None:
     with driver_over_tls(server, desk, FakeControl()) as url:
         console = Console(desk.folder, {**desk.environment, config.ENV_TOKEN: TOKEN})
 
-        assert "words" in console.run("docs/howto/secure.md", 1, {"https://127.0.0.1:8090": url})
+        assert "words" in console.run("docs/howto/secure.md", 3, {"https://127.0.0.1:8090": url})
+
+
+def test_the_token_of_a_job_is_rotated(server: ApiServer, desk: Console) -> None:
+    encoded = base64.b64encode(TOKEN.encode()).decode()
+    server.apply(manifest_of("Secret", "default", "words-token", data={"token": encoded}))
+
+    desk.run("docs/howto/secure.md", 1)
+    rotated = server.get("default", "secret/words-token")
+    desk.run("docs/howto/secure.md", 2)
+
+    new = base64.b64decode(resources.text(rotated, "data", "token")).decode()
+    assert (len(new), resources.text(rotated, "data", "previous")) == (64, encoded)
+    assert resources.section(server.get("default", "secret/words-token"), "data").keys() == {"token"}
 
 
 def test_the_authority_of_drivers_is_given_to_prometheus(server: ApiServer, desk: Console) -> None:

@@ -11,8 +11,10 @@ from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator import stats
 from statefulspark.driver.api.operations import Operations
 from statefulspark.server.http import ApiServer
+from statefulspark.server.tokens import FixedToken, Tokens
 
 TOKEN = "a-secret"
+_TOKEN = FixedToken(TOKEN)
 Request = api.CheckpointRequest | api.SavepointRequest | api.StopRequest | api.ActivateRequest
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
@@ -151,9 +153,11 @@ class FakeControl:
 
 
 @contextmanager
-def served(control: FakeControl, *, token: str | None = TOKEN, tls: config.ApiTlsConfig | None = None) -> Iterator[str]:
+def served(
+    control: FakeControl, *, tokens: Tokens | None = _TOKEN, tls: config.ApiTlsConfig | None = None
+) -> Iterator[str]:
     """Serve a control on a free loopback port; yields the URL."""
-    server = ApiServer(control, token=token, host="127.0.0.1", port=0, tls=tls)
+    server = ApiServer(control, tokens=tokens, host="127.0.0.1", port=0, tls=tls)
     try:
         yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.port}"
     finally:

@@ -125,7 +125,7 @@ class Job:
             _log.warning("the job is not run, because its file is being imported", extra={"job": self.name})
             return
         from statefulspark.engine import session, settings
-        from statefulspark.server import certificate
+        from statefulspark.server import certificate, tokens
 
         def work() -> int:
             job_config = launch.current_config(self.name)
@@ -134,6 +134,8 @@ class Job:
             settings.require_startable(job_config)
             if job_config.api_tls is not None:
                 certificate.require_usable(job_config.api_tls)
+            if job_config.api_token_file is not None:
+                tokens.require_usable(job_config.api_token_file)
             if definition.queries:
                 session.begin(job_config, settings.storage_options(job_config.storage))
             # This import takes about a second, during which Spark starts.

@@ -27,6 +27,7 @@ from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.snapshots.snapshot_writer import Ending
 from statefulspark.driver.starting import assemble, claim, start, start_control, steps
 from statefulspark.server.http import ApiServer
+from statefulspark.server.tokens import FixedToken
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
 
@@ -164,7 +165,7 @@ def test_a_restore_is_seen_to_get_further_file_by_file(world: World) -> None:
     wish = world.job_config(config.RestoreConfig(snapshot="checkpoint:1", id="again"))
     moments = itertools.count(0, steps.RENEWED_S)
     control = start_control.StartControl(wish, clock.utc_now(), epoch=2, elapsed_s=lambda: float(next(moments)))
-    server = ApiServer(control, token=TOKEN, host="127.0.0.1", port=0)
+    server = ApiServer(control, tokens=FixedToken(TOKEN), host="127.0.0.1", port=0)
     seen: list[api.JobStatus] = []
     try:
         ending = world.live(wish, control, lambda store: WatchedCopies(store, lambda: seen.append(asked(server.port))))

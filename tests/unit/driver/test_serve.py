@@ -51,6 +51,20 @@ def test_a_driver_asks_for_the_token_that_it_was_given(
         assert _status_of(told.netloc, "/v1/status", presented) == code
 
 
+def test_the_token_of_a_file_counts_before_the_one_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(config.ENV_TOKEN, TOKEN)
+    mounted = tmp_path / "token"
+    mounted.write_text("of-a-file")
+    caplog.set_level(logging.INFO)
+
+    with serve.serving(FakeControl(), _config(tmp_path).model_copy(update={"api_token_file": str(mounted)})):
+        (page,) = (str(vars(record)["page"]) for record in caplog.records if "page" in vars(record))
+        told = urlsplit(page).netloc
+        assert [_status_of(told, "/v1/status", token) for token in (TOKEN, "of-a-file")] == [401, 200]
+
+
 def test_a_driver_with_a_certificate_serves_https_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     issued = issue(tmp_path / "tls")
     caplog.set_level(logging.INFO)

@@ -55,6 +55,7 @@ LEFT_OUT = {
     "engine.master": "follows from executor.instances and driver.cores",
     "engine.platform": "follows from driver and executor; never the user's",
     "apiTls": "driver.tls names a Secret, and flags its files: an image that does not know them ends, and speaks no HTTP",
+    "apiTokenFile": "a flag names the file of the job's Secret: an image that does not know it ends, and is not open",
     "apiPort": "the operator, the Service and the NetworkPolicy agree on one",
 }
 """Why a field of the configuration has none in the spec."""

@@ -22,14 +22,19 @@ BOMB = zlib.compress(b"x" * (64 * 2**20))
 class Pod:
     """Answers every request with the same head and an endless or given body; keeps what it was asked."""
 
-    def __init__(self, head: str, body: bytes = b"", *, is_endless: bool = False) -> None:
+    def __init__(self, head: str, body: bytes = b"", *, is_endless: bool = False, token: str | None = None) -> None:
+        self.token = token
         self.head, self.body, self.is_endless = head, body, is_endless
         self.asked: list[str] = []
         self.sent_bytes = 0
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.asked.append((await reader.readuntil(b"\r\n\r\n")).decode().splitlines()[0])
-        writer.write(f"HTTP/1.1 {self.head}\r\nConnection: close\r\n\r\n".encode() + self.body)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        self.asked.append(head.splitlines()[0])
+        refused = self.token is not None and f"Bearer {self.token}\r\n" not in head
+        writer.write(
+            f"HTTP/1.1 {'401 Unauthorized' if refused else self.head}\r\nConnection: close\r\n\r\n".encode() + self.body
+        )
         try:
             while self.is_endless:
                 writer.write(b"x" * 2**16)
@@ -44,6 +49,9 @@ class Pod:
 
     def is_asked_of_an_operation(self, wait_s: int) -> Operation | OperationAbsent | None:
         return self._asked(lambda drivers, pod: drivers.operation(pod, DriverAccess(TOKEN), "stop-1", wait_s=wait_s))
+
+    def is_asked_with(self, access: DriverAccess) -> Operation | OperationAbsent | None:
+        return self._asked(lambda drivers, pod: drivers.operation(pod, access, "stop-1"))
 
     def _asked(self, ask: Callable[[HttpDriverApi, DriverPod], Awaitable[T]]) -> T:
         async def scene() -> T:
@@ -89,6 +97,28 @@ def test_an_operation_may_end_before_its_state_is_told() -> None:
 
     assert pod.is_asked_of_an_operation(wait_s=2) == ended
     assert pod.asked == ["GET /v1/operations/stop-1?waitSeconds=2 HTTP/1.1"]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "answers"),
+    [
+        pytest.param("new", 1, id="a driver that has the new token"),
+        pytest.param("old", 2, id="a driver that does not have it yet"),
+    ],
+)
+def test_a_driver_is_asked_while_its_token_is_rotated(accepted: str, answers: int) -> None:
+    ended = Operation(request_id="stop-1", kind="stop", state=OperationState.COMPLETED)
+    pod = Pod("200 OK", ended.to_json().encode(), token=accepted)
+
+    assert pod.is_asked_with(DriverAccess("new", previous="old")) == ended
+    assert len(pod.asked) == answers
+
+
+def test_no_other_token_is_tried_when_there_is_no_rotation() -> None:
+    pod = Pod("200 OK", token="another")
+
+    assert pod.is_asked_with(DriverAccess("new")) is None
+    assert len(pod.asked) == 1
 
 
 def test_the_longest_wait_ends_before_an_answer_counts_as_missing() -> None:

@@ -230,6 +230,19 @@ def find(world: JobWorld) -> DriverAccess | DriverSilent:
     return asyncio.run(access.find(world.world, job, a_pod(tls_secret=SECRET)))
 
 
+def test_both_tokens_of_a_rotation_are_read() -> None:
+    world = world_with(ca_crt="first")
+    world.cluster.objects[("Secret", KEY.namespace, names.token(KEY.name))] = {
+        "kind": "Secret",
+        "metadata": {},
+        "stringData": {"token": "new", "previous": "old"},
+    }
+
+    found = find(world)
+    assert isinstance(found, DriverAccess)
+    assert (found.token, found.previous) == ("new", "old")
+
+
 def test_an_authority_that_is_renewed_is_read_after_a_driver_was_not_trusted() -> None:
     world = world_with(ca_crt="first")
     job = dataclasses.replace(JOB, namespace=KEY.namespace, name=KEY.name)

@@ -17,6 +17,7 @@ from statefulspark import errors
 from statefulspark.contract import api
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.server.http import ApiServer
+from statefulspark.server.tokens import FixedToken
 
 
 @dataclass(frozen=True)
@@ -293,7 +294,7 @@ def test_nobody_waits_for_news_longer_than_asked(job: Served) -> None:
 @pytest.fixture
 def without_token() -> Iterator[Served]:
     control = FakeControl()
-    with served(control, token=None) as url:
+    with served(control, tokens=None) as url:
         yield Served(control, url)
 
 
@@ -368,6 +369,6 @@ def test_a_port_that_is_taken_is_named() -> None:
         port = taken.getsockname()[1]
 
         with pytest.raises(errors.TransientError, match=f"127.0.0.1:{port}") as raised:
-            ApiServer(FakeControl(), token=TOKEN, host="127.0.0.1", port=port)
+            ApiServer(FakeControl(), tokens=FixedToken(TOKEN), host="127.0.0.1", port=port)
 
     assert raised.value.reason == "PortUnavailable"

@@ -16,7 +16,7 @@ from statefulspark import clock, errors, launch, telemetry
 from statefulspark.cli import jobfile, options
 from statefulspark.contract import config
 from statefulspark.engine import gateway, settings, sparklogfile
-from statefulspark.server import certificate
+from statefulspark.server import certificate, tokens
 
 _EPILOG = """\
 examples:
@@ -71,6 +71,8 @@ def add_parser(commands: options.SubParsers) -> None:
     parser.add_argument("--tls-cert", metavar="FILE", help="serve the HTTP API over TLS with this certificate, in PEM; "
                         "it is read again when it changes")  # fmt: skip
     parser.add_argument("--tls-key", metavar="FILE", help="the private key of --tls-cert, in PEM")
+    parser.add_argument("--token-file", metavar="FILE", help="the token that callers of the HTTP API present; it is read "
+                        f"again when it changes; {config.ENV_TOKEN} when omitted")  # fmt: skip
     parser.add_argument("--log-format", type=telemetry.LogFormat, choices=tuple(telemetry.LogFormat), metavar="FORMAT",
                         help="text or json; text at a terminal and json elsewhere when omitted")  # fmt: skip
     parser.add_argument("--verbose", action="store_true", default=bool(os.environ.get(telemetry.ENV_VERBOSE)),
@@ -164,6 +166,8 @@ def _run(args: argparse.Namespace) -> int:
     settings.require_startable(job_config)
     if job_config.api_tls is not None:
         certificate.require_usable(job_config.api_tls)
+    if job_config.api_token_file is not None:
+        tokens.require_usable(job_config.api_token_file)
     launch.parse(args.file)
     # Spark's JVM starts while the job file and its imports are read.
     conf = settings.spark_conf(job_config, settings.storage_options(job_config.storage))
@@ -203,6 +207,7 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
     merged = {
         **base,
         **_given(namespace=args.namespace, savepoint_location=args.savepoint_location, api_port=_api_port(args)),
+        **_given(api_token_file=args.token_file),
         **_api_tls(args),
         "name": args.name or base.get("name") or jobfile.declared_name(args.file),
         "take_over": args.take_over or bool(base.get("take_over")),

@@ -1,7 +1,7 @@
 """The configuration of one driver, which the operator (or a person) gives to `statefulspark run`.
 
 It is one JSON file, named by the environment variable `STATEFULSPARK_CONFIG`. It contains no secrets:
-credentials for S3 come from the usual `AWS_*` variables, the API token from `STATEFULSPARK_TOKEN`.
+credentials for S3 come from the usual `AWS_*` variables, the API token from a file or from `STATEFULSPARK_TOKEN`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from statefulspark.contract.base import WireModel
 
 ENV_CONFIG = "STATEFULSPARK_CONFIG"
 ENV_TOKEN = "STATEFULSPARK_TOKEN"  # noqa: S105 - the name of a variable, not a secret
+TOKEN_KEY = "token"  # noqa: S105 - the name of a key, as is the next one
+PREVIOUS_TOKEN_KEY = "previous"  # noqa: S105
+"""The keys of the Secret with a job's token, and the names of its files; the second is there during a rotation only."""
 ENV_EPOCH = "STATEFULSPARK_EPOCH"
 ENV_HOLDER = "STATEFULSPARK_HOLDER"
 
@@ -226,5 +229,8 @@ class JobConfig(WireModel):
     """Port of the HTTP API; 0 picks 8090 if nobody has it, and else a free one."""
     api_tls: ApiTlsConfig | None = None
     """The certificate of the HTTP API; absent means HTTP without TLS."""
+    api_token_file: str | None = None
+    """The file with the token of the HTTP API, which is read again when it changes; absent means STATEFULSPARK_TOKEN. A file
+    `previous` beside it has the token before, which is accepted, too."""
     parameters: dict[str, str] = Field(default_factory=dict)
     """Values for the job's own code, read with `ctx.parameters`."""

@@ -16,6 +16,7 @@ BY_FIELD = {
     "apiPort": "--api-port",
     "apiTls.certificate": "--tls-cert",
     "apiTls.key": "--tls-key",
+    "apiTokenFile": "--token-file",
     "savepointLocation": "--savepoint-location",
     "storage.uri": "--storage",
     "storage.endpoint": "--endpoint",

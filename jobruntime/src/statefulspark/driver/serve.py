@@ -15,6 +15,7 @@ from statefulspark.contract import config
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.driver.terminal import live
+from statefulspark.server import tokens
 from statefulspark.server.control import Control
 from statefulspark.server.http import ApiServer
 
@@ -48,16 +49,15 @@ def serving(control: Control, job_config: config.JobConfig) -> Iterator[None]:
 
     Raises:
         TransientError: `PortUnavailable`.
-        SpecRejectedError: The certificate cannot be used, as `certificate.require_usable`.
+        SpecRejectedError: The certificate or the token cannot be used, as `require_usable` of both.
     """
-    token = os.environ.get(config.ENV_TOKEN)
-    outgoing.keep_out(token)
-    if not token:
+    accepted = _tokens(job_config)
+    if accepted is None:
         # While a job is developed on one machine, nobody has asked for the API.
         level = logging.INFO if job_config.storage.allow_local_files else logging.WARNING
         what = "the API below /v1 answers questions of this machine only, and refuses requests; set a token to use it"
         _log.log(level, what, extra={"variable": config.ENV_TOKEN})
-    server = _listen(control, job_config, token or None)
+    server = _listen(control, job_config, accepted)
     scheme = "https" if job_config.api_tls is not None else "http"
     _log.info("api listening", extra={"port": server.port, "page": f"{scheme}://localhost:{server.port}/ui"})
     try:
@@ -66,11 +66,20 @@ def serving(control: Control, job_config: config.JobConfig) -> Iterator[None]:
         server.close()
 
 
-def _listen(control: Control, job_config: config.JobConfig, token: str | None) -> ApiServer:
+def _tokens(job_config: config.JobConfig) -> tokens.Tokens | None:
+    """Return what callers have to present; None if nobody has asked for that."""
+    if job_config.api_token_file is not None:
+        return tokens.MountedTokens(job_config.api_token_file)
+    token = os.environ.get(config.ENV_TOKEN)
+    outgoing.keep_out(token)
+    return tokens.FixedToken(token) if token else None
+
+
+def _listen(control: Control, job_config: config.JobConfig, accepted: tokens.Tokens | None) -> ApiServer:
     """Return the server, at the usual port if any will do and nobody has it: that is where people look."""
     # Without a configured token the API listens on this machine only.
-    host = "0.0.0.0" if token else "127.0.0.1"  # noqa: S104 - the operator calls from another pod
+    host = "0.0.0.0" if accepted else "127.0.0.1"  # noqa: S104 - the operator calls from another pod
     if job_config.api_port == 0:
         with contextlib.suppress(errors.TransientError):
-            return ApiServer(control, token=token, host=host, port=config.DEFAULT_API_PORT, tls=job_config.api_tls)
-    return ApiServer(control, token=token, host=host, port=job_config.api_port, tls=job_config.api_tls)
+            return ApiServer(control, tokens=accepted, host=host, port=config.DEFAULT_API_PORT, tls=job_config.api_tls)
+    return ApiServer(control, tokens=accepted, host=host, port=job_config.api_port, tls=job_config.api_tls)

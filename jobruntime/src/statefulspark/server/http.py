@@ -21,6 +21,7 @@ from statefulspark.contract import api, base, config
 from statefulspark.server import losses, metrics, openapi, page, routes, strangers
 from statefulspark.server.certificate import ServedCertificate
 from statefulspark.server.control import Control
+from statefulspark.server.tokens import Tokens
 
 _POLL_INTERVAL_S = 0.05
 _CLOSE_GRACE_S = 1.0
@@ -39,7 +40,7 @@ _LONGEST_ECHO = 200
 """Characters of a wrong value that an answer repeats."""
 
 _CONTROL = web.AppKey("control", Control)
-_TOKEN = web.AppKey[str | None]("token")
+_TOKENS = web.AppKey[Tokens | None]("tokens")
 _Body = TypeVar("_Body", bound=base.WireModel)
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -52,13 +53,13 @@ class ApiServer:
     """
 
     def __init__(
-        self, control: Control, *, token: str | None, host: str, port: int, tls: config.ApiTlsConfig | None = None
+        self, control: Control, *, tokens: Tokens | None, host: str, port: int, tls: config.ApiTlsConfig | None = None
     ) -> None:
         """Bind and start to serve.
 
         Args:
             control: The job.
-            token: The token that callers of /v1 must send; None to answer questions without one, and to refuse requests.
+            tokens: What callers of /v1 must send one of; None to answer questions without one, and to refuse requests.
             host: Address to listen on.
             port: Port to listen on; 0 picks a free one.
             tls: The certificate to serve with; None serves HTTP.
@@ -72,7 +73,7 @@ class ApiServer:
         self._thread = threading.Thread(target=self._loop.run_forever, name="api-server", daemon=True)
         self._thread.start()
         self._runner = connections.LimitedRunner(
-            build_app(control, token), logger=strangers.logger(), shutdown_s=_CLOSE_GRACE_S
+            build_app(control, tokens), logger=strangers.logger(), shutdown_s=_CLOSE_GRACE_S
         )
         try:
             asyncio.run_coroutine_threadsafe(self._start(host, port, served), self._loop).result(timeout=10)
@@ -95,11 +96,11 @@ class ApiServer:
         self._thread.join(timeout=5)
 
 
-def build_app(control: Control, token: str | None) -> web.Application:
+def build_app(control: Control, tokens: Tokens | None) -> web.Application:
     """Return the application with all routes."""
     app = web.Application(middlewares=[_errors, _authenticate], client_max_size=routes.MAX_BODY_BYTES)
     app[_CONTROL] = control
-    app[_TOKEN] = token
+    app[_TOKENS] = tokens
     app.add_routes([web.route(route.method.value, route.path, _HANDLERS[route.name]) for route in routes.ROUTES])
     app.add_routes(page.routes())
     return app
@@ -128,8 +129,8 @@ async def _errors(request: web.Request, handler: _Handler) -> web.StreamResponse
 async def _authenticate(request: web.Request, handler: _Handler) -> web.StreamResponse:
     if not request.path.startswith("/v1/"):
         return await handler(request)
-    token = request.app[_TOKEN]
-    if token is None:
+    tokens = request.app[_TOKENS]
+    if tokens is None:
         if request.method == "GET" and _is_of_this_machine(request):
             return await handler(request)
         message = (
@@ -137,9 +138,11 @@ async def _authenticate(request: web.Request, handler: _Handler) -> web.StreamRe
             f"{config.ENV_TOKEN} to a secret of yours for the driver and for who asks, and start it again."
         )
         return _error(401, "TokenNotSet", message, _CHALLENGE)
-    presented = request.headers.get("Authorization", "").removeprefix("Bearer ")
     # aiohttp keeps bytes that are no UTF-8 as surrogates.
-    if not hmac.compare_digest(presented.encode(errors="surrogateescape"), token.encode()):
+    presented = request.headers.get("Authorization", "").removeprefix("Bearer ").encode(errors="surrogateescape")
+    # All are compared, whichever fits: the time says nothing.
+    fitting = [hmac.compare_digest(presented, token.encode()) for token in tokens.accepted()]
+    if True not in fitting:
         return _error(401, "Unauthorized", "Present the job's token: Authorization: Bearer <token>.", _CHALLENGE)
     return await handler(request)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import aiohttp
@@ -36,7 +36,7 @@ KEPT_OPEN_S = 8.0
 _PART_BYTES = 2**16
 _TOO_LONG = f"its API answered with more than {MOST_ANSWER_BYTES // 2**20} MiB, which no driver of ours does"
 _REMEMBERED_SILENT = 4096
-_NOT_FOUND = 404
+_UNAUTHORIZED, _NOT_FOUND = 401, 404
 
 
 def address_of(pod: DriverPod) -> str | None:
@@ -68,11 +68,13 @@ class DriverAccess:
 
     Attributes:
         token: The job's token.
+        previous: The token before it, during a rotation: a driver may not have the new one yet.
         trust: How its certificate is verified; None if it speaks HTTP.
     """
 
     token: str = field(repr=False)
     trust: Trust | None = None
+    previous: str | None = field(default=None, repr=False)
 
 
 class DriverApi(Protocol):
@@ -205,6 +207,9 @@ class HttpDriverApi:
             if method != "GET":
                 self._permit()
             answer = await self._ask(method, address + path, body, access, context)
+            if access.previous is not None and isinstance(answer, tuple) and answer[0] == _UNAUTHORIZED:
+                before = replace(access, token=access.previous, previous=None)
+                answer = await self._ask(method, address + path, body, before, context)
         if isinstance(answer, TimeoutError):
             if len(self._silent) > _REMEMBERED_SILENT:
                 self._silent.clear()  # Most of these pods are gone by now; those that still hang show it again.

@@ -6,7 +6,10 @@ authority when it is renewed. It must never have a driver with a certificate ask
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+
+from statefulspark.contract import config
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.driver_tls import AUTHORITY_KEY
@@ -25,11 +28,12 @@ from statefulspark_operator.lifecycle.situation import (
 
 async def find(ports: Ports, job: Job, pod: DriverPod) -> DriverAccess | DriverSilent:
     """Return what a driver is asked with, or why it cannot be."""
-    token = await _read_token(ports, job)
-    if token is None:
+    tokens = await _read_tokens(ports, job)
+    if tokens is None:
         return DriverSilent(f"Secret {names.token(job.name)} with its token is missing")
+    token, previous = tokens[config.TOKEN_KEY], tokens.get(config.PREVIOUS_TOKEN_KEY) or None
     if pod.tls_secret is None:
-        return DriverAccess(token)
+        return DriverAccess(token, previous=previous)
     secret = f"{job.namespace}/{pod.tls_secret}"
     authority = await _read_authority(ports, job, pod.tls_secret)
     if authority is None:
@@ -37,7 +41,8 @@ async def find(ports: Ports, job: Job, pod: DriverPod) -> DriverAccess | DriverS
     if not authority:
         message = f"Secret {secret} has no {AUTHORITY_KEY}; add the authority that issued its certificate"
         return DriverSilent(message, is_untrusted=True)
-    return DriverAccess(token, Trust(secret, authority, names.server_name(job.name, job.namespace)))
+    trust = Trust(secret, authority, names.server_name(job.name, job.namespace))
+    return DriverAccess(token, trust, previous)
 
 
 def doubt(ports: Ports, job: Job, pod: DriverPod) -> None:
@@ -74,15 +79,16 @@ def _missing(secret: str) -> str:
     )
 
 
-async def _read_token(ports: Ports, job: Job) -> str | None:
+async def _read_tokens(ports: Ports, job: Job) -> Mapping[str, str] | None:
+    """Return the Secret with the token, and during a rotation with the one before; None if there is no token."""
     kept = ports.secrets.find(_token_key(job), ports.now())
     if kept is not None:
-        return kept.get("token")
+        return kept
     secret = await ports.gateway.read_secret(job.namespace, names.token(job.name))
-    if secret is None or "token" not in secret:
+    if secret is None or config.TOKEN_KEY not in secret:
         return None
     ports.secrets.keep(_token_key(job), secret, ports.now())
-    return secret["token"]
+    return secret
 
 
 async def _read_authority(ports: Ports, job: Job, name: str) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 
+from statefulspark.contract import config as job_config
+
 from statefulspark_operator.api import names
 from statefulspark_operator.render.base import Manifest, Subject, metadata
 
@@ -21,7 +23,7 @@ def token_secret(subject: Subject, token: str) -> Manifest:
         "kind": "Secret",
         "metadata": metadata(subject.job, name, names.labels(subject.job.name)),
         "type": "Opaque",
-        "stringData": {"token": token},
+        "stringData": {job_config.TOKEN_KEY: token},
     }
 
 

@@ -15,7 +15,12 @@ from statefulspark_operator.render.base import Manifest, Subject, identity, meta
 GRACE_PERIOD_S = 60
 TLS_FOLDER = "/etc/statefulspark-tls"
 _TLS_VOLUME = "api-tls"
+TOKEN_FOLDER = "/etc/statefulspark-token"  # noqa: S105 - a path
+_TOKEN_VOLUME = "api-token"  # noqa: S105 - the name of a volume
 _READABLE_BY_GROUP = 0o440
+_API_FLAGS = ("--token-file", f"{TOKEN_FOLDER}/{job_config.TOKEN_KEY}")
+"""The token is a file: it can be rotated, and no process that the job starts inherits it."""
+_TOKEN_MOUNT: JsonValue = {"name": _TOKEN_VOLUME, "mountPath": TOKEN_FOLDER, "readOnly": True}
 
 
 def pod(subject: Subject, *, epoch: int, revision: str) -> Manifest:
@@ -30,7 +35,7 @@ def pod(subject: Subject, *, epoch: int, revision: str) -> Manifest:
     labels = names.driver_labels(job.name, epoch=epoch, revision=revision)
     meta = metadata(job, names.driver_pod(job.name, epoch), labels) | _annotations(subject)
     own: list[JsonValue] = [{"name": job_config.ENV_EPOCH, "value": str(epoch)}]
-    command = ("statefulspark", "run", *_tls_flags(subject.spec), code.entry(subject.spec))
+    command = ("statefulspark", "run", *_API_FLAGS, *_tls_flags(subject.spec), code.entry(subject.spec))
     start = _Start(command, names.config(job.name, epoch), revision, tuple(own))
     return _laid_over(subject, meta, _pod_spec(subject, start))
 
@@ -46,7 +51,7 @@ def standby_pod(subject: Subject, *, name: str, revision: str) -> Manifest:
     job = subject.job
     meta = metadata(job, name, names.standby_labels(job.name, revision=revision)) | _annotations(subject)
     own: list[JsonValue] = [{"name": config.POD_IP, "valueFrom": _field("status.podIP")}]
-    command = ("statefulspark", "run", "--standby", *_tls_flags(subject.spec), code.entry(subject.spec))
+    command = ("statefulspark", "run", "--standby", *_API_FLAGS, *_tls_flags(subject.spec), code.entry(subject.spec))
     start = _Start(command, names.standby_config(name), revision, tuple(own))
     spec = {**_pod_spec(subject, start), "affinity": _apart_from_driver(job.name)}
     return _laid_over(subject, meta, spec)
@@ -127,6 +132,7 @@ def _pod_spec(subject: Subject, start: _Start) -> Manifest:
         {"name": "config", "configMap": {"name": start.config}},
         {"name": "work", "emptyDir": {}},
         *code.volumes(subject, start.revision),
+        {"name": _TOKEN_VOLUME, "secret": {"secretName": names.token(job.name), "defaultMode": _READABLE_BY_GROUP}},
         *_tls_volumes(spec),
     ]
     if executor.is_encrypted(spec):
@@ -159,6 +165,7 @@ def _container(subject: Subject, start: _Start) -> Manifest:
         {"name": "config", "mountPath": config.FOLDER, "readOnly": True},
         {"name": "work", "mountPath": containers.WORK_FOLDER},
         *code.mounts(spec),
+        _TOKEN_MOUNT,
         *_tls_mounts(spec),
     ]
     if executor.is_encrypted(spec):
@@ -199,17 +206,13 @@ def _field(path: str) -> Manifest:
 
 
 def _env(subject: Subject, start: _Start) -> list[JsonValue]:
-    spec, job = subject.spec, subject.job
+    spec = subject.spec
     entries: list[JsonValue] = [
         {"name": "POD_NAME", "valueFrom": _field("metadata.name")},
         {"name": "POD_UID", "valueFrom": _field("metadata.uid")},
         {"name": job_config.ENV_CONFIG, "value": f"{config.FOLDER}/{config.FILE_NAME}"},
         *start.variables,
         {"name": job_config.ENV_HOLDER, "value": "$(POD_NAME)/$(POD_UID)"},
-        {
-            "name": job_config.ENV_TOKEN,
-            "valueFrom": containers.secret_key(names.token(job.name), "token", is_optional=False),
-        },
     ]
     entries.extend((*code.variables(spec), *containers.credentials(spec.storage)))
     return [*entries, *containers.variables(spec.driver.env)]
