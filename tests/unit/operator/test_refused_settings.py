@@ -39,6 +39,17 @@ def test_a_setting_whose_value_is_secret_is_refused_without_its_value(key: str) 
     assert "hunter2" not in rejected.message
 
 
+@pytest.mark.parametrize("name", ["db_password", "apiToken", "s3.access.key", "accesskey", "SECRET"])
+def test_a_parameter_that_names_a_secret_is_refused_with_the_way_out(name: str) -> None:
+    rejected = validate.parse(a_resource_with(job={"file": "/f.py", "parameters": {"topic": "words", name: "hunter2"}}))
+
+    assert rejected == Rejection(
+        "SettingRefused",
+        f"job.parameters: {name} cannot be set: everybody who can read the resource would see its value; give it to the job "
+        "by a Secret, with valueFrom in driver.env and executor.env, or as a file.",
+    )
+
+
 @pytest.mark.parametrize("value", ["false", "False", "no", ""])
 def test_encryption_is_not_switched_off(value: str) -> None:
     rejected = validate.parse(a_resource_with(sparkConf={"spark.authenticate": value}))

@@ -103,6 +103,10 @@ NO_SECRETS = (
     "spark.authenticate.secret.file",
 )
 """Settings that name a Secret, or a file with one, and have none in them."""
+_SHOWN = (
+    "everybody who can read the resource would see its value; give it to the job by a Secret, with valueFrom in driver.env "
+    "and executor.env, or as a file"
+)
 ENCRYPTION = "spark.authenticate"
 """The setting by which driver and executors authenticate each other, and encrypt what they send."""
 
@@ -113,13 +117,17 @@ def find_plain(conf: Mapping[str, str]) -> tuple[RefusedSetting, ...]:
     Args:
         conf: Spark settings as a resource has them, where everybody can read them who can read the resource.
     """
-    shown = "everybody who can read the resource would see its value; give it to the job by a Secret"
-    refused = [
-        RefusedSetting(key, shown) for key in conf if SECRET.search(key) is not None and not key.startswith(NO_SECRETS)
-    ]
+    refused = list(find_secret(conf))
     if conf.get(ENCRYPTION, "true").strip().lower() != "true":
         refused.append(RefusedSetting(ENCRYPTION, "driver and executors always encrypt what they send"))
     return tuple(refused)
+
+
+def find_secret(keys: Iterable[str]) -> tuple[RefusedSetting, ...]:
+    """Return a refusal for each name of a setting or a parameter that says that its value is secret, in the given order."""
+    return tuple(
+        RefusedSetting(key, _SHOWN) for key in keys if SECRET.search(key) is not None and not key.startswith(NO_SECRETS)
+    )
 
 
 def find_refused(keys: Iterable[str]) -> tuple[RefusedSetting, ...]:

@@ -71,6 +71,9 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
     refused = (*engine.find_refused(spec.spark_conf), *engine.find_plain(spec.spark_conf))
     if refused:
         return Rejection("SettingRefused", f"sparkConf: {refused[0].key} cannot be set: {refused[0].reason}.")
+    shown = engine.find_secret(spec.job.parameters)
+    if shown:
+        return Rejection("SettingRefused", f"job.parameters: {shown[0].key} cannot be set: {shown[0].reason}.")
     problem = resource_rules.problem(spec) or memory.problem(spec.executor)
     if problem is not None:
         return Rejection("SpecInvalid", f"spec.{problem}.")
