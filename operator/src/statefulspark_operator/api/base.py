@@ -11,7 +11,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict, JsonValue, PlainSerializer, StringConstraints, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, PlainSerializer, StringConstraints, WithJsonSchema
 from statefulspark import errors
 from statefulspark.contract import durations
 from statefulspark.contract.base import WireModel
@@ -82,7 +82,10 @@ JvmMemory = Annotated[
 ]
 """Memory in the JVM's notation, for example `2g`."""
 
+_MOST_FIELDS = 16
 OpaqueObject = Annotated[
-    dict[str, JsonValue], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+    dict[str, JsonValue],
+    Field(max_length=_MOST_FIELDS),
+    WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True, "maxProperties": _MOST_FIELDS}),
 ]
 """An object that is passed to Kubernetes unchanged."""

@@ -138,7 +138,7 @@ class JobSource(ApiModel):
     It may be left out if `from` names one file only."""
     from_: CodeSource | None = Field(default=None, alias="from")
     """Where the code is, if it is not in the image: then the image needs nothing but PySpark and this product."""
-    parameters: dict[str, str] = Field(default_factory=dict)
+    parameters: dict[str, str] = Field(default_factory=dict, max_length=200)
     """Values for the job's own code, which reads them with `ctx.parameters`."""
 
     @model_validator(mode="after")

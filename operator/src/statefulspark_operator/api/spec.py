@@ -144,9 +144,9 @@ class EnvVar(ApiModel):
 class Resources(ApiModel):
     """Resources of a container, as in a Pod."""
 
-    requests: dict[str, Quantity] | None = None
+    requests: dict[str, Quantity] | None = Field(default=None, max_length=50)
     """The resources that the scheduler reserves, for example `cpu: 500m`."""
-    limits: dict[str, Quantity] | None = None
+    limits: dict[str, Quantity] | None = Field(default=None, max_length=50)
     """The maximum that the container may use, for example `memory: 2Gi`."""
 
 
@@ -159,7 +159,7 @@ class Driver(ApiModel):
     """Heap of the driver's JVM, for example `1g`. Leave room for Python in the container's memory limit."""
     resources: Resources | None = None
     """Resources of the driver's container."""
-    env: tuple[EnvVar, ...] = ()
+    env: tuple[EnvVar, ...] = Field(default=(), max_length=500)
     """Environment variables of the driver."""
     template: OpaqueObject | None = None
     """A pod template (`metadata`, `spec`) that is merged into the driver's pod: nodeSelector, tolerations, volumes,
@@ -198,7 +198,7 @@ class Executor(ApiModel):
     each core for Python, half of that for keyed state; `resources` names another size."""
     resources: Resources | None = None
     """Resources of an executor's container. Its memory is one value, the limit: what exceeds the JVM's share is Python's."""
-    env: tuple[EnvVar, ...] = ()
+    env: tuple[EnvVar, ...] = Field(default=(), max_length=500)
     """Environment variables of the executors."""
     template: OpaqueObject | None = None
     """A pod template (`metadata`, `spec`) that is merged into the executors' pods: nodeSelector, tolerations, volumes and so
@@ -364,7 +364,7 @@ class StatefulSparkJobSpec(ApiModel):
     """Image of the driver and the executors, with the job's code in it unless `job.from` names another place."""
     image_pull_policy: ImagePullPolicy | None = None
     """When the node pulls the image; absent means that Kubernetes chooses by the tag."""
-    image_pull_secrets: tuple[LocalReference, ...] = ()
+    image_pull_secrets: tuple[LocalReference, ...] = Field(default=(), max_length=50)
     """Secrets for pulling the image."""
     job: JobSource
     """The code of the job."""
