@@ -39,6 +39,7 @@ from statefulspark_operator.engine.leadership import Leadership, LeaseName
 from statefulspark_operator.engine.ownloop import OwnLoop
 from statefulspark_operator.engine.ports import FreedBytes, Ports
 from statefulspark_operator.telemetry import logs, metrics, server
+from statefulspark_operator.telemetry.kept import KeptText
 
 _LOG = logging.getLogger("statefulspark.operator")
 
@@ -187,10 +188,10 @@ async def _serve(
 ) -> AsyncIterator[None]:
     """Serve health and metrics."""
 
-    def health() -> tuple[int, str]:
-        return 200, "ok"  # This loop answers, so it runs. A pass that hangs is counted, and ends nobody else's.
+    async def health() -> bytes:
+        return b"ok"  # This loop answers, so it runs. A pass that hangs is counted, and ends nobody else's.
 
-    def exposition() -> tuple[int, str]:
+    def exposition() -> str:
         own = metrics.operator_families(
             jobs=work.jobs,
             passes=work.passes,
@@ -199,12 +200,13 @@ async def _serve(
             is_leader=leader is None or leader.may_act,
             freed_bytes=dataclasses.asdict(freed),
         )
-        return 200, metrics.render((*own, *gauges.families()))
+        return metrics.render((*own, *gauges.families()))
 
     runners: list[web.AppRunner] = []
     try:
-        for path, port, answer in (("/healthz", health_port, health), ("/metrics", metrics_port, exposition)):
-            runner, bound = await server.serve(path, port, answer)
+        scraped = KeptText(exposition).read
+        for path, port, text in (("/healthz", health_port, health), ("/metrics", metrics_port, scraped)):
+            runner, bound = await server.serve(path, port, text)
             runners.append(runner)
             _LOG.info("serving", extra={"path": path, "port": bound})
         yield

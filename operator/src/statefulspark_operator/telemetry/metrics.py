@@ -51,8 +51,8 @@ class JobMetrics:
         self._of_answers.pop(key, None)
 
     def families(self) -> tuple[Metric, ...]:
-        """Return the metrics of all jobs."""
-        return _families((key, self._samples_of(key)) for key in self._of_statuses)
+        """Return the metrics of all jobs; another thread may ask, since nothing that is kept changes in place."""
+        return _families((key, self._samples_of(key)) for key in tuple(self._of_statuses))
 
     def _kept(self, samples: Iterable[Sample]) -> tuple[_Names, array[float]]:
         made = tuple(samples)

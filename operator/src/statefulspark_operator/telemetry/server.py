@@ -7,24 +7,24 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from statefulspark import connections
 
+Text = Callable[[], Awaitable[bytes]]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-async def serve(path: str, port: int, answer: Callable[[], tuple[int, str]]) -> tuple[web.AppRunner, int]:
+async def serve(path: str, port: int, text: Text) -> tuple[web.AppRunner, int]:
     """Answer GET on one path.
 
     Args:
         path: The path, for example `/healthz`.
         port: The port; 0 picks a free one.
-        answer: Returns status code and text of an answer.
+        text: Returns what is answered, in UTF-8.
 
     Returns:
         The runner, which the caller cleans up at the end, and the port.
     """
 
     async def handle(_request: web.Request) -> web.StreamResponse:
-        status, text = answer()
-        return web.Response(status=status, text=text)
+        return web.Response(body=await text(), content_type="text/plain", charset="utf-8")
 
     application = web.Application()
     application.router.add_get(path, handle)
