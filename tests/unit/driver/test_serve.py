@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import logging
+import socket
 import ssl
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -77,6 +78,15 @@ def test_a_driver_with_a_certificate_serves_https_and_says_so(tmp_path: Path, ca
         connection.request("GET", "/healthz")
         assert (told.scheme, connection.getresponse().status) == ("https", 200)
         connection.close()
+
+
+def test_metrics_have_a_port_of_their_own_where_one_is_configured(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+
+    with serve.serving(FakeControl(), _config(tmp_path).model_copy(update={"metrics_port": port})):
+        assert _status_of(f"127.0.0.1:{port}", "/metrics") == 200
 
 
 def test_any_port_is_the_usual_one_unless_somebody_has_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -57,6 +57,7 @@ LEFT_OUT = {
     "apiTls": "driver.tls names a Secret, and flags its files: an image that does not know them ends, and speaks no HTTP",
     "apiTokenFile": "a flag names the file of the job's Secret: an image that does not know it ends, and is not open",
     "apiPort": "the operator, the Service and the NetworkPolicy agree on one",
+    "metricsPort": "the PodMonitor, the Service and the NetworkPolicy agree on one",
 }
 """Why a field of the configuration has none in the spec."""
 

@@ -362,6 +362,34 @@ def test_metrics_can_be_scraped(job: Served) -> None:
     assert 'statefulspark_epoch{job="words",namespace="default"} 7.0\n' in answer.text
 
 
+@pytest.fixture
+def scraped() -> Iterator[ApiServer]:
+    """A server with a port for its metrics alone."""
+    server = ApiServer(FakeControl(), tokens=FixedToken(TOKEN), host="127.0.0.1", port=0, metrics_port=0)
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/metrics", 200), ("/v1/status", 404), ("/healthz", 404), ("/readyz", 404), ("/ui/", 404)]
+)
+def test_the_port_of_the_metrics_answers_nothing_else(scraped: ApiServer, path: str, status: int) -> None:
+    asked = Served(FakeControl(), f"http://127.0.0.1:{scraped.metrics_port}")
+
+    assert asked.ask("GET", path).status == status
+
+
+def test_who_holds_all_connections_of_the_metrics_holds_none_of_the_probes(scraped: ApiServer) -> None:
+    held = [socket.create_connection(("127.0.0.1", int(scraped.metrics_port or 0))) for _ in range(40)]
+    try:
+        with pytest.raises((ConnectionError, http.client.HTTPException)):
+            Served(FakeControl(), f"http://127.0.0.1:{scraped.metrics_port}").ask("GET", "/metrics")
+        assert Served(FakeControl(), f"http://127.0.0.1:{scraped.port}").ask("GET", "/healthz").status == 200
+    finally:
+        for connection in held:
+            connection.close()
+
+
 def test_a_port_that_is_taken_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -370,5 +398,7 @@ def test_a_port_that_is_taken_is_named() -> None:
 
         with pytest.raises(errors.TransientError, match=f"127.0.0.1:{port}") as raised:
             ApiServer(FakeControl(), tokens=FixedToken(TOKEN), host="127.0.0.1", port=port)
+        with pytest.raises(errors.TransientError, match=f"127.0.0.1:{port}"):
+            ApiServer(FakeControl(), tokens=FixedToken(TOKEN), host="127.0.0.1", port=0, metrics_port=port)
 
     assert raised.value.reason == "PortUnavailable"

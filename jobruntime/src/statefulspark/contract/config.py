@@ -227,6 +227,8 @@ class JobConfig(WireModel):
     """Default folder for savepoints; absent means `savepoints/` in the job's own root."""
     api_port: int = Field(default=DEFAULT_API_PORT, ge=0, le=65535)
     """Port of the HTTP API; 0 picks 8090 if nobody has it, and else a free one."""
+    metrics_port: int | None = Field(default=None, ge=0, le=65535)
+    """Port of `/metrics` and nothing else, for scrapers that reach no other; absent means that of the HTTP API only."""
     api_tls: ApiTlsConfig | None = None
     """The certificate of the HTTP API; absent means HTTP without TLS."""
     api_token_file: str | None = None

@@ -79,7 +79,12 @@ def _listen(control: Control, job_config: config.JobConfig, accepted: tokens.Tok
     """Return the server, at the usual port if any will do and nobody has it: that is where people look."""
     # Without a configured token the API listens on this machine only.
     host = "0.0.0.0" if accepted else "127.0.0.1"  # noqa: S104 - the operator calls from another pod
+
+    def at(port: int) -> ApiServer:
+        tls, metrics_port = job_config.api_tls, job_config.metrics_port
+        return ApiServer(control, tokens=accepted, host=host, port=port, metrics_port=metrics_port, tls=tls)
+
     if job_config.api_port == 0:
         with contextlib.suppress(errors.TransientError):
-            return ApiServer(control, tokens=accepted, host=host, port=config.DEFAULT_API_PORT, tls=job_config.api_tls)
-    return ApiServer(control, tokens=accepted, host=host, port=job_config.api_port, tls=job_config.api_tls)
+            return at(config.DEFAULT_API_PORT)
+    return at(job_config.api_port)

@@ -3,6 +3,8 @@
 Everything below /v1 needs the token; probes, metrics, the description and the page's files are open, because a kubelet, a
 scraper and a browser's address bar have no token. A server that was given no token answers questions of this machine, and
 refuses every request. Every error is `{"reason", "message"}`.
+
+Scrapers can have a port of their own, with connections of its own: who reaches the metrics only holds none of the API's.
 """
 
 from __future__ import annotations
@@ -50,10 +52,18 @@ class ApiServer:
 
     Attributes:
         port: The port it listens on, also when 0 was requested.
+        metrics_port: The port of the metrics alone, if there is one.
     """
 
     def __init__(
-        self, control: Control, *, tokens: Tokens | None, host: str, port: int, tls: config.ApiTlsConfig | None = None
+        self,
+        control: Control,
+        *,
+        tokens: Tokens | None,
+        host: str,
+        port: int,
+        metrics_port: int | None = None,
+        tls: config.ApiTlsConfig | None = None,
     ) -> None:
         """Bind and start to serve.
 
@@ -62,7 +72,8 @@ class ApiServer:
             tokens: What callers of /v1 must send one of; None to answer questions without one, and to refuse requests.
             host: Address to listen on.
             port: Port to listen on; 0 picks a free one.
-            tls: The certificate to serve with; None serves HTTP.
+            metrics_port: Another port, which answers `/metrics` and nothing else; None for none, 0 picks a free one.
+            tls: The certificate to serve with, at both ports; None serves HTTP.
 
         Raises:
             SpecRejectedError: The certificate cannot be used, as `certificate.require_usable`.
@@ -72,28 +83,38 @@ class ApiServer:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="api-server", daemon=True)
         self._thread.start()
-        self._runner = connections.LimitedRunner(
-            build_app(control, tokens), logger=strangers.logger(), shutdown_s=_CLOSE_GRACE_S
+        self._runners: list[connections.LimitedRunner] = []
+        self.port = self._listen(build_app(control, tokens), host, port, served)
+        self.metrics_port = (
+            None if metrics_port is None else self._listen(build_metrics_app(control), host, metrics_port, served)
         )
+
+    def _listen(self, app: web.Application, host: str, port: int, served: ServedCertificate | None) -> int:
+        """Serve an application at a port, and return the port."""
+        runner = connections.LimitedRunner(app, logger=strangers.logger(), shutdown_s=_CLOSE_GRACE_S)
+        self._runners.append(runner)
         try:
-            asyncio.run_coroutine_threadsafe(self._start(host, port, served), self._loop).result(timeout=10)
+            asyncio.run_coroutine_threadsafe(_start(runner, host, port, served), self._loop).result(timeout=10)
         except OSError as error:
             self.close()
             raise errors.TransientError(
                 "PortUnavailable", f"The API cannot listen on {host}:{port}: {error.strerror}; choose another port."
             ) from error
-        self.port: int = self._runner.addresses[0][1]
-
-    async def _start(self, host: str, port: int, served: ServedCertificate | None) -> None:
-        await self._runner.setup()
-        context = served.context if served is not None else None
-        await web.TCPSite(self._runner, host, port, ssl_context=context).start()
+        bound: int = runner.addresses[0][1]
+        return bound
 
     def close(self) -> None:
         """Stop serving; running requests get a second to end."""
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(timeout=5)
+        for runner in self._runners:
+            asyncio.run_coroutine_threadsafe(runner.cleanup(), self._loop).result(timeout=5)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=5)
+
+
+async def _start(runner: connections.LimitedRunner, host: str, port: int, served: ServedCertificate | None) -> None:
+    await runner.setup()
+    context = served.context if served is not None else None
+    await web.TCPSite(runner, host, port, ssl_context=context).start()
 
 
 def build_app(control: Control, tokens: Tokens | None) -> web.Application:
@@ -103,6 +124,14 @@ def build_app(control: Control, tokens: Tokens | None) -> web.Application:
     app[_TOKENS] = tokens
     app.add_routes([web.route(route.method.value, route.path, _HANDLERS[route.name]) for route in routes.ROUTES])
     app.add_routes(page.routes())
+    return app
+
+
+def build_metrics_app(control: Control) -> web.Application:
+    """Return the application with the metrics only."""
+    app = web.Application(middlewares=[_errors], client_max_size=routes.MAX_BODY_BYTES)
+    app[_CONTROL] = control
+    app.add_routes([web.get("/metrics", _metrics)])
     return app
 
 
