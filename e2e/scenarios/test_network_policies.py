@@ -16,10 +16,8 @@ SCRAPERS, STRANGERS = "policies-scrapers", "policies-strangers"
 VISITOR = "visitor"
 FROM_SCRAPERS = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": SCRAPERS}}}]
 POLICIES = {
-    "networkPolicy.enabled": True,
     "networkPolicy.metricsFrom": FROM_SCRAPERS,
-    "jobs.networkPolicy.enabled": True,
-    "jobs.networkPolicy.apiFrom": FROM_SCRAPERS,
+    "jobs.networkPolicy.metricsFrom": FROM_SCRAPERS,
 }
 OPERATOR = "app.kubernetes.io/name=statefulspark-operator"
 
@@ -133,15 +131,15 @@ def meets_whom_it_should(subject: job.Job, policed: bed.Bed) -> None:
     listed = {pod: doors.of(subject.kube, pod) for pod in all_pods(subject)}
     print(listed)
     driver = listed[subject.driver_pod()]
-    assert len(driver) >= 3, "the API, and what Spark's driver opens"
+    assert len(driver) >= 4, "the API, the metrics, and what Spark's driver opens"
     assert [len(open_) >= 1 for open_ in listed.values()] == [True] * 3, "each executor has a port for the others"
     everything = [door for open_ in listed.values() for door in open_]
     for pod in listed:
         gets_everywhere(policed, subject.namespace, everything, pod)
     gets_nowhere(policed, subject.namespace, everything)
     gets_nowhere(policed, STRANGERS, everything)
-    gets_only(policed, SCRAPERS, everything, doors.api_of(driver))
-    scraped = doors.ask(policed.connection.kubectl(SCRAPERS), VISITOR, f"http://{doors.api_of(driver)}/metrics")
+    gets_only(policed, SCRAPERS, everything, doors.metrics_of(driver))
+    scraped = doors.ask(policed.connection.kubectl(SCRAPERS), VISITOR, f"http://{doors.metrics_of(driver)}/metrics")
     assert f'job="{job.NAME}"' in scraped
 
 

@@ -47,9 +47,9 @@ def of(kube: kubectl.Kubectl, pod: str) -> list[Door]:
     return [f"{address}:{port}" for port in sorted(set(ports), key=int)]
 
 
-def api_of(listed: Iterable[Door]) -> Door:
-    """Return that of a driver's API."""
-    return next(door for door in listed if door.endswith(":8090"))
+def metrics_of(listed: Iterable[Door]) -> Door:
+    """Return that of a driver's metrics."""
+    return next(door for door in listed if door.endswith(":9090"))
 
 
 def tried(kube: kubectl.Kubectl, pod: str, listed: Iterable[Door]) -> Mapping[Door, str]:

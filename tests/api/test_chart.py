@@ -14,6 +14,7 @@ from statefulspark_operator import cli
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
+PEERS = ("api", "metrics")
 MODES = [
     pytest.param((), id="whole cluster"),
     pytest.param(("watchNamespaces={default,kube-public}",), id="two namespaces"),
@@ -21,7 +22,6 @@ MODES = [
     pytest.param(("rbac.executors=false",), id="no executors"),
     pytest.param(
         (
-            "networkPolicy.enabled=true",
             "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",
             "networkPolicy.egress[0].ports[0].port=443",
             "monitoring.dashboard.enabled=true",
@@ -170,17 +170,30 @@ def test_two_replicas_are_spread_and_not_evicted_together() -> None:
 
 
 def test_policies_of_jobs_let_in_the_operator_first_and_then_who_is_named() -> None:
-    enabled = ("jobs.networkPolicy.enabled=true", "jobs.networkPolicy.apiFrom[0].ipBlock.cidr=10.0.0.0/8")
-    (deployment,) = of_kind(render(*enabled), "Deployment")
+    named = [f"jobs.networkPolicy.{who}From[0].ipBlock.cidr=10.{number}.0.0/16" for number, who in enumerate(PEERS)]
+    (deployment,) = of_kind(render(*named), "Deployment")
     (container,) = resources.items(deployment, "spec", "template", "spec", "containers")
     labels = resources.section(deployment, "spec", "template", "metadata", "labels")
 
-    given = cli.build_parser().parse_args(cast("list[str]", container["args"])).job_network_policy
+    given = cli.build_parser().parse_args(cast("list[str]", container["args"]))
 
-    operator, scrapers = given
+    operator, others = given.job_network_policy
     assert resources.section(operator, "podSelector", "matchLabels").items() <= labels.items()
     assert resources.section(operator, "namespaceSelector", "matchLabels") == {"kubernetes.io/metadata.name": "default"}
-    assert scrapers == {"ipBlock": {"cidr": "10.0.0.0/8"}}
+    assert others == {"ipBlock": {"cidr": "10.0.0.0/16"}}
+    assert given.job_metrics_from == ({"ipBlock": {"cidr": "10.1.0.0/16"}},)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_limited"), [((), True), (("jobs.networkPolicy.enabled=false",), False)], ids=["default", "off"]
+)
+def test_jobs_get_policies_unless_that_is_switched_off(values: tuple[str, ...], is_limited: bool) -> None:
+    (deployment,) = of_kind(render(*values), "Deployment")
+    (container,) = resources.items(deployment, "spec", "template", "spec", "containers")
+
+    given = cli.build_parser().parse_args(cast("list[str]", container["args"]))
+
+    assert (given.job_network_policy is not None, given.job_metrics_from) == (is_limited, ())
 
 
 @pytest.mark.api

@@ -133,7 +133,7 @@ def test_scraped_series_keep_the_namespace_and_the_job_that_they_tell_about() ->
         *resources.items(of_operator, "spec", "endpoints"),
         *resources.items(of_drivers, "spec", "podMetricsEndpoints"),
     )
-    assert [(endpoint["port"], endpoint["honorLabels"]) for endpoint in endpoints] == [("metrics", True), ("api", True)]
+    assert [(endpoint["port"], endpoint["honorLabels"]) for endpoint in endpoints] == [("metrics", True)] * 2
 
 
 def test_monitors_select_the_metrics_service_and_the_pods_of_drivers() -> None:
@@ -169,7 +169,7 @@ def _target(pod: Resource, monitor: Resource) -> dict[str, str]:
     pod_labels = resources.section(pod, "metadata", "labels")
     target = {
         "__scheme__": "http",
-        "__address__": "10.0.0.7:8090",
+        "__address__": "10.0.0.7:9090",
         "__meta_kubernetes_namespace": resources.text(pod, "metadata", "namespace"),
         **{
             f"__meta_kubernetes_pod_annotationpresent_{_NAME_IN_PROMETHEUS.sub('_', name)}": "true"
@@ -192,8 +192,10 @@ def _target(pod: Resource, monitor: Resource) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("golden", "scraped"),
     [
-        pytest.param("driver-small", "http://10.0.0.7:8090", id="without TLS"),
-        pytest.param("driver-full", f"https://{names.server_name('flights', 'demo')}:{names.API_PORT}", id="with TLS"),
+        pytest.param("driver-small", "http://10.0.0.7:9090", id="without TLS"),
+        pytest.param(
+            "driver-full", f"https://{names.server_name('flights', 'demo')}:{names.METRICS_PORT}", id="with TLS"
+        ),
     ],
 )
 def test_a_driver_is_scraped_in_its_own_scheme_and_by_the_name_of_its_certificate(golden: str, scraped: str) -> None:
@@ -218,11 +220,11 @@ def test_the_authority_of_drivers_is_a_value() -> None:
 def test_nothing_of_the_prometheus_operator_is_rendered_unless_it_is_asked_for() -> None:
     kinds = {found["kind"] for found in render()}
 
-    assert kinds & {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap", "NetworkPolicy", "Service"} == set()
+    assert kinds & {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap", "Service"} == set()
 
 
 def test_a_network_policy_lets_scrapers_in_and_nobody_else() -> None:
-    (policy,) = of_kind(render("networkPolicy.enabled=true"), "NetworkPolicy")
+    (policy,) = of_kind(render(), "NetworkPolicy")
 
     assert resources.section(policy, "spec")["policyTypes"] == ["Ingress"]
     assert resources.items(policy, "spec", "ingress") == ({"ports": [{"port": "metrics", "protocol": "TCP"}]},)

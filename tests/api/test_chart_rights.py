@@ -68,10 +68,10 @@ def test_without_executors_it_deletes_nothing_in_bulk_and_grants_no_rights(
 
 def test_policies_are_made_only_where_that_is_wanted(api_server: ApiServer, namespace: str) -> None:
     making: list[tuple[str, ...]] = [(verb, "networkpolicies.networking.k8s.io") for verb in ("get", "create", "patch")]
-    bind(api_server, namespace)
+    bind(api_server, namespace, "jobs.networkPolicy.enabled=false")
     assert allowed(api_server, namespace, namespace, making) == []
 
-    bind(api_server, namespace, "jobs.networkPolicy.enabled=true")
+    bind(api_server, namespace)
     assert allowed(api_server, namespace, namespace, making) == making
 
 

@@ -54,6 +54,7 @@ from statefulspark_operator.lifecycle.storage_facts import (
     StorageFacts,
     StorageUnreadable,
 )
+from statefulspark_operator.render.network_policy import Peers
 from statefulspark_operator.telemetry.metrics import JobMetrics
 
 KEY = JobKey("demo", "flights")
@@ -524,7 +525,7 @@ class JobWorld:
     spec: Resource = field(default_factory=lambda: json.loads(json.dumps(SPEC)))
     time: datetime = START
     most_live_pods: int = 0
-    api_peers: tuple[Resource, ...] | None = None
+    job_peers: Peers | None = None
 
     def __post_init__(self) -> None:
         self.cluster = FakeGateway(lambda: self.time)
@@ -640,7 +641,7 @@ class JobWorld:
             now=lambda: self.time,
             new_token=lambda: "token",
             code_watches=self.code_watches,
-            api_peers=self.api_peers,
+            job_peers=self.job_peers,
         )
 
     def reconcile(self) -> timedelta | None:

@@ -78,8 +78,11 @@ def _run(arguments: argparse.Namespace) -> int:
     from statefulspark_operator import handlers  # Only this command needs the cluster's libraries.
     from statefulspark_operator.cluster import permits
     from statefulspark_operator.engine.leadership import LeaseName
+    from statefulspark_operator.render.network_policy import Peers
 
     lease = LeaseName(arguments.lease_namespace, arguments.lease, arguments.identity) if arguments.lease else None
+    api, scrapers = arguments.job_network_policy, arguments.job_metrics_from
+    peers = Peers(api=api, metrics=scrapers) if api is not None else None
     return handlers.run(
         namespaces=tuple(arguments.namespace),
         health_port=arguments.health_port,
@@ -87,7 +90,7 @@ def _run(arguments: argparse.Namespace) -> int:
         log_format=arguments.log_format,
         lease=lease,
         rules=handlers.JobRules(
-            api_peers=arguments.job_network_policy,
+            job_peers=peers,
             allowed=permits.of(arguments.own_identity, arguments.storage_endpoint),
             pod_templates=arguments.pod_templates,
         ),
@@ -136,6 +139,13 @@ def build_parser() -> argparse.ArgumentParser:
         type=_peers,
         metavar="PEERS",
         help="give each job a NetworkPolicy; PEERS may reach its driver's API, as JSON like a NetworkPolicy's `from`",
+    )
+    run.add_argument(
+        "--job-metrics-from",
+        type=_peers,
+        default=(),
+        metavar="PEERS",
+        help="with --job-network-policy: who may reach the port of a driver's metrics; everybody without",
     )
     run.add_argument(
         "--own-identity",

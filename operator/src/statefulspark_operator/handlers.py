@@ -31,13 +31,13 @@ from statefulspark_operator.api.pod_templates import PodTemplates
 from statefulspark_operator.cluster import driver_api, kubernetes_gateway, permits, resources, storage_reader, watched
 from statefulspark_operator.cluster.config_map_watches import OpenWatches
 from statefulspark_operator.cluster.gateway import Gateway, JobKey
-from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.watched import Watched
 from statefulspark_operator.engine import freedmemory, leadership, ownloop, queue, reconcile
 from statefulspark_operator.engine.arrivals import LONGEST_S, Arrivals
 from statefulspark_operator.engine.leadership import Leadership, LeaseName
 from statefulspark_operator.engine.ownloop import OwnLoop
 from statefulspark_operator.engine.ports import FreedBytes, Ports
+from statefulspark_operator.render import network_policy
 from statefulspark_operator.telemetry import logs, metrics, server
 from statefulspark_operator.telemetry.kept import KeptText
 
@@ -144,12 +144,12 @@ class JobRules:
     """What the installation says of all jobs.
 
     Attributes:
-        api_peers: Who may reach the API of a driver beside the job's own pods; None if jobs get no NetworkPolicy.
+        job_peers: Who may reach a driver beside the job's own pods; None if jobs get no NetworkPolicy.
         allowed: What may be opened on storage in the name of a job.
         pod_templates: What the templates of pods may set.
     """
 
-    api_peers: tuple[Resource, ...] | None = None
+    job_peers: network_policy.Peers | None = None
     allowed: permits.Permits = field(default_factory=permits.Permits)
     pod_templates: PodTemplates = PodTemplates.RESTRICTED
 
@@ -167,7 +167,7 @@ async def _connect(leader: Leadership | None, rules: JobRules) -> AsyncIterator[
             drivers,
             storage_reader.SnapshotStorageReader(allowed=rules.allowed),
             watched=copies,
-            api_peers=rules.api_peers,
+            job_peers=rules.job_peers,
             pod_templates=rules.pod_templates,
             require_leadership=permit,
         )

@@ -91,6 +91,8 @@ PEERS: tuple[Manifest, ...] = (
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "statefulspark"}},
         "podSelector": {"matchLabels": {"app.kubernetes.io/name": "statefulspark-operator"}},
     },
+)
+SCRAPERS: tuple[Manifest, ...] = (
     {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}},
 )
 RESTORE = RestoreIntent(id="uid-upgrade-7-2-1", snapshot="s3://savepoints/flights/00000043-upgrade")
@@ -122,8 +124,8 @@ CASES: list[tuple[str, Manifest]] = [
         "executor-zip-beside",
         executor.template(subject(ZIP_BESIDE), executor.Owner("flights-driver-3", "0a1b2c3d4e", 3)),
     ),
-    ("network-policy", network_policy.policy(JOB, PEERS)),
-    ("network-policy-alone", network_policy.policy(JOB, ())),
+    ("network-policy", network_policy.policy(JOB, network_policy.Peers(PEERS, SCRAPERS))),
+    ("network-policy-alone", network_policy.policy(JOB, network_policy.Peers())),
     ("revision", children.controller_revision(subject(SMALL), revision="0a1b2c3d4e")),
     *zip(("account", "role", "binding"), children.access(subject(FULL)), strict=True),
 ]

@@ -7,13 +7,16 @@ from jobworld import KEY, JobWorld
 from statefulspark_operator import cli
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.cluster import resources
+from statefulspark_operator.render.network_policy import Peers
 
 OPERATOR: resources.Resource = {"podSelector": {"matchLabels": {"app": "operator"}}}
+SCRAPERS: resources.Resource = {"podSelector": {"matchLabels": {"app": "prometheus"}}}
+PEERS = Peers(api=(OPERATOR,), metrics=(SCRAPERS,))
 POLICY = ("NetworkPolicy", KEY.namespace, "flights-pods")
 
 
 def running(*, is_limited: bool) -> JobWorld:
-    world = JobWorld(api_peers=(OPERATOR,) if is_limited else None)
+    world = JobWorld(job_peers=PEERS if is_limited else None)
     world.run_until(lambda: world.status.phase is Phase.RUNNING)
     return world
 
@@ -29,14 +32,14 @@ def test_the_policy_is_there_before_the_first_pod_of_the_job() -> None:
 
     writes = world.cluster.writes
     assert writes.index("apply NetworkPolicy flights-pods") < writes.index("create Pod flights-driver-1")
-    own, api = resources.items(world.cluster.objects[POLICY], "spec", "ingress")
+    own, api, metrics = resources.items(world.cluster.objects[POLICY], "spec", "ingress")
     assert "ports" not in own
-    assert api["from"] == [OPERATOR]
+    assert (api["from"], metrics["from"]) == ([OPERATOR], [SCRAPERS])
 
 
 def test_a_job_that_runs_gets_it_with_its_next_driver() -> None:
     world = running(is_limited=False)
-    world.api_peers = (OPERATOR,)
+    world.job_peers = PEERS
     world.replace_operator()
     world.run(10)
     assert POLICY not in world.cluster.objects
@@ -57,7 +60,7 @@ def test_it_goes_with_its_job() -> None:
 
 
 def test_a_policy_of_somebody_else_is_not_changed_and_named() -> None:
-    world = JobWorld(api_peers=(OPERATOR,))
+    world = JobWorld(job_peers=PEERS)
     kind, name = resources.NETWORK_POLICY, POLICY[2]
     meta: resources.Resource = {"name": name, "namespace": KEY.namespace}
     theirs: resources.Resource = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": meta, "spec": {}}
@@ -70,10 +73,12 @@ def test_a_policy_of_somebody_else_is_not_changed_and_named() -> None:
 
 
 def test_the_peers_of_the_command_line_are_those_of_a_policy() -> None:
-    run = cli.build_parser().parse_args(["run", "--job-network-policy", '[{"ipBlock": {"cidr": "10.0.0.0/8"}}]'])
+    peers = '[{"ipBlock": {"cidr": "10.0.0.0/8"}}]'
+    run = cli.build_parser().parse_args(["run", "--job-network-policy", peers, "--job-metrics-from", peers])
 
-    assert run.job_network_policy == ({"ipBlock": {"cidr": "10.0.0.0/8"}},)
-    assert cli.build_parser().parse_args(["run"]).job_network_policy is None
+    assert run.job_network_policy == run.job_metrics_from == ({"ipBlock": {"cidr": "10.0.0.0/8"}},)
+    without = cli.build_parser().parse_args(["run"])
+    assert (without.job_network_policy, without.job_metrics_from) == (None, ())
 
 
 @pytest.mark.parametrize("text", ["", "{}", '["everybody"]', "[1]", "null"])

@@ -42,11 +42,11 @@ def test_drivers_are_looked_for_where_jobs_are_looked_after() -> None:
     ]
 
 
-def test_of_the_pods_of_jobs_only_drivers_are_scraped_at_their_api() -> None:
+def test_of_the_pods_of_jobs_only_drivers_are_scraped_at_the_port_of_their_metrics() -> None:
     assert kept(scraped()["PodMonitor"]) == {
         "__meta_kubernetes_pod_label_app_kubernetes_io_name": "statefulspark",
         "__meta_kubernetes_pod_label_statefulspark_io_role": names.ROLE_DRIVER,
-        "__meta_kubernetes_pod_container_port_name": "api",
+        "__meta_kubernetes_pod_container_port_name": names.METRICS_PORT_NAME,
     }
 
 

@@ -29,6 +29,8 @@ NETWORK_EXECUTOR_KEY = "executor"
 """The same as an executor reads it: in base64."""
 API_PORT = 8090
 API_PORT_NAME = "api"
+METRICS_PORT = 9090
+METRICS_PORT_NAME = "metrics"
 ANNOTATION_EXECUTORS = f"{GROUP}/executors"
 """Annotation of a driver pod with the number of executors that it asks for; a driver without executors has none."""
 ANNOTATION_API_TLS = f"{GROUP}/api-tls"

@@ -121,7 +121,7 @@ async def _ensure(
             for manifest in children.access(subject):
                 await ownership.apply(gateway, subject.job, manifest, versions)
         case actions.EnsureService():
-            peers = current.ports.api_peers
+            peers = current.ports.job_peers
             if peers is not None:
                 await ownership.apply(gateway, subject.job, network_policy.policy(subject.job, peers), versions)
             await ownership.apply(gateway, subject.job, children.service(subject, epoch=act.epoch), versions)

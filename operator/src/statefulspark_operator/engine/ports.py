@@ -11,13 +11,13 @@ from statefulspark_operator.api.pod_templates import PodTemplates
 from statefulspark_operator.cluster.config_map_watches import ConfigMapWatches, NoWatches
 from statefulspark_operator.cluster.driver_api import DriverApi
 from statefulspark_operator.cluster.gateway import Gateway
-from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageReader
 from statefulspark_operator.cluster.watched import Watched
 from statefulspark_operator.engine.knownsecrets import KnownSecrets
 from statefulspark_operator.engine.memory import Memories
 from statefulspark_operator.engine.rounds import Rounds
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
+from statefulspark_operator.render.network_policy import Peers
 
 
 def utc_now() -> datetime:
@@ -105,8 +105,7 @@ class Ports:
         secrets: Secrets as they were read last.
         freed: What was deleted on storage so far.
         code_watches: Tells that a ConfigMap with a job's code has changed.
-        api_peers: Who may reach the API of a driver beside the job's own pods, as in a NetworkPolicy's `from`; None if jobs
-            get no NetworkPolicy.
+        job_peers: Who may reach a driver beside the job's own pods; None if jobs get no NetworkPolicy.
         pod_templates: What the templates of pods may set.
         require_leadership: Raises `NotLeading` if this operator is not the one that acts at this moment.
     """
@@ -122,6 +121,6 @@ class Ports:
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
     freed: FreedBytes = field(default_factory=FreedBytes)
     code_watches: ConfigMapWatches = field(default_factory=NoWatches)
-    api_peers: tuple[Resource, ...] | None = None
+    job_peers: Peers | None = None
     pod_templates: PodTemplates = PodTemplates.RESTRICTED
     require_leadership: Callable[[], None] = lambda: None

@@ -65,7 +65,13 @@ def service(subject: Subject, *, epoch: int) -> Manifest:
                 names.LABEL_ROLE: names.ROLE_DRIVER,
                 names.LABEL_EPOCH: str(epoch),
             },
-            "ports": [{"name": names.API_PORT_NAME, "port": names.API_PORT, "targetPort": names.API_PORT_NAME}],
+            "ports": [
+                {"name": name, "port": port, "targetPort": name}
+                for name, port in (
+                    (names.API_PORT_NAME, names.API_PORT),
+                    (names.METRICS_PORT_NAME, names.METRICS_PORT),
+                )
+            ],
         },
     }
 

@@ -52,6 +52,7 @@ def job_config(
         },
         "savepointLocation": spec.savepoint.location,
         "apiPort": names.API_PORT,
+        "metricsPort": names.METRICS_PORT,
         "parameters": dict(spec.job.parameters),
     }
     return JobConfig.model_validate(document)

@@ -175,7 +175,10 @@ def _container(subject: Subject, start: _Start) -> Manifest:
         "image": spec.image,
         "args": list(start.command),
         "env": _env(subject, start),
-        "ports": [{"name": names.API_PORT_NAME, "containerPort": names.API_PORT, "protocol": "TCP"}],
+        "ports": [
+            {"name": names.API_PORT_NAME, "containerPort": names.API_PORT, "protocol": "TCP"},
+            {"name": names.METRICS_PORT_NAME, "containerPort": names.METRICS_PORT, "protocol": "TCP"},
+        ],
         "readinessProbe": _probe(spec, "/readyz", period_s=2, failures=3),
         "livenessProbe": _probe(spec, "/healthz", period_s=10, failures=6),
         "startupProbe": _probe(spec, "/healthz", period_s=2, failures=150),

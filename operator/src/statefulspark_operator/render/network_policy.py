@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pydantic import JsonValue
 
@@ -11,21 +11,36 @@ from statefulspark_operator.lifecycle.situation import Job
 from statefulspark_operator.render.base import Manifest, metadata
 
 
-def policy(job: Job, api_peers: Sequence[Manifest]) -> Manifest:
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Who may reach the driver of a job beside the job's own pods, as in a NetworkPolicy's `from`.
+
+    Attributes:
+        api: At its API: the operator, and whom the installation names; empty for nobody.
+        metrics: At the port of its metrics; empty for everybody, as these tell no secret.
+    """
+
+    api: tuple[Manifest, ...] = ()
+    metrics: tuple[Manifest, ...] = ()
+
+
+def policy(job: Job, peers: Peers) -> Manifest:
     """Return the policy of the drivers, standbys and executors of a job.
 
-    They reach one another at every port, since Spark chooses ports as it likes. The driver's API is reached by others, too;
-    an executor has nothing at that port. Probes come from the node, which policies let through.
+    They reach one another at every port, since Spark chooses ports as it likes. Others reach the driver's API and its
+    metrics; an executor has nothing at these ports. Probes come from the node, which policies let through: they ask at
+    the port of the API, whose connections no stranger can hold then.
 
     Args:
         job: The job.
-        api_peers: Who else may reach the driver's API, as in a NetworkPolicy's `from`: the operator, and scrapers.
+        peers: Who else may reach its driver.
     """
     own: Manifest = {"podSelector": {"matchLabels": {names.LABEL_JOB: job.name}}}
     ingress: list[JsonValue] = [{"from": [own]}]
-    if api_peers:  # An empty list would let in everybody.
-        ports: list[JsonValue] = [{"port": names.API_PORT, "protocol": "TCP"}]
-        ingress.append({"from": list(api_peers), "ports": ports})
+    if peers.api:  # An empty list would let in everybody.
+        ingress.append({"from": list(peers.api), "ports": _ports(names.API_PORT)})
+    metrics: Manifest = {"ports": _ports(names.METRICS_PORT)}
+    ingress.append({"from": list(peers.metrics), **metrics} if peers.metrics else metrics)
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -36,3 +51,7 @@ def policy(job: Job, api_peers: Sequence[Manifest]) -> Manifest:
             "ingress": ingress,
         },
     }
+
+
+def _ports(port: int) -> list[JsonValue]:
+    return [{"port": port, "protocol": "TCP"}]
