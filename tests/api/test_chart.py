@@ -19,7 +19,7 @@ MODES = [
     pytest.param((), id="whole cluster"),
     pytest.param(("watchNamespaces={default,kube-public}",), id="two namespaces"),
     pytest.param(("replicas=2",), id="two replicas"),
-    pytest.param(("rbac.executors=false",), id="no executors"),
+    pytest.param(("rbac.executors=false", "jobs.admission.podTemplates=true"), id="no executors, admission"),
     pytest.param(
         (
             "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",
