@@ -33,7 +33,7 @@ from statefulspark.engine.canonical import load
 from statefulspark.evolution import comparison, keyed_states, parallelism
 from statefulspark.operators import functions, keyed, spark_errors
 from statefulspark.planning import carry, describe, early_state
-from statefulspark.recovery import history, plan, recovery, restore
+from statefulspark.recovery import numbers, plan, recovery, restore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -355,8 +355,8 @@ def _generation_ready(compared: Comparison, at: progress.Steps) -> StartPlan:
 
 def _warn_of_repeated_batches(compared: Comparison, ready: StartPlan) -> None:
     """Tell of each sink of Spark's own that may have rows which this start reads again: nobody can ask it."""
-    is_first_start = compared.start_plan.mode is plan.StartMode.EMPTY and ready.generation == 1
-    if is_first_start or not history.goes_back(compared.start_plan):
+    record = ready.record if ready.mode is not plan.StartMode.CONTINUE else None
+    if record is None or not numbers.may_repeat_rows(record):
         return
     for query in compared.built.queries:
         if not isinstance(query.output, Output):
