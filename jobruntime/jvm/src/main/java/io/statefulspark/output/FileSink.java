@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -24,13 +25,20 @@ import scala.Option;
  * number the log has. A generation that begins at an older batch has another query id; with its first batch it
  * takes the next numbers of the log, and notes beside the log which batch they begin with. So a batch that runs again has its
  * number again, and no other batch has it.
+ *
+ * <p>A batch whose number the log has is left out only if it is this query's newest one, which ran before. Otherwise another
+ * query has taken the log over, for example that of a copy of the job, or the state is older than the log says: the batch
+ * fails, instead of being left out.
  */
 final class FileSink implements Sink {
+  private static final String NOTE = "begun-";
+  private static final int OFFSET = 0;
+  private static final int RESERVED = 1;
+
   private final SparkSession session;
   private final FileStreamSink sink;
   private final Path path;
-  private long offset;
-  private boolean knowsOffset;
+  private Numbers numbers;
 
   FileSink(SparkSession session, FileStreamSink sink, Path path) {
     this.session = session;
@@ -40,29 +48,52 @@ final class FileSink implements Sink {
 
   @Override
   public void addBatch(long batch, Dataset<Row> rows) {
-    if (!knowsOffset) {
-      offset = offset(batch);
-      knowsOffset = true;
-    }
-    sink.addBatch(batch + offset, rows);
-  }
-
-  /** Returns what is added to the numbers of the running query; notes it with the query's first batch in this folder. */
-  private long offset(long batch) {
-    String query = session.sparkContext().getLocalProperty(StreamExecution.QUERY_ID_KEY());
-    Configuration configuration = session.sessionState().newHadoopConf();
     try {
-      Path log = FileStreamSink.getMetadataLogPath(path.getFileSystem(configuration), path, session.sessionState().conf());
-      FileStreamSinkLog entries = new FileStreamSinkLog(FileStreamSinkLog.VERSION(), session, log.toString(), Option.empty());
-      CheckpointFileManager files = CheckpointFileManager.create(log, configuration);
-      Path note = new Path(log, "begun-" + query);
-      if (!files.exists(note)) {
-        write(files, note, reserve(entries) + 1 - batch);
+      if (numbers == null) {
+        numbers = numbers(batch);
       }
-      return read(files, note);
+      requireOwn(batch + numbers.offset);
     } catch (IOException e) {
       throw FileSink.<RuntimeException>unchecked(e);
     }
+    sink.addBatch(batch + numbers.offset, rows);
+  }
+
+  /** Returns the numbers of the running query; notes them with the query's first batch in this folder. */
+  private Numbers numbers(long batch) throws IOException {
+    Configuration configuration = session.sessionState().newHadoopConf();
+    Path log = FileStreamSink.getMetadataLogPath(path.getFileSystem(configuration), path, session.sessionState().conf());
+    FileStreamSinkLog entries = new FileStreamSinkLog(FileStreamSinkLog.VERSION(), session, log.toString(), Option.empty());
+    CheckpointFileManager files = CheckpointFileManager.create(log, configuration);
+    Path note = new Path(log, NOTE + session.sparkContext().getLocalProperty(StreamExecution.QUERY_ID_KEY()));
+    if (!files.exists(note)) {
+      long reserved = reserve(entries);
+      write(files, note, reserved + 1 - batch, reserved);
+    }
+    return new Numbers(log, entries, files, note, read(files, note)[OFFSET]);
+  }
+
+  /** Fails if Spark's sink would leave out a batch that is not known to have run before. */
+  private void requireOwn(long number) throws IOException {
+    Option<Object> newest = numbers.entries.getLatestBatchId();
+    if (newest.isEmpty() || (Long) newest.get() < number) {
+      return;
+    }
+    if ((Long) newest.get() > number || isTakenOver(number)) {
+      throw new IllegalStateException("The log of " + path + " has batch " + newest.get() + ", and this query comes to batch "
+          + number + ": another query has begun to write there, for example that of a copy of this job, or the state of this"
+          + " query was put back. Spark would leave the rows out. Write to a folder of its own, or start from a snapshot by"
+          + " name, which takes the folder over.");
+    }
+  }
+
+  private boolean isTakenOver(long number) throws IOException {
+    for (FileStatus other : numbers.files.list(numbers.log, file -> file.getName().startsWith(NOTE))) {
+      if (!other.getPath().getName().equals(numbers.note.getName()) && read(numbers.files, other.getPath())[RESERVED] >= number) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /**
@@ -79,19 +110,20 @@ final class FileSink implements Sink {
     }
   }
 
-  private static void write(CheckpointFileManager files, Path note, long offset) throws IOException {
+  private static void write(CheckpointFileManager files, Path note, long offset, long reserved) throws IOException {
     CheckpointFileManager.CancellableFSDataOutputStream out = files.createAtomic(note, false);
     try {
-      out.write(Long.toString(offset).getBytes(StandardCharsets.UTF_8));
+      out.write((offset + "\n" + reserved).getBytes(StandardCharsets.UTF_8));
       out.close();
     } catch (FileAlreadyExistsException written) {
       out.cancel(); // By a driver that was replaced meanwhile; its number counts.
     }
   }
 
-  private static long read(CheckpointFileManager files, Path note) throws IOException {
+  /** Returns the offset of a query's numbers, and the number that was reserved before its first batch. */
+  private static long[] read(CheckpointFileManager files, Path note) throws IOException {
     try (FSDataInputStream in = files.open(note)) {
-      return Long.parseLong(new String(in.readAllBytes(), StandardCharsets.UTF_8));
+      return new String(in.readAllBytes(), StandardCharsets.UTF_8).lines().mapToLong(Long::parseLong).toArray();
     }
   }
 
@@ -104,4 +136,7 @@ final class FileSink implements Sink {
   private static <E extends Throwable> E unchecked(Throwable error) throws E {
     throw (E) error;
   }
+
+  /** What the running query knows of its folder: its log, its note there, and what is added to its numbers. */
+  private record Numbers(Path log, FileStreamSinkLog entries, CheckpointFileManager files, Path note, long offset) {}
 }
