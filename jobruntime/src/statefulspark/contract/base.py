@@ -12,8 +12,9 @@ import zlib
 from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, from_json
 
 from statefulspark.contract.formats import DocumentFormat
 from statefulspark.errors import SnapshotCorruptError
@@ -29,12 +30,31 @@ UtcDatetime = Annotated[datetime, AfterValidator(_require_utc)]
 """A point in time in UTC; a time without a zone is refused."""
 
 
+def _failing_at_once(schema: CoreSchema) -> CoreSchema:
+    """Return the schema of a model whose sequences end with their first error; models inside have done that already."""
+    parts: list[object] = [schema]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict):
+            if part.get("type") in ("tuple", "list", "set", "frozenset"):
+                part["fail_fast"] = True
+            parts += [value for key, value in part.items() if key not in ("metadata", "serialization", "default")]
+        elif isinstance(part, list | tuple):
+            parts += part
+    return schema
+
+
 class WireModel(BaseModel):
     """Base of every value that leaves the process."""
 
     model_config = ConfigDict(
         frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore", ser_json_timedelta="float"
     )
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: type[BaseModel], handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let a sequence of this model fail at its first wrong element: each further error would take a kilobyte."""
+        return _failing_at_once(handler(source))
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Write the value as JSON with camelCase names, without unset optional fields.
@@ -103,6 +123,9 @@ class SealedDocument(StoredDocument):
 def read_model(kind: type[_Model], document_format: DocumentFormat, body: bytes | str, source: str) -> _Model:
     """Read a stored model; its version is checked only if it cannot be read.
 
+    The JSON is read first, and validated then. Of one call that does both, each error has a copy of the value that it is
+    about, which for a missing field is the whole document.
+
     Args:
         kind: The model.
         document_format: The versions of it that this release reads.
@@ -114,23 +137,31 @@ def read_model(kind: type[_Model], document_format: DocumentFormat, body: bytes 
         FormatVersionError: It cannot be read because a later release wrote it; it is not damaged.
     """
     try:
-        return kind.model_validate_json(body)
+        value = from_json(body)
+    except ValueError as error:
+        raise _unreadable(kind, source, f"the document: {error}", body) from error
+    try:
+        return kind.model_validate(value)
     except ValidationError as error:
-        version = _version_of(body)
+        version = _version_of(value)
         if version is not None:
             document_format.require_known(version, source)
-        first_error = error.errors()[0]
+        first_error = error.errors(include_input=False)[0]
         field = ".".join(str(part) for part in first_error["loc"]) or "the document"
-        raise SnapshotCorruptError(
-            "DocumentUnreadable",
-            f"{source} is no readable {kind.__name__}: {field}: {first_error['msg']} ({len(body)} bytes); it was cut "
-            "short, damaged, or written by something else.",
-        ) from error
+        raise _unreadable(kind, source, f"{field}: {first_error['msg']}", body) from error
 
 
-def _version_of(body: bytes | str) -> int | None:
+def _unreadable(kind: type[_Model], source: str, why: str, body: bytes | str) -> SnapshotCorruptError:
+    return SnapshotCorruptError(
+        "DocumentUnreadable",
+        f"{source} is no readable {kind.__name__}: {why} ({len(body)} bytes); it was cut short, damaged, or written by "
+        "something else.",
+    )
+
+
+def _version_of(value: object) -> int | None:
     try:
-        return _Versioned.model_validate_json(body).format_version
+        return _Versioned.model_validate(value).format_version
     except ValidationError:
         return None
 
