@@ -18,7 +18,8 @@ import etags
 import pytest
 import s3server
 from statefulspark import errors, storage
-from statefulspark.storage import ObjectStore, StorageOptions, fsspec_connection, fsspec_store
+from statefulspark.storage import ObjectStore, StorageOptions, fsspec_connection, fsspec_store, port
+from statefulspark.storage.port import Deleted
 from statefulspark.testing import stores
 
 ODD_KEYS = (
@@ -326,9 +327,9 @@ def test_a_folder_is_deleted_whole_and_nothing_beside_it(store: ObjectStore) -> 
 
     deleted = store.delete_folder("run")
 
-    assert [(info.key, info.size_bytes) for info in deleted] == [("run/1", 2), ("run/deep/er/2", 2)]
+    assert deleted == Deleted(objects=2, size_bytes=4)
     assert store.list_names("") == ("run-2/", "runs")
-    assert store.delete_folder("run") == ()
+    assert store.delete_folder("run") == Deleted()
 
 
 def test_a_store_is_deleted_whole(store: ObjectStore) -> None:
@@ -351,7 +352,7 @@ def test_markers_of_folders_that_other_tools_left_are_no_objects_and_go_with_the
     store.write("scratch/1/a", b"")
 
     assert [info.key for info in store.list("")] == ["scratch/1/a"]
-    assert [info.key for info in store.delete_folder("")] == ["scratch/1/a"]
+    assert store.delete_folder("") == Deleted(objects=1)
     assert store.list_names("") == ()
     assert storage.open_store(f"s3://{bucket}", s3.options()).list_names("") == ("kept/",)
 
@@ -363,8 +364,66 @@ def test_more_than_one_page_is_listed_and_deleted_whole(store: ObjectStore) -> N
 
     assert [info.key for info in store.list("many")] == keys
     assert len(store.list_names("many")) == 2100
-    store.delete_many(keys)
+    pages = store.pages("many")
+    walked = [next(pages)]
+    store.delete_many([info.key for info in walked[0]])
+    walked += pages
+    assert [len(page) for page in walked] == [1000, 1000, 100]
+    assert [info.key for page in walked for info in page] == keys
+    assert store.delete_folder("many").objects == 1100
     assert store.list("many") == ()
+
+
+def test_whether_a_folder_is_empty_is_a_question_for_one_object(store: ObjectStore) -> None:
+    for key in ("a/1", "a/2", "a/b/3", "ab"):
+        store.write(key, b"")
+
+    assert [info.key for info in port.first(store, "a")] == ["a/1"]
+    assert [info.key for info in port.first(store, "a", most=2)] == ["a/1", "a/2"]
+    assert [info.key for info in port.first(store, "", most=9)] == ["a/1", "a/2", "a/b/3", "ab"]
+    assert port.first(store, "none") == ()
+    assert [[info.key for info in page] for page in store.pages("a", size=2)] == [["a/1", "a/2"], ["a/b/3"]]
+
+
+def test_markers_of_folders_do_not_count_as_the_first_objects(s3: s3server.S3Server) -> None:
+    bucket = s3.new_bucket()
+    raw = fsspec_connection.connect(s3.options()).quick
+    for key in ("job/", "job/a/", "job/a/b/"):
+        raw.call_s3("put_object", Bucket=bucket, Key=key, Body=b"")
+    store = storage.open_store(f"s3://{bucket}/job", s3.options())
+
+    assert port.first(store, "") == ()
+    store.write("a/b/c", b"")
+    assert [info.key for info in port.first(store, "")] == ["a/b/c"]
+
+
+def test_a_folder_with_more_than_may_be_listed_is_an_error_that_names_it_and_can_be_deleted(
+    s3: s3server.S3Server,
+) -> None:
+    uri = f"s3://{s3.new_bucket()}/job"
+    store = storage.open_store(uri, dataclasses.replace(s3.options(), most_listed=3))
+    for number in range(4):
+        store.write(f"a/{number}", b"")
+        store.write(f"few/{number % 3}", b"")
+
+    assert (len(store.list("few")), len(store.list_names("few"))) == (3, 3)
+    for look in (store.list, store.list_names):
+        with pytest.raises(errors.StateUnknownError, match=re.escape(f"{uri}/a/ has more than 3 objects")):
+            look("a")
+    assert port.first(store, "a")
+    assert store.delete_folder("a").objects == 4
+
+
+def test_a_document_with_more_values_than_are_read_is_an_error_that_names_it(s3: s3server.S3Server) -> None:
+    uri = f"s3://{s3.new_bucket()}/job"
+    store = storage.open_store(uri, dataclasses.replace(s3.options(), most_values=3))
+    few, many, none = b'{"a": [1, 2]}', b' {"a": [1, 2, 3]}', b"PK, , , , , ,"
+    for key, body in (("few", few), ("many", many), ("none", none)):
+        store.write(key, body)
+
+    assert store.read_many(["few", "none"]) == {"few": few, "none": none}
+    with pytest.raises(errors.StateUnknownError, match=re.escape(f"{uri}/many has more than 3 values")):
+        store.read("many")
 
 
 @pytest.mark.parametrize("key", ODD_KEYS)

@@ -178,3 +178,45 @@ def test_a_folder_of_another_owner_is_neither_pruned_nor_does_its_code_go(folder
     facts = folder.read()
     assert isinstance(facts, StorageFacts)
     assert not facts.may_be_purged
+
+
+@pytest.fixture
+def large_folder(s3: S3Server) -> Folder:
+    """A folder with more files than a page of a listing has; they lie on the server's disk, which is faster."""
+    bucket = s3.new_bucket("purged")
+    folder = Folder(open_store(f"s3://{bucket}/state", s3.options()))
+    many = s3.objects / bucket / "state" / layout.job_prefix("default", "flights") / layout.generation(1) / "many"
+    many.mkdir(parents=True)
+    for number in range(2000):
+        (many / f"{number:05d}").touch()
+    return folder
+
+
+def listings(s3: S3Server, act: Callable[[], object]) -> list[str]:
+    """Return the listings that a call makes."""
+    before = len(s3.requests())
+    act()
+    return [line for line in s3.requests()[before:] if "list-type=2" in line]
+
+
+@pytest.mark.s3
+def test_a_purge_walks_the_folder_once_and_asks_small_questions_beside(large_folder: Folder, s3: S3Server) -> None:
+    """It listed the whole folder five times."""
+    number = len(large_folder.root.list(""))
+    made = listings(s3, large_folder.purge)
+
+    whole = [line for line in made if "delimiter=&" in line and "max-keys=1000" in line]
+    assert number > 2000
+    assert 3 <= len([line for line in whole if "flights%2F&" in line or "flights/&" in line]) <= 4, "\n".join(made)
+    assert len(made) < 30, "\n".join(made)
+    assert large_folder.purge() == Freed(0, 0)
+
+
+@pytest.mark.s3
+def test_a_look_at_a_folder_without_snapshots_lists_none_of_it(large_folder: Folder, s3: S3Server) -> None:
+    large_folder.root.delete_folder(layout.CHECKPOINTS)
+
+    made = listings(s3, large_folder.read)
+
+    assert [line for line in made if "max-keys=2&" in line]
+    assert len(made) < 8, "\n".join(made)

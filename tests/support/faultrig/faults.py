@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol, TypeVar
@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 from faultrig import fibers
 from statefulspark import errors
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import MOST_BYTES, ObjectInfo, ObjectStore, delete_listed
+from statefulspark.storage.port import MOST_BYTES, PAGE, Deleted, ObjectInfo, ObjectStore, delete_listed, in_pages
 from statefulspark.testing.stores import CrashPoint
 
 BUCKET = "s3://rig"
@@ -234,6 +234,9 @@ class RigStore:
         found = self.process.ask(lambda: self._server.list(key_rules.join(self.prefix, prefix)))
         return tuple(_renamed(self.process.network.believed(info), info.key[start:]) for info in found)
 
+    def pages(self, prefix: str, *, size: int = PAGE) -> Iterator[tuple[ObjectInfo, ...]]:
+        return in_pages(self.list(prefix), size)
+
     def list_names(self, prefix: str) -> tuple[str, ...]:
         return self.process.ask(lambda: self._server.list_names(key_rules.join(self.prefix, prefix.rstrip("/"))))
 
@@ -263,7 +266,7 @@ class RigStore:
             full = self._full(key)
             self.process.change("delete", full, functools.partial(self._server.delete_many, [full]))
 
-    def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
+    def delete_folder(self, prefix: str) -> Deleted:
         return delete_listed(self, prefix)
 
     def replace(self, key: str, body: bytes, *, etag: str) -> None:

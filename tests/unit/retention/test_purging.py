@@ -15,7 +15,7 @@ from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.recovery import generations
 from statefulspark.recovery.plan import StartMode, StartPlan
 from statefulspark.retention import owners, purging
-from statefulspark.storage.port import ObjectInfo, ObjectStore
+from statefulspark.storage.port import Deleted, ObjectStore
 from statefulspark.testing import stores
 
 ASKER = owners.Asker("default", "flights", "uid")
@@ -46,7 +46,7 @@ def give_to(job: Job, owner_id: str) -> None:
     job.store.write(layout.OWNER, record.to_json().encode())
 
 
-def purge(job: Job, store: ObjectStore | None = None) -> tuple[ObjectInfo, ...]:
+def purge(job: Job, store: ObjectStore | None = None) -> Deleted:
     return purging.purge(store or job.store, asker=ASKER, holder="the operator", now=job.clock.now)
 
 
@@ -59,18 +59,18 @@ def test_only_the_record_of_the_deletion_is_left(job: Job, query: FakeQuery) -> 
 
     deleted = purge(job)
 
-    assert deleted == before
+    assert deleted == Deleted.of(before)
     assert keys(job) == ["epochs/00000004.json"]
     assert job.store.list("")[0].size_bytes < 400
     assert purging.is_purged(job.store)
-    assert purge(job) == ()
+    assert purge(job) == Deleted()
     assert keys(job) == ["epochs/00000004.json"]
 
 
 def test_a_folder_that_nothing_was_ever_in_stays_empty(job: Job) -> None:
     assert purging.is_purged(job.store)
 
-    assert purge(job) == ()
+    assert purge(job) == Deleted()
 
     assert keys(job) == []
 
@@ -316,5 +316,5 @@ def test_a_folder_that_is_taken_over_during_the_claim_stays(job: Job, query: Fak
 def test_a_folder_without_a_driver_that_has_kept_code_only_can_go(job: Job) -> None:
     job.store.write(layout.code("0" * 64, "flights.py"), b"print()")
 
-    assert len(purge(job)) == 1
+    assert purge(job).objects == 1
     assert keys(job) == []

@@ -10,12 +10,12 @@ object has not changed. So the cache cannot write, and it is discarded with its 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from statefulspark import errors
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import MOST_BYTES, ObjectInfo, ObjectStore
+from statefulspark.storage.port import MOST_BYTES, PAGE, ObjectInfo, ObjectStore
 
 _MAX_BODY_BYTES = 2**20
 _STATE_FILE = re.compile(r"(^|/)state/\d+/\d+/(?!.*\.zip$)")
@@ -69,6 +69,10 @@ class ReadCache:
         if listed is None:
             listed = self._listings[prefix] = self._store.list(prefix)
         return listed
+
+    def pages(self, prefix: str, *, size: int = PAGE) -> Iterator[tuple[ObjectInfo, ...]]:
+        """See the port; parts are not remembered."""
+        return self._store.pages(prefix, size=size)
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""

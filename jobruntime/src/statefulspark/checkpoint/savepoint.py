@@ -30,7 +30,11 @@ from statefulspark.contract.manifest import (
     Trigger,
 )
 from statefulspark.contract.notes import CLAIM_NAME, WRITER_NAME, SavepointPointer, SavepointWriter
-from statefulspark.storage.port import MOST_OF_A_DOCUMENT, ObjectInfo, ObjectStore
+from statefulspark.storage.port import MOST_OF_A_DOCUMENT, Deleted, ObjectInfo, ObjectStore
+
+_FILES = f"{layout.SAVEPOINT_FILES}/"
+_NOTES = (CLAIM_NAME, WRITER_NAME)
+"""What is noted beside a savepoint's files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,17 +304,27 @@ def dispose(store: ObjectStore, folder: str) -> int:
     Raises:
         SpecRejectedError: `NotASavepoint`: the folder is a checkpoint, or not a snapshot.
     """
-    keys = require_savepoint(store, folder)
-    manifest_key, notes = layout.snapshot_manifest(folder), _notes(folder)
-    files = [key for key in keys if key.startswith(f"{folder}/{layout.SAVEPOINT_FILES}/")]
-    store.delete_many([key for key in keys if key == manifest_key])
-    store.delete_many(files)
-    store.delete_many([key for key in keys if key in notes])
-    return len(keys)
+    names = require_savepoint(store, folder)
+    return delete_named(store, folder, names)
+
+
+def delete_named(store: ObjectStore, folder: str, names: Sequence[str]) -> int:
+    """Delete what `require_savepoint` has seen: the manifest first, then the files page by page, what is noted last.
+
+    Returns:
+        How many objects were deleted.
+    """
+    objects = [name for name in names if name != _FILES]
+    store.delete_many([f"{folder}/{name}" for name in objects if name == layout.MANIFEST_NAME])
+    files = store.delete_folder(f"{folder}/{layout.SAVEPOINT_FILES}") if _FILES in names else Deleted()
+    store.delete_many([f"{folder}/{name}" for name in objects if name in _NOTES])
+    return len(objects) + files.objects
 
 
 def require_savepoint(store: ObjectStore, folder: str) -> tuple[str, ...]:
-    """Return the keys of a folder that has a savepoint, what is left of one, or nothing. Cost: a listing, and a GET.
+    """Return the names in a folder that has a savepoint, what is left of one, or nothing.
+
+    Cost: a listing of one level, and a GET.
 
     Args:
         store: Any store.
@@ -319,20 +333,14 @@ def require_savepoint(store: ObjectStore, folder: str) -> tuple[str, ...]:
     Raises:
         SpecRejectedError: `NotASavepoint`: it is a checkpoint, or has something else.
     """
-    keys = tuple(info.key for info in store.list(folder))
-    manifest_key, notes = layout.snapshot_manifest(folder), _notes(folder)
-    files = [key for key in keys if key.startswith(f"{folder}/{layout.SAVEPOINT_FILES}/")]
-    is_savepoint = manifest_key not in keys or catalog.read_manifest(store, folder).kind is SnapshotKind.SAVEPOINT
-    if not folder or not is_savepoint or len(files) < len([key for key in keys if key not in (manifest_key, *notes)]):
+    names = store.list_names(folder)
+    is_whole = layout.MANIFEST_NAME in names
+    is_savepoint = not is_whole or catalog.read_manifest(store, folder).kind is SnapshotKind.SAVEPOINT
+    if not folder or not is_savepoint or not {layout.MANIFEST_NAME, _FILES, *_NOTES}.issuperset(names):
         raise errors.SpecRejectedError(
             "NotASavepoint", f"{store.uri}/{folder} is not a savepoint's folder; nothing was deleted."
         )
-    return keys
-
-
-def _notes(folder: str) -> tuple[str, ...]:
-    """Return the keys of what is noted beside a savepoint's files."""
-    return (f"{folder}/{CLAIM_NAME}", f"{folder}/{WRITER_NAME}")
+    return names
 
 
 def _folder(query: QueryEntry) -> str:

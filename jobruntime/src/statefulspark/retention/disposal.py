@@ -8,13 +8,14 @@ from __future__ import annotations
 from datetime import datetime
 
 from statefulspark.checkpoint import savepoint
+from statefulspark.contract.notes import CLAIM_NAME
 from statefulspark.recovery import claims
 from statefulspark.retention import owners, ownership
-from statefulspark.storage.port import ObjectStore
+from statefulspark.storage.port import ObjectStore, first
 
 
 def dispose(store: ObjectStore, folder: str, *, root: ObjectStore, asker: owners.Asker, now: datetime) -> int:
-    """Delete a savepoint of a job. Idempotent.
+    """Delete a savepoint of a job. Idempotent. Cost: a LIST and a DELETE per 1,000 files; some ten requests beside.
 
     Args:
         store: The store above the savepoint's folder.
@@ -30,10 +31,10 @@ def dispose(store: ObjectStore, folder: str, *, root: ObjectStore, asker: owners
         SpecRejectedError: `StateKept`: it is not the job's; `NotASavepoint`: there is something else. Nothing was deleted.
         TransientError: Storage did not answer; a part may already be deleted.
     """
-    if not store.list_names(folder):
+    if not first(store, folder):
         return 0
     standing = owners.of_savepoint(store, folder, root=root, asker=asker)
     ownership.require(standing, ownership.Deletion.SAVEPOINT, f"{store.uri}/{folder}")
-    savepoint.require_savepoint(store, folder)
+    names = savepoint.require_savepoint(store, folder)
     claims.claim(store, folder, root=root.uri, owner_id=asker.owner_id or "", now=now)
-    return savepoint.dispose(store, folder)
+    return savepoint.delete_named(store, folder, tuple({*names, CLAIM_NAME}))

@@ -7,7 +7,7 @@ empty.
 
 The other epochs are deleted first, then the lineage: a start that makes a new one finds the record of the deletion, which is
 the oldest one. Records of generations are deleted last. While there is one, such a start refuses, so nobody starts from a
-half.
+half. A folder may have millions of files, so it is walked once, and each page of the walk is deleted before the next.
 
 Nothing is deleted that is another's, or nobody's. The owner's document is looked at before the claim, so that another's
 driver is not fenced, and again behind it. It goes at the very end, if it is still the same, so that a deletion that has died
@@ -24,15 +24,15 @@ from statefulspark.checkpoint import epochs
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import EpochRecord, Purge
 from statefulspark.retention import owners, ownership
-from statefulspark.storage.port import ObjectInfo, ObjectStore
+from statefulspark.storage.port import Deleted, ObjectStore, delete_listed, first
 
 _MAX_ATTEMPTS = 5
 
 
-def purge(store: ObjectStore, *, asker: owners.Asker, holder: str, now: datetime) -> tuple[ObjectInfo, ...]:
-    """Delete everything below a job's root but the proof of it, and return what that was. The call may be repeated.
+def purge(store: ObjectStore, *, asker: owners.Asker, holder: str, now: datetime) -> Deleted:
+    """Delete everything below a job's root but the proof of it, and return how much that was. The call may be repeated.
 
-    Cost: five listings of the whole folder, and what deleting it costs; a PUT.
+    Cost: a LIST and two DELETEs per 1,000 objects; some 20 requests beside.
 
     Args:
         store: The job's root.
@@ -45,26 +45,32 @@ def purge(store: ObjectStore, *, asker: owners.Asker, holder: str, now: datetime
         PreconditionFailedError: `EpochTaken`: drivers keep starting; nothing was deleted.
         TransientError: Storage did not answer; a part may already be deleted.
     """
-    before = store.list("")
-    if all(info.key.startswith(f"{layout.CODE}/") for info in before):
-        store.delete_folder("")  # Nothing but code, which is no state, and markers of folders.
-        return before
+    if _has_only_code(store):
+        return store.delete_folder("")  # Code is no state; markers of folders go, too.
     _require_own(store, asker)
     kept = layout.epoch(_claimed(store, holder, now))
     owner = store.info(layout.OWNER)
     _require_own(store, asker)
-    infos = [info for info in store.list("") if info.key != kept]
-    for folder in (layout.EPOCHS, layout.LINEAGES):
-        store.delete_many([info.key for info in infos if info.key.startswith(f"{folder}/")])
-    records = [info.key for info in infos if info.key.endswith(f"/{layout.GENERATION_RECORD}")]
-    store.delete_many([info.key for info in infos if info.key not in (*records, layout.OWNER)])
-    store.delete_many(records)
-    if owner is not None:
-        store.delete_unchanged(layout.OWNER, etag=owner.etag)
+    deleted = delete_listed(store, layout.EPOCHS, lambda info: info.key != kept)
+    deleted += delete_listed(store, layout.LINEAGES)
+    deleted += delete_listed(store, "", lambda info: info.key not in (kept, layout.OWNER) and not _is_record(info.key))
+    deleted += delete_listed(store, layout.GENERATIONS)
+    if owner is not None and store.delete_unchanged(layout.OWNER, etag=owner.etag):
+        deleted += Deleted.of([owner])
     for name in store.list_names(""):
         if name != f"{layout.EPOCHS}/":
-            store.delete_folder(name.rstrip("/"))
-    return tuple(infos)
+            deleted += store.delete_folder(name.rstrip("/"))
+    return deleted
+
+
+def _has_only_code(store: ObjectStore) -> bool:
+    """Tell whether a folder holds nothing, or nothing but kept code."""
+    others = (name for name in store.list_names("") if name != f"{layout.CODE}/")
+    return not any(first(store, name.rstrip("/")) if name.endswith("/") else True for name in others)
+
+
+def _is_record(key: str) -> bool:
+    return key.startswith(f"{layout.GENERATIONS}/") and key.endswith(f"/{layout.GENERATION_RECORD}")
 
 
 def _require_own(store: ObjectStore, asker: owners.Asker) -> None:
@@ -74,10 +80,15 @@ def _require_own(store: ObjectStore, asker: owners.Asker) -> None:
 
 
 def is_purged(store: ObjectStore) -> bool:
-    """Tell whether a folder holds nothing, or nothing but the proof that its state was deleted."""
-    infos = store.list("")
+    """Tell whether a folder holds nothing, or nothing but the proof that its state was deleted.
+
+    Cost: a listing of two objects; if there is one alone, what looking for the proof costs.
+    """
+    keys = [info.key for info in first(store, "", most=2)]
+    if len(keys) != 1:
+        return not keys
     purge = epochs.last_purge(store)
-    return not infos or (purge is not None and [info.key for info in infos] == [layout.epoch(purge.epoch)])
+    return purge is not None and keys == [layout.epoch(purge.epoch)]
 
 
 def _claimed(store: ObjectStore, holder: str, now: datetime) -> int:

@@ -19,7 +19,7 @@ import random
 import time
 import uuid
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypedDict, TypeVar, cast
 
@@ -29,7 +29,17 @@ from statefulspark import errors
 from statefulspark.storage import fsspec_connection, fsspec_errors, fsspec_work
 from statefulspark.storage import keys as key_rules
 from statefulspark.storage.options import StorageOptions
-from statefulspark.storage.port import MOST_BYTES, ObjectInfo, ObjectStore, stores_apart, too_large
+from statefulspark.storage.port import (
+    MOST_BYTES,
+    PAGE,
+    Deleted,
+    ObjectInfo,
+    ObjectStore,
+    require_few_values,
+    stores_apart,
+    too_large,
+    too_many,
+)
 
 _T = TypeVar("_T")
 _LARGE_BODY_BYTES = 8 * 2**20
@@ -38,6 +48,7 @@ _LAST_ATTEMPT_STARTS_S = 8.0
 _LONGEST_PAUSE_S = 1.6  # a busy store is asked until time is out, since one request without a turn fails a savepoint
 _PART_BYTES = 2**20
 _DELETE_BATCH = 500  # DeleteObjects accepts 1000 keys; fewer, so that the answer arrives before the read timeout
+_MOST_PAGES = PAGE  # a server that answers with no objects and tells that there are more would be asked without end
 _MULTIPART_BLOCK_BYTES = 512 * 2**20
 _BUCKET_CHECK_INTERVAL_S = 30.0  # a bucket that has answered within this time is not checked again
 _WRITER = "statefulspark-writer"
@@ -133,15 +144,21 @@ class FsspecStore:
 
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
-        return tuple(info for info in self._listed(prefix) if not _is_marker(info))
+        infos = self._limited(self._listed(prefix, PAGE), prefix)
+        return tuple(sorted((info for info in infos if not _is_marker(info)), key=lambda info: info.key))
+
+    def pages(self, prefix: str, *, size: int = PAGE) -> Iterator[tuple[ObjectInfo, ...]]:
+        """See the port."""
+        for infos in self._listed(prefix, size):
+            files = tuple(info for info in infos if not _is_marker(info))
+            if files:
+                yield files
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""
-        pages = self._run(self._pages, self._folder(prefix), "/")
         start = len(self._folder(prefix))
-        objects = [entry["Key"][start:] for page in pages for entry in page.get("Contents", [])]
-        folders = [entry["Prefix"][start:] for page in pages for entry in page.get("CommonPrefixes", [])]
-        return tuple(sorted(name for name in objects + folders if name))
+        names = self._limited((_names_on(page) for page in self._answered(prefix, "/", PAGE)), prefix)
+        return tuple(sorted(name[start:] for name in names if len(name) > start))
 
     def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
         """See the port."""
@@ -173,16 +190,30 @@ class FsspecStore:
         batches = [full_keys[at : at + _DELETE_BATCH] for at in range(0, len(full_keys), _DELETE_BATCH)]
         self._run(fsspec_work.gather, [functools.partial(self._delete, batch) for batch in batches])
 
-    def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
+    def delete_folder(self, prefix: str) -> Deleted:
         """See the port."""
-        infos = self._listed(prefix)
-        files = tuple(info for info in infos if not _is_marker(info))
-        self.delete_many([info.key for info in files])
-        # A server that keeps real folders deletes only an empty one, so the inner ones go first, and the files before them.
-        markers = [f"{self._folder('')}{info.key}" for info in reversed(infos) if _is_marker(info)]
-        for at in range(0, len(markers), _DELETE_BATCH):
-            self._run(self._delete, markers[at : at + _DELETE_BATCH])
-        return files
+        deleted, has_markers = Deleted(), False
+        for infos in self._listed(prefix, PAGE):
+            files = tuple(info for info in infos if not _is_marker(info))
+            self.delete_many([info.key for info in files])
+            deleted += Deleted.of(files)
+            has_markers = has_markers or len(files) < len(infos)
+        # A server that keeps real folders deletes only an empty one: files first, then inner folders, and of folders on
+        # different pages the outer ones at another look.
+        before, markers = math.inf, self._delete_markers(prefix) if has_markers else 0
+        while 0 < markers < before:
+            before, markers = markers, self._delete_markers(prefix)
+        return deleted
+
+    def _delete_markers(self, prefix: str) -> int:
+        """Delete the markers of folders, and return how many there were."""
+        number = 0
+        for infos in self._listed(prefix, PAGE):
+            markers = [f"{self._folder('')}{info.key}" for info in reversed(infos) if _is_marker(info)]
+            for at in range(0, len(markers), _DELETE_BATCH):
+                self._run(self._delete, markers[at : at + _DELETE_BATCH])
+            number += len(markers)
+        return number
 
     def delete_unchanged(self, key: str, *, etag: str) -> bool:
         """See the port."""
@@ -208,7 +239,10 @@ class FsspecStore:
                 stream.close()
 
         target = self._target("read", full_key)
-        return await self._retried(attempt, target)
+        body = await self._retried(attempt, target)
+        if self._connection.most_values is not None:
+            require_few_values(body, target.uri, self._connection.most_values)
+        return body
 
     async def _read_range(self, full_key: str, offset: int, length: int) -> bytes:
         try:
@@ -289,19 +323,34 @@ class FsspecStore:
         page = await self._retried(lambda: self._request("list_objects_v2", Prefix=full_key, MaxKeys=1), target)
         return [entry["Key"] for entry in page.get("Contents", [])] == [full_key]
 
-    def _listed(self, prefix: str) -> tuple[ObjectInfo, ...]:
-        pages = self._run(self._pages, self._folder(prefix), "")
-        infos = [self._describe(entry, entry["Key"]) for page in pages for entry in page.get("Contents", [])]
-        return tuple(sorted(infos, key=lambda info: info.key))
+    def _limited(self, parts: Iterator[tuple[_T, ...]], prefix: str) -> Iterator[_T]:
+        """Return what is on all pages, if it is not more than may be held at once."""
+        most, number = self._connection.most_listed, 0
+        for part in parts:
+            number += len(part)
+            if most is not None and number > most:
+                raise too_many(self._target("list", self._folder(prefix)).uri, most)
+            yield from part
 
-    async def _pages(self, folder: str, delimiter: str) -> tuple[_Answer, ...]:
+    def _listed(self, prefix: str, size: int) -> Iterator[tuple[ObjectInfo, ...]]:
+        """Return the objects on each page, with the markers of folders."""
+        for page in self._answered(prefix, "", size):
+            yield tuple(self._describe(entry, entry["Key"]) for entry in page.get("Contents", []))
+
+    def _answered(self, prefix: str, delimiter: str, size: int) -> Iterator[_Answer]:
+        folder = self._folder(prefix)
         target = self._target("list", folder)
-        request = functools.partial(self._request, "list_objects_v2", Prefix=folder, Delimiter=delimiter)
-        pages = [await self._page(request, target)]
-        while pages[-1].get("IsTruncated"):
-            following = functools.partial(request, ContinuationToken=pages[-1]["NextContinuationToken"])
-            pages.append(await self._page(following, target))
-        return tuple(pages)
+        first = functools.partial(self._request, "list_objects_v2", Prefix=folder, Delimiter=delimiter, MaxKeys=size)
+        request, without_any = first, 0
+        while True:
+            page = self._run(self._page, request, target)
+            yield page
+            if not page.get("IsTruncated"):
+                return
+            without_any = 0 if page.get("Contents") or page.get("CommonPrefixes") else without_any + 1
+            if without_any == _MOST_PAGES:
+                raise fsspec_errors.incomplete(target, "Contents")
+            request = functools.partial(first, ContinuationToken=page["NextContinuationToken"])
 
     async def _page(self, request: Callable[[], Awaitable[_Answer]], target: fsspec_errors.RequestTarget) -> _Answer:
         page = await self._retried(request, target)
@@ -427,6 +476,11 @@ async def _whole(stream: _Stream, most_bytes: int, uri: str) -> bytes:
             raise too_large(uri, most_bytes)
         parts.append(part)
     return b"".join(parts)
+
+
+def _names_on(page: _Answer) -> tuple[str, ...]:
+    objects = [entry["Key"] for entry in page.get("Contents", [])]
+    return (*objects, *(entry["Prefix"] for entry in page.get("CommonPrefixes", [])))
 
 
 def _require(answer: _Answer, fields: Sequence[str], target: fsspec_errors.RequestTarget) -> None:

@@ -17,7 +17,17 @@ from pathlib import Path
 
 from statefulspark import errors
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import MOST_BYTES, ObjectInfo, ObjectStore, delete_listed, stores_apart, too_large
+from statefulspark.storage.port import (
+    MOST_BYTES,
+    PAGE,
+    Deleted,
+    ObjectInfo,
+    ObjectStore,
+    delete_listed,
+    in_pages,
+    stores_apart,
+    too_large,
+)
 
 _TEMPORARY = ".tmp-"
 
@@ -94,6 +104,10 @@ class LocalStore:
             infos = [self._describe_if_present(path) for path in _files_below(folder)]
         return tuple(sorted((info for info in infos if info), key=lambda info: info.key))
 
+    def pages(self, prefix: str, *, size: int = PAGE) -> Iterator[tuple[ObjectInfo, ...]]:
+        """See the port."""
+        return in_pages(self.list(prefix), size)
+
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""
         folder = self._folder(prefix)
@@ -131,12 +145,12 @@ class LocalStore:
                 path.unlink(missing_ok=True)
             self._remove_empty_folders(path.parent)
 
-    def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
+    def delete_folder(self, prefix: str) -> Deleted:
         """See the port; a marker is an empty folder here."""
-        infos = delete_listed(self, prefix)
+        deleted = delete_listed(self, prefix)
         for folder, _, _ in os.walk(self._folder(prefix), topdown=False):
             self._remove_empty_folders(Path(folder))
-        return infos
+        return deleted
 
     def delete_unchanged(self, key: str, *, etag: str) -> bool:
         """See the port."""

@@ -7,7 +7,8 @@ Adapters: `fsspec_store` (S3), `local_store` (development), `testing.stores` (me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -19,6 +20,8 @@ MOST_BYTES = 2**31
 MOST_OF_A_DOCUMENT = 2**20
 """The most that is read of a document about a job: who owns it, which epoch it has, where a savepoint is."""
 MOST_OF_A_MANIFEST = 64 * 2**20
+PAGE = 1000
+"""The most objects of one page of a listing: S3 answers with no more at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,28 @@ class ObjectInfo:
     modified_at: datetime
     crc32: str | None = None
     claim: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What a deletion has removed.
+
+    Attributes:
+        objects: How many objects.
+        size_bytes: Length of their bodies together.
+    """
+
+    objects: int = 0
+    size_bytes: int = 0
+
+    @classmethod
+    def of(cls, infos: Sequence[ObjectInfo]) -> Deleted:
+        """Return what the deletion of some objects has removed."""
+        return cls(len(infos), sum(info.size_bytes for info in infos))
+
+    def __add__(self, other: Deleted) -> Deleted:
+        """Return what two deletions have removed."""
+        return Deleted(self.objects + other.objects, self.size_bytes + other.size_bytes)
 
 
 class ObjectStore(Protocol):
@@ -138,6 +163,21 @@ class ObjectStore(Protocol):
 
         Args:
             prefix: The folder without a trailing slash; "" means the whole store. `a` contains `a/b` and not `ab`.
+
+        Raises:
+            StateUnknownError: `StorageFailed`: there are more than the store was opened to list; see `StorageOptions`.
+        """
+        ...
+
+    def pages(self, prefix: str, *, size: int = PAGE) -> Iterator[tuple[ObjectInfo, ...]]:
+        """Return what `list` returns in parts, each asked for when it is needed; a caller holds one at a time.
+
+        What is deleted between two parts moves no other. The number of objects is not limited.
+
+        Args:
+            prefix: The folder, as for `list`.
+            size: The most objects of a part, at most `PAGE`; a part has fewer where there are markers of folders, and none
+                is empty.
         """
         ...
 
@@ -188,8 +228,8 @@ class ObjectStore(Protocol):
         """Delete objects; absent objects are no error."""
         ...
 
-    def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
-        """Delete every object below a folder, and the markers of folders that other tools left there.
+    def delete_folder(self, prefix: str) -> Deleted:
+        """Delete every object below a folder, and the markers of folders that other tools left there, page by page.
 
         What is written meanwhile may stay. A failure leaves a part deleted; repeating the call is safe.
 
@@ -197,7 +237,7 @@ class ObjectStore(Protocol):
             prefix: The folder without a trailing slash; "" means the whole store.
 
         Returns:
-            The objects, without the markers.
+            How much that was, without the markers.
         """
         ...
 
@@ -229,11 +269,56 @@ def too_large(uri: str, most_bytes: int) -> errors.StateUnknownError:
     )
 
 
-def delete_listed(store: ObjectStore, prefix: str) -> tuple[ObjectInfo, ...]:
-    """Delete what a listing of a folder shows, and return it: `delete_folder` of a store without markers."""
-    infos = store.list(prefix)
-    store.delete_many([info.key for info in infos])
-    return infos
+def require_few_values(body: bytes, uri: str, most: int) -> None:
+    """Refuse a JSON document with more values than are read; what is no document has none.
+
+    Raises:
+        StateUnknownError: `StorageFailed`.
+    """
+    is_document = body.lstrip()[:1] in (b"{", b"[")
+    if len(body) > most and is_document and sum(map(body.count, (b",", b"[", b"{"))) > most:
+        raise errors.StateUnknownError(
+            "StorageFailed",
+            f"{uri} has more than {most} values, which are the most that are read of a document; it was not read. Look who "
+            "has written it, and start from another snapshot if it is a part of one.",
+        )
+
+
+def too_many(uri: str, most: int) -> errors.StateUnknownError:
+    """Return the error for a folder that has more objects than are listed of it."""
+    return errors.StateUnknownError(
+        "StorageFailed",
+        f"{uri} has more than {most} objects, which are the most that are listed of a folder at once. Look who has written "
+        "them, and delete what belongs to no job.",
+    )
+
+
+def delete_listed(
+    store: ObjectStore, prefix: str, is_to_go: Callable[[ObjectInfo], bool] = lambda _info: True
+) -> Deleted:
+    """Delete what a listing of a folder shows, page by page: `delete_folder` of a store without markers.
+
+    Args:
+        store: Any store.
+        prefix: The folder.
+        is_to_go: Tells of each object whether it is deleted.
+    """
+    deleted = Deleted()
+    for page in store.pages(prefix):
+        gone = tuple(filter(is_to_go, page))
+        store.delete_many([info.key for info in gone])
+        deleted += Deleted.of(gone)
+    return deleted
+
+
+def first(store: ObjectStore, prefix: str, most: int = 1) -> tuple[ObjectInfo, ...]:
+    """Return the first objects below a folder: none if it is empty. Cost: one listing, of so many objects."""
+    return tuple(itertools.islice(itertools.chain.from_iterable(store.pages(prefix, size=most)), most))
+
+
+def in_pages(infos: Sequence[ObjectInfo], size: int) -> Iterator[tuple[ObjectInfo, ...]]:
+    """Return a whole listing in parts: `pages` of a store that has its objects at hand."""
+    return (tuple(infos[at : at + size]) for at in range(0, len(infos), size))
 
 
 def stores_apart(source: ObjectStore, target: ObjectStore) -> errors.InternalError:

@@ -14,11 +14,11 @@ store.info("a")       # there at once
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import MOST_BYTES, ObjectInfo, ObjectStore, delete_listed
+from statefulspark.storage.port import MOST_BYTES, PAGE, Deleted, ObjectInfo, ObjectStore, delete_listed, in_pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,10 @@ class LaggingStore:
                     infos.pop(key, None)
         return tuple(infos[key] for key in sorted(infos))
 
+    def pages(self, prefix: str, *, size: int = PAGE) -> Iterator[tuple[ObjectInfo, ...]]:
+        """See the port."""
+        return in_pages(self.list(prefix), size)
+
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """Return the names that a folder held some operations ago."""
         start = len(prefix.rstrip("/")) + 1 if prefix else 0
@@ -142,7 +146,7 @@ class LaggingStore:
             self._change(key)
         self.wrapped.delete_many(keys)
 
-    def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
+    def delete_folder(self, prefix: str) -> Deleted:
         """See the port."""
         return delete_listed(self, prefix)
 

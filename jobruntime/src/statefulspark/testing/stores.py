@@ -17,14 +17,24 @@ import functools
 import hashlib
 import threading
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from statefulspark import errors
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import MOST_BYTES, ObjectInfo, ObjectStore, delete_listed, stores_apart, too_large
+from statefulspark.storage.port import (
+    MOST_BYTES,
+    PAGE,
+    Deleted,
+    ObjectInfo,
+    ObjectStore,
+    delete_listed,
+    in_pages,
+    stores_apart,
+    too_large,
+)
 
 _T = TypeVar("_T")
 
@@ -122,6 +132,10 @@ class MemoryStore:
             entries = [(key[start:], stored) for key, stored in self._objects.bodies.items() if key.startswith(folder)]
         return tuple(self._describe(key, *stored) for key, stored in sorted(entries))
 
+    def pages(self, prefix: str, *, size: int = PAGE) -> Iterator[tuple[ObjectInfo, ...]]:
+        """See the port."""
+        return in_pages(self.list(prefix), size)
+
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""
         folder = self._folder(prefix)
@@ -158,7 +172,7 @@ class MemoryStore:
             for key in keys:
                 self._objects.bodies.pop(self._full(key), None)
 
-    def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
+    def delete_folder(self, prefix: str) -> Deleted:
         """See the port."""
         return delete_listed(self, prefix)
 
@@ -312,6 +326,10 @@ class FaultyStore:
         infos = self._perform("list", prefix, lambda: self.wrapped.list(prefix))
         return tuple(info for info in infos if self._full(info.key) not in self._journal.unlisted)
 
+    def pages(self, prefix: str, *, size: int = PAGE) -> Iterator[tuple[ObjectInfo, ...]]:
+        """See the port; one operation, as a listing, since no test has more than a page."""
+        return in_pages(self.list(prefix), size)
+
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""
         infos = self._perform("list_names", prefix, lambda: self.wrapped.list(prefix))
@@ -346,7 +364,7 @@ class FaultyStore:
         for key in keys:
             self._perform("delete", key, lambda key=key: self.wrapped.delete_many([key]))  # type: ignore[misc]
 
-    def delete_folder(self, prefix: str) -> tuple[ObjectInfo, ...]:
+    def delete_folder(self, prefix: str) -> Deleted:
         """See the port."""
         return delete_listed(self, prefix)
 

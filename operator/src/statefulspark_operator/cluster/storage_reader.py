@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol, TypeVar
 
@@ -36,6 +36,10 @@ from statefulspark_operator.lifecycle.storage_facts import (
 
 _LOOKED_AT = 3
 """Number of savepoints among which that of a request is looked for: one is made at a time."""
+MOST_LISTED = 100_000
+"""Objects of one listing: some 40 MB. Deletions have no limit, since they hold a page at a time."""
+MOST_VALUES = 600_000
+"""Values of one document: at most 150 MB while it is read. The manifest of a job with 100,000 files has fewer."""
 Result = TypeVar("Result")
 
 
@@ -356,17 +360,18 @@ class SnapshotStorageReader:
 
     def _purge(self, target: StorageTarget) -> Freed:
         root = self._root(target)
-        files = purging.purge(root, asker=target.asker, holder="the operator", now=clock.utc_now())
-        return Freed(len(files), sum(info.size_bytes for info in files))
+        deleted = purging.purge(root, asker=target.asker, holder="the operator", now=clock.utc_now())
+        return Freed(deleted.objects, deleted.size_bytes)
 
 
 def _options(target: StorageTarget) -> storage.StorageOptions:
     """Return the connection options of the store; without a Secret it uses the pod's own identity."""
     spec, credentials = target.storage, target.credentials
     if credentials is None:
-        return storage.StorageOptions.from_env(
+        own = storage.StorageOptions.from_env(
             endpoint=spec.endpoint, region=spec.region, path_style=spec.path_style is not False
         )
+        return replace(own, most_listed=MOST_LISTED, most_values=MOST_VALUES)
     return storage.StorageOptions(
         endpoint=spec.endpoint,
         region=spec.region or "us-east-1",
@@ -374,6 +379,8 @@ def _options(target: StorageTarget) -> storage.StorageOptions:
         access_key=credentials.get("AWS_ACCESS_KEY_ID"),
         secret_key=credentials.get("AWS_SECRET_ACCESS_KEY"),
         session_token=credentials.get("AWS_SESSION_TOKEN"),
+        most_listed=MOST_LISTED,
+        most_values=MOST_VALUES,
     )
 
 
