@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 import aiobotocore.httpsession
@@ -78,7 +78,24 @@ async def _make_client() -> None:
 
 @functools.cache
 def _session() -> aiobotocore.session.AioSession:
-    return aiobotocore.session.get_session()
+    session = aiobotocore.session.get_session()
+    session.register("before-call.s3.HeadBucket", _bucket_not_asked)
+    return session
+
+
+@dataclass(frozen=True, slots=True)
+class _NoAnswer:
+    """What botocore takes for the answer to a request that was not sent."""
+
+    status_code: int = 400
+
+
+def _bucket_not_asked(**_: object) -> tuple[_NoAnswer, Mapping[str, Mapping[str, object]]]:
+    """Answer botocore's own HEAD of a bucket: after a redirect that names no region it would ask the server for that.
+
+    The redirect of that request would make it ask again, and so on without end. No call of ours is a HEAD of a bucket.
+    """
+    return _NoAnswer(), {"Error": {"Code": "NotAsked"}, "ResponseMetadata": {"HTTPHeaders": {}}}
 
 
 class _DirectSession(aiobotocore.httpsession.AIOHTTPSession):  # type: ignore[misc]  # aiobotocore has no types
