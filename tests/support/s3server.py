@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import subprocess
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -39,7 +40,9 @@ class S3Server(processes.Server):
 
     def __init__(self, folder: Path) -> None:
         self.objects = folder / "objects"
-        self.objects.mkdir(parents=True, exist_ok=True)
+        self._accounts = folder / "accounts"
+        for made in (self.objects, self._accounts):
+            made.mkdir(parents=True, exist_ok=True)
         self.access_log = folder / "access.log"
         super().__init__("versitygw", folder / "versitygw.log")
         self._port = processes.free_port()
@@ -53,7 +56,16 @@ class S3Server(processes.Server):
         """Return what to start."""
         processes.require(BINARY, "build/bin/versitygw")
         command = [str(BINARY), "--quiet", "--keep-alive", "--access", ACCESS_KEY, "--secret", SECRET_KEY]
-        command += ["--region", REGION, "--port", f"127.0.0.1:{self._port}", "--access-log", str(self.access_log)]
+        command += [
+            "--iam-dir",
+            str(self._accounts),
+            "--region",
+            REGION,
+            "--port",
+            f"127.0.0.1:{self._port}",
+            "--access-log",
+            str(self.access_log),
+        ]
         return [*command, "posix", str(self.objects)]
 
     def answers(self) -> bool:
@@ -69,6 +81,20 @@ class S3Server(processes.Server):
         name = f"{stem}-{next(self._bucket_numbers):04d}"
         self._client.create_bucket(Bucket=name)
         return name
+
+    def new_user(self, access_key: str) -> options.StorageOptions:
+        """Create an account that may do nothing yet, and return options with its keys."""
+        secret_key = f"secret-of-{access_key}"
+        self._administer("create-user", "--access", access_key, "--secret", secret_key, "--role", "user")
+        return options.StorageOptions(endpoint=self.endpoint, access_key=access_key, secret_key=secret_key)
+
+    def give(self, bucket: str, access_key: str) -> None:
+        """Make an account the owner of a bucket: nobody but it and the administrator may use it then."""
+        self._administer("change-bucket-owner", "--bucket", bucket, "--owner", access_key)
+
+    def _administer(self, *command: str) -> None:
+        admin = ["admin", "--access", ACCESS_KEY, "--secret", SECRET_KEY, "--endpoint-url", self.endpoint]
+        subprocess.run([str(BINARY), *admin, *command], capture_output=True, timeout=30, check=True)
 
     @functools.cached_property
     def _client(self) -> botocore.client.BaseClient:
