@@ -121,12 +121,14 @@ class Store:
 
 def test_a_store_that_hangs_takes_its_share_of_the_threads_and_no_more() -> None:
     async def scene() -> tuple[str, int]:
-        store, threads = Store(), StorageThreads(timeout_s=WITHIN_S, most_of_one_store=3)
+        store, threads = Store(), StorageThreads(timeout_s=WITHIN_S, most_of_both=3)
         hung = [
-            asyncio.create_task(threads.run("away", f"job-{number}", lambda number=number: store.hang(str(number))))
+            asyncio.create_task(
+                threads.run("away", f"demo/job-{number}", lambda number=number: store.hang(str(number)))
+            )
             for number in range(MANY)
         ]
-        answer = await asyncio.wait_for(threads.run("well", "other", lambda: "read"), WITHIN_S)
+        answer = await asyncio.wait_for(threads.run("well", "demo/other", lambda: "read"), WITHIN_S)
         while len(store.begun) < 3:
             await asyncio.sleep(0)
         begun = len(store.begun)
@@ -135,6 +137,26 @@ def test_a_store_that_hangs_takes_its_share_of_the_threads_and_no_more() -> None
         return answer, begun
 
     assert asyncio.run(scene()) == ("read", 3)
+
+
+@pytest.mark.parametrize("stores", [1, MANY], ids=["at the store of another", "at as many stores as it likes"])
+def test_a_namespace_that_floods_storage_takes_its_share_of_the_threads_and_no_more(stores: int) -> None:
+    async def scene() -> str:
+        store, threads = Store(), StorageThreads(timeout_s=WITHIN_S)
+        hung = [
+            asyncio.create_task(
+                threads.run(f"s3-{number % stores}", f"abusive/{number}", lambda number=number: store.hang(str(number)))
+            )
+            for number in range(MANY)
+        ]
+        while len(store.begun) < (8 if stores == 1 else 24):
+            await asyncio.sleep(0)
+        answer = await asyncio.wait_for(threads.run("s3-0", "honest/flights", lambda: "read"), WITHIN_S)
+        store.released.set()
+        await asyncio.gather(*hung)
+        return answer
+
+    assert asyncio.run(scene()) == "read"
 
 
 def test_work_that_was_given_up_is_waited_for_and_its_result_is_not_used() -> None:

@@ -14,9 +14,14 @@ from typing import TypeVar
 
 from statefulspark import errors
 
-MOST_THREADS = 32
-MOST_OF_ONE_STORE = 8
+MOST_THREADS = 48
+MOST_OF_ONE_STORE = 16
 """Threads that the jobs of one store can hold."""
+MOST_OF_ONE_NAMESPACE = 24
+"""Threads that the jobs of one namespace can hold, whatever the number of stores that they name."""
+MOST_OF_BOTH = 8
+"""Threads that the jobs of one namespace can hold at one store: at most half of what either can, so that a store that hangs
+leaves room for the namespace's other stores, and a namespace that floods a store leaves room there for others."""
 TIMEOUT_S = 60.0
 """The longest time that a pass waits for an answer of storage."""
 DELETION_TIMEOUT_S = 240.0
@@ -27,18 +32,18 @@ Result = TypeVar("Result")
 
 
 class StorageThreads:
-    """A pool of threads, shared fairly between stores."""
+    """A pool of threads, shared fairly between stores and between namespaces."""
 
-    def __init__(self, *, timeout_s: float = TIMEOUT_S, most_of_one_store: int = MOST_OF_ONE_STORE) -> None:
+    def __init__(self, *, timeout_s: float = TIMEOUT_S, most_of_both: int = MOST_OF_BOTH) -> None:
         """Create a pool without threads; they are started when they are needed.
 
         Args:
             timeout_s: The longest time that a caller waits.
-            most_of_one_store: Number of threads that the work on one store can hold.
+            most_of_both: Number of threads that the work of one namespace on one store can hold.
         """
         self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="storage")
-        self._timeout_s, self._most_of_one_store = timeout_s, most_of_one_store
-        self._stores: dict[str, asyncio.Semaphore] = {}
+        self._timeout_s, self._most_of_both = timeout_s, most_of_both
+        self._shares: dict[tuple[str, str], asyncio.Semaphore] = {}
         self._running: dict[str, asyncio.Task[object]] = {}
 
     async def run(
@@ -48,7 +53,7 @@ class StorageThreads:
 
         Args:
             store: The store that it waits for.
-            owner: Whose work it is; work of the same owner that was given up is waited for first.
+            owner: The job whose work it is, `namespace/name`; work of the same job that was given up is waited for first.
             work: The work; it may be run again later.
             timeout_s: The longest time to wait, if it is another one than usual.
 
@@ -59,22 +64,27 @@ class StorageThreads:
         given_up = self._running.get(owner)
         if given_up is not None:
             await self._wait(given_up, store, deadline_s)
-        task = asyncio.create_task(self._run(store, work))
+        task = asyncio.create_task(self._run(store, owner.partition("/")[0], work))
         self._running[owner] = task
         task.add_done_callback(lambda done: self._forget(owner, done))
         await self._wait(task, store, deadline_s)
         return task.result().result()
 
-    async def _run(self, store: str, work: Callable[[], Result]) -> asyncio.Future[Result]:
+    async def _run(self, store: str, namespace: str, work: Callable[[], Result]) -> asyncio.Future[Result]:
         """Return the work when it has ended, however it did; whoever still wants its result asks for it.
 
         A task that raised would be raised again by kopf, which asks every task of the loop at its end.
         """
-        async with self._stores.setdefault(store, asyncio.Semaphore(self._most_of_one_store)):
+        both = self._share(store, namespace, self._most_of_both)
+        # Who waits holds no share of what others need: the own one first, that of the store last.
+        async with both, self._share("", namespace, MOST_OF_ONE_NAMESPACE), self._share(store, "", MOST_OF_ONE_STORE):
             running = asyncio.get_running_loop().run_in_executor(self._pool, work)
             running.add_done_callback(_look_at)
             await asyncio.wait({running})
             return running
+
+    def _share(self, store: str, namespace: str, most: int) -> asyncio.Semaphore:
+        return self._shares.setdefault((store, namespace), asyncio.Semaphore(most))
 
     async def _wait(self, task: asyncio.Task[object], store: str, deadline_s: float) -> None:
         done, _ = await asyncio.wait({task}, timeout=max(0.0, deadline_s - asyncio.get_running_loop().time()))
