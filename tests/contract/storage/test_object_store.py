@@ -19,7 +19,7 @@ import pytest
 import s3server
 from statefulspark import errors, storage
 from statefulspark.storage import ObjectStore, StorageOptions, fsspec_connection, fsspec_store, port
-from statefulspark.storage.port import Deleted
+from statefulspark.storage.port import DeletedObjects
 from statefulspark.testing import stores
 
 ODD_KEYS = (
@@ -327,9 +327,9 @@ def test_a_folder_is_deleted_whole_and_nothing_beside_it(store: ObjectStore) -> 
 
     deleted = store.delete_folder("run")
 
-    assert deleted == Deleted(objects=2, size_bytes=4)
+    assert deleted == DeletedObjects(objects=2, size_bytes=4)
     assert store.list_names("") == ("run-2/", "runs")
-    assert store.delete_folder("run") == Deleted()
+    assert store.delete_folder("run") == DeletedObjects()
 
 
 def test_a_store_is_deleted_whole(store: ObjectStore) -> None:
@@ -352,7 +352,7 @@ def test_markers_of_folders_that_other_tools_left_are_no_objects_and_go_with_the
     store.write("scratch/1/a", b"")
 
     assert [info.key for info in store.list("")] == ["scratch/1/a"]
-    assert store.delete_folder("") == Deleted(objects=1)
+    assert store.delete_folder("") == DeletedObjects(objects=1)
     assert store.list_names("") == ()
     assert storage.open_store(f"s3://{bucket}", s3.options()).list_names("") == ("kept/",)
 

@@ -16,7 +16,15 @@ from typing import Protocol, TypeVar
 from faultrig import fibers
 from statefulspark import errors
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import MOST_BYTES, PAGE, Deleted, ObjectInfo, ObjectStore, delete_listed, in_pages
+from statefulspark.storage.port import (
+    MOST_BYTES,
+    PAGE,
+    DeletedObjects,
+    ObjectInfo,
+    ObjectStore,
+    delete_listed,
+    in_pages,
+)
 from statefulspark.testing.stores import CrashPoint
 
 BUCKET = "s3://rig"
@@ -266,7 +274,7 @@ class RigStore:
             full = self._full(key)
             self.process.change("delete", full, functools.partial(self._server.delete_many, [full]))
 
-    def delete_folder(self, prefix: str) -> Deleted:
+    def delete_folder(self, prefix: str) -> DeletedObjects:
         return delete_listed(self, prefix)
 
     def replace(self, key: str, body: bytes, *, etag: str) -> None:

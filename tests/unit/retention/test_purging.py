@@ -15,7 +15,7 @@ from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.recovery import generations
 from statefulspark.recovery.plan import StartMode, StartPlan
 from statefulspark.retention import owners, purging
-from statefulspark.storage.port import Deleted, ObjectStore
+from statefulspark.storage.port import DeletedObjects, ObjectStore
 from statefulspark.testing import stores
 
 ASKER = owners.Asker("default", "flights", "uid")
@@ -46,7 +46,7 @@ def give_to(job: Job, owner_id: str) -> None:
     job.store.write(layout.OWNER, record.to_json().encode())
 
 
-def purge(job: Job, store: ObjectStore | None = None) -> Deleted:
+def purge(job: Job, store: ObjectStore | None = None) -> DeletedObjects:
     return purging.purge(store or job.store, asker=ASKER, holder="the operator", now=job.clock.now)
 
 
@@ -59,18 +59,18 @@ def test_only_the_record_of_the_deletion_is_left(job: Job, query: FakeQuery) -> 
 
     deleted = purge(job)
 
-    assert deleted == Deleted.of(before)
+    assert deleted == DeletedObjects.of(before)
     assert keys(job) == ["epochs/00000004.json"]
     assert job.store.list("")[0].size_bytes < 400
     assert purging.is_purged(job.store)
-    assert purge(job) == Deleted()
+    assert purge(job) == DeletedObjects()
     assert keys(job) == ["epochs/00000004.json"]
 
 
 def test_a_folder_that_nothing_was_ever_in_stays_empty(job: Job) -> None:
     assert purging.is_purged(job.store)
 
-    assert purge(job) == Deleted()
+    assert purge(job) == DeletedObjects()
 
     assert keys(job) == []
 

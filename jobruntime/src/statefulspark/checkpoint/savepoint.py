@@ -30,7 +30,7 @@ from statefulspark.contract.manifest import (
     Trigger,
 )
 from statefulspark.contract.notes import CLAIM_NAME, WRITER_NAME, SavepointPointer, SavepointWriter
-from statefulspark.storage.port import MOST_OF_A_DOCUMENT, Deleted, ObjectInfo, ObjectStore
+from statefulspark.storage.port import MOST_OF_A_DOCUMENT, DeletedObjects, ObjectInfo, ObjectStore
 
 _FILES = f"{layout.SAVEPOINT_FILES}/"
 _NOTES = (CLAIM_NAME, WRITER_NAME)
@@ -316,7 +316,7 @@ def delete_named(store: ObjectStore, folder: str, names: Sequence[str]) -> int:
     """
     objects = [name for name in names if name != _FILES]
     store.delete_many([f"{folder}/{name}" for name in objects if name == layout.MANIFEST_NAME])
-    files = store.delete_folder(f"{folder}/{layout.SAVEPOINT_FILES}") if _FILES in names else Deleted()
+    files = store.delete_folder(f"{folder}/{layout.SAVEPOINT_FILES}") if _FILES in names else DeletedObjects()
     store.delete_many([f"{folder}/{name}" for name in objects if name in _NOTES])
     return len(objects) + files.objects
 

@@ -24,12 +24,12 @@ from statefulspark.checkpoint import epochs
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import EpochRecord, Purge
 from statefulspark.retention import owners, ownership
-from statefulspark.storage.port import Deleted, ObjectStore, delete_listed, first
+from statefulspark.storage.port import DeletedObjects, ObjectStore, delete_listed, first
 
 _MAX_ATTEMPTS = 5
 
 
-def purge(store: ObjectStore, *, asker: owners.Asker, holder: str, now: datetime) -> Deleted:
+def purge(store: ObjectStore, *, asker: owners.Asker, holder: str, now: datetime) -> DeletedObjects:
     """Delete everything below a job's root but the proof of it, and return how much that was. The call may be repeated.
 
     Cost: a LIST and two DELETEs per 1,000 objects; some 20 requests beside.
@@ -56,7 +56,7 @@ def purge(store: ObjectStore, *, asker: owners.Asker, holder: str, now: datetime
     deleted += delete_listed(store, "", lambda info: info.key not in (kept, layout.OWNER) and not _is_record(info.key))
     deleted += delete_listed(store, layout.GENERATIONS)
     if owner is not None and store.delete_unchanged(layout.OWNER, etag=owner.etag):
-        deleted += Deleted.of([owner])
+        deleted += DeletedObjects.of([owner])
     for name in store.list_names(""):
         if name != f"{layout.EPOCHS}/":
             deleted += store.delete_folder(name.rstrip("/"))

@@ -32,7 +32,7 @@ from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import (
     MOST_BYTES,
     PAGE,
-    Deleted,
+    DeletedObjects,
     ObjectInfo,
     ObjectStore,
     require_few_values,
@@ -190,13 +190,13 @@ class FsspecStore:
         batches = [full_keys[at : at + _DELETE_BATCH] for at in range(0, len(full_keys), _DELETE_BATCH)]
         self._run(fsspec_work.gather, [functools.partial(self._delete, batch) for batch in batches])
 
-    def delete_folder(self, prefix: str) -> Deleted:
+    def delete_folder(self, prefix: str) -> DeletedObjects:
         """See the port."""
-        deleted, has_markers = Deleted(), False
+        deleted, has_markers = DeletedObjects(), False
         for infos in self._listed(prefix, PAGE):
             files = tuple(info for info in infos if not _is_marker(info))
             self.delete_many([info.key for info in files])
-            deleted += Deleted.of(files)
+            deleted += DeletedObjects.of(files)
             has_markers = has_markers or len(files) < len(infos)
         # A server that keeps real folders deletes only an empty one: files first, then inner folders, and of folders on
         # different pages the outer ones at another look.

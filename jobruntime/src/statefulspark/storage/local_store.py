@@ -20,7 +20,7 @@ from statefulspark.storage import keys as key_rules
 from statefulspark.storage.port import (
     MOST_BYTES,
     PAGE,
-    Deleted,
+    DeletedObjects,
     ObjectInfo,
     ObjectStore,
     delete_listed,
@@ -145,7 +145,7 @@ class LocalStore:
                 path.unlink(missing_ok=True)
             self._remove_empty_folders(path.parent)
 
-    def delete_folder(self, prefix: str) -> Deleted:
+    def delete_folder(self, prefix: str) -> DeletedObjects:
         """See the port; a marker is an empty folder here."""
         deleted = delete_listed(self, prefix)
         for folder, _, _ in os.walk(self._folder(prefix), topdown=False):

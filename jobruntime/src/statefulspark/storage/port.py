@@ -46,7 +46,7 @@ class ObjectInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class DeletedObjects:
     """What a deletion has removed.
 
     Attributes:
@@ -58,13 +58,13 @@ class Deleted:
     size_bytes: int = 0
 
     @classmethod
-    def of(cls, infos: Sequence[ObjectInfo]) -> Deleted:
+    def of(cls, infos: Sequence[ObjectInfo]) -> DeletedObjects:
         """Return what the deletion of some objects has removed."""
         return cls(len(infos), sum(info.size_bytes for info in infos))
 
-    def __add__(self, other: Deleted) -> Deleted:
+    def __add__(self, other: DeletedObjects) -> DeletedObjects:
         """Return what two deletions have removed."""
-        return Deleted(self.objects + other.objects, self.size_bytes + other.size_bytes)
+        return DeletedObjects(self.objects + other.objects, self.size_bytes + other.size_bytes)
 
 
 class ObjectStore(Protocol):
@@ -228,7 +228,7 @@ class ObjectStore(Protocol):
         """Delete objects; absent objects are no error."""
         ...
 
-    def delete_folder(self, prefix: str) -> Deleted:
+    def delete_folder(self, prefix: str) -> DeletedObjects:
         """Delete every object below a folder, and the markers of folders that other tools left there, page by page.
 
         What is written meanwhile may stay. A failure leaves a part deleted; repeating the call is safe.
@@ -295,7 +295,7 @@ def too_many(uri: str, most: int) -> errors.StateUnknownError:
 
 def delete_listed(
     store: ObjectStore, prefix: str, is_to_go: Callable[[ObjectInfo], bool] = lambda _info: True
-) -> Deleted:
+) -> DeletedObjects:
     """Delete what a listing of a folder shows, page by page: `delete_folder` of a store without markers.
 
     Args:
@@ -303,11 +303,11 @@ def delete_listed(
         prefix: The folder.
         is_to_go: Tells of each object whether it is deleted.
     """
-    deleted = Deleted()
+    deleted = DeletedObjects()
     for page in store.pages(prefix):
         gone = tuple(filter(is_to_go, page))
         store.delete_many([info.key for info in gone])
-        deleted += Deleted.of(gone)
+        deleted += DeletedObjects.of(gone)
     return deleted
 
 

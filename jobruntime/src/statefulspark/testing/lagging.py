@@ -18,7 +18,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import MOST_BYTES, PAGE, Deleted, ObjectInfo, ObjectStore, delete_listed, in_pages
+from statefulspark.storage.port import (
+    MOST_BYTES,
+    PAGE,
+    DeletedObjects,
+    ObjectInfo,
+    ObjectStore,
+    delete_listed,
+    in_pages,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +154,7 @@ class LaggingStore:
             self._change(key)
         self.wrapped.delete_many(keys)
 
-    def delete_folder(self, prefix: str) -> Deleted:
+    def delete_folder(self, prefix: str) -> DeletedObjects:
         """See the port."""
         return delete_listed(self, prefix)
 

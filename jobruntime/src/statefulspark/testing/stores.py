@@ -27,7 +27,7 @@ from statefulspark.storage import keys as key_rules
 from statefulspark.storage.port import (
     MOST_BYTES,
     PAGE,
-    Deleted,
+    DeletedObjects,
     ObjectInfo,
     ObjectStore,
     delete_listed,
@@ -172,7 +172,7 @@ class MemoryStore:
             for key in keys:
                 self._objects.bodies.pop(self._full(key), None)
 
-    def delete_folder(self, prefix: str) -> Deleted:
+    def delete_folder(self, prefix: str) -> DeletedObjects:
         """See the port."""
         return delete_listed(self, prefix)
 
@@ -364,7 +364,7 @@ class FaultyStore:
         for key in keys:
             self._perform("delete", key, lambda key=key: self.wrapped.delete_many([key]))  # type: ignore[misc]
 
-    def delete_folder(self, prefix: str) -> Deleted:
+    def delete_folder(self, prefix: str) -> DeletedObjects:
         """See the port."""
         return delete_listed(self, prefix)
 
