@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 import pytest
 from apiserver import ApiServer
 from loopbackdriver import DriverPort
+from manifests import a_manifest
 from operatorscene import Operator, Scene, as_operator, serving
 from s3server import S3Server
-from snapshots import a_manifest
 from statefulspark import errors
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import layout
