@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import statefulspark as ss
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from statefulspark.planning import rehearsal, rehearsal_folder
@@ -131,3 +132,38 @@ def test_a_query_with_timers_by_the_clock_ends_when_its_rows_have_been_processed
     outcome = rehearsal.rehearse(waiting, "append", _here(spark), stops=lambda: False)
 
     assert outcome == rehearsal.RehearsalOutcome(has_run=True)
+
+
+class _Telling(ss.KeyedProcessFunction):
+    """Leaves a file that says whether it runs in a rehearsal, by its context and by the property of its task."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+        task = TaskContext.get()
+        assert task is not None
+        (self.folder / f"{ctx.is_rehearsal} {task.getLocalProperty('statefulspark.rehearsal')}").touch()
+        yield (key,)
+
+
+def test_a_function_knows_a_rehearsal_from_a_batch_that_counts(
+    spark: SparkSession, noted: Path, tmp_path: Path
+) -> None:
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    telling = ss.keyed_process(rows, key="value", function=_Telling(noted), uid="telling", schema="key bigint")
+
+    outcome = rehearsal.rehearse(telling, "update", _here(spark), stops=lambda: False)
+    in_rehearsal = [file.name for file in noted.iterdir()]
+    (noted / "True true").unlink(missing_ok=True)
+    query = (
+        telling.writeStream.outputMode("update")
+        .foreachBatch(lambda frame, _: frame.collect() and None)
+        .option("checkpointLocation", str(tmp_path / "counts"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(120)
+
+    assert (outcome.has_run, in_rehearsal) == (True, ["True true"])
+    assert [file.name for file in noted.iterdir()] == ["False None"]

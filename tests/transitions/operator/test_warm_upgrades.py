@@ -237,6 +237,20 @@ def test_fields_without_a_restart_take_effect_while_a_revision_is_blocked() -> N
     world.run_until(lambda: world.status.phase is Phase.SUSPENDED and world.driver.exit_code == 11)
 
 
+def test_what_a_standby_rehearses_changes_no_running_job_and_is_told_to_the_next_standby() -> None:
+    world = running()
+    before = pods(world)
+
+    world.change({"upgrade": {"rehearsal": "PlanOnly"}})
+    world.run(30)
+    after = pods(world)
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: bool(world.standbys))
+
+    (standby,) = world.standbys
+    assert (after, standby.config["rehearsal"]) == (before, "PlanOnly")
+
+
 @pytest.mark.parametrize(
     ("code", "reason"), [(13, "BadJob"), (14, "NonRestoredState"), (1, "Failed"), (137, "OOMKilled")]
 )

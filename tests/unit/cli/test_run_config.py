@@ -84,7 +84,7 @@ def test_every_flag_arrives(job_file: Path) -> None:
         "--name w2 --namespace team --storage s3://b/p --endpoint http://s3:9000 --region eu --allow-local-files "
         "--savepoint-location s3://b/sp --checkpoint-interval 5s --checkpoint-timeout 1m --min-pause 500ms "
         "--tolerable-failures 7 --retained 9 --checkpoint-max-age 2h --from 41 --claim-mode CLAIM "
-        "--allow-non-restored-state --api-port 0 --master local[2] "
+        "--allow-non-restored-state --api-port 0 --master local[2] --rehearsal PlanOnly "
         "--conf spark.a=1 --conf spark.b=x=y --parameter input=/data --parameter empty="
     )
 
@@ -108,6 +108,7 @@ def test_every_flag_arrives(job_file: Path) -> None:
         ),
         engine=config.EngineConfig(master="local[2]", conf={"spark.a": "1", "spark.b": "x=y"}),
         api_port=0,
+        rehearsal=config.Rehearsal.PLAN_ONLY,
         parameters={"input": "/data", "empty": ""},
     )
 

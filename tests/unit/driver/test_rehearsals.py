@@ -192,6 +192,16 @@ def test_a_rehearsal_whose_executors_do_not_answer_is_given_up_and_its_jobs_are_
     assert "a query is not rehearsed" in caplog.text
 
 
+def test_a_standby_that_plans_only_runs_nothing_and_is_never_cold(
+    spark: FakeSpark, control: StandbyControl, make: Callable[..., rehearsals.Rehearsals]
+) -> None:
+    planned = make(rehearsal=config.Rehearsal.PLAN_ONLY)
+
+    planned.rehearse(compared())
+
+    assert (spark.runs, spark.groups, warmed(control), planned.has_cold_executors()) == ([], [], (), False)
+
+
 def test_queries_for_which_there_is_no_time_are_left_out(
     spark: FakeSpark, control: StandbyControl, make: Callable[..., rehearsals.Rehearsals]
 ) -> None:

@@ -47,6 +47,7 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         "restore.nonce": "RELOAD",
         "driver.standby": "RELOAD",
         "upgrade.mode": "RELOAD",
+        "upgrade.rehearsal": "IGNORE",
         "upgrade.standbyTimeout": "RELOAD",
         "upgrade.stableAfter": "RELOAD",
         "upgrade.rollback": "RELOAD",

@@ -38,6 +38,7 @@ EXPOSED = {
     "restore.takeOverSinks": "restore.takeOverSinks",
     "engine.conf": "sparkConf",
     "savepointLocation": "savepoint.location",
+    "rehearsal": "upgrade.rehearsal",
     "parameters": "job.parameters",
 }
 """Field of the spec by field of the configuration."""

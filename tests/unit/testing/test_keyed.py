@@ -187,3 +187,21 @@ def test_wrong_rows_of_a_test_are_told(batch: tuple[dict[str, object], ...], nam
 def test_a_clock_that_does_not_exist_is_told() -> None:
     with pytest.raises(errors.SpecRejectedError, match="'event_time' is unknown; use one of 'event-time'"):
         KeyedHarness(Totals(), key="customer", timers="event_time")  # type: ignore[arg-type]
+
+
+class Mails(ss.KeyedProcessFunction):
+    """Sends a mail for each row, which a rehearsal must not."""
+
+    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[str]:
+        yield "planned" if ctx.is_rehearsal else "sent"
+
+
+@pytest.mark.parametrize(("is_rehearsal", "does"), [(False, "sent"), (True, "planned")])
+def test_what_a_function_does_in_a_rehearsal_is_tested_as_well(is_rehearsal: bool, does: str) -> None:
+    harness = KeyedHarness(Mails(), key="customer", is_rehearsal=is_rehearsal)
+
+    assert harness.feed(_order("ada", 1)) == [does]
+
+
+def test_a_batch_is_no_rehearsal_unless_a_test_says_so() -> None:
+    assert KeyedHarness(Mails(), key="customer").feed(_order("ada", 1)) == ["sent"]

@@ -92,6 +92,9 @@ def add_parser(commands: options.SubParsers) -> None:
     instead.add_argument("--check", nargs="?", const="text", choices=("text", "json"), metavar="FORMAT",
                         help="do not run: report what the start would do with the state, as text or json; nothing is "
                         "written, and the exit code is not 0 if the job does not fit")  # fmt: skip
+    parser.add_argument("--rehearsal", type=config.Rehearsal, choices=tuple(config.Rehearsal), metavar="WHAT",
+                        help="what a standby runs before it is ready: Rows (each query over the first rows of its sources, "
+                        "which the job's functions see; the default) or PlanOnly (nothing)")  # fmt: skip
     parser.set_defaults(handle=run)
 
 
@@ -207,7 +210,7 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
     merged = {
         **base,
         **_given(namespace=args.namespace, savepoint_location=args.savepoint_location, api_port=_api_port(args)),
-        **_given(api_token_file=args.token_file),
+        **_given(api_token_file=args.token_file, rehearsal=args.rehearsal),
         **_api_tls(args),
         "name": args.name or base.get("name") or jobfile.declared_name(args.file),
         "take_over": args.take_over or bool(base.get("take_over")),

@@ -209,6 +209,15 @@ class ApiTlsConfig(WireModel):
     """Path of its private key in PEM, without a password."""
 
 
+class Rehearsal(StrEnum):
+    """What a standby runs before it is ready."""
+
+    ROWS = "Rows"
+    """Each query over the first rows of its sources, into nothing. The job's functions get these rows."""
+    PLAN_ONLY = "PlanOnly"
+    """Nothing. The queries are planned and compared with their state, whose files are read; no function gets a row."""
+
+
 class JobConfig(WireModel):
     """Everything that a driver needs besides the job file."""
 
@@ -225,6 +234,8 @@ class JobConfig(WireModel):
     engine: EngineConfig = EngineConfig()
     savepoint_location: str | None = None
     """Default folder for savepoints; absent means `savepoints/` in the job's own root."""
+    rehearsal: Rehearsal = Rehearsal.ROWS
+    """What a standby runs before it is ready; a driver that was started as one runs nothing beforehand."""
     api_port: int = Field(default=DEFAULT_API_PORT, ge=0, le=65535)
     """Port of the HTTP API; 0 picks 8090 if nobody has it, and else a free one."""
     metrics_port: int | None = Field(default=None, ge=0, le=65535)

@@ -27,12 +27,14 @@ from pyspark.errors import PySparkException
 from statefulspark import errors
 from statefulspark.engine import session as spark_session
 from statefulspark.operators import columns
+from statefulspark.operators.keyed import rehearsing
 from statefulspark.planning import replacing
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from statefulspark.planning.rehearsal_folder import RehearsalFolder
 
@@ -133,11 +135,20 @@ def _outcome(query: StreamingQuery, batches: _Batches, stops: Callable[[], bool]
 @contextlib.contextmanager
 def _running(frame: DataFrame, mode: str, checkpoint_uri: str, batches: _Batches) -> Iterator[StreamingQuery]:
     writer = frame.writeStream.outputMode(mode).foreachBatch(batches.discard)
-    query = writer.option("checkpointLocation", checkpoint_uri).trigger(availableNow=True).start()
+    query = _started(frame.sparkSession, writer.option("checkpointLocation", checkpoint_uri).trigger(availableNow=True))
     try:
         yield query
     finally:
         query.stop()
+
+
+def _started(spark: SparkSession, writer: DataStreamWriter) -> StreamingQuery:
+    """Start a query whose tasks know that they rehearse; queries that are started afterwards do not."""
+    spark.sparkContext.setLocalProperty(rehearsing.PROPERTY, rehearsing.VALUE)
+    try:
+        return writer.start()
+    finally:
+        spark.sparkContext.setLocalProperty(rehearsing.PROPERTY, None)  # type: ignore[arg-type]  # None removes it
 
 
 def _consume(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

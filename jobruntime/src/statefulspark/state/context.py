@@ -59,10 +59,13 @@ class KeyedContext:
         is_vectorized: Whether the function works on whole tables.
         zone: Time zone in which the function sees the points in time of its keys; None if keys have none.
         declares_only: See attributes.
+        is_rehearsal: See attributes.
 
     Attributes:
         declares_only: True while a copy of the function is opened on the driver, to learn which states it declares; it
             gets no rows, so models and connections are not needed.
+        is_rehearsal: True while a standby runs the query over the first rows of its sources before it takes over. Output
+            and state are thrown away; what the function does elsewhere is not.
     """
 
     def __init__(
@@ -76,9 +79,11 @@ class KeyedContext:
         is_vectorized: bool = False,
         zone: datetime.tzinfo | None = None,
         declares_only: bool = False,
+        is_rehearsal: bool = False,
     ) -> None:
         self.uid = uid
         self.declares_only = declares_only
+        self.is_rehearsal = is_rehearsal
         self._is_vectorized = is_vectorized
         self._shown_key = None if zone is None else keyforms.in_zone(zone)
         self._scope = scopes.Scope()

@@ -50,6 +50,7 @@ class KeyedHarness:
         timers: Literal["event-time", "processing-time", "both"] | None = None,
         start: datetime = DEFAULT_START,
         ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
+        is_rehearsal: bool = False,
     ) -> None:
         """Begin with empty state.
 
@@ -59,11 +60,13 @@ class KeyedHarness:
             timers: As for `keyed_process`.
             start: Processing time of the first batch.
             ttl_change: As for `keyed_process`.
+            is_rehearsal: What `ctx.is_rehearsal` says.
         """
         self._function = function
         self._key = (key,) if isinstance(key, str) else tuple(key)
         self._domains = _domains_of(timers)
         self._ttl_change = ttl_change
+        self._is_rehearsal = is_rehearsal
         self._now_ms, self._watermark_ms = state_timers.to_ms(start), state_timers.NO_WATERMARK
         self._log = MemoryLog()
         self._ids = itertools.count(1)
@@ -135,6 +138,7 @@ class KeyedHarness:
             ttl_change=self._ttl_change,
             is_vectorized=isinstance(self._function, functions.VectorizedProcessFunction),
             zone=self._zone,
+            is_rehearsal=self._is_rehearsal,
         )
 
     def _process(

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
+from statefulspark.contract.config import Rehearsal
 
 from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration
 
@@ -58,6 +59,11 @@ class Upgrade(ApiModel):
     from the newest state. If that does not fit it, it goes back to the savepoint of its stop, provided that no output comes
     twice: nothing was committed since, or every sink withdraws or replaces rows. Otherwise the job is Stalled, and the
     message has the command that goes back all the same."""
+    rehearsal: Annotated[Rehearsal, ChangeCost.IGNORE] = Rehearsal.ROWS
+    """What a standby runs before it is ready: `Rows` (default) runs each query over the first rows of its sources, into
+    nothing, so that a function that raises is found and the first batch is fast. The job's functions get these rows, up to
+    200 of each source, twice: once without state, and once on a copy of it. `PlanOnly` plans the queries, compares them with
+    their state, and gives no row to any function."""
 
 
 STATELESS_MESSAGE = (

@@ -51,6 +51,7 @@ def job_config(
             "platform": _platform(subject, owner, host),
         },
         "savepointLocation": spec.savepoint.location,
+        "rehearsal": spec.upgrade.rehearsal,
         "apiPort": names.API_PORT,
         "metricsPort": names.METRICS_PORT,
         "parameters": dict(spec.job.parameters),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from statefulspark import failures, usercode
 from statefulspark.checkpoint import catalog
+from statefulspark.contract import config
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.driver.starting import state_ahead
 from statefulspark.engine import session, warming
@@ -45,6 +46,7 @@ class Rehearsals:
         spark: SparkSession,
         control: standby_control.StandbyControl,
         *,
+        rehearsal: config.Rehearsal = config.Rehearsal.ROWS,
         longest_s: float = LONGEST_S,
         start_s: float = START_S,
     ) -> None:
@@ -53,18 +55,20 @@ class Rehearsals:
         Args:
             spark: The session.
             control: Told which queries are warm, and asked for an activation, at which a rehearsal ends early.
+            rehearsal: What is run.
             longest_s: Time for all queries.
             start_s: Time from now on in which the first executor registers.
         """
         self._spark = spark
         self._control = control
+        self._has_rows = rehearsal is config.Rehearsal.ROWS
         self._longest_s = longest_s
         self._starting_until_s = time.monotonic() + start_s
         self._warm_executors: frozenset[str] = frozenset()
 
     def has_cold_executors(self) -> bool:
-        """Tell whether there are executors in other processes on which nothing was rehearsed."""
-        return self._is_elsewhere and not session.executors(self._spark) <= self._warm_executors
+        """Tell whether there are executors in other processes on which nothing was rehearsed, and has to be."""
+        return self._has_rows and self._is_elsewhere and not session.executors(self._spark) <= self._warm_executors
 
     def rehearse(self, compared: assemble.Comparison) -> None:
         """Run every query of a job on samples, as far as there is time; return at once when the job is activated.
@@ -73,6 +77,9 @@ class Rehearsals:
             UserCodeError: `FunctionRaised`: a function of the job raised on rows of its own source.
         """
         warming.touch_storage(self._spark, session.hadoop_uri(compared.root.store.uri))
+        if not self._has_rows:
+            _log.info("nothing is rehearsed, since only plans are asked for")
+            return
         if self._is_elsewhere:
             self._warm_executors = self._registered()
             if not self._warm_executors:

@@ -93,7 +93,7 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         ahead = read_ahead.ReadAhead(spark)
         beside = functools.partial(state_ahead.until_activated, control)
         carrier = carrying.Carrying(root.store, job_config.owner_id, control.is_activated, beside=beside)
-        rehearsed = rehearsals.Rehearsals(spark, control)
+        rehearsed = rehearsals.Rehearsals(spark, control, rehearsal=job_config.rehearsal)
         workshop = Workshop(
             build=lambda start_plan: start.build_queries(job, job_config, spark, start_plan),
             compare=lambda now_config, where, plan, built: start.compare(now_config, where, spark, plan, built),

@@ -21,7 +21,7 @@ from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors, usercode
 from statefulspark.operators import spark_errors
-from statefulspark.operators.keyed import caching, cleaning, log, packedlog, packing, packplaces, pausing
+from statefulspark.operators.keyed import caching, cleaning, log, packedlog, packing, packplaces, pausing, rehearsing
 from statefulspark.state import functions, keygroups, rows, timers
 from statefulspark.state.caching import cache
 from statefulspark.state.memory import ttl
@@ -239,6 +239,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             ttl_change=settings.ttl_change,
             is_vectorized=isinstance(self._function, functions.VectorizedProcessFunction),
             zone=zoneinfo.ZoneInfo(settings.timezone) if "timestamp" in settings.key_type else None,
+            is_rehearsal=rehearsing.is_rehearsal(),
         )
         self._open_function(context)
         context.opened()
