@@ -20,7 +20,7 @@ def test_files_are_counted_in_any_order_with_their_bytes() -> None:
 def test_copies_are_counted_by_their_number() -> None:
     told: list[Progress] = []
 
-    on_files = progress.of_files([10, 20], told.append)
+    on_files = progress.count_files([10, 20], told.append)
     on_files(1)
     on_files(2)
 
@@ -30,7 +30,7 @@ def test_copies_are_counted_by_their_number() -> None:
 def test_units_without_a_size_are_counted_one_by_one() -> None:
     told: list[Progress] = []
 
-    is_done = progress.of_units("queries", 2, told.append)
+    is_done = progress.count_units("queries", 2, told.append)
     is_done()
     is_done()
 
@@ -38,4 +38,4 @@ def test_units_without_a_size_are_counted_one_by_one() -> None:
 
 
 def test_what_nobody_waits_for_is_told_to_nobody() -> None:
-    progress.FileCount([10], progress.unheard("Verifying")).add((10,))
+    progress.FileCount([10], progress.ignore_steps("Verifying")).add((10,))

@@ -12,7 +12,7 @@ from puttingoff import PutOff
 from statefulspark import errors
 from statefulspark.checkpoint import checksums
 from statefulspark.engine import session
-from statefulspark.planning import brought, state_copy
+from statefulspark.planning import local_roots, state_copy
 from statefulspark.testing.stores import MemoryStore
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def bodies(store: MemoryStore) -> dict[str, bytes]:
 
 
 def test_what_spark_reads_is_here_and_names_the_root_that_it_is_in(store: MemoryStore, put_off: PutOff) -> None:
-    with brought.root_of(SPARK, store, QUERY) as root:
+    with local_roots.root_of(SPARK, store, QUERY) as root:
         folder = Path(root.removeprefix("file://"))
         here = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -85,7 +85,7 @@ def test_what_was_added_or_written_anew_goes_back_and_names_the_root_there(
     store: MemoryStore, put_off: PutOff, tmp_path: Path
 ) -> None:
     before = bodies(store)
-    with brought.root_of(SPARK, store, QUERY) as root:
+    with local_roots.root_of(SPARK, store, QUERY) as root:
         folder = Path(root.removeprefix("file://"))
         added = {
             "commits/7": b"v1\n{}",
@@ -115,7 +115,7 @@ def test_what_was_added_or_written_anew_goes_back_and_names_the_root_there(
 def test_after_an_error_nothing_goes_back(store: MemoryStore, put_off: PutOff, tmp_path: Path) -> None:
     before = bodies(store)
 
-    with pytest.raises(errors.StateUnknownError), brought.root_of(SPARK, store, QUERY) as root:  # noqa: PT012 - the error is the body's
+    with pytest.raises(errors.StateUnknownError), local_roots.root_of(SPARK, store, QUERY) as root:  # noqa: PT012 - the error is the body's
         (Path(root.removeprefix("file://")) / "offsets/7").write_bytes(b"v1\n")
         raise errors.StateUnknownError("RepartitionFailed", "Spark could not.")
 
@@ -125,7 +125,7 @@ def test_after_an_error_nothing_goes_back(store: MemoryStore, put_off: PutOff, t
 def test_a_root_that_executors_work_on_stays_on_storage(store: MemoryStore, executors: list[str]) -> None:
     executors.append("10.0.0.7:7078")
 
-    with brought.root_of(SPARK, store, QUERY) as root:
+    with local_roots.root_of(SPARK, store, QUERY) as root:
         assert root == THERE
 
 
@@ -135,19 +135,19 @@ def test_a_root_that_is_too_large_stays_on_storage(
 ) -> None:
     monkeypatch.setattr(state_copy, limit, 2)
 
-    with brought.root_of(SPARK, store, QUERY) as root:
+    with local_roots.root_of(SPARK, store, QUERY) as root:
         assert root == THERE
     assert put_off.waits_s == []
 
 
 def test_a_root_on_this_machine_stays_where_it_is(put_off: PutOff) -> None:
-    with brought.root_of(SPARK, MemoryStore("file:///state/job"), QUERY) as root:
+    with local_roots.root_of(SPARK, MemoryStore("file:///state/job"), QUERY) as root:
         assert root == f"file:/state/job/{QUERY}"
     assert put_off.waits_s == []
 
 
 def test_scratch_is_on_this_machine_and_is_removed(store: MemoryStore, put_off: PutOff, tmp_path: Path) -> None:
-    with brought.scratch(SPARK, store, "scratch/1") as scratch:
+    with local_roots.scratch(SPARK, store, "scratch/1") as scratch:
         scratch.write("offsets/0", b"v1\n")
         assert (scratch.uri.startswith("file://"), list(store.list("scratch"))) == (True, [])
 
@@ -160,7 +160,7 @@ def test_scratch_of_executors_is_on_storage_empty_at_first_and_removed(
     executors.append("10.0.0.7:7078")
     store.write("scratch/1/state/0", b"of a driver that was killed")
 
-    with brought.scratch(SPARK, store, "scratch/1") as scratch:
+    with local_roots.scratch(SPARK, store, "scratch/1") as scratch:
         before = list(scratch.list(""))
         scratch.write("offsets/0", b"v1\n")
         assert (before, [info.key for info in store.list("scratch")]) == ([], ["scratch/1/offsets/0"])

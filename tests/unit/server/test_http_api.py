@@ -113,7 +113,7 @@ def test_what_is_no_http_takes_one_line_in_the_log(job: Served, caplog: pytest.L
 
     assert b" 400 " in _raw(job.url, sent)
 
-    (record,) = (one for one in caplog.records if one.name == "statefulspark.server.strangers")
+    (record,) = (one for one in caplog.records if one.name == "statefulspark.server.malformed_requests")
     assert (record.levelno, record.exc_info) == (logging.INFO, None)
     assert record.getMessage() == "a connection did not speak HTTP and was closed"
 

@@ -1,7 +1,7 @@
-"""Progress of long work on files, in files and bytes, and the steps that it has: told to somebody who waits.
+"""Progress of long work: the step that it is in, and how many files, bytes or units of that step are done.
 
-Who works is given a function and calls it; it knows nothing of who listens. A call costs next to nothing, so it may be made
-for each file: whoever shows progress decides how often.
+The work calls a function that it is given, and does not know who listens. A call is cheap enough for each file; the
+listener decides how often it shows progress.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from statefulspark.contract.api import Progress
 
 Report = Callable[[Progress], None]
 """Receives the progress of an operation; never from two threads at once."""
-Steps = Callable[[str], Report]
-"""Is told that a step begins, as the beginning of a sentence: `Verifying checkpoint 41`. What it returns receives how far
-that step is, and is ignored once another step has begun."""
+BeginStep = Callable[[str], Report]
+"""Begins a step that is named by the beginning of a sentence, `Verifying checkpoint 41`. Returns the `Report` of that step,
+which counts until another step begins."""
 
 
-def ignored(_: Progress) -> None:
-    """Receive progress that nobody waits for: the `Report` of tools and tests."""
+def ignore(_: Progress) -> None:
+    """Drop progress: the `Report` of tools and tests."""
 
 
-def unheard(_: str) -> Report:
-    """Begin a step that nobody waits for: the `Steps` of tools and tests."""
-    return ignored
+def ignore_steps(_: str) -> Report:
+    """Drop a step and its progress: the `BeginStep` of tools and tests."""
+    return ignore
 
 
-def of_files(sizes_bytes: Sequence[int], report: Report) -> Callable[[int], None]:
+def count_files(sizes_bytes: Sequence[int], report: Report) -> Callable[[int], None]:
     """Return a callback that takes the number of finished files and reports progress; reports zero files at once.
 
     Parallel copies finish in another order than they start, so the bytes are those of the first files in the list: exact
@@ -77,7 +77,7 @@ class FileCount:
         )
 
 
-def of_units(unit: str, total: int, report: Report) -> Callable[[], None]:
+def count_units(unit: str, total: int, report: Report) -> Callable[[], None]:
     """Return a callback for each unit that is done; reports zero of them at once.
 
     Args:

@@ -179,7 +179,7 @@ def copy_missing(
         if not _is_complete(present.get(f"{_folder(query)}/{file.path}"), file)
     ]
     pairs = [(f"{query.path}/{file.path}", f"{target.folder}/{_folder(query)}/{file.path}") for query, file in missing]
-    on_files = progress.of_files([file.size_bytes for _, file in missing], on_progress) if on_progress else None
+    on_files = progress.count_files([file.size_bytes for _, file in missing], on_progress) if on_progress else None
     transfer.copy(store, target.store, pairs, on_progress=on_files)
     return len(pairs)
 

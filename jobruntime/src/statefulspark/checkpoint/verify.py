@@ -120,7 +120,7 @@ def verify_queries(
     *,
     root: str = "",
     deep: bool = False,
-    on_progress: progress.Report = progress.ignored,
+    on_progress: progress.Report = progress.ignore,
 ) -> VerifyReport:
     """Verify the files of queries; see `verify`. Cost: a LIST per query and 1,000 files below its path.
 

@@ -1,4 +1,4 @@
-"""How a folder is examined."""
+"""The options of an examination."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How many tasks have ended of what Spark does now, told while a block runs: one call of Spark, of which it says nothing.
+"""Report the tasks that Spark has finished while a block waits for one call of Spark.
 
-It is for the steps of a start, in which nothing else runs in Spark. What Spark does next is not known before: each stage is
-counted by itself, and the count begins again with the next one.
+The steps of a start use it: nothing else runs in Spark then. The next stage is not known in advance, so each stage has a
+count of its own.
 """
 
 from __future__ import annotations

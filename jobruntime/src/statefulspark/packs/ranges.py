@@ -1,4 +1,4 @@
-"""A chunk that goes into a pack, and where it is in one: what a head has of it, how bytes are compared with it. Pure."""
+"""A chunk that is written to a pack, and its range there, with the checksum that a head stores. Pure."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from statefulspark.declaration import Output
 from statefulspark.engine import session as spark_session
 from statefulspark.engine import taskcounts
 from statefulspark.evolution import comparison, rewrite
-from statefulspark.planning import brought, empty_state, repartition
+from statefulspark.planning import empty_state, local_roots, repartition
 from statefulspark.storage.port import ObjectStore
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Carrier:
         planned: Every query of the job.
         streams: Their streams, by uid.
         evolutions: Changes of restored queries, by uid.
-        at: Told of each step.
+        begin_step: Begins each step.
     """
 
     session: SparkSession
@@ -87,7 +87,7 @@ class Carrier:
     planned: tuple[plans.PlannedQuery, ...]
     streams: Mapping[str, Stream]
     evolutions: Mapping[str, comparison.Evolution]
-    at: progress.Steps = progress.unheard
+    begin_step: progress.BeginStep = progress.ignore_steps
 
     def finish(self, generation: int, queries: tuple[QueryEntry, ...]) -> tuple[QueryEntry, ...]:
         """Add empty state, repartition state, and return the resulting entry of every query of the job.
@@ -139,8 +139,8 @@ class Carrier:
 
     def _add_empty_state(self, entry: QueryEntry, change: comparison.Evolution) -> None:
         stream = self.streams[entry.uid]
-        self.at(f"Adding the empty state of new operators to query {entry.uid!r}")
-        with brought.scratch(self.session, self.store, layout.scratch(self.epoch)) as scratch:
+        self.begin_step(f"Adding the empty state of new operators to query {entry.uid!r}")
+        with local_roots.scratch(self.session, self.store, layout.scratch(self.epoch)) as scratch:
             scratch.write("offsets/0", _OFFSET_LOG)
             empty = empty_state.run(
                 stream.frame,
@@ -152,8 +152,8 @@ class Carrier:
             self._install(entry, scratch, empty)
 
     def _repartition(self, entry: QueryEntry, partitions: int) -> None:
-        step = self.at(f"Spreading the state of query {entry.uid!r} over {partitions} partitions")
-        with taskcounts.told(self.session, step), brought.root_of(self.session, self.store, entry.path) as root:
+        step = self.begin_step(f"Spreading the state of query {entry.uid!r} over {partitions} partitions")
+        with taskcounts.told(self.session, step), local_roots.root_of(self.session, self.store, entry.path) as root:
             repartition.repartition(self.session, root, partitions)
         required_records.note_unchanged(self.store, entry, epoch=self.epoch)
         for info in self.store.list(f"{entry.path}/state"):
@@ -177,7 +177,7 @@ class Carrier:
             for info in scratch.list("state")
             if (new := rewrite.path_of_empty_state(info.key, empty.ids, version=entry.batch_id + 1)) is not None
         }
-        brought.carry(scratch, self.store.child(entry.path), paths, f"{self.hadoop_root}/{entry.path}")
+        local_roots.carry(scratch, self.store.child(entry.path), paths, f"{self.hadoop_root}/{entry.path}")
         commit = f"{entry.path}/commits/{entry.batch_id}"
         named = rewrite.add_to_commit(self.store.read(commit), f"{self.store.uri}/{commit}", empty.ids)
         self.store.delete_many(list(checksums.sidecars(commit)))

@@ -38,7 +38,7 @@ class StorageView:
         next_snapshot_id: The number of the next snapshot.
         damage: Notes of drivers about state that Spark could not load.
         lineages: The lineages of the root.
-        at: Told of what may take long.
+        begin_step: Begins each step that may take long.
         purge: The deletion of older state on purpose; what is left of that is in no other field.
         mixture: Why what follows in the generation in use could not be told from another life of the root; None if it can.
     """
@@ -53,7 +53,7 @@ class StorageView:
     open_store: transfer.StoreOpener | None
     damage: damage.Damage = field(default_factory=damage.Damage)
     lineages: lineage_records.Lineages = field(default_factory=lineage_records.Lineages)
-    at: progress.Steps = progress.unheard
+    begin_step: progress.BeginStep = progress.ignore_steps
     purge: Purge | None = None
     mixture: str | None = None
     of_other_lives: Mapping[int, Manifest] = field(default_factory=dict)
@@ -179,7 +179,9 @@ class StorageView:
         report = self._verified(candidate, deep=self.damage.is_suspected)
         if report.ok:
             proven = self.proven_packs(candidate)
-            return new_packs.problem(location.reader, candidate.queries, root=location.root, proven=proven, at=self.at)
+            return new_packs.problem(
+                location.reader, candidate.queries, root=location.root, proven=proven, begin_step=self.begin_step
+            )
         newer = [problem.detail for problem in report.problems if problem.kind is verify.ProblemKind.NEWER]
         if newer:
             raise errors.FormatVersionError("FormatVersionUnknown", newer[0])
@@ -218,7 +220,7 @@ class StorageView:
             candidate.queries,
             root=candidate.location.root,
             deep=deep,
-            on_progress=self.at(f"Verifying {candidate.label or 'the state'}"),
+            on_progress=self.begin_step(f"Verifying {candidate.label or 'the state'}"),
         )
 
     def _checkpoint_by_name(self, reference: str) -> plan.Candidate:
@@ -265,7 +267,7 @@ def read_storage(
     *,
     lineages: lineage_records.Lineages | None = None,
     cache: read_cache.ReadCache | None = None,
-    at: progress.Steps = progress.unheard,
+    begin_step: progress.BeginStep = progress.ignore_steps,
 ) -> StorageView:
     """Read a job's root. Cost: 6 listings, 11 HEADs, a HEAD per savepoint, a GET per other document.
 
@@ -277,7 +279,7 @@ def read_storage(
         open_store: Opens other locations.
         lineages: The lineages of the root, if they were read already.
         cache: Earlier reads of the root.
-        at: Told of what may take long, also later, when the view is asked.
+        begin_step: Begins each step that may take long, also later, when the view is asked.
     """
     cache = cache or read_cache.ReadCache(store)
     listed = catalog.list_snapshots(cache)
@@ -309,7 +311,7 @@ def read_storage(
         open_store=open_store,
         damage=damage.read_all(cache).with_outdated(cache, _cuts(manifests.values(), history)),
         lineages=lineages,
-        at=at,
+        begin_step=begin_step,
         purge=purge,
         mixture=drivers.mixture(history, manifests.values()),
         of_other_lives=of_other_lives,

@@ -60,7 +60,7 @@ def inspect(
     *,
     since_epoch: int = 0,
     proven_packs: Collection[str] = (),
-    at: progress.Steps = progress.unheard,
+    begin_step: progress.BeginStep = progress.ignore_steps,
 ) -> Head:
     """Check the newest committed batch of every query in a generation.
 
@@ -74,7 +74,7 @@ def inspect(
         notes: Notes about state that drivers could not load.
         since_epoch: The epoch that made the generation.
         proven_packs: Keys of packs that need not be read; see `new_packs`.
-        at: Told of what may take long.
+        begin_step: Begins each step that may take long.
 
     Returns:
         The head. A damaged log is a problem of the head, and never means that nothing was committed.
@@ -86,7 +86,7 @@ def inspect(
     folders = _folders(store, generation)
     try:
         newest = [
-            _query(store, generation, uid, base_by_uid, since_epoch=since_epoch, at=at)
+            _query(store, generation, uid, base_by_uid, since_epoch=since_epoch, begin_step=begin_step)
             for uid in sorted({*folders, *base_by_uid})
         ]
     except errors.FormatVersionError:
@@ -96,10 +96,10 @@ def inspect(
     newer = any(
         query.batch_id > (base_by_uid[query.uid].batch_id if query.uid in base_by_uid else -1) for query in newest
     )
-    problem = _noted_problem(store, newest, notes or damage.Damage(), at=at)
+    problem = _noted_problem(store, newest, notes or damage.Damage(), begin_step=begin_step)
     if newer and problem is None:
-        problem = _problem_of_others(store, newest, base_by_uid, at=at) or new_packs.problem(
-            store, newest, proven=proven_packs, at=at
+        problem = _problem_of_others(store, newest, base_by_uid, begin_step=begin_step) or new_packs.problem(
+            store, newest, proven=proven_packs, begin_step=begin_step
         )
     return Head((), is_newer=newer, problem=problem) if problem else Head(tuple(newest), is_newer=newer)
 
@@ -109,18 +109,18 @@ def _problem_of_others(
     newest: Sequence[QueryEntry],
     base_by_uid: Mapping[str, QueryEntry],
     *,
-    at: progress.Steps,
+    begin_step: progress.BeginStep,
 ) -> str | None:
     """Verify the queries that are where the base has them: nobody does it later, since the head becomes the newest state."""
     others = [query for query in newest if base_by_uid.get(query.uid) == query]
     if not others:
         return None
-    report = verify.verify_queries(store, others, on_progress=at("Verifying the queries without newer batches"))
+    report = verify.verify_queries(store, others, on_progress=begin_step("Verifying the queries without newer batches"))
     return None if report.ok else report.sentence
 
 
 def _noted_problem(
-    store: read_cache.ReadCache, queries: Sequence[QueryEntry], notes: damage.Damage, *, at: progress.Steps
+    store: read_cache.ReadCache, queries: Sequence[QueryEntry], notes: damage.Damage, *, begin_step: progress.BeginStep
 ) -> str | None:
     if not notes.is_suspected:
         return None
@@ -129,7 +129,7 @@ def _noted_problem(
     if problem is not None:
         return problem
     report = verify.verify_queries(
-        store, queries, deep=True, on_progress=at("Reading all state, since Spark could not load it")
+        store, queries, deep=True, on_progress=begin_step("Reading all state, since Spark could not load it")
     )
     return None if report.ok else report.sentence
 
@@ -139,7 +139,7 @@ def why_left_savepoint(
     generation: int,
     queries: Sequence[QueryEntry],
     *,
-    at: progress.Steps = progress.unheard,
+    begin_step: progress.BeginStep = progress.ignore_steps,
 ) -> str | None:
     """Return why a generation is not exactly at one of its savepoints, with no batch planned after it; None if it is.
 
@@ -150,7 +150,7 @@ def why_left_savepoint(
         store: The job's root.
         generation: The one in use.
         queries: Queries of the savepoint.
-        at: Told of what may take long.
+        begin_step: Begins each step that may take long.
     """
     expected = tuple(_as_in_generation(query, generation) for query in queries)
     try:
@@ -159,7 +159,7 @@ def why_left_savepoint(
         return error.message
     if why is not None:
         return why
-    report = verify.verify_queries(store, expected, on_progress=at("Verifying the generation in use"))
+    report = verify.verify_queries(store, expected, on_progress=begin_step("Verifying the generation in use"))
     return None if report.ok else report.sentence
 
 
@@ -210,7 +210,7 @@ def _query(
     base_by_uid: Mapping[str, QueryEntry],
     *,
     since_epoch: int,
-    at: progress.Steps,
+    begin_step: progress.BeginStep,
 ) -> QueryEntry:
     path = layout.query_root(generation, uid)
     base = base_by_uid.get(uid) or QueryEntry(uid=uid, batch_id=-1, path=path)
@@ -230,7 +230,7 @@ def _query(
     builder = closure.ClosureBuilder(store, path, base=base)
     entry = _with_transactions_of(base, builder.close_over(newest, _committed(store, path, base)))
     _require_unchanged(store, entry, base, log_infos)
-    _require_sound(store, entry, base, at=at)
+    _require_sound(store, entry, base, begin_step=begin_step)
     _require_readable_states(store, entry, base)
     return entry
 
@@ -349,7 +349,9 @@ def _require_unchanged(
             )
 
 
-def _require_sound(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry, *, at: progress.Steps) -> None:
+def _require_sound(
+    store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry, *, begin_step: progress.BeginStep
+) -> None:
     """Compare the files that are in no checkpoint yet with Spark's checksum files."""
     verified = set(base.files)
     fresh = {file.path: file for file in entry.files if file not in verified and not checksums.is_sidecar(file.path)}
@@ -357,7 +359,7 @@ def _require_sound(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEn
     guarded = [file for file in fresh.values() if checksums.spark_sidecar(file.path) in present]
     if not guarded:
         return
-    step = at(f"Reading the state that query {entry.uid!r} has committed since the latest checkpoint")
+    step = begin_step(f"Reading the state that query {entry.uid!r} has committed since the latest checkpoint")
     count = progress.FileCount([file.size_bytes for file in guarded], step)
     sidecars = store.read_many([f"{entry.path}/{checksums.spark_sidecar(file.path)}" for file in guarded])
     for part in _parts(guarded):

@@ -31,7 +31,7 @@ def problem(
     *,
     root: str = "",
     proven: Collection[str] = (),
-    at: progress.Steps = progress.unheard,
+    begin_step: progress.BeginStep = progress.ignore_steps,
 ) -> str | None:
     """Return what is wrong with a pack that is named by these queries and by none before; None if nothing is.
 
@@ -42,7 +42,7 @@ def problem(
         queries: The queries of a cut.
         root: The folder to which their paths are relative.
         proven: Keys of packs that need not be read.
-        at: Told of the packs that are read.
+        begin_step: Begins the step that reads packs.
 
     Raises:
         FormatVersionError: A later release wrote one.
@@ -51,7 +51,9 @@ def problem(
     new = {key: file for key, file in _packs(queries).items() if key not in proven}
     if not new:
         return None
-    count = progress.FileCount([file.size_bytes for file in new.values()], at("Reading the newest packs of state"))
+    count = progress.FileCount(
+        [file.size_bytes for file in new.values()], begin_step("Reading the newest packs of state")
+    )
     read_bytes = 0
     for key, file in sorted(new.items(), key=lambda entry: entry[1].size_bytes):
         path = f"{root}/{key}" if root else key

@@ -41,7 +41,7 @@ def plan_recovery(
     open_store: transfer.StoreOpener | None = None,
     lineages: lineage_records.Lineages | None = None,
     cache: read_cache.ReadCache | None = None,
-    at: progress.Steps = progress.unheard,
+    begin_step: progress.BeginStep = progress.ignore_steps,
 ) -> StartPlan:
     """Find out where a driver would start now; nothing is written.
 
@@ -55,7 +55,7 @@ def plan_recovery(
         open_store: Opens the location of a savepoint outside the job's root.
         lineages: The lineages of the root, if they were read already.
         cache: Earlier reads of the root.
-        at: Told of what may take long.
+        begin_step: Begins each step that may take long.
 
     Returns:
         The plan, for `restore.carry_out`.
@@ -68,7 +68,7 @@ def plan_recovery(
         FormatVersionError: A later release has written documents that this release cannot read.
         TransientError: Storage cannot be reached now.
     """
-    view = candidates.read_storage(store, open_store, lineages=lineages, cache=cache, at=at)
+    view = candidates.read_storage(store, open_store, lineages=lineages, cache=cache, begin_step=begin_step)
     _require_readable_generation(view)
     intent = decide(view.situation(restore))
     plan = _without_lost_state(_with_leftovers(_proposal(intent, view, restore), view), view, restore, query_uids)
@@ -95,7 +95,7 @@ def find_start(
     query_uids: Collection[str] | None = None,
     open_store: transfer.StoreOpener | None = None,
     cache: read_cache.ReadCache | None = None,
-    at: progress.Steps = progress.unheard,
+    begin_step: progress.BeginStep = progress.ignore_steps,
 ) -> StartPlan:
     """Plan, and settle what a dead driver left; repeat if an old driver that still runs interferes.
 
@@ -109,7 +109,7 @@ def find_start(
         query_uids: See `plan_recovery`.
         open_store: See `plan_recovery`.
         cache: Reads of the root since the epoch was claimed.
-        at: See `plan_recovery`.
+        begin_step: See `plan_recovery`.
     """
     for _ in range(_MAX_ATTEMPTS):
         plan = plan_recovery(
@@ -119,7 +119,7 @@ def find_start(
             open_store=open_store,
             lineages=author.lineages,
             cache=cache,
-            at=at,
+            begin_step=begin_step,
         )
         try:
             return settle(store, plan, author)
@@ -206,7 +206,7 @@ def _why_copied(view: candidates.StorageView, snapshot: Candidate) -> str | None
     ]
     if view.damage.failures(own):
         return "Spark could not load this state in the generation in use"
-    return head.why_left_savepoint(view.cache, current.generation, manifest.queries, at=view.at)
+    return head.why_left_savepoint(view.cache, current.generation, manifest.queries, begin_step=view.begin_step)
 
 
 def _has_gone_on(view: candidates.StorageView, snapshot: Candidate) -> bool:
@@ -277,7 +277,7 @@ def _recover(view: candidates.StorageView, fresh_generation: int) -> StartPlan:
         view.damage,
         since_epoch=current.epoch,
         proven_packs=view.proven_packs(latest),
-        at=view.at,
+        begin_step=view.begin_step,
     )
     problems = [*view.unreadable, *view.generations.unreadable.values()]
     if newest.problem is None and (newest.is_newer or view.problem_of(latest) is None):

@@ -64,7 +64,7 @@ def carry_out(
     rewrites: Mapping[str, rewrite.Rewrite] | None = None,
     finish: Finisher | None = None,
     hadoop_root: str | None = None,
-    at: progress.Steps = progress.unheard,
+    begin_step: progress.BeginStep = progress.ignore_steps,
 ) -> StartPlan:
     """Settle what dead drivers left and make the new generation, so that Spark can be started.
 
@@ -78,7 +78,7 @@ def carry_out(
         rewrites: How the files of queries change in a new generation, by uid.
         finish: Called with a new generation's number and queries before its record is written.
         hadoop_root: See `materialise`.
-        at: Told that files are copied, if they are, and how many are there.
+        begin_step: Begins the step that copies files, if there is one, and counts them.
 
     Returns:
         The completed plan: with the generation's actual number, paths inside it, and the salvaged checkpoint as restored.
@@ -94,7 +94,7 @@ def carry_out(
         claims.claim(folder.store, folder.root, root=store.uri, owner_id=author.owner_id, now=author.now)
     if plan.mode is StartMode.CONTINUE:
         return _continued(store, plan, author)
-    filling = _Filling(store, plan, author, rewrites or {}, finish, hadoop_root, at)
+    filling = _Filling(store, plan, author, rewrites or {}, finish, hadoop_root, begin_step)
     carried = author.carried if plan_rules.takes_what_was_carried(plan, author) else None
     if carried is None:
         return filling.in_new_number()
@@ -117,7 +117,7 @@ class _Filling:
     rewrites: Mapping[str, rewrite.Rewrite]
     finish: Finisher | None
     hadoop_root: str | None
-    at: progress.Steps
+    begin_step: progress.BeginStep
 
     def in_new_number(self) -> StartPlan:
         """Fill a generation of which nothing is there."""
@@ -136,7 +136,7 @@ class _Filling:
                 rewrites=self.rewrites,
                 carried=carried,
                 hadoop_root=self.hadoop_root,
-                on_progress=self.at(f"Restoring {self.plan.restored_from or 'the state'}"),
+                on_progress=self.begin_step(f"Restoring {self.plan.restored_from or 'the state'}"),
             )
         if self.finish is not None:
             queries = self.finish(number, queries)
@@ -219,7 +219,7 @@ def materialise(
     moved = copies.moves(queries, generation, rewrites=rewrites)
     needed = copies.of_moves(source, moved)
     missing = _missing(store, moved, needed, carried) if carried else needed
-    on_files = progress.of_files([copy.size_bytes for copy in missing], on_progress) if on_progress else None
+    on_files = progress.count_files([copy.size_bytes for copy in missing], on_progress) if on_progress else None
     transfer.copy(source.store, store, [(copy.source, copy.target) for copy in missing], on_progress=on_files)
     hadoop = hadoop_root or transfer.hadoop_uri(store.uri)
     return tuple(_finish(store, source, move, hadoop) for move in moved)

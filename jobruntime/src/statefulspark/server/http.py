@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from statefulspark import connections, errors, outgoing
 from statefulspark.contract import api, base, config
-from statefulspark.server import losses, metrics, openapi, page, routes, strangers
+from statefulspark.server import losses, malformed_requests, metrics, openapi, page, routes
 from statefulspark.server.certificate import ServedCertificate
 from statefulspark.server.control import Control
 from statefulspark.server.tokens import Tokens
@@ -91,7 +91,7 @@ class ApiServer:
 
     def _listen(self, app: web.Application, host: str, port: int, served: ServedCertificate | None) -> int:
         """Serve an application at a port, and return the port."""
-        runner = connections.LimitedRunner(app, logger=strangers.logger(), shutdown_s=_CLOSE_GRACE_S)
+        runner = connections.LimitedRunner(app, logger=malformed_requests.logger(), shutdown_s=_CLOSE_GRACE_S)
         self._runners.append(runner)
         try:
             asyncio.run_coroutine_threadsafe(_start(runner, host, port, served), self._loop).result(timeout=10)

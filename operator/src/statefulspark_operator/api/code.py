@@ -16,7 +16,7 @@ from statefulspark_operator.api.base import ApiModel
 
 CHECKSUM_PATTERN = r"^[0-9a-f]{64}$"
 ARCHIVE = ".zip"
-"""How the name of an object ends that has several modules."""
+"""The extension of an object that holds several modules."""
 
 ONE_SOURCE_MESSAGE = "job.from names exactly one place of the code: configMap or s3"
 NO_FILE_MESSAGE = (

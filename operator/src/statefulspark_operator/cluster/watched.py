@@ -1,10 +1,10 @@
-"""What the watches showed last of jobs, their pods and savepoint objects, and what the operator's own writes answered.
+"""Cached copies of jobs, their pods and their savepoint objects, from watches and from the answers to the operator's writes.
 
-A copy may be old, an object that is missing here may exist, and one that is here may be gone: a watch that had to be opened
-again does not tell what was deleted meanwhile. Who needs certainty asks the gateway, and keeps the answer here.
+A copy can be stale: an object that is missing here may exist, and one that is here may be gone, because a watch that was
+opened again does not report earlier deletions. A caller that needs certainty asks the gateway, and stores the answer here.
 
-A copy is JSON text until somebody reads it: as Python's objects it takes ten times the memory, and what is read of most
-copies for most of the time is their version.
+A copy stays JSON text until it is read. As Python objects it takes ten times the memory, and most reads need its version
+alone.
 """
 
 from __future__ import annotations

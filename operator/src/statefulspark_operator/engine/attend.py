@@ -83,7 +83,7 @@ def _parsed(ports: Ports, namespace: str) -> ParsedSavepoints:
 async def _is_listed(ports: Ports, namespace: str) -> bool:
     """Tell whether the watch's copies are the objects, after they were listed if that is due."""
     if not ports.listings.is_current(namespace, ports.now()):
-        return await ports.listings.rounds.join(namespace, lambda: _list(ports, namespace))
+        return await ports.listings.single_flight.join(namespace, lambda: _list(ports, namespace))
     return ports.listings.is_known(namespace)
 
 

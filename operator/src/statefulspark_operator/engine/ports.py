@@ -15,7 +15,7 @@ from statefulspark_operator.cluster.storage_reader import StorageReader
 from statefulspark_operator.cluster.watched import Watched
 from statefulspark_operator.engine.knownsecrets import KnownSecrets
 from statefulspark_operator.engine.memory import Memories
-from statefulspark_operator.engine.rounds import Rounds
+from statefulspark_operator.engine.single_flight import SingleFlight
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.render.network_policy import Peers
 
@@ -52,7 +52,7 @@ class Listings:
     """When the savepoint objects of each namespace were listed last, whether the cluster knows them, and their content."""
 
     parsed: dict[str, ParsedSavepoints] = field(default_factory=dict)
-    rounds: Rounds = field(default_factory=Rounds)
+    single_flight: SingleFlight = field(default_factory=SingleFlight)
     turns: dict[tuple[str, str], str] = field(default_factory=dict)
     """By namespace and job, the object for which something was done on storage last."""
     _listed: dict[str, tuple[datetime, bool]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Whose log matters: the running driver's, or that of the one whose end is the question. Pure."""
+"""Choose the pod whose log answers a question: the running driver, the last one that ended, or the standby. Pure."""
 
 from __future__ import annotations
 

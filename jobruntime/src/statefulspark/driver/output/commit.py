@@ -26,7 +26,7 @@ from statefulspark.checkpoint import batch_records, epochs, progress
 from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import QueryEntry, SinkEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
-from statefulspark.driver.output import job_sinks, lingering, retries, sink_commits
+from statefulspark.driver.output import job_sinks, retries, sink_commits, unrestored
 from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
 from statefulspark.driver.output.sink_progress import SinkProgress
 from statefulspark.sinks.base import TellsMarker
@@ -42,8 +42,8 @@ class Committer:
         self._driver = driver
         self._sinks = {sink.key: sink for sink in sinks}
         self._progress = {key: SinkProgress() for key in self._sinks}
-        self._lingering: tuple[lingering.LingeringRecord, ...] = ()
-        self._lost: tuple[lingering.LingeringRecord, ...] = ()  # Those of batches that this driver has lost.
+        self._lingering: tuple[unrestored.UnrestoredRecord, ...] = ()
+        self._lost: tuple[unrestored.UnrestoredRecord, ...] = ()  # Those of batches that this driver has lost.
         self._lock = threading.Lock()
         self._retries = retries.Retries()
 
@@ -70,7 +70,7 @@ class Committer:
         allow_non_restored: bool = False,
         functions: Mapping[str, str] | None = None,
         origin: str | None = None,
-        at: progress.Steps = progress.unheard,
+        begin_step: progress.BeginStep = progress.ignore_steps,
     ) -> None:
         """Open every sink, commit the restored transactions, and list the prepared ones that the snapshot does not cover.
 
@@ -82,7 +82,7 @@ class Committer:
             allow_non_restored: Whether transactions of sinks that left the job may be dropped.
             functions: The sink function by query uid, where each batch has a record of the function's state.
             origin: The snapshot that is restored, for people; None if there is none.
-            at: Told of the step, of every transaction that is committed, and of what is waited for while a call is repeated.
+            begin_step: Begins the step, which counts the committed transactions and says what a repeated call waits for.
 
         Raises:
             SpecRejectedError: `NonRestoredState`, or a sink refuses.
@@ -93,7 +93,7 @@ class Committer:
             job_sinks.require_place(restored, self._sinks)
         self.limit_waiting()
         restoring = f"Opening the sinks, and committing what {origin or 'the state'} had prepared for them"
-        step = retries.RetriedStep(at, restoring)
+        step = retries.RetriedStep(begin_step, restoring)
         self._retries.tell(step.tell)
         if self.sinks:
             self._retries.run(self._require_current)
@@ -102,7 +102,7 @@ class Committer:
         for sink in self.sinks:
             asked = sink_commits.Opening(sink, entries.get(sink.query_uid), self._progress[sink.key])
             self._retries.run(asked.open)
-        self._lingering = lingering.find(self._driver, self.sinks, batches)
+        self._lingering = unrestored.find(self._driver, self.sinks, batches)
         self._record_outputs(restored, functions or {})
         self._commit_covered(restored, step.report)
         for key, of_sink in self._progress.items():
@@ -171,7 +171,7 @@ class Committer:
                 lost = self._progress[sink.key].leave_after(committed_batch)
                 names = (self._record_name(sink, batch) for batch in lost)
                 root = self._driver.store.child(layout.query_root(self._driver.generation, query_uid))
-                self._lost += tuple(lingering.LingeringRecord(sink, root, name, is_past=False) for name in names)
+                self._lost += tuple(unrestored.UnrestoredRecord(sink, root, name, is_past=False) for name in names)
 
     def _record_name(self, sink: JobSink, batch_id: int) -> batch_records.RecordName:
         return batch_records.RecordName(batch_records.RecordKind.PREPARED, sink.uid, batch_id, self._driver.epoch)
@@ -243,11 +243,11 @@ class Committer:
         self._commit_covered(queries)
         self._abort_lingering(queries)
 
-    def _commit_covered(self, queries: Sequence[QueryEntry], on_progress: progress.Report = progress.ignored) -> None:
+    def _commit_covered(self, queries: Sequence[QueryEntry], on_progress: progress.Report = progress.ignore) -> None:
         pairs = ((query, sink) for query in queries for sink in self._of_query(query.uid))
         due = [(query, sink, self._uncommitted(query, sink)) for query, sink in pairs]
         total = sum(len(paths) for _, _, paths in due)
-        is_committed = progress.of_units("transactions", total, on_progress)
+        is_committed = progress.count_units("transactions", total, on_progress)
         if total or self._lingering:
             self._retries.run(self._require_current)
         for query, sink, paths in due:
@@ -353,7 +353,7 @@ class Committer:
             self._lingering, self._lost = (*self._lingering, *self._lost), ()
         covered = {query.uid: query for query in queries}
         remaining = []
-        is_retained = lingering.retained_by_others(self._driver, self._lingering)
+        is_retained = unrestored.retained_by_others(self._driver, self._lingering)
         for record in self._lingering:
             query = covered.get(record.sink.query_uid)
             committed = self._progress[record.sink.key].committed
@@ -364,7 +364,7 @@ class Committer:
                 remaining += [] if self._abort_and_remove(record) else [record]
         self._lingering = tuple(remaining)
 
-    def _abort_and_remove(self, left: lingering.LingeringRecord) -> bool:
+    def _abort_and_remove(self, left: unrestored.UnrestoredRecord) -> bool:
         try:
             body = left.store.read(left.name.key)
             record = PreparedRecord.parse(body, f"{left.store.uri}/{left.name.key}")

@@ -118,15 +118,15 @@ def while_refused(act: Callable[[], None], tell: Callable[[str], None]) -> None:
 class RetriedStep:
     """A step of a start whose acts are repeated while they fail: meanwhile the step is called by what it waits for."""
 
-    def __init__(self, at: progress.Steps, name: str) -> None:
+    def __init__(self, begin_step: progress.BeginStep, name: str) -> None:
         """Begin the step.
 
         Args:
-            at: The steps of the start.
+            begin_step: The steps of the start.
             name: What it does, as the beginning of a sentence.
         """
-        self._at, self._name = at, name
-        self._report = at(name)
+        self._at, self._name = begin_step, name
+        self._report = begin_step(name)
 
     def tell(self, message: str | None) -> None:
         """Take the message of `Retries`."""

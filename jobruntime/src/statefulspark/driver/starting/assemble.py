@@ -172,14 +172,14 @@ def versions() -> dict[str, str]:
     }
 
 
-def assemble(parts: Parts, *, at: progress.Steps = progress.unheard) -> JobLoop:
+def assemble(parts: Parts, *, begin_step: progress.BeginStep = progress.ignore_steps) -> JobLoop:
     """Commit the prepared transactions, start the queries, and build the loop that runs them."""
     gate = jvm.Gate(parts.spark)
-    committer = _open_sinks(parts, at)
+    committer = _open_sinks(parts, begin_step)
     announcer = _announcer(parts, committer)
     identity = _identity(parts)
     planner = drain.Planner(parts.root.store, parts.root.epoch, _now_ms)
-    running = tuple(_started(parts, gate, committer, planner, at=at))
+    running = tuple(_started(parts, gate, committer, planner, begin_step=begin_step))
     _log.info("queries started", extra={"queries": len(running)})
     return JobLoop(
         status_tracker=JobStatusTracker(
@@ -204,17 +204,17 @@ def assemble(parts: Parts, *, at: progress.Steps = progress.unheard) -> JobLoop:
 
 
 def _started(
-    parts: Parts, gate: jvm.Gate, committer: commit.Committer, planner: drain.Planner, *, at: progress.Steps
+    parts: Parts, gate: jvm.Gate, committer: commit.Committer, planner: drain.Planner, *, begin_step: progress.BeginStep
 ) -> Iterator[queries.RunningQuery]:
     """Start every query, one after the other."""
     origin = parts.plan.restored_from or "empty state"
-    is_started = progress.of_units("queries", len(parts.built), at(f"Starting the queries from {origin}"))
+    is_started = progress.count_units("queries", len(parts.built), begin_step(f"Starting the queries from {origin}"))
     for query in parts.built:
         yield _start_query(query, parts, gate, committer, planner)
         is_started()
 
 
-def _open_sinks(parts: Parts, at: progress.Steps) -> commit.Committer:
+def _open_sinks(parts: Parts, begin_step: progress.BeginStep) -> commit.Committer:
     """Open every sink of the job, and commit the prepared transactions of the restored snapshot."""
     attempt = job_sinks.DriverAttempt(
         store=parts.root.store,
@@ -238,7 +238,7 @@ def _open_sinks(parts: Parts, at: progress.Steps) -> commit.Committer:
             allow_non_restored=parts.job_config.restore.allow_non_restored_state,
             functions=parts.declared.recorded,
             origin=parts.plan.restored_from,
-            at=at,
+            begin_step=begin_step,
         )
     if outputs and attempt.takes_over_sinks:
         generations.remember(attempt.store, attempt.generation, parts.job_config.restore.sinks_key)

@@ -107,8 +107,8 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         standby = Standby(job.query_uids, job_config, root, control, workshop)
         request = standby.until_activated()
         ahead.offer()
-        parts = activate(standby, request, at=control.steps.at)
-        ending = start.start(parts, functools.partial(_drive, control, request), at=control.steps.at)
+        parts = activate(standby, request, begin_step=control.steps.at)
+        ending = start.start(parts, functools.partial(_drive, control, request), begin_step=control.steps.at)
     location = ending.snapshot.location if ending.snapshot else None
     return launch.finish(ending.code, ending.reason, ending.message, location)
 
@@ -219,23 +219,23 @@ class Standby:
 
 
 def activate(
-    standby: Standby, request: api.ActivateRequest, *, at: progress.Steps = progress.unheard
+    standby: Standby, request: api.ActivateRequest, *, begin_step: progress.BeginStep = progress.ignore_steps
 ) -> assemble.Parts:
     """Do the rest of a start: claim, find, compare and prepare.
 
     Args:
         standby: What is prepared.
         request: The epoch, and where to start.
-        at: Told of each step.
+        begin_step: Begins each step.
 
     Raises:
         StatefulSparkError: The job could not be started; its state is unchanged.
     """
     started_at = clock.utc_now()
     job_config = with_restore(standby.job_config, request)
-    at("Claiming the job")
+    begin_step("Claiming the job")
     root = claim.claim(job_config, started_at, epoch=request.epoch)
-    return take_over(standby, job_config, root, started_at, at=at)
+    return take_over(standby, job_config, root, started_at, begin_step=begin_step)
 
 
 def take_over(
@@ -244,7 +244,7 @@ def take_over(
     root: assemble.JobRoot,
     started_at: datetime,
     *,
-    at: progress.Steps = progress.unheard,
+    begin_step: progress.BeginStep = progress.ignore_steps,
 ) -> assemble.Parts:
     """Do what a start does behind its claim, with what is prepared.
 
@@ -253,14 +253,16 @@ def take_over(
         job_config: How to run the job, and where to start.
         root: Its root, claimed.
         started_at: UTC.
-        at: Told of each step.
+        begin_step: Begins each step.
     """
     root = replace(root, author=replace(root.claimed_by, carried=standby.workshop.carried()))
-    start_plan = start.find(standby.query_uids, job_config, root, at=at)
-    at("Comparing the job with its state")
+    start_plan = start.find(standby.query_uids, job_config, root, begin_step=begin_step)
+    begin_step("Comparing the job with its state")
     compared = standby.workshop.compare(job_config, root, start_plan, standby.built_for(start_plan))
     start.raise_fence(root, compared.spark)
-    return start.prepare(job_config, replace(compared, root=replace(root, seen=None)), started_at, at=at)
+    return start.prepare(
+        job_config, replace(compared, root=replace(root, seen=None)), started_at, begin_step=begin_step
+    )
 
 
 def with_restore(job_config: config.JobConfig, request: api.ActivateRequest) -> config.JobConfig:

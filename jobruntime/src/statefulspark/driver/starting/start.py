@@ -67,11 +67,13 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
     # Without an operator, the driver before it may have the same address until it is fenced.
     is_alone = claim.assigned_epoch() is not None
     with serve.serving(control, job_config) if is_alone else contextlib.nullcontext():
-        at = control.steps.at
-        at("Claiming the job")
-        compared = up_to_comparison(job, job_config, functools.partial(claim.claim, job_config, started_at), at=at)
-        parts = prepare(job_config, compared, started_at, at=at)
-        ending = start(parts, functools.partial(_drive, control) if is_alone else serve.serve, at=at)
+        begin_step = control.steps.at
+        begin_step("Claiming the job")
+        compared = up_to_comparison(
+            job, job_config, functools.partial(claim.claim, job_config, started_at), begin_step=begin_step
+        )
+        parts = prepare(job_config, compared, started_at, begin_step=begin_step)
+        ending = start(parts, functools.partial(_drive, control) if is_alone else serve.serve, begin_step=begin_step)
     location = ending.snapshot.location if ending.snapshot else None
     return launch.finish(ending.code, ending.reason, ending.message, location)
 
@@ -96,7 +98,7 @@ def up_to_comparison(
     root_of: Callable[[], JobRoot],
     *,
     session_of: SessionBuilder = session.build,
-    at: progress.Steps = progress.unheard,
+    begin_step: progress.BeginStep = progress.ignore_steps,
 ) -> Comparison:
     """Claim, find, build and compare: the steps that a start and a check share.
 
@@ -105,7 +107,7 @@ def up_to_comparison(
         job_config: How to run it.
         root_of: Opens the job's root, and claims it unless this is a check.
         session_of: Starts Spark.
-        at: Told of each step.
+        begin_step: Begins each step.
 
     Raises:
         StatefulSparkError: The job could not start.
@@ -116,10 +118,10 @@ def up_to_comparison(
     starting = threads.beside(functools.partial(session_of, job_config, options), name="session")
     # What is raised here does not wait for Spark, which nobody needs then.
     root = root_of()
-    start_plan = find(job.query_uids, job_config, root, at=at)
+    start_plan = find(job.query_uids, job_config, root, begin_step=begin_step)
     is_useful = settings.is_local(job_config.engine.master or "local") and _goes_on(root, start_plan)
     early = early_state.EarlyState(root.store, start_plan.queries) if is_useful else None
-    at("Waiting for Spark")
+    begin_step("Waiting for Spark")
     spark = starting.result()
     if early is not None:
         early.offer(spark)
@@ -128,7 +130,7 @@ def up_to_comparison(
         warming.read_storage(spark, f"{session.hadoop_uri(root.store.uri)}/{layout.epoch(root.epoch)}")
         raise_fence(root, spark)
         root = replace(root, seen=None)
-    built = build_queries(job, job_config, spark, start_plan, at=at)
+    built = build_queries(job, job_config, spark, start_plan, begin_step=begin_step)
     _log.info("queries planned", extra={"queries": len(built.queries)})
     return compare(job_config, root, spark, start_plan, built)
 
@@ -162,10 +164,14 @@ def raise_fence(root: JobRoot, spark: SparkSession) -> None:
 
 
 def find(
-    query_uids: Sequence[str], job_config: config.JobConfig, root: JobRoot, *, at: progress.Steps = progress.unheard
+    query_uids: Sequence[str],
+    job_config: config.JobConfig,
+    root: JobRoot,
+    *,
+    begin_step: progress.BeginStep = progress.ignore_steps,
 ) -> StartPlan:
     """Find the snapshot to start from; with a claim, complete the batches that a dead driver had committed."""
-    at("Finding the job's state")
+    begin_step("Finding the job's state")
 
     def open_store(uri: str) -> storage.ObjectStore:
         return storage.open_store(uri, root.options)
@@ -173,7 +179,7 @@ def find(
     restore_config = job_config.restore
     if root.author is None:
         return recovery.plan_recovery(
-            root.store, restore=restore_config, query_uids=query_uids, open_store=open_store, at=at
+            root.store, restore=restore_config, query_uids=query_uids, open_store=open_store, begin_step=begin_step
         )
     start_plan = recovery.find_start(
         root.store,
@@ -182,7 +188,7 @@ def find(
         query_uids=query_uids,
         open_store=open_store,
         cache=root.seen,
-        at=at,
+        begin_step=begin_step,
     )
     _log.info("state found", extra={"restored_from": start_plan.restored_from or "nothing: first start"})
     if start_plan.restore_skipped is not None:
@@ -204,7 +210,7 @@ def build_queries(
     start_plan: StartPlan,
     *,
     declared: functions.JobFunctions | None = None,
-    at: progress.Steps = progress.unheard,
+    begin_step: progress.BeginStep = progress.ignore_steps,
 ) -> Built:
     """Call every query function, and plan its result without running it.
 
@@ -214,7 +220,7 @@ def build_queries(
         spark: The session.
         start_plan: Where the job continues.
         declared: Collects the functions on the driver.
-        at: Told how many are planned.
+        begin_step: Begins the step that counts planned queries.
     """
     declared = declared or functions.JobFunctions()
     context = QueryContext(job_config.name, job_config.namespace, job_config.parameters)
@@ -222,8 +228,8 @@ def build_queries(
     partitions = parallelism.requested_partitions(job_config.engine.conf)
     options = settings.storage_options(job_config.storage)
     built = []
-    step = retries.RetriedStep(at, "Planning the queries")
-    is_planned = progress.of_units("queries", len(job.queries), step.report)
+    step = retries.RetriedStep(begin_step, "Planning the queries")
+    is_planned = progress.count_units("queries", len(job.queries), step.report)
     for query in job.queries:
         collecting = keyed.collecting(
             registry,
@@ -306,14 +312,14 @@ def prepare(
     compared: Comparison,
     started_at: datetime,
     *,
-    at: progress.Steps = progress.unheard,
+    begin_step: progress.BeginStep = progress.ignore_steps,
 ) -> assemble.Parts:
     """Prepare the generation that the job runs in, and restore functions and hooks."""
     root, built = compared.root, compared.built
     origin = compared.start_plan.restored_from or "empty state"
-    at(f"Preparing to go on from {origin}")
-    ready = _generation_ready(compared, at)
-    at(f"Preparing the functions of the job to go on from {origin}")
+    begin_step(f"Preparing to go on from {origin}")
+    ready = _generation_ready(compared, begin_step)
+    begin_step(f"Preparing the functions of the job to go on from {origin}")
     bound = built.functions.bind(root, ready)
     queries = tuple(replace(query, output=bound.get(query.uid, query.output)) for query in built.queries)
     built.master_hooks.restore(ready)
@@ -330,7 +336,7 @@ def prepare(
     )
 
 
-def _generation_ready(compared: Comparison, at: progress.Steps) -> StartPlan:
+def _generation_ready(compared: Comparison, begin_step: progress.BeginStep) -> StartPlan:
     root, start_plan, changes = compared.root, compared.start_plan, compared.changes
     changed = {uid: change for uid, change in changes.items() if not change.is_empty}
     sentences = tuple(sentence for change in changes.values() for sentence in change.sentences)
@@ -344,9 +350,9 @@ def _generation_ready(compared: Comparison, at: progress.Steps) -> StartPlan:
         plan.in_new_generation(start_plan, sentences) if changed else plan.with_declared_queries(start_plan, planned),
         root.claimed_by,
         rewrites={uid: change.rewrite for uid, change in changed.items()},
-        finish=_finisher(compared, planned, changed, at=at),
+        finish=_finisher(compared, planned, changed, begin_step=begin_step),
         hadoop_root=session.hadoop_uri(root.store.uri),
-        at=at,
+        begin_step=begin_step,
     )
     _log.info("generation ready", extra={"generation": ready.generation})
     _warn_of_repeated_batches(compared, ready)
@@ -372,7 +378,7 @@ def _finisher(
     planned: tuple[plans.PlannedQuery, ...],
     changed: Mapping[str, Evolution],
     *,
-    at: progress.Steps,
+    begin_step: progress.BeginStep,
 ) -> restore.Finisher:
     """Return the Spark part of a new generation: load a canonical savepoint, then rewrite the changed state."""
     root, start_plan = compared.root, compared.start_plan
@@ -384,10 +390,10 @@ def _finisher(
         planned=planned,
         streams={query.uid: query.stream for query in compared.built.queries},
         evolutions=load.without_partitions(changed, start_plan),
-        at=at,
+        begin_step=begin_step,
     )
     importer = load.StateImporter(
-        compared.spark, root.store, root.options, start_plan, planned, compared.changes, at=at
+        compared.spark, root.store, root.options, start_plan, planned, compared.changes, begin_step=begin_step
     )
     return importer.then(carrier.finish)
 
@@ -399,18 +405,18 @@ def start(
     parts: assemble.Parts,
     serving: Callable[[JobLoop, config.JobConfig], snapshot_writer.Ending] = serve.serve,
     *,
-    at: progress.Steps = progress.unheard,
+    begin_step: progress.BeginStep = progress.ignore_steps,
 ) -> snapshot_writer.Ending:
     """Start the queries, and run until the job ends.
 
     Args:
         parts: The prepared job.
         serving: Runs the loop until it ends.
-        at: Told of each step until then.
+        begin_step: Begins each step until then.
     """
     try:
         with jvm.explaining_its_end():
-            ending = serving(assemble.assemble(parts, at=at), parts.job_config)
+            ending = serving(assemble.assemble(parts, begin_step=begin_step), parts.job_config)
     finally:
         parts.master_hooks.close()
     parts.declared.close()

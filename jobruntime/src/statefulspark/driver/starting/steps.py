@@ -43,7 +43,7 @@ class _Shown:
 
 
 class Steps:
-    """The step that a start is at; `at` is the `progress.Steps` of what works."""
+    """The step that a start is at; `at` is the `progress.BeginStep` of what works."""
 
     def __init__(self, started_at: datetime, *, elapsed_s: Callable[[], float] = time.monotonic) -> None:
         """Begin.

@@ -57,7 +57,7 @@ class StateImport:
         partitions: Number of state partitions by query uid; a query without an entry keeps its number.
         key_groups: Number of key groups by operator uid by query uid; operators without an entry keep their number.
         renamed: New uid of a query by its old uid.
-        at: Told of each query.
+        begin_step: Begins a step for each query.
     """
 
     store: ObjectStore
@@ -69,7 +69,7 @@ class StateImport:
     partitions: Mapping[str, int] = field(default_factory=dict)
     key_groups: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
-    at: progress.Steps = progress.unheard
+    begin_step: progress.BeginStep = progress.ignore_steps
 
 
 def import_state(
@@ -142,7 +142,7 @@ def _import_query(
                 _OperatorTarget(state_import, query, new_id, partitions, groups.get(operator.uid)),
             )
         }
-        with taskcounts.told(session, state_import.at(f"Importing the state of query {query.uid!r}")):
+        with taskcounts.told(session, state_import.begin_step(f"Importing the state of query {query.uid!r}")):
             written = state_tables.write_stores(session, root, query.batch_id, stores, partitions)
     except PySparkException as error:
         raise export.failed(
@@ -300,7 +300,7 @@ class StateImporter:
         plan: The plan of the start.
         planned: Every query of the job.
         changes: Changes of restored queries, by uid.
-        at: Told of each query whose state is imported.
+        begin_step: Begins a step for each query whose state is imported.
     """
 
     session: SparkSession
@@ -309,7 +309,7 @@ class StateImporter:
     plan: StartPlan
     planned: tuple[PlannedQuery, ...]
     changes: Mapping[str, Evolution]
-    at: progress.Steps = progress.unheard
+    begin_step: progress.BeginStep = progress.ignore_steps
 
     def then(self, finish: Finisher) -> Finisher:
         """Return a finisher that imports the state and then calls `finish`."""
@@ -332,7 +332,7 @@ class StateImporter:
                 }
                 for query in self.planned
             },
-            at=self.at,
+            begin_step=self.begin_step,
         )
 
         def import_then_finish(generation: int, queries: tuple[QueryEntry, ...]) -> tuple[QueryEntry, ...]:

@@ -7,10 +7,10 @@ from typing import Protocol
 from statefulspark.state.columnar.columns import Columns
 
 Place = tuple[int, int]
-"""First byte and length in a drawer."""
+"""First byte and length in a file."""
 
 
-class Drawer(Protocol):
+class LayerFile(Protocol):
     """Where the layers of a view are on disk."""
 
     @property
@@ -50,17 +50,17 @@ class Layer:
             raise ValueError("a layer that rests was asked for its columns")
         return self._columns
 
-    def put(self, drawer: Drawer) -> None:
+    def put(self, file: LayerFile) -> None:
         """Write the columns to disk, if they are in memory only."""
         if self.place is None:
-            self.place = drawer.put(self.columns)
+            self.place = file.put(self.columns)
 
     def rest(self) -> None:
         """Hold no columns that are on disk."""
         if self.place is not None:
             self._columns = None
 
-    def wake(self, drawer: Drawer) -> None:
+    def wake(self, file: LayerFile) -> None:
         """Take the columns from disk."""
         if self._columns is None and self.place is not None:
-            self._columns = drawer.get(self.place)
+            self._columns = file.get(self.place)

@@ -51,14 +51,14 @@ class _Noted:
         unique_id: Its id.
         kind: The whole key group, or changes.
         by_state: Layers and the states that they are of.
-        drawer: Where they are on disk; a whole key group has a drawer of its own, since it replaces the other.
+        file: Where they are on disk; a whole key group has a file of its own, since it replaces the other.
     """
 
     version: int
     unique_id: str
     kind: chunks.ChunkKind
     by_state: list[tuple[chunks.StateMeta, layers.Layer]]
-    drawer: layers.Drawer | None = None
+    file: layers.LayerFile | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -93,7 +93,7 @@ class GroupView:
         self.version, self.unique_id = 0, ""
         self.states: dict[str, stateviews.StateView] = {}
         self._noted: _Noted | None = None
-        self._drawer: layers.Drawer | None = None
+        self._drawer: layers.LayerFile | None = None
 
     @staticmethod
     def of(head: LineageHead, chunk: chunks.Chunk) -> GroupView:
@@ -112,15 +112,15 @@ class GroupView:
     @property
     def disk_bytes(self) -> int:
         """Disk space of what is on disk."""
-        noted = None if self._noted is None else self._noted.drawer
-        return sum(drawer.size_bytes for drawer in (self._drawer, noted) if drawer is not None)
+        noted = None if self._noted is None else self._noted.file
+        return sum(file.size_bytes for file in (self._drawer, noted) if file is not None)
 
     def follow(self, head: LineageHead) -> bool:
         """Take over what was noted, if it was committed; return False if the view is of another history, or too old."""
         noted, self._noted = self._noted, None
         if noted is not None and noted.version >= head.base and head.has_ancestor(noted.version, noted.unique_id):
             if noted.is_whole:
-                self.states, self._drawer = {}, noted.drawer
+                self.states, self._drawer = {}, noted.file
             for meta, layer in noted.by_state:
                 self._add(meta, layer)
             self.at(noted.version, noted.unique_id)
@@ -147,7 +147,7 @@ class GroupView:
         state.meta = meta
         state.add(layer)
 
-    def spill(self, new_drawer: Callable[[], layers.Drawer]) -> None:
+    def spill(self, new_drawer: Callable[[], layers.LayerFile]) -> None:
         """Write to disk what is in memory only; it stays in memory, too, until `rest`."""
         if self._drawer is not None and self._drawer.size_bytes > 2 * self._drawn_bytes() + _SLACK_BYTES:
             # What was merged or lost is still in the file.
@@ -159,8 +159,8 @@ class GroupView:
             _put(state.layers, self._drawer)
         if self._noted is not None:
             if self._noted.is_whole:
-                self._noted.drawer = self._noted.drawer or new_drawer()
-            _put([layer for _, layer in self._noted.by_state], self._noted.drawer or self._drawer)
+                self._noted.file = self._noted.file or new_drawer()
+            _put([layer for _, layer in self._noted.by_state], self._noted.file or self._drawer)
 
     def rest(self) -> None:
         """Hold nothing in memory that is on disk, and no address space for it."""
@@ -168,8 +168,8 @@ class GroupView:
             layer.rest()
         if self._drawer is not None:
             self._drawer.rest()
-        if self._noted is not None and self._noted.drawer is not None:
-            self._noted.drawer.rest()
+        if self._noted is not None and self._noted.file is not None:
+            self._noted.file.rest()
 
     def wake(self) -> None:
         """Be ready again after `rest`."""
@@ -180,10 +180,10 @@ class GroupView:
                 layer.wake(self._drawer)
         if self._noted is not None:
             for _, layer in self._noted.by_state:
-                layer.wake(self._noted.drawer or self._drawer)
+                layer.wake(self._noted.file or self._drawer)
 
     def _drawn_layers(self) -> Iterator[layers.Layer]:
-        """Return the layers that are, or will be, in the drawer of the view."""
+        """Return the layers that are, or will be, in the file of the view."""
         yield from itertools.chain.from_iterable(state.layers for state in self.states.values())
         if self._noted is not None and not self._noted.is_whole:
             yield from (layer for _, layer in self._noted.by_state)
@@ -275,6 +275,6 @@ def _apply(table: tables.Table, in_order: Iterator[tables.Changes]) -> None:
         table.apply(changes)
 
 
-def _put(unwritten: Iterable[layers.Layer], drawer: layers.Drawer) -> None:
+def _put(unwritten: Iterable[layers.Layer], file: layers.LayerFile) -> None:
     for layer in unwritten:
-        layer.put(drawer)
+        layer.put(file)

@@ -9,7 +9,7 @@ from fakecluster import FakeGateway
 from jobworld import START, JobWorld
 from statefulspark_operator.cluster.resources import Kind, Resource
 from statefulspark_operator.engine import attend
-from statefulspark_operator.engine.rounds import Rounds
+from statefulspark_operator.engine.single_flight import SingleFlight
 
 MANY = 100
 
@@ -31,7 +31,7 @@ class Work:
 
 def test_whoever_asks_while_a_round_runs_gets_the_next_one_together_with_all_others() -> None:
     async def scene() -> int:
-        work, rounds = Work(), Rounds()
+        work, rounds = Work(), SingleFlight()
         first = asyncio.create_task(rounds.join("demo", work))
         await work.started.wait()
         later = [asyncio.create_task(rounds.join("demo", work)) for _ in range(MANY)]
@@ -47,7 +47,7 @@ def test_whoever_asks_while_a_round_runs_gets_the_next_one_together_with_all_oth
 
 def test_rounds_of_different_names_do_not_wait_for_each_other() -> None:
     async def scene() -> None:
-        hung, quick, rounds = Work(), Work(), Rounds()
+        hung, quick, rounds = Work(), Work(), SingleFlight()
         waiting = asyncio.create_task(rounds.join("demo", hung))
         quick.released.set()
         await rounds.join("other", quick)
@@ -59,7 +59,7 @@ def test_rounds_of_different_names_do_not_wait_for_each_other() -> None:
 
 def test_a_round_that_fails_fails_for_those_who_waited_for_it_and_not_for_the_next() -> None:
     async def scene() -> bool:
-        rounds = Rounds()
+        rounds = SingleFlight()
 
         async def fail() -> bool:
             raise ValueError("no")

@@ -1,4 +1,4 @@
-"""Prepared transactions of earlier drivers that a start does not restore; who prepared one may still commit its batch."""
+"""Prepared transactions of earlier drivers that a start does not restore. Their drivers may still commit their batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class LingeringRecord:
+class UnrestoredRecord:
     """A record of an earlier driver whose transaction this start does not restore."""
 
     sink: JobSink
@@ -28,7 +28,7 @@ class LingeringRecord:
     """Whether it belongs to an older generation, which no batch will follow."""
 
 
-def find(driver: DriverAttempt, sinks: Iterable[JobSink], batches: Mapping[str, int]) -> tuple[LingeringRecord, ...]:
+def find(driver: DriverAttempt, sinks: Iterable[JobSink], batches: Mapping[str, int]) -> tuple[UnrestoredRecord, ...]:
     """List the records of batches after those that a start restores.
 
     Args:
@@ -42,17 +42,19 @@ def find(driver: DriverAttempt, sinks: Iterable[JobSink], batches: Mapping[str, 
 
 def _of_sink(
     driver: DriverAttempt, seen: read_cache.ReadCache, sink: JobSink, restored_batch: int
-) -> Iterator[LingeringRecord]:
+) -> Iterator[UnrestoredRecord]:
     names = (layout.parse_number(name) for name in seen.list_names(layout.GENERATIONS))
     generations = {number for number in names if number is not None and number < driver.generation}
     for generation in sorted(generations | {driver.generation}):
         root = layout.query_root(generation, sink.query_uid)
         for name in batch_records.BatchRecordLog(seen, root).all_of(batch_records.RecordKind.PREPARED):
             if name.uid == sink.uid and name.batch > restored_batch:
-                yield LingeringRecord(sink, driver.store.child(root), name, generation < driver.generation)
+                yield UnrestoredRecord(sink, driver.store.child(root), name, generation < driver.generation)
 
 
-def retained_by_others(driver: DriverAttempt, records: Sequence[LingeringRecord]) -> Callable[[LingeringRecord], bool]:
+def retained_by_others(
+    driver: DriverAttempt, records: Sequence[UnrestoredRecord]
+) -> Callable[[UnrestoredRecord], bool]:
     """Return a test whether a snapshot of an older generation names a record; a restore of it needs the transaction."""
     if not any(record.is_past for record in records):
         return lambda _: False

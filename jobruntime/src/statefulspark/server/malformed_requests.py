@@ -1,4 +1,4 @@
-"""How the server's log tells of connections that speak no HTTP: in one line each, not with a stack.
+"""Log a connection that does not speak HTTP in one line, without a stack.
 
 A browser that tries https on a port without TLS, a port scanner and a health check of a load balancer all do that. aiohttp
 logs the stack of its parser for each, some twenty lines, in the terminal of a person whose job has nothing to do with it.
