@@ -21,7 +21,7 @@ import botocore.session
 import lossyproxy
 import processes
 import pytest
-from statefulspark.storage import options
+from statefulspark.storage.options import StorageOptions
 
 BINARY = Path(__file__).resolve().parents[2] / "build" / "bin" / "versitygw"
 ACCESS_KEY = "test-access"
@@ -72,9 +72,9 @@ class S3Server(processes.Server):
         """Tell whether it is ready for clients."""
         return processes.is_open(self._port)
 
-    def options(self) -> options.StorageOptions:
+    def options(self) -> StorageOptions:
         """Return options with which our stores reach this server."""
-        return options.StorageOptions(endpoint=self.endpoint, access_key=ACCESS_KEY, secret_key=SECRET_KEY)
+        return StorageOptions(endpoint=self.endpoint, access_key=ACCESS_KEY, secret_key=SECRET_KEY)
 
     def new_bucket(self, stem: str = "bucket") -> str:
         """Create a bucket with a name of its own and return the name."""
@@ -82,11 +82,11 @@ class S3Server(processes.Server):
         self._client.create_bucket(Bucket=name)
         return name
 
-    def new_user(self, access_key: str) -> options.StorageOptions:
+    def new_user(self, access_key: str) -> StorageOptions:
         """Create an account that may do nothing yet, and return options with its keys."""
         secret_key = f"secret-of-{access_key}"
         self._administer("create-user", "--access", access_key, "--secret", secret_key, "--role", "user")
-        return options.StorageOptions(endpoint=self.endpoint, access_key=access_key, secret_key=secret_key)
+        return StorageOptions(endpoint=self.endpoint, access_key=access_key, secret_key=secret_key)
 
     def give(self, bucket: str, access_key: str) -> None:
         """Make an account the owner of a bucket: nobody but it and the administrator may use it then."""
