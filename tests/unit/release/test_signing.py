@@ -15,7 +15,7 @@ from release import archives, signing
 DIGEST = f"sha256:{'0a' * 32}"
 
 
-def an_archive(path: Path, *, at: str = "index.json", images: int = 1) -> Path:
+def an_image_archive(path: Path, *, at: str = "index.json", images: int = 1) -> Path:
     index = json.dumps({"manifests": [{"digest": DIGEST}] * images}).encode()
     with tarfile.open(path, "w") as tar:
         entry = tarfile.TarInfo(at)
@@ -26,13 +26,13 @@ def an_archive(path: Path, *, at: str = "index.json", images: int = 1) -> Path:
 
 @pytest.mark.parametrize("at", ["index.json", "./index.json"])
 def test_the_digest_of_an_image_is_read_from_its_archive(tmp_path: Path, at: str) -> None:
-    assert archives.digest(an_archive(tmp_path / "image.tar", at=at)) == DIGEST
+    assert archives.digest(an_image_archive(tmp_path / "image.tar", at=at)) == DIGEST
 
 
 @pytest.mark.parametrize(("at", "images"), [("other.json", 1), ("index.json", 0), ("index.json", 2)])
-def test_an_archive_without_exactly_one_image_has_no_digest(tmp_path: Path, at: str, images: int) -> None:
+def test_an_image_archive_without_exactly_one_image_has_no_digest(tmp_path: Path, at: str, images: int) -> None:
     with pytest.raises(ValueError, match="has to hold one"):
-        archives.digest(an_archive(tmp_path / "image.tar", at=at, images=images))
+        archives.digest(an_image_archive(tmp_path / "image.tar", at=at, images=images))
 
 
 def test_the_chart_is_signed_before_the_checksums_and_these_before_the_images() -> None:
