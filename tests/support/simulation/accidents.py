@@ -150,12 +150,16 @@ def fresh_state_applied_again(world: Outside, choice: int) -> None:
 
 
 def back_to_what_a_restore_left(world: Outside, choice: int) -> None:
-    """Empty state was a mistake: some checkpoints later, within the hour, a person goes back to what it has left."""
+    """Empty state was a mistake: some checkpoints later, within the hour, a person goes back to what it has left.
+
+    The status of the driver says which checkpoint that is. The one with the highest number may be of an older life, where
+    the root was copied over that.
+    """
     world.live_on()
-    left = world.checkpoints(name=world.name)[-1:]
-    if not left:
+    left = world.newest_checkpoint()
+    if left is None:
         return
-    reference = f"checkpoint:{left[0]}"
+    reference = f"checkpoint:{left}"
     offset = world.offset_of(reference)
     world.kill_all()
     mistake, regret = world.word("by mistake"), world.word("regretted")

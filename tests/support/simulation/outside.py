@@ -221,6 +221,12 @@ class Outside(Simulation):
             self._checkpoint(0)
             self._let_run(None)
 
+    def newest_checkpoint(self) -> int | None:
+        """Return the newest checkpoint that the driver has taken, by its status; None if it has taken none."""
+        driver = self.up()
+        checkpoint = None if driver.loop is None or driver.has_ended else driver.loop.status().last_checkpoint
+        return checkpoint.id if checkpoint else None
+
     def taken(self) -> str | None:
         """Take a savepoint of the driver that runs; return its URI if it was made."""
         driver = self.up()
