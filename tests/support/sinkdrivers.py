@@ -94,7 +94,7 @@ class Driver:
             self.plan.queries,
             allow_non_restored=bool(restore and restore.allow_non_restored_state),
             origin="checkpoint 7",
-            at=self._at,
+            begin_step=self._at,
         )
         if who.takes_over_sinks:
             generations.remember(who.store, who.generation, wish.sinks_key)

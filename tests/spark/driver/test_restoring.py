@@ -129,9 +129,9 @@ class World:
             return loop.run()
 
         compared = start.up_to_comparison(
-            self.job().definition, job_config, root, session_of=lambda *_: self.spark, at=at
+            self.job().definition, job_config, root, session_of=lambda *_: self.spark, begin_step=at
         )
-        return start.start(start.prepare(job_config, compared, started_at, at=at), serve, at=at)
+        return start.start(start.prepare(job_config, compared, started_at, begin_step=at), serve, begin_step=at)
 
 
 def drained_once_read(loop: JobLoop) -> None:

@@ -187,7 +187,7 @@ def test_what_may_take_long_is_told_with_a_count_that_gets_to_its_end(
     def at(step: str) -> progress.Report:
         return told.setdefault(step, []).append
 
-    start.find(("delays",), world.job_config, world.claimed, at=at)
+    start.find(("delays",), world.job_config, world.claimed, begin_step=at)
 
     assert list(told) == steps
     assert all(counts[-1].done == counts[-1].total for counts in told.values() if counts)

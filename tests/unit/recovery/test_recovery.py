@@ -222,7 +222,7 @@ def test_a_driver_that_slept_through_a_takeover_cannot_complete_its_restore(job:
             query.run_batch()
 
     with pytest.raises(errors.SnapshotCorruptError, match="CopyIncomplete"):
-        restore.carry_out(job.store, plan, sleeper, at=lambda _: wake_up_too_late)
+        restore.carry_out(job.store, plan, sleeper, begin_step=lambda _: wake_up_too_late)
     with pytest.raises(errors.PreconditionFailedError, match="GenerationExists"):
         generations.publish(job.store, GenerationRecord(generation=2, created_at=sleeper.now, epoch=sleeper.epoch))
     again = job.boot()
