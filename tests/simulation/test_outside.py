@@ -25,6 +25,14 @@ def test_no_row_is_lost_or_repeated_by_accidents_that_follow_each_other(request:
         _live(seed, outside.mixture_of(seed, list(accidents.ACCIDENTS)))
 
 
+def test_a_generation_of_an_older_life_does_not_go_on_in_a_target_that_the_newer_one_has_written() -> None:
+    """The root is copied over a life that went further: its newest generation is of that one, and the target is not."""
+    further = moves.Move(moves.Kind.ACCIDENT, 34, None, name="back_and_forward")
+    copied = moves.Move(moves.Kind.ACCIDENT, 58, None, name="root_synced_over_itself")
+
+    _live(100026, (moves.Move(moves.Kind.START, 8, 15), further, moves.Move(moves.Kind.KILL, 58, 15), copied))
+
+
 def _seeds(config: pytest.Config) -> Iterable[int]:
     one, first = config.getoption("simulation_seed"), config.getoption("simulation_first")
     return [one] if one is not None else range(first, first + config.getoption("simulation_seeds") // SEEDS_FOR_ONE)

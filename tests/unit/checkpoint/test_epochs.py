@@ -215,3 +215,34 @@ def test_take_over_that_is_left_in_two_manifests_counts_once(
         with pytest.raises(errors.SpecRejectedError, match=r"counts once.*restore\.nonce") as raised:
             epochs.ensure_owner(store, owner, take_over=True)
         assert raised.value.reason == "StateOwnedByAnother"
+
+
+def test_a_claim_counts_for_a_later_epoch_that_follows_it(store: stores.MemoryStore) -> None:
+    claim(store, "a")
+    claim(store, "b", assigned=4)
+    claim(store, "c")
+
+    assert [epochs.claim_in_life(store, 1, until=until) for until in (0, 1, 4, 5)] == ["a"] * 4
+    assert (epochs.claim_in_life(store, 2, until=4), epochs.claim_in_life(store, 7, until=8)) == (None, None)
+
+
+def test_a_claim_of_a_life_that_was_copied_over_an_older_one_does_not_count_for_an_epoch_of_that_one(
+    store: stores.MemoryStore,
+) -> None:
+    newer = stores.MemoryStore()
+    for who in "abc":
+        claim(store, who)
+    for who in "xy":
+        claim(newer, who)
+    for epoch in (1, 2):
+        store.write(layout.epoch(epoch), newer.read(layout.epoch(epoch)))
+
+    assert [epochs.claim_in_life(store, 2, until=until) for until in (2, 3)] == ["y", None]
+
+
+def test_records_that_are_gone_or_cannot_be_read_accuse_nobody(store: stores.MemoryStore) -> None:
+    for who in "abc":
+        claim(store, who)
+    store.write(layout.epoch(2), b"no record")
+
+    assert epochs.claim_in_life(store, 1, until=3) == "a"

@@ -244,7 +244,7 @@ OWN = "own"
 
 def made_from(number: int, cut: Ancestor | None, **changes: object) -> GenerationRecord:
     given = {"source": "s3://b/savepoint" if cut else None, "lineage": OWN, "cut": cut} | changes
-    return GenerationRecord(generation=number, created_at=NEW_YEAR, epoch=1, **given)  # type: ignore[arg-type]
+    return GenerationRecord(generation=number, created_at=NEW_YEAR, epoch=10 * number, **given)  # type: ignore[arg-type]
 
 
 def cut_at(generation: int, batch: int, lineage: str = OWN) -> Ancestor:
@@ -254,40 +254,50 @@ def cut_at(generation: int, batch: int, lineage: str = OWN) -> Ancestor:
 FIRST = made_from(1, None)
 BACK = {"goes_back": True}
 HISTORIES = [
-    pytest.param((FIRST,), history.History(), id="it began empty"),
-    pytest.param((FIRST, made_from(2, cut_at(1, 5))), history.History((cut_at(1, 5),)), id="a cut of the one before"),
+    pytest.param((FIRST,), history.History(begun_in=(10,)), id="it began empty"),
+    pytest.param(
+        (FIRST, made_from(2, cut_at(1, 5))),
+        history.History((cut_at(1, 5),), begun_in=(20, 10)),
+        id="a cut of the one before",
+    ),
     pytest.param(
         (FIRST, made_from(2, cut_at(1, 5), source=None)),
-        history.History((cut_at(1, 5),)),
+        history.History((cut_at(1, 5),), begun_in=(20, 10)),
         id="a cut before the first checkpoint, which has no name",
     ),
     pytest.param(
         (FIRST, made_from(2, cut_at(1, 5)), made_from(3, cut_at(2, 7))),
-        history.History((cut_at(2, 7), cut_at(1, 5))),
+        history.History((cut_at(2, 7), cut_at(1, 5)), begun_in=(30, 20, 10)),
         id="a chain",
     ),
     pytest.param(
         (FIRST, made_from(2, cut_at(1, 5)), made_from(3, cut_at(1, 9))),
-        history.History((cut_at(1, 9),)),
+        history.History((cut_at(1, 9),), begun_in=(30, 10)),
         id="the branch in between is left out",
     ),
     pytest.param(
-        (made_from(4, cut_at(3, 7)),), history.History((cut_at(3, 7),), 3), id="the record of its parent is gone"
+        (made_from(4, cut_at(3, 7)),),
+        history.History((cut_at(3, 7),), 3, begun_in=(40,)),
+        id="the record of its parent is gone",
     ),
-    pytest.param((made_from(4, cut_at(3, 7, "other")),), history.History(), id="a cut of another root"),
+    pytest.param((made_from(4, cut_at(3, 7, "other")),), history.History(begun_in=(40,)), id="a cut of another root"),
     pytest.param(
         (FIRST, made_from(2, cut_at(1, 5), **BACK), made_from(3, cut_at(2, 7))),
-        history.History((cut_at(2, 7), cut_at(1, 5)), went_back=2),
+        history.History((cut_at(2, 7), cut_at(1, 5)), went_back=2, begun_in=(30, 20, 10)),
         id="an older one went back",
     ),
     pytest.param(
         (FIRST, made_from(2, cut_at(1, 5), **BACK), made_from(3, cut_at(2, 7), **BACK)),
-        history.History((cut_at(2, 7), cut_at(1, 5)), went_back=3),
+        history.History((cut_at(2, 7), cut_at(1, 5)), went_back=3, begun_in=(30, 20, 10)),
         id="both went back",
     ),
-    pytest.param((made_from(2, None, **BACK),), history.History(went_back=2), id="empty state that was asked for"),
     pytest.param(
-        (made_from(4, cut_at(3, 7, "other"), **BACK),), history.History(went_back=4), id="a savepoint of another root"
+        (made_from(2, None, **BACK),), history.History(went_back=2, begun_in=(20,)), id="empty state that was asked for"
+    ),
+    pytest.param(
+        (made_from(4, cut_at(3, 7, "other"), **BACK),),
+        history.History(went_back=4, begun_in=(40,)),
+        id="a savepoint of another root",
     ),
 ]
 
@@ -296,6 +306,12 @@ HISTORIES = [
 def test_a_generation_descends_from(records: tuple[GenerationRecord, ...], expected: history.History) -> None:
     every = generations.Generations(records, records[-1].generation)
     assert history.of(every, records[-1].generation) == expected
+
+
+def test_a_generation_of_the_driver_itself_is_not_one_that_an_earlier_driver_has_begun() -> None:
+    line = history.History(begun_in=(30, 20, 10))
+
+    assert [line.begun_before(epoch) for epoch in (31, 30, 11, 10)] == [30, 20, 10, 0]
 
 
 def test_a_generation_without_a_readable_record_is_taken_to_contain_what_was_before_it() -> None:

@@ -63,6 +63,27 @@ def claim_of(store: ObjectStore, epoch: int) -> str | None:
     return None if record.filled else record.claim_id
 
 
+def claim_in_life(store: ObjectStore, epoch: int, *, until: int) -> str | None:
+    """Return the id of the claim of an epoch, if a later epoch is of the same life of the root.
+
+    Records that cannot be read accuse nobody.
+
+    Args:
+        store: The job's root.
+        epoch: The epoch.
+        until: The later epoch; one that is not later is not looked at.
+
+    Returns:
+        None if no driver ran under the epoch, or if the later one is of another life. Cost: one GET, and one for each epoch
+        from this one to the later one.
+    """
+    found = claim_of(store, epoch)
+    if found is None or until <= epoch:
+        return found
+    records = records_since(store, epoch, until=until)
+    return None if records is not None and life_of(records, epoch).other is not None else found
+
+
 def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: str, now: datetime) -> int:
     """Claim the right to write.
 
@@ -116,9 +137,15 @@ def life_since(store: ObjectStore, epoch: int) -> LifeOfRoot | None:
     return life_of(records, epoch) if records is not None else None
 
 
-def records_since(store: ObjectStore, epoch: int) -> tuple[EpochRecord, ...] | None:
-    """Return the records of an epoch and all later ones; None if one cannot be read. Cost: as of `life_since`."""
-    keys = {number: layout.epoch(number) for number in range(epoch, newest(store) + 1)}
+def records_since(store: ObjectStore, epoch: int, *, until: int | None = None) -> tuple[EpochRecord, ...] | None:
+    """Return the records of an epoch and the later ones; None if one cannot be read.
+
+    Args:
+        store: The job's root.
+        epoch: The first one.
+        until: The last one; None for the newest. Cost: as of `life_since`, without listing and HEAD where it is given.
+    """
+    keys = {number: layout.epoch(number) for number in range(epoch, (until or newest(store)) + 1)}
     bodies = catalog.read_present(store, list(keys.values()), most_bytes=MOST_OF_A_DOCUMENT)
     try:
         return tuple(EpochRecord.parse(bodies.get(key, b""), f"{store.uri}/{key}") for key in keys.values())

@@ -6,7 +6,7 @@ branch that a start does not descend from. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from statefulspark.contract.manifest import Ancestor
 from statefulspark.recovery.generations import Generations
@@ -23,11 +23,17 @@ class History:
             contained. 0 if the history is complete.
         went_back: The newest generation of them, itself included, that was made by going back on purpose or behind damage;
             0 if there is none.
+        begun_in: The epoch in which each generation that is known was begun, itself included, the newest first.
     """
 
     cuts: tuple[Ancestor, ...] = ()
     known_from: int = 0
     went_back: int = 0
+    begun_in: tuple[int, ...] = ()
+
+    def begun_before(self, epoch: int) -> int:
+        """Return the epoch in which the newest generation was begun that an earlier driver has begun; 0 for none."""
+        return next((begun for begun in self.begun_in if begun < epoch), 0)
 
 
 def of(generations: Generations, generation: int) -> History:
@@ -42,8 +48,10 @@ def of(generations: Generations, generation: int) -> History:
         return History(known_from=generation)
     went_back = generation if record.goes_back else 0
     if record.cut is None:
-        return History(known_from=0 if record.source is None else generation, went_back=went_back)
-    return from_cut(generations, record.cut, lineage=record.lineage, went_back=went_back)
+        past = History(known_from=0 if record.source is None else generation, went_back=went_back)
+    else:
+        past = from_cut(generations, record.cut, lineage=record.lineage, went_back=went_back)
+    return replace(past, begun_in=(record.epoch, *past.begun_in))
 
 
 def from_cut(generations: Generations, cut: Ancestor, *, lineage: str | None, went_back: int = 0) -> History:
@@ -58,7 +66,7 @@ def from_cut(generations: Generations, cut: Ancestor, *, lineage: str | None, we
     if cut.lineage != lineage:
         return History(went_back=went_back)
     before = of(generations, cut.generation)
-    return History((cut, *before.cuts), before.known_from, went_back or before.went_back)
+    return replace(before, cuts=(cut, *before.cuts), went_back=went_back or before.went_back)
 
 
 def goes_back(plan: StartPlan) -> bool:

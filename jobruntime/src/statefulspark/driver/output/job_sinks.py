@@ -179,7 +179,9 @@ class JobSink:
             lineage=own.lineage,
             descent=own,
             claim=driver.claim_id,
-            claim_of=functools.partial(epochs.claim_of, driver.store),
+            claim_of=functools.partial(
+                epochs.claim_in_life, driver.store, until=driver.history.begun_before(driver.epoch)
+            ),
             expected=expected,
         )
 
