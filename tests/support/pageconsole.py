@@ -21,7 +21,7 @@ OUTSIDE: Mapping[str, str] = {
     "docker": "tests have no daemon of it; e2e/images builds from the same Dockerfiles, and what they make runs there",
     "cosign": "nobody's identity is on the machine of a test; tests/unit/release/test_verify.py has what it is asked",
     "gh": "there is no account at GitHub",
-    "sha256sum": "tests/unit/release/test_verify.py compares the same files",
+    "sha256sum --check": "tests/unit/release/test_verify.py compares the same files",
     "skopeo": "there is no registry; e2e/images makes the archives with it",
     "echo one": "the content of the requests below it",
     "eksctl": "there is no Amazon account",
