@@ -25,7 +25,7 @@ include bench/dashboard.mk
 include docs/docs.mk
 include release/release.mk
 
-.PHONY: help demo demo-kubernetes unit test coverage mutants lint types format crds lock bench e2e e2e-full page fuzz clean venv
+.PHONY: help demo demo-local unit test coverage mutants lint types format crds lock bench e2e e2e-full page fuzz clean venv
 
 help: ## Show this list
 	@echo "Usage: make TARGET. Everything a target needs is installed by it, into build/ and .venv/."
@@ -106,11 +106,11 @@ fuzz: $(STAMPS)/venv $(UV) ## Look for input that crashes a reader, and for unde
 SECONDS_EACH ?= 30
 NAMES ?=
 
-demo: $(STAMPS)/venv jars ## Real flights on this machine: kill the driver, change the job, go back, compare with the truth (no root, no Kubernetes)
+demo-local: $(STAMPS)/venv jars ## Real flights on this machine: kill the driver, change the job, go back, compare with the truth (no root, no Kubernetes)
 	PYTHONPATH=e2e $(BIN)/python -m demo_local $(DEMO_ARGS)
 DEMO_ARGS ?=
 
-demo-kubernetes: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## The same on a real cluster of its own, with pods, standbys and warm upgrades (root; DEMO_EXECUTORS=2: with executor pods)
+demo: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## Real flights through a real cluster of its own: kill the driver, change the job, compare with the truth (root; DEMO_EXECUTORS=2: with executor pods)
 	PYTHONPATH=e2e $(BIN)/python -m demo
 
 e2e: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## One scenario for each kind of trouble, on a real cluster (needs root, or KUBECONFIG)
