@@ -77,11 +77,11 @@ def claim_in_life(store: ObjectStore, epoch: int, *, until: int) -> str | None:
         None if no driver ran under the epoch, or if the later one is of another life. Cost: one GET, and one for each epoch
         from this one to the later one.
     """
-    found = claim_of(store, epoch)
-    if found is None or until <= epoch:
-        return found
+    claim_id = claim_of(store, epoch)
+    if claim_id is None or until <= epoch:
+        return claim_id
     records = records_since(store, epoch, until=until)
-    return None if records is not None and life_of(records, epoch).other is not None else found
+    return None if records is not None and life_of(records, epoch).other is not None else claim_id
 
 
 def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: str, now: datetime) -> int:
