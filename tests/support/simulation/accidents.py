@@ -153,7 +153,8 @@ def back_to_what_a_restore_left(world: Outside, choice: int) -> None:
     """Empty state was a mistake: some checkpoints later, within the hour, a person goes back to what it has left.
 
     The status of the driver says which checkpoint that is. The one with the highest number may be of an older life, where
-    the root was copied over that.
+    the root was copied over that. A sink that shows each batch may have rows after that checkpoint, and then docs/sinks.md
+    says that the start is refused.
     """
     world.live_on()
     left = world.newest_checkpoint()
@@ -162,6 +163,7 @@ def back_to_what_a_restore_left(world: Outside, choice: int) -> None:
     reference = f"checkpoint:{left}"
     offset = world.offset_of(reference)
     world.kill_all()
+    is_refused = world.shows_beyond(offset)
     mistake, regret = world.word("by mistake"), world.word("regretted")
     world.allow_again(mistake, 0)
     world.started(RestoreConfig(fresh=True, id=mistake))
@@ -170,7 +172,7 @@ def back_to_what_a_restore_left(world: Outside, choice: int) -> None:
         world.clock.forward(100)
     world.kill_all()
     world.allow_again(regret, offset)
-    world.promised = "docs/recovery.md"
+    world.promised = "" if is_refused else "docs/recovery.md"
     world.started(RestoreConfig(snapshot=reference, id=regret))
 
 

@@ -199,9 +199,9 @@ class Outside(Simulation):
         """Start a driver that takes the sink over, as the manifest of this site asks from now on."""
         self.allow_again(word, 0)
         driver = self.started(RestoreConfig(take_over_sinks=True))
-        if word not in self.said:
+        if word not in self.said and QUERY in driver.found:
             self.said.add(word)
-            self.site.taken_over_at = driver.found.get(QUERY, 0)
+            self.site.taken_over_at = driver.found[QUERY]
         return driver
 
     def up(self) -> SimulatedDriver:
@@ -268,6 +268,10 @@ class Outside(Simulation):
         begun = driver.found.get(QUERY, shown)
         if begun < shown:
             self.wrong.append(f"{driver.name} goes back to {begun} without a word, and {shown} records were visible")
+
+    def shows_beyond(self, offset: int) -> bool:
+        """Tell whether readers have seen rows after a record that nobody takes back: a start from it is refused."""
+        return self.kind is not Target.FILES and self.visible == "batch" and len(self.target.rows) > offset
 
     def offset_of(self, reference: str) -> int:
         """Return how many records a snapshot has."""
