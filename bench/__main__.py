@@ -19,6 +19,7 @@ SHARED = {
     "driver_fleet",
     "executors_picture",
     "faults_picture",
+    "hostile_s3",
     "latency_picture",
     "state_size_picture",
     "machine",
@@ -32,7 +33,7 @@ SHARED = {
 }
 OF_A_REPORT = {"faults", "recoveries"}
 """They show what another run has written, and are told where that is."""
-ON_A_CLUSTER = {"downtime", "operator_scale"}
+ON_A_CLUSTER = {"abusive_tenant", "downtime", "operator_scale"}
 """They need root or a cluster, and the images: each is run by its name."""
 
 

@@ -90,6 +90,10 @@ class Api:
         """Change an object, or a part such as its status."""
         return await self.call("PATCH", kind, kind.path(namespace, name, part), change, _MERGE)
 
+    async def delete(self, kind: Kind, namespace: str, name: str) -> None:
+        """Delete an object."""
+        await self.call("DELETE", kind, kind.path(namespace, name))
+
     async def items(self, kind: Kind, namespace: str) -> tuple[Resource, ...]:
         """Return all objects of a kind."""
         return resources.items(await self.call("GET", kind, kind.path(namespace)), "items")

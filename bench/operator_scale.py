@@ -48,8 +48,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
-def api_server(folder: Path) -> Iterator[Path]:
-    """Run an API server with the CRDs and the namespace; return its kubeconfig."""
+def api_server(folder: Path, namespaces: Sequence[str] = (NAMESPACE,)) -> Iterator[Path]:
+    """Run an API server with the CRDs and namespaces; return its kubeconfig."""
     up = [str(CLUSTER), "api", "up", "--dir", str(folder)]
     try:
         kubeconfig = Path(subprocess.run(up, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
@@ -58,33 +58,47 @@ def api_server(folder: Path) -> Iterator[Path]:
         subprocess.run([*kubectl, "apply", "--server-side", "-f", crds], check=True, stdout=subprocess.DEVNULL)
         established = ["wait", "--for=condition=Established", "--timeout=30s", "-f", crds]
         subprocess.run([*kubectl, *established], check=True, stdout=subprocess.DEVNULL)
-        subprocess.run([*kubectl, "create", "namespace", NAMESPACE], check=True, stdout=subprocess.DEVNULL)
+        for namespace in namespaces:
+            subprocess.run([*kubectl, "create", "namespace", namespace], check=True, stdout=subprocess.DEVNULL)
         yield kubeconfig
     finally:
         subprocess.run([str(CLUSTER), "api", "down", "--dir", str(folder)], check=True)
 
 
 class Operator:
-    """The operator's process."""
+    """The operator's process.
 
-    def __init__(self, kubeconfig: Path, folder: Path, endpoint: str) -> None:
-        """Prepare it; `start` starts it, also again. The endpoint is of the store of all jobs."""
-        self._endpoint = endpoint
+    Attributes:
+        ended: How often it has ended by itself.
+        memory_most_mb: The most memory that it has held at a look, over all its processes.
+    """
+
+    def __init__(
+        self, kubeconfig: Path, folder: Path, endpoints: Sequence[str], namespaces: Sequence[str] = (NAMESPACE,)
+    ) -> None:
+        """Prepare it; `start` starts it, also again. The endpoints are of the stores of all jobs."""
+        self._endpoints, self._namespaces = endpoints, namespaces
+        self.ended = 0
+        self.memory_most_mb = 0.0
         environment = {"KUBECONFIG": str(kubeconfig), "MALLOC_ARENA_MAX": "2"}  # As the chart sets it.
         self._process = processes.Process("the operator", folder / "operator.log", environment=environment)
 
     def start(self) -> None:
         """Start it as the chart does, with a Lease, and return at once."""
-        command = [sys.executable, "-m", "statefulspark_operator.cli", "run", "--namespace", NAMESPACE]
+        command = [sys.executable, "-m", "statefulspark_operator.cli", "run"]
+        watched = [flag for namespace in self._namespaces for flag in ("--namespace", namespace)]
+        allowed = [flag for endpoint in self._endpoints for flag in ("--storage-endpoint", endpoint)]
         lease = ["--lease", "operator", "--lease-namespace", NAMESPACE, "--identity", "operator-0"]
         ports = ["--health-port", "0", "--metrics-port", "0"]
-        self._process.launch([*command, *lease, *ports, "--storage-endpoint", self._endpoint])
+        self._process.launch([*command, *watched, *lease, *ports, *allowed])
 
     def tend(self) -> None:
         """Start it again if it has ended, as a kubelet does: it ends when it cannot renew its Lease in time."""
         if self._process.exit_code is not None:
             print(f"  the operator ended with {self._process.exit_code}, and is started again", flush=True)
+            self.ended += 1
             self.start()
+        self.memory_most_mb = max(self.memory_most_mb, self._memory_mb("VmHWM"))
 
     def kill(self) -> None:
         """End it without a chance to clean up."""
@@ -92,8 +106,11 @@ class Operator:
 
     def memory_mb(self) -> float:
         """Return the memory that it holds."""
+        return self._memory_mb("VmRSS")
+
+    def _memory_mb(self, field: str) -> float:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1000
+        return int(re.findall(rf"{field}:\s+(\d+)", status)[0]) / 1000
 
     def processor_s(self) -> float:
         """Return the processor time that it has used."""
@@ -161,12 +178,12 @@ class Scene:
         return by_verb - self.api.requests
 
 
-def manifest(job: str, bucket: str, endpoint: str) -> Resource:
+def manifest(job: str, bucket: str, endpoint: str, namespace: str = NAMESPACE) -> Resource:
     """Return a job."""
     return {
         "apiVersion": resources.JOB.api_version,
         "kind": resources.JOB.name,
-        "metadata": {"name": job, "namespace": NAMESPACE},
+        "metadata": {"name": job, "namespace": namespace},
         "spec": {
             "image": "registry.example/flights:1",
             "job": {"file": "/opt/job/flights.py"},
@@ -176,10 +193,10 @@ def manifest(job: str, bucket: str, endpoint: str) -> Resource:
     }
 
 
-def credentials() -> Resource:
-    """Return the Secret that every job names."""
+def credentials(namespace: str = NAMESPACE) -> Resource:
+    """Return the Secret that every job of a namespace names."""
     keys: Resource = {"AWS_ACCESS_KEY_ID": s3server.ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": s3server.SECRET_KEY}
-    meta: Resource = {"name": "s3", "namespace": NAMESPACE}
+    meta: Resource = {"name": "s3", "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": keys}
 
 
@@ -287,7 +304,7 @@ async def measure(
     figures: dict[str, float] = {}
     async with Api.connect(kubeconfig) as api:
         fleet = Fleet(api, NAMESPACE, store, busy_every=options.busy_every)
-        operator = Operator(kubeconfig, folder, s3.endpoint)
+        operator = Operator(kubeconfig, folder, [s3.endpoint])
         async with fleet.playing():
             await api.create(credentials())
             operator.start()

@@ -112,12 +112,13 @@ class Driver:
 
     def stop_with_savepoint(self) -> str:
         """Stop the job as `statefulspark stop --savepoint` does, and return the savepoint's location."""
-        command = [*_PROGRAM, "stop", "--savepoint", "--quiet", "-o", "name", "--url", self._url, "--token", TOKEN]
+        command = [*_PROGRAM, "stop", "--savepoint", "--quiet", "-o", "json", "--url", self._url, "--token", TOKEN]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise DemoFailedError(f"The job did not stop with a savepoint: {done.stderr.strip()}")
         self.wait_end()
-        return done.stdout.strip()
+        location: str = json.loads(done.stdout)["snapshot"]["location"]
+        return location
 
     def kill(self) -> None:
         """End it without grace, as `kill -9` does; its JVM ends with it."""

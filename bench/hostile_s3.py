@@ -1,0 +1,112 @@
+"""An S3 server that a tenant runs to harm who reads from it: each bucket is named after what it does.
+
+It keeps no object. It answers with the forms of S3, so that a client goes as far as its own limits let it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from xml.sax.saxutils import escape
+
+from aiohttp import web
+
+_MIB = 1 << 20
+_CHUNK = b"{}," * 21_845
+_KEYS_IN_A_PAGE = 1000
+_STALL_S = 3600.0
+_DRIP_S = 1.0
+_HEADERS = {"ETag": '"0123456789abcdef0123456789abcdef"', "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"}
+
+
+async def _endless(request: web.Request) -> web.StreamResponse:
+    """Send a body without end, of JSON that costs a parser twenty times its size."""
+    response = await _begin(request)
+    await response.write(b'{"files": [')
+    while True:
+        await response.write(_CHUNK)
+
+
+async def _drip(request: web.Request) -> web.StreamResponse:
+    """Send one byte a second."""
+    response = await _begin(request)
+    while True:
+        await response.write(b" ")
+        await asyncio.sleep(_DRIP_S)
+
+
+async def _stall(request: web.Request) -> web.StreamResponse:
+    """Accept the request and never answer."""
+    await asyncio.sleep(_STALL_S)
+    raise web.HTTPServiceUnavailable
+
+
+async def _bomb(request: web.Request) -> web.StreamResponse:
+    """Send the largest manifest that a reader takes, of empty objects."""
+    body = b'{"files": [' + b"{}," * (3 * _MIB // 3) + b"{}]}"
+    return web.Response(body=body, headers=_HEADERS)
+
+
+async def _begin(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers=_HEADERS)
+    await response.prepare(request)
+    return response
+
+
+def _page(request: web.Request) -> web.Response:
+    """Return one page of a listing without end; every folder has a manifest."""
+    prefix = request.query.get("prefix", "")
+    number = int(request.query.get("continuation-token", "0"))
+    modified = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    keys = [f"{prefix}{number:08}-{key:04}" for key in range(_KEYS_IN_A_PAGE)]
+    contents = "".join(
+        f"<Contents><Key>{escape(key)}</Key><LastModified>{modified}</LastModified><ETag>&quot;e&quot;</ETag>"
+        f"<Size>1</Size><StorageClass>STANDARD</StorageClass></Contents>"
+        for key in keys
+    )
+    text = (
+        '<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+        f"<Prefix>{escape(prefix)}</Prefix><KeyCount>{len(keys)}</KeyCount><MaxKeys>{len(keys)}</MaxKeys>"
+        f"<IsTruncated>true</IsTruncated><NextContinuationToken>{number + 1}</NextContinuationToken>{contents}"
+        "</ListBucketResult>"
+    )
+    return web.Response(text=text, content_type="application/xml")
+
+
+ATTACKS: Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]] = {
+    "endless": _endless,
+    "drip": _drip,
+    "stall": _stall,
+    "bomb": _bomb,
+}
+"""What a GET of an object meets, by bucket."""
+
+
+async def _answer(request: web.Request) -> web.StreamResponse:
+    bucket, _, key = request.path.lstrip("/").partition("/")
+    attack = ATTACKS[bucket]
+    if attack is _stall:
+        return await _stall(request)
+    if request.method == "GET":
+        return await attack(request) if key else _page(request)
+    if request.method == "HEAD":
+        return web.Response(headers={**_HEADERS, "Content-Length": "1000"})
+    await request.read()
+    return web.Response(headers=_HEADERS)
+
+
+@contextlib.asynccontextmanager
+async def running() -> AsyncIterator[str]:
+    """Run the server on loopback; return its endpoint."""
+    application = web.Application(client_max_size=64 * _MIB)
+    application.router.add_route("*", "/{path:.*}", _answer)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0, backlog=4096)
+        await site.start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
