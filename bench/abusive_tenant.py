@@ -90,13 +90,13 @@ async def _change(api: Api, names: Sequence[str]) -> None:
 
 
 async def measure(
-    options: argparse.Namespace, folder: Path, s3: s3server.S3Server, kubeconfig: Path
+    options: argparse.Namespace, folder: Path, s3: s3server.S3Server, kubeconfig: Path, hostile: str
 ) -> dict[str, float]:
     """Measure reactions without the tenant, then beside them."""
     bucket = s3.new_bucket("honest")
     store = open_store(f"s3://{bucket}/jobs", s3.options())
     jobs = [f"job-{number}" for number in range(options.jobs)]
-    async with Api.connect(kubeconfig) as api, hostile_s3.running() as hostile:
+    async with Api.connect(kubeconfig) as api:
         fleet = Fleet(api, operator_scale.NAMESPACE, store, busy_every=options.busy_every)
         operator = operator_scale.Operator(
             kubeconfig, folder, [s3.endpoint, hostile], [operator_scale.NAMESPACE, NAMESPACE]
@@ -148,8 +148,12 @@ def main() -> None:
     options = parser.parse_args()
     print(f"Machine: {machine.described()}")
     namespaces = [operator_scale.NAMESPACE, NAMESPACE]
-    with machine.workplace() as (s3, folder), operator_scale.api_server(folder / "api", namespaces) as kubeconfig:
-        figures = asyncio.run(measure(options, folder, s3, kubeconfig))
+    with (
+        machine.workplace() as (s3, folder),
+        operator_scale.api_server(folder / "api", namespaces) as kubeconfig,
+        hostile_s3.running() as hostile,
+    ):
+        figures = asyncio.run(measure(options, folder, s3, kubeconfig, hostile))
     machine.table(
         ["figure", "measured", "goal"], [(name, f"{value:.2f}", GOALS.get(name, "")) for name, value in figures.items()]
     )

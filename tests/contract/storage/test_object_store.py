@@ -6,11 +6,13 @@ Memory and S3 also with etags that are no MD5s, as with SSE-KMS.
 from __future__ import annotations
 
 import dataclasses
+import http.server
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +20,7 @@ import etags
 import pytest
 import s3server
 from statefulspark import errors, storage
-from statefulspark.storage import ObjectStore, StorageOptions, fsspec_connection, fsspec_store, port
+from statefulspark.storage import ObjectStore, StorageOptions, allowance, fsspec_connection, fsspec_store, port
 from statefulspark.storage.port import DeletedObjects
 from statefulspark.testing import stores
 
@@ -397,33 +399,97 @@ def test_markers_of_folders_do_not_count_as_the_first_objects(s3: s3server.S3Ser
     assert [info.key for info in port.first(store, "")] == ["a/b/c"]
 
 
+def _allowed(*, most_bytes: int = 100, most: int = 100, seconds: float = 60.0) -> allowance.Allowance:
+    return allowance.Allowance(most_bytes, most, most, time.monotonic() + seconds)
+
+
 def test_a_folder_with_more_than_may_be_listed_is_an_error_that_names_it_and_can_be_deleted(
     s3: s3server.S3Server,
 ) -> None:
     uri = f"s3://{s3.new_bucket()}/job"
-    store = storage.open_store(uri, dataclasses.replace(s3.options(), most_listed=3))
+    store = storage.open_store(uri, s3.options())
     for number in range(4):
         store.write(f"a/{number}", b"")
         store.write(f"few/{number % 3}", b"")
 
-    assert (len(store.list("few")), len(store.list_names("few"))) == (3, 3)
-    for look in (store.list, store.list_names):
-        with pytest.raises(errors.StateUnknownError, match=re.escape(f"{uri}/a/ has more than 3 objects")):
-            look("a")
-    assert port.first(store, "a")
-    assert store.delete_folder("a").objects == 4
+    with allowance.holding(limits := _allowed(most=3)):
+        assert (len(store.list("few")), len(store.list_names("few")), limits.is_exceeded) == (3, 3, False)
+        for look in (store.list, store.list_names):
+            with pytest.raises(errors.StateUnknownError, match=re.escape(f"{uri}/a/ has more than 3 objects")):
+                look("a")
+        assert limits.is_exceeded
+        assert port.first(store, "a")
+        assert store.delete_folder("a").objects == 4
 
 
 def test_a_document_with_more_values_than_are_read_is_an_error_that_names_it(s3: s3server.S3Server) -> None:
     uri = f"s3://{s3.new_bucket()}/job"
-    store = storage.open_store(uri, dataclasses.replace(s3.options(), most_values=3))
+    store = storage.open_store(uri, s3.options())
     few, many, none = b'{"a": [1, 2]}', b' {"a": [1, 2, 3]}', b"PK, , , , , ,"
     for key, body in (("few", few), ("many", many), ("none", none)):
         store.write(key, body)
 
-    assert store.read_many(["few", "none"]) == {"few": few, "none": none}
-    with pytest.raises(errors.StateUnknownError, match=re.escape(f"{uri}/many has more than 3 values")):
-        store.read("many")
+    with allowance.holding(limits := _allowed(most=3)):
+        assert store.read_many(["few", "none"]) == {"few": few, "none": none}
+        assert not limits.is_exceeded
+        with pytest.raises(errors.StateUnknownError, match=re.escape(f"{uri}/many has more than 3 values")):
+            store.read("many")
+        assert limits.is_exceeded
+
+
+def test_an_allowance_limits_what_is_read_of_one_object(store: ObjectStore) -> None:
+    store.write("a", b"abcd")
+
+    for most_bytes, own, is_exceeded in ((4, 100, False), (3, 100, True), (100, 3, False)):
+        with allowance.holding(limits := _allowed(most_bytes=most_bytes)):
+            if min(most_bytes, own) < 4:
+                with pytest.raises(errors.StateUnknownError, match="has more than 3 bytes"):
+                    store.read("a", most_bytes=own)
+            else:
+                assert store.read("a", most_bytes=own) == b"abcd"
+        assert limits.is_exceeded is is_exceeded
+    assert store.read("a") == b"abcd"
+
+
+def test_a_body_that_drips_ends_with_the_time_of_the_allowance() -> None:
+    with dripping() as endpoint:
+        options = storage.StorageOptions(endpoint=endpoint, access_key="a", secret_key="b")
+        store = storage.open_store("s3://drip/job", options)
+        for look in (lambda: store.read("a"), lambda: store.list(""), lambda: list(store.pages(""))):
+            began_s = time.monotonic()
+            with allowance.holding(_allowed(most_bytes=2**30, seconds=0.5)), pytest.raises(errors.TransientError):
+                look()
+            assert time.monotonic() - began_s < 20
+            with (
+                allowance.holding(_allowed(seconds=-1.0)),
+                pytest.raises(errors.TransientError, match="in time"),
+            ):
+                look()
+
+
+@contextmanager
+def dripping() -> Iterator[str]:
+    """Run a server that sends one byte of each answer in a tenth of a second, and never ends it."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("ETag", '"e"')
+            self.send_header("Content-Length", "1000000")
+            self.end_headers()
+            with suppress(OSError):
+                while True:
+                    self.wfile.write(b" ")
+                    time.sleep(0.1)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 @pytest.mark.parametrize("key", ODD_KEYS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import threading
+import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -13,10 +15,12 @@ import pytest
 from situations import NOW, a_pod
 from statefulspark import errors
 from statefulspark.contract.api import JobState, JobStatus
+from statefulspark.storage import allowance
+from statefulspark.testing.stores import MemoryStore
 from statefulspark_operator.cluster import driver_api
 from statefulspark_operator.cluster.driver_api import DriverAccess, HttpDriverApi
 from statefulspark_operator.cluster.gateway import JobKey
-from statefulspark_operator.cluster.storage_threads import StorageThreads
+from statefulspark_operator.cluster.storage_threads import MOST_LARGE, StorageThreads
 from statefulspark_operator.engine import queue
 from statefulspark_operator.lifecycle.situation import DriverPod, DriverSilent
 
@@ -157,6 +161,63 @@ def test_a_namespace_that_floods_storage_takes_its_share_of_the_threads_and_no_m
         return answer
 
     assert asyncio.run(scene()) == "read"
+
+
+class Large:
+    """Work that holds a large object: how many of them did so at a time, and of how many namespaces."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.store.write("manifest", b" " * 2**21)
+        self.lock = threading.Lock()
+        self.holding: Counter[str] = Counter()
+        self.most: list[Counter[str]] = []
+
+    def read(self, namespace: str) -> int:
+        size = len(self.store.read("manifest", most_bytes=2**24))
+        with self.lock:
+            self.holding[namespace] += 1
+            self.most.append(+self.holding)
+        time.sleep(0.01)
+        with self.lock:
+            self.holding[namespace] -= 1
+        return size
+
+
+def test_few_pieces_of_work_hold_large_objects_at_a_time_and_one_of_a_namespace() -> None:
+    async def scene() -> Large:
+        work, threads = Large(), StorageThreads(timeout_s=WITHIN_S)
+        owners = [f"team-{number % 5}/job-{number}" for number in range(40)]
+        sizes = await asyncio.gather(
+            *(threads.run("s3", owner, lambda owner=owner: work.read(owner.partition("/")[0])) for owner in owners)
+        )
+        assert set(sizes) == {2**21}
+        return work
+
+    most = asyncio.run(scene()).most
+
+    assert len(most) == 40
+    assert max(max(holding.values()) for holding in most) == 1
+    assert 1 < max(holding.total() for holding in most) <= MOST_LARGE
+
+
+def test_work_that_lasts_too_long_gives_its_thread_back() -> None:
+    store = MemoryStore()
+    asked: list[float] = []
+
+    def endless() -> None:
+        while True:
+            limits = allowance.current()
+            assert limits is not None
+            asked.append(limits.time_left_s(store.uri))
+            time.sleep(0.01)
+
+    async def scene() -> None:
+        with pytest.raises(errors.TransientError, match="in time"):
+            await StorageThreads(timeout_s=WITHIN_S, longest_s=0.2).run("s3", "demo/job", endless)
+
+    asyncio.run(scene())
+    assert len(asked) > 1
 
 
 def test_work_that_was_given_up_is_waited_for_and_its_result_is_not_used() -> None:

@@ -37,16 +37,12 @@ class Connection:
         quick: Sends requests that are answered within seconds.
         patient: Sends requests that may take minutes.
         endpoint: The server, for messages.
-        most_listed: The most objects of a listing that is held whole; None sets no limit.
-        most_values: The most values of a JSON document that is read; None sets no limit.
         seen_at_s: Time of each bucket's last answer, which proves that it exists, on the monotonic clock.
     """
 
     quick: s3fs.S3FileSystem
     patient: s3fs.S3FileSystem
     endpoint: str
-    most_listed: int | None = None
-    most_values: int | None = None
     seen_at_s: dict[str, float] = field(default_factory=dict)
 
 
@@ -57,8 +53,6 @@ def connect(options: StorageOptions) -> Connection:
         quick=_file_system(options, _READ_TIMEOUT_S),
         patient=_file_system(options, _LONG_READ_TIMEOUT_S),
         endpoint=options.endpoint or "AWS S3",
-        most_listed=options.most_listed,
-        most_values=options.most_values,
     )
 
 

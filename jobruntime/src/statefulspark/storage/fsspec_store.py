@@ -26,7 +26,7 @@ from typing import Protocol, TypedDict, TypeVar, cast
 import fsspec.asyn
 
 from statefulspark import errors
-from statefulspark.storage import fsspec_connection, fsspec_errors, fsspec_work
+from statefulspark.storage import allowance, fsspec_connection, fsspec_errors, fsspec_work
 from statefulspark.storage import keys as key_rules
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import (
@@ -35,10 +35,7 @@ from statefulspark.storage.port import (
     DeletedObjects,
     ObjectInfo,
     ObjectStore,
-    require_few_values,
     stores_apart,
-    too_large,
-    too_many,
 )
 
 _T = TypeVar("_T")
@@ -225,6 +222,8 @@ class FsspecStore:
         return FsspecStore(self._connection, self._bucket, key_rules.join(self._prefix, folder))
 
     async def _read(self, full_key: str, most_bytes: int, part: str | None = None) -> bytes:
+        most_bytes = allowance.body_limit(most_bytes)
+
         async def attempt() -> bytes:
             if part is None:
                 answer = await self._request("get_object", Key=full_key)
@@ -233,15 +232,14 @@ class FsspecStore:
             stream = answer["Body"]
             try:
                 if answer.get("ContentLength", 0) > most_bytes:
-                    raise too_large(target.uri, most_bytes)
+                    raise allowance.too_large(target.uri, most_bytes)
                 return await _whole(stream, most_bytes, target.uri)
             finally:
                 stream.close()
 
         target = self._target("read", full_key)
         body = await self._retried(attempt, target)
-        if self._connection.most_values is not None:
-            require_few_values(body, target.uri, self._connection.most_values)
+        allowance.require_few_values(body, target.uri)
         return body
 
     async def _read_range(self, full_key: str, offset: int, length: int) -> bytes:
@@ -325,11 +323,10 @@ class FsspecStore:
 
     def _limited(self, parts: Iterator[tuple[_T, ...]], prefix: str) -> Iterator[_T]:
         """Return what is on all pages, if it is not more than may be held at once."""
-        most, number = self._connection.most_listed, 0
+        number = 0
         for part in parts:
             number += len(part)
-            if most is not None and number > most:
-                raise too_many(self._target("list", self._folder(prefix)).uri, most)
+            allowance.require_few_objects(number, self._target("list", self._folder(prefix)).uri)
             yield from part
 
     def _listed(self, prefix: str, size: int) -> Iterator[tuple[ObjectInfo, ...]]:
@@ -427,6 +424,15 @@ class FsspecStore:
         return answer
 
     async def _retried(self, attempt: Callable[[], Awaitable[_T]], target: fsspec_errors.RequestTarget) -> _T:
+        """Repeat a request while its failure is transient, and end it, its body too, when the allowance's time is over."""
+        limits = allowance.current()
+        try:
+            async with asyncio.timeout(None if limits is None else limits.time_left_s(target.uri)):
+                return await self._repeated(attempt, target)
+        except TimeoutError as error:
+            raise allowance.slow(target.uri) from error
+
+    async def _repeated(self, attempt: Callable[[], Awaitable[_T]], target: fsspec_errors.RequestTarget) -> _T:
         """Repeat a request while its failure is transient and time is left; translate the last failure."""
         started_s = time.monotonic()
         number = 0
@@ -473,7 +479,7 @@ async def _whole(stream: _Stream, most_bytes: int, uri: str) -> bytes:
     while part := await stream.read(_PART_BYTES):
         size_bytes += len(part)
         if size_bytes > most_bytes:
-            raise too_large(uri, most_bytes)
+            raise allowance.too_large(uri, most_bytes)
         parts.append(part)
     return b"".join(parts)
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from statefulspark import errors
+from statefulspark.storage import allowance
 from statefulspark.storage import keys as key_rules
 from statefulspark.storage.port import (
     MOST_BYTES,
@@ -26,7 +27,6 @@ from statefulspark.storage.port import (
     delete_listed,
     in_pages,
     stores_apart,
-    too_large,
 )
 
 _TEMPORARY = ".tmp-"
@@ -45,11 +45,11 @@ class LocalStore:
 
     def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """See the port."""
-        path = self._path(key)
+        path, most_bytes = self._path(key), allowance.body_limit(most_bytes)
         with self._translated("read", key), path.open("rb") as file:
             body = file.read(most_bytes + 1)
         if len(body) > most_bytes:
-            raise too_large(f"{self.uri}/{key}", most_bytes)
+            raise allowance.too_large(f"{self.uri}/{key}", most_bytes)
         return body
 
     def read_many(self, keys: Sequence[str], *, most_bytes: int = MOST_BYTES) -> Mapping[str, bytes]:

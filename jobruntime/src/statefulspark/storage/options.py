@@ -31,10 +31,6 @@ class StorageOptions:
         secret_key: Secret key of `access_key`.
         session_token: Session token of temporary credentials.
         allow_local_files: Allow a file:// root; development only.
-        most_listed: The most objects of one listing that is held whole; None sets no limit. Whoever reads folders of others
-            sets one, since a listing is held in memory.
-        most_values: The most values of a JSON document that is read, for the same reason: 30 bytes of one can become a
-            kilobyte; None sets no limit.
     """
 
     endpoint: str | None = None
@@ -44,8 +40,6 @@ class StorageOptions:
     secret_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
     allow_local_files: bool = False
-    most_listed: int | None = None
-    most_values: int | None = None
 
     def __post_init__(self) -> None:
         """Keep the credentials out of whatever the store's client says."""

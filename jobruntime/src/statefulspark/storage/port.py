@@ -260,39 +260,6 @@ class ObjectStore(Protocol):
         ...
 
 
-def too_large(uri: str, most_bytes: int) -> errors.StateUnknownError:
-    """Return the error for an object that has more bytes than are read of it."""
-    return errors.StateUnknownError(
-        "StorageFailed",
-        f"{uri} has more than {most_bytes} bytes, which are the most that are read of it; it was not read. Look who has "
-        "written it, and start from another snapshot if it is a part of one.",
-    )
-
-
-def require_few_values(body: bytes, uri: str, most: int) -> None:
-    """Refuse a JSON document with more values than are read; what is no document has none.
-
-    Raises:
-        StateUnknownError: `StorageFailed`.
-    """
-    is_document = body.lstrip()[:1] in (b"{", b"[")
-    if len(body) > most and is_document and sum(map(body.count, (b",", b"[", b"{"))) > most:
-        raise errors.StateUnknownError(
-            "StorageFailed",
-            f"{uri} has more than {most} values, which are the most that are read of a document; it was not read. Look who "
-            "has written it, and start from another snapshot if it is a part of one.",
-        )
-
-
-def too_many(uri: str, most: int) -> errors.StateUnknownError:
-    """Return the error for a folder that has more objects than are listed of it."""
-    return errors.StateUnknownError(
-        "StorageFailed",
-        f"{uri} has more than {most} objects, which are the most that are listed of a folder at once. Look who has written "
-        "them, and delete what belongs to no job.",
-    )
-
-
 def delete_listed(
     store: ObjectStore, prefix: str, is_to_go: Callable[[ObjectInfo], bool] = lambda _info: True
 ) -> DeletedObjects:

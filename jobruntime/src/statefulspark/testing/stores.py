@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from statefulspark import errors
+from statefulspark.storage import allowance
 from statefulspark.storage import keys as key_rules
 from statefulspark.storage.port import (
     MOST_BYTES,
@@ -33,7 +34,6 @@ from statefulspark.storage.port import (
     delete_listed,
     in_pages,
     stores_apart,
-    too_large,
 )
 
 _T = TypeVar("_T")
@@ -80,8 +80,8 @@ class MemoryStore:
             stored = self._objects.bodies.get(self._full(key))
         if stored is None:
             raise errors.ObjectNotFoundError(f"{self.uri}/{key}")
-        if len(stored[0]) > most_bytes:
-            raise too_large(f"{self.uri}/{key}", most_bytes)
+        if len(stored[0]) > (most_bytes := allowance.body_limit(most_bytes)):
+            raise allowance.too_large(f"{self.uri}/{key}", most_bytes)
         return stored[0]
 
     def read_many(self, keys: Sequence[str], *, most_bytes: int = MOST_BYTES) -> Mapping[str, bytes]:

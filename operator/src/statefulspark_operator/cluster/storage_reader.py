@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
@@ -36,10 +36,6 @@ from statefulspark_operator.lifecycle.storage_facts import (
 
 _LOOKED_AT = 3
 """Number of savepoints among which that of a request is looked for: one is made at a time."""
-MOST_LISTED = 100_000
-"""Objects of one listing: some 40 MB. Deletions have no limit, since they hold a page at a time."""
-MOST_VALUES = 600_000
-"""Values of one document: at most 150 MB while it is read. The manifest of a job with 100,000 files has fewer."""
 Result = TypeVar("Result")
 
 
@@ -368,10 +364,9 @@ def _options(target: StorageTarget) -> storage.StorageOptions:
     """Return the connection options of the store; without a Secret it uses the pod's own identity."""
     spec, credentials = target.storage, target.credentials
     if credentials is None:
-        own = storage.StorageOptions.from_env(
+        return storage.StorageOptions.from_env(
             endpoint=spec.endpoint, region=spec.region, path_style=spec.path_style is not False
         )
-        return replace(own, most_listed=MOST_LISTED, most_values=MOST_VALUES)
     return storage.StorageOptions(
         endpoint=spec.endpoint,
         region=spec.region or "us-east-1",
@@ -379,8 +374,6 @@ def _options(target: StorageTarget) -> storage.StorageOptions:
         access_key=credentials.get("AWS_ACCESS_KEY_ID"),
         secret_key=credentials.get("AWS_SECRET_ACCESS_KEY"),
         session_token=credentials.get("AWS_SESSION_TOKEN"),
-        most_listed=MOST_LISTED,
-        most_values=MOST_VALUES,
     )
 
 

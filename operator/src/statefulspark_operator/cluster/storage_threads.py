@@ -8,11 +8,13 @@ one job meanwhile.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from statefulspark import errors
+from statefulspark.storage import allowance, port
 
 MOST_THREADS = 48
 MOST_OF_ONE_STORE = 16
@@ -27,22 +29,32 @@ TIMEOUT_S = 60.0
 DELETION_TIMEOUT_S = 240.0
 """The same while files are deleted, of which there may be very many. It is less than a pass may take; what is not done
 then goes on, and the next pass waits for it."""
+LONGEST_S = 600.0
+"""The longest time of any work: a server that never ends an answer gives the thread back. What was deleted stays deleted."""
+MOST_LARGE = 3
+"""Pieces of work that may hold large objects at a time, one for each namespace: with what they become when they are parsed,
+each takes up to 200 MB."""
 
+_LARGE = "large objects"  # No store is called so: the name of a bucket or a server has no space.
 Result = TypeVar("Result")
 
 
 class StorageThreads:
     """A pool of threads, shared fairly between stores and between namespaces."""
 
-    def __init__(self, *, timeout_s: float = TIMEOUT_S, most_of_both: int = MOST_OF_BOTH) -> None:
+    def __init__(
+        self, *, timeout_s: float = TIMEOUT_S, most_of_both: int = MOST_OF_BOTH, longest_s: float = LONGEST_S
+    ) -> None:
         """Create a pool without threads; they are started when they are needed.
 
         Args:
             timeout_s: The longest time that a caller waits.
             most_of_both: Number of threads that the work of one namespace on one store can hold.
+            longest_s: The longest time of any work.
         """
         self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="storage")
-        self._timeout_s, self._most_of_both = timeout_s, most_of_both
+        self._timeout_s, self._most_of_both, self._longest_s = timeout_s, most_of_both, longest_s
+        self._large = asyncio.Semaphore(MOST_LARGE)
         self._shares: dict[tuple[str, str], asyncio.Semaphore] = {}
         self._running: dict[str, asyncio.Task[object]] = {}
 
@@ -73,12 +85,27 @@ class StorageThreads:
     async def _run(self, store: str, namespace: str, work: Callable[[], Result]) -> asyncio.Future[Result]:
         """Return the work when it has ended, however it did; whoever still wants its result asks for it.
 
+        Nearly all work holds little. What exceeds a small allowance is done once more with a large one, a few at a time.
         A task that raised would be raised again by kopf, which asks every task of the loop at its end.
         """
+        small = _small(self._longest_s)
+        ended = await self._in_turn(store, namespace, work, small)
+        if not small.is_exceeded:
+            return ended
+        async with self._share(_LARGE, namespace, 1), self._large:
+            return await self._in_turn(store, namespace, work, _large(self._longest_s))
+
+    async def _in_turn(
+        self, store: str, namespace: str, work: Callable[[], Result], limits: allowance.Allowance
+    ) -> asyncio.Future[Result]:
+        def limited() -> Result:
+            with allowance.holding(limits):
+                return work()
+
         both = self._share(store, namespace, self._most_of_both)
         # Who waits holds no share of what others need: the own one first, that of the store last.
         async with both, self._share("", namespace, MOST_OF_ONE_NAMESPACE), self._share(store, "", MOST_OF_ONE_STORE):
-            running = asyncio.get_running_loop().run_in_executor(self._pool, work)
+            running = asyncio.get_running_loop().run_in_executor(self._pool, limited)
             running.add_done_callback(_look_at)
             await asyncio.wait({running})
             return running
@@ -94,6 +121,16 @@ class StorageThreads:
     def _forget(self, owner: str, done: asyncio.Task[object]) -> None:
         if self._running.get(owner) is done:
             del self._running[owner]
+
+
+def _small(longest_s: float) -> allowance.Allowance:
+    """Return what any work may hold: the documents of a usual job, some 10 MB while they are read."""
+    return allowance.Allowance(2**20, 10_000, 50_000, time.monotonic() + longest_s)
+
+
+def _large(longest_s: float) -> allowance.Allowance:
+    """Return what the largest job needs: a manifest of 100,000 files, at most 150 MB while it is read."""
+    return allowance.Allowance(port.MOST_OF_A_MANIFEST, 100_000, 600_000, time.monotonic() + longest_s)
 
 
 def _look_at(ended: asyncio.Future[Result]) -> None:
