@@ -52,7 +52,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--folder", type=Path, default=Path("build", "demo-local"), help="for input, state, output and logs"
     )
-    parser.add_argument("--files-per-batch", type=int, default=3, help="days of flights in each batch (default: 3)")
+    parser.add_argument("--files-per-batch", type=int, default=4, help="days of flights in each batch (default: 4)")
     return parser.parse_args()
 
 

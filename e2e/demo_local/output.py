@@ -21,9 +21,11 @@ class Output:
 
     Attributes:
         folder: Where the sinks write.
+        is_replaced: Whether a driver may replace any commit, since the job goes back: each look reads all of them.
     """
 
     folder: Path
+    is_replaced: bool = False
     _commits: dict[str, dict[int, results.Commit]] = field(default_factory=lambda: {query: {} for query in QUERIES})
     _rows_at: list[tuple[float, int]] = field(default_factory=list)
 
@@ -31,17 +33,10 @@ class Output:
         """Read the commits that are new; the newest known one is read again, since a driver may replace it."""
         for query, commits in self._commits.items():
             if (self.folder / query / results.COMMITS).is_dir():
-                newest = max(commits, default=0)
-                commits.update(
-                    {commit.batch_id: commit for commit in results.read_commits(self.sink(query), newest - 1)}
-                )
+                after = -1 if self.is_replaced else max(commits, default=0) - 1
+                read = {commit.batch_id: commit for commit in results.read_commits(self.sink(query), after)}
+                self._commits[query] = read if self.is_replaced else commits | read
         self._rows_at = [*self._rows_at[-200:], (time.monotonic(), self.rows)]
-
-    def forget(self) -> None:
-        """Read everything anew from now on: the job goes back to a savepoint, and takes back what it wrote since."""
-        for commits in self._commits.values():
-            commits.clear()
-        self._rows_at.clear()
 
     @property
     def rows(self) -> int:
