@@ -33,6 +33,17 @@ def test_a_generation_of_an_older_life_does_not_go_on_in_a_target_that_the_newer
     _live(100026, (moves.Move(moves.Kind.START, 8, 15), further, moves.Move(moves.Kind.KILL, 58, 15), copied))
 
 
+def test_a_target_that_is_put_back_to_another_life_of_the_root_is_not_taken_for_the_state_s_own() -> None:
+    """The root is copied over a life that went further; then the target gets a backup of that life, with other batches."""
+    kinds = moves.Kind
+    begun = moves.Move(kinds.START, 0, 60), moves.Move(kinds.AGE, 6, None), moves.Move(kinds.BATCHES, 36, 60)
+    further = moves.Move(kinds.AGE, 2, 2), moves.Move(kinds.WAKE, 9, None), moves.Move(kinds.AGE, 1, None)
+    copied = moves.Move(kinds.ACCIDENT, 28, None, name="root_synced_over_itself")
+    put_back = moves.Move(kinds.ACCIDENT, 4, 2, name="sink_restored_to_backup")
+
+    _live(200291, (*begun, *further, copied, put_back))
+
+
 def _seeds(config: pytest.Config) -> Iterable[int]:
     one, first = config.getoption("simulation_seed"), config.getoption("simulation_first")
     return [one] if one is not None else range(first, first + config.getoption("simulation_seeds") // SEEDS_FOR_ONE)

@@ -113,6 +113,28 @@ def test_a_sink_that_another_driver_has_opened_is_not_written_to(other: Marker) 
         require_newest(other, CONTEXT, "the topic clicks")
 
 
+@pytest.mark.parametrize(
+    ("written", "committed", "cuts", "expected"),
+    [
+        pytest.param(((5, 1), (6, 2)), at(2, 6), (), Standing.EQUAL, id="its opener wrote the batch"),
+        pytest.param(((5, 1), (6, 3)), at(2, 6), (), Standing.OTHER_COPY, id="a later driver wrote it"),
+        pytest.param(((5, 3), (6, 3)), at(2, 5), (), Standing.OTHER_COPY, id="a later driver wrote one before"),
+        pytest.param(((5, 1), (6, 3)), at(2, 5), (), Standing.SINK_BEHIND_HEALABLE, id="the sink lacks what it wrote"),
+        pytest.param(((4, 3), (6, 2)), at(1, 4), (), Standing.OTHER_COPY, id="it is of an older generation"),
+        pytest.param(((5, 3), (6, 3)), at(2, 6), (at(1, 6, "other"),), Standing.EQUAL, id="it is of another root"),
+    ],
+)
+def test_a_sink_that_has_a_batch_of_a_driver_after_its_last_opener_has_another_one(
+    written: tuple[tuple[int, int], ...], committed: Position, cuts: tuple[Position, ...], expected: Standing
+) -> None:
+    stored = a_marker(committed, epoch=2)
+    known = Expected(at(2, 6) if committed.generation == 2 else None, was_opened=True, written=written)
+    descent = SinkLineage(OWN, 2, cuts=cuts, line=(at(1, 4),))
+    context = replace(CONTEXT, batch_id=6, descent=descent, expected=known, claim_of=lambda _epoch: stored.claim)
+
+    assert compare(stored, context) is expected
+
+
 def test_a_commit_to_a_sink_that_lost_what_it_had_is_stopped_and_says_what() -> None:
     context = replace(CONTEXT, expected=Expected(at(2, 4), at(2, 1), was_opened=True))
     require_newest(a_marker(at(2, 4), epoch=4), context, "the table")

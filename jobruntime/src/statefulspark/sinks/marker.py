@@ -228,11 +228,14 @@ def opened_elsewhere_error(stored: Marker | None, context: SinkContext, where: s
         context: Context of the driver.
         where: The sink's target.
     """
+    root = context.descent.root or "this root"
     opener = "another driver" if stored is None else f"epoch {stored.epoch} of this state (claim {stored.claim})"
+    what = f"{where} was opened by {opener}, which {root} does not know"
+    if stored is not None and standing.has_another(stored, context):
+        what = f"{where} was opened by {opener}, and has other batches than {root}, which a later epoch wrote there"
     return errors.SpecRejectedError(
         "SinkOpenedElsewhere",
-        f"The sink {context.uid!r} cannot go on: {where} was opened by {opener}, which "
-        f"{context.descent.root or 'this root'} does not know; this driver is epoch {context.committing_epoch}. Either the "
+        f"The sink {context.uid!r} cannot go on: {what}; this driver is epoch {context.committing_epoch}. Either the "
         "state was put back to an older moment, or another copy of it runs elsewhere. Stop the other copy, and start from "
         f"the newest state; or start with {ANYWAY} to go on from this state. That writes what this state has after "
         f"{described(context.expected.committed)}, also where the other has written the same; and what the other has "

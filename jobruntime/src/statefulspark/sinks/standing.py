@@ -41,7 +41,8 @@ class Standing(StrEnum):
     REPLACED = "replaced"
     """A newer driver of this root has opened it."""
     OTHER_COPY = "other copy"
-    """A driver of this lineage has opened it that storage does not know: storage was put back, or there are two copies."""
+    """A driver of this lineage has opened it that storage does not know, or it has another batch of a number than the state:
+    storage was put back, or there are two copies."""
     FOREIGN = "foreign"
     """A root has opened it that the state does not descend from."""
     MARKER_MISSING = "marker missing"
@@ -59,6 +60,7 @@ class Expected:
         elsewhere: The last batch that was committed to another target under the sink's uid; it is not repeated in this one.
         was_opened: Whether a driver had opened the sink, so that it has a marker, also if it had committed nothing.
         origin: The lineage in which the sink began, or a later one; None if the state does not tell.
+        written: The batches whose transactions the driver can commit again, each with the epoch that wrote it.
     """
 
     committed: Position | None = None
@@ -66,6 +68,7 @@ class Expected:
     elsewhere: Position | None = None
     was_opened: bool = False
     origin: str | None = None
+    written: tuple[tuple[int, int], ...] = ()
 
 
 NOTHING_EXPECTED = Expected()
@@ -101,6 +104,16 @@ class SinkLineage:
     def is_own(self, lineage: str) -> bool:
         """Tell whether a lineage is that of this root."""
         return lineage == self.lineage
+
+    def position(self, batch_id: int, generation: int) -> Position:
+        """Return the position of a batch of the state, in the generation that wrote it.
+
+        Args:
+            batch_id: The batch.
+            generation: The generation of the driver, for a batch of no older one.
+        """
+        older = (last.generation for last in self.line if batch_id <= last.batch_id)
+        return Position(lineage=self.lineage, generation=min(older, default=generation), batch_id=batch_id)
 
     def order(self, position: Position) -> tuple[int, int, int] | None:
         """Return the sort key of a position: ancestors first, each up to its cut, then its own; None for a foreign one."""
@@ -144,6 +157,8 @@ def compare(stored: Marker | None, context: SinkContext) -> Standing:
     opener = _opener(stored, context)
     if opener is not Standing.EQUAL:
         return opener
+    if has_another(stored, context):
+        return Standing.OTHER_COPY
     is_behind = lacks(stored, expected.committed, context)
     if is_behind and lacks(stored, expected.kept_after, context):
         return Standing.SINK_BEHIND
@@ -171,6 +186,19 @@ def _opener(stored: Marker, context: SinkContext) -> Standing:
     if context.claim_of(stored.epoch) != stored.claim:
         return Standing.OTHER_COPY
     return Standing.REPLACED if stored.epoch > context.committing_epoch else Standing.EQUAL
+
+
+def has_another(stored: Marker, context: SinkContext) -> bool:
+    """Tell whether a sink has another batch of a number: the state's own was written after the sink's last opener.
+
+    Epochs are comparable within one root, so batches that this root has from others say nothing.
+    """
+    own, known = context.descent, stored.known_to(context)
+    inherited = max((cut.batch_id for cut in own.cuts), default=-1)
+    return stored.lineage == own.lineage and any(
+        batch > inherited and epoch > stored.epoch and known.has(own.position(batch, context.generation), own)
+        for batch, epoch in context.expected.written
+    )
 
 
 def _is_on_purpose(newest: Position, context: SinkContext) -> bool:

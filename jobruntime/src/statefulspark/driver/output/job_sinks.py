@@ -116,10 +116,16 @@ class JobSink:
         if restored is None or self.target is None:
             return NOTHING_EXPECTED
         if entry is None:
-            return Expected(was_opened=True) if self._was_opened_before(restored) else NOTHING_EXPECTED
+            is_opened = self._was_opened_before(restored)
+            return Expected(was_opened=True, written=self._written(restored)) if is_opened else NOTHING_EXPECTED
         if (entry.kind, entry.target) != (self.kind, self.target):
             return Expected(elsewhere=entry.committed)
-        return Expected(entry.committed, entry.kept_after, was_opened=True, origin=entry.origin)
+        written = self._written(restored)
+        return Expected(entry.committed, entry.kept_after, was_opened=True, origin=entry.origin, written=written)
+
+    def _written(self, restored: QueryEntry) -> tuple[tuple[int, int], ...]:
+        records = (batch_records.of_key(entry.path) for entry in restored.prepared if entry.uid == self.uid)
+        return tuple((record.batch, record.epoch) for record in records if record is not None)
 
     def _was_opened_before(self, restored: QueryEntry) -> bool:
         """Tell whether a driver had opened it at its target before the last batch of a cut, which no snapshot covers yet."""
