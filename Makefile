@@ -25,7 +25,7 @@ include bench/dashboard.mk
 include docs/docs.mk
 include release/release.mk
 
-.PHONY: help demo demo-local unit test coverage mutants lint types format crds lock bench e2e e2e-full page fuzz clean venv
+.PHONY: help demo demo-kubernetes demo-kubernetes-needs unit test coverage mutants lint types format crds lock bench e2e e2e-full page fuzz clean venv
 
 help: ## Show this list
 	@echo "Usage: make TARGET. Everything a target needs is installed by it, into build/ and .venv/."
@@ -106,12 +106,16 @@ fuzz: $(STAMPS)/venv $(UV) ## Look for input that crashes a reader, and for unde
 SECONDS_EACH ?= 30
 NAMES ?=
 
-demo-local: $(STAMPS)/venv jars ## Real flights on this machine: kill the driver, change the job, go back, compare with the truth (no root, no Kubernetes)
+demo: $(STAMPS)/venv jars ## Real flights on this machine: kill the driver, change the job, go back, compare with the truth (no root, no Kubernetes)
 	PYTHONPATH=e2e $(BIN)/python -m demo_local $(DEMO_ARGS)
 DEMO_ARGS ?=
 
-demo: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## Real flights through a real cluster of its own: kill the driver, change the job, compare with the truth (root; DEMO_EXECUTORS=2: with executor pods)
+demo-kubernetes: ## The same through a real cluster of its own, with pods and an operator (root; DEMO_EXECUTORS=2: with executor pods)
+	@echo "This builds, side by side, a Kubernetes from its sources, two images, jars and Python packages. On two cores that takes"
+	@echo "about 16 minutes the first time; what is already in build/ is not built again. Then the demo itself takes some minutes."
+	@$(MAKE) --no-print-directory --jobs=4 demo-kubernetes-needs
 	PYTHONPATH=e2e $(BIN)/python -m demo
+demo-kubernetes-needs: $(STAMPS)/venv jars images $(CLUSTER_NEEDS)
 
 e2e: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## One scenario for each kind of trouble, on a real cluster (needs root, or KUBECONFIG)
 	$(PYTEST) e2e/scenarios --representative $(PYTEST_ARGS)

@@ -1,4 +1,4 @@
-"""`make demo`: everything from an empty machine to a comparison with the truth, in one command.
+"""`make demo-kubernetes`: everything from an empty machine to a comparison with the truth, in one command.
 
 Exits with 0 when nothing is lost, repeated or different; with 1 when something is, or when the demo could not go on.
 """

@@ -28,7 +28,7 @@ def check(chosen: settings.Settings) -> None:
 
 
 def _missing_files(paths: Iterable[Path]) -> list[str]:
-    return [f"{path} is missing; `make demo` builds it." for path in paths if not path.exists()]
+    return [f"{path} is missing; `make demo-kubernetes` builds it." for path in paths if not path.exists()]
 
 
 def _problems_of_this_machine(chosen: settings.Settings) -> list[str]:

@@ -121,7 +121,7 @@ def _files_per_batch(given: int | None, executors: int) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="make demo",
+        prog="make demo-kubernetes",
         description="Stream 336,776 real flights through a stateful job on Kubernetes, kill its driver, change the job, "
         "and compare every result with the truth.",
         epilog="With KUBECONFIG set, that cluster is used, with the S3 server and the images that the environment "

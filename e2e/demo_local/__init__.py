@@ -1,1 +1,1 @@
-"""The flights job on this machine, shown to a person: `make demo-local`. No Kubernetes, no root."""
+"""The flights job on this machine, shown to a person: `make demo`. No Kubernetes, no root."""

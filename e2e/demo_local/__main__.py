@@ -1,4 +1,4 @@
-"""`make demo-local`: real flights through a stateful job on this machine, compared with the truth.
+"""`make demo`: real flights through a stateful job on this machine, compared with the truth.
 
 It needs Python and Java, no Kubernetes and no root. Exits with 0 when nothing is lost, repeated or different; with 1 when
 something is, or when the demo could not go on.
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make demo-local", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument(
         "--folder", type=Path, default=Path("build", "demo-local"), help="for input, state, output and logs"
     )

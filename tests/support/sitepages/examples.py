@@ -49,8 +49,8 @@ def page() -> str:
         "Examples",
         "Every example with what it shows, the command that runs it, and the test that says that it does so. `--dev` keeps "
         "its state beside the file, and `--storage s3://bucket/prefix` where it survives the machine. What a command "
-        "needs before it, such as input or tables, is at the top of the file. `make demo` runs the flights on a cluster, "
-        "`make demo-local` on this machine.",
+        "needs before it, such as input or tables, is at the top of the file. `make demo` runs the flights on this "
+        "machine, `make demo-kubernetes` on a cluster.",
     )
     lines.extend(markdown.table(("example", "what it shows", "run it with", "tested by", "more"), _rows()))
     return markdown.finish(lines)
