@@ -25,7 +25,7 @@ include bench/dashboard.mk
 include docs/docs.mk
 include release/release.mk
 
-.PHONY: help demo demo-kubernetes demo-kubernetes-needs unit test coverage mutants lint types format crds lock bench e2e e2e-full page fuzz clean venv
+.PHONY: help demo demo-kubernetes demo-kubernetes-needs unit test coverage mutants census lint types format crds lock bench e2e e2e-full page fuzz clean venv
 
 help: ## Show this list
 	@echo "Usage: make TARGET. Everything a target needs is installed by it, into build/ and .venv/."
@@ -99,6 +99,9 @@ mutants: $(STAMPS)/venv ## Change the pure rules one by one: a test has to notic
 	PYTHONPATH=tests/support $(BIN)/python -m mutation --workers $(WORKERS) $(GROUPS)
 GROUPS ?=
 WORKERS ?= 2
+
+census: ## Count modules, lines, functions and single-use helpers
+	PYTHONPATH=tests/support $(PYTHON) -m census
 
 fuzz: $(STAMPS)/venv $(UV) ## Look for input that crashes a reader, and for undescribed answers of the API (SECONDS_EACH=30, NAMES="chunk")
 	$(UV) pip install -q --python $(BIN)/python --no-deps --require-hashes -r requirements/fuzz.txt
