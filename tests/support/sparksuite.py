@@ -29,7 +29,7 @@ from statefulspark.operators import groupstate, transform
 _ALL_MODULES = "pyspark.sql.tests"
 _MODULES = f"{_ALL_MODULES}.pandas"
 _UID = "suite"
-_KEY_GROUPS = 8
+_KEY_GROUPS = 4
 _OF_THE_CLASS_ITSELF = "test_assert_classic_mode"
 """What Spark adds to each class: that it has no Spark Connect."""
 _TOO_SLOW, _ATTEMPTS = "Python worker failed to connect back", 3

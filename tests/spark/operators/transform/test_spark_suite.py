@@ -70,7 +70,7 @@ ALL = [f"{name}/{test}" for name, suite in CLASSES.items() for test in suite.tes
 
 def _run(spark: SparkSession, test: str, folder: Path) -> sparksuite.Result:
     suite, _, name = test.partition("/")
-    groups = 1 if name in _FIRST_ROW else 8
+    groups = 1 if name in _FIRST_ROW else 4
     return sparksuite.run(spark, CLASSES[suite], name, folder, key_groups=groups)
 
 
