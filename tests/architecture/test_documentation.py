@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 import textwrap
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ import statefulspark as ss
 import yaml
 from sitepages import advice, catalogue, driver_reasons, examples, operator_reasons
 from statefulspark.cli import main
-from statefulspark.contract import api
+from statefulspark.contract import api, engine
 from statefulspark.server import metrics as driver_metrics
 from statefulspark.testing import KeyedHarness
 from statefulspark_operator.api import crd
@@ -425,3 +426,19 @@ def test_every_state_of_a_standby_is_told_in_the_page_of_the_api() -> None:
     page = (DOCS / "api.md").read_text(encoding="utf-8")
 
     assert [state.value for state in api.StandbyState if f"| `{state.value}` |" not in page] == []
+
+
+def test_every_setting_that_is_refused_is_in_the_page() -> None:
+    page = (DOCS / "migrate/spark.md").read_text(encoding="utf-8")
+    refused = (*engine.REFUSED_SETTINGS, *engine.REFUSED_PREFIXES)
+
+    assert [setting.key for setting in refused if f"`{setting.key}" not in page] == []
+
+
+def test_every_change_since_the_last_release_has_a_kind() -> None:
+    kinds = {
+        kind["directory"] for kind in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]
+    }
+    changes = [file.name for file in (ROOT / "changes").iterdir() if file.name != "README.md"]
+
+    assert [name for name in changes if not re.fullmatch(rf"(?:\d+|\+[\w-]+)\.(?:{'|'.join(kinds)})\.md", name)] == []
