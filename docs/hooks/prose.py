@@ -1,7 +1,7 @@
 """Find sentences that a reader has to read twice, by a table of patterns with what to write instead.
 
-A hook of MkDocs, and a module that the tests of the documentation import. The table is `prose.toml`. Code, the addresses of links,
-decisions and generated pages are not checked.
+A hook of MkDocs, and a module that the tests of the documentation import. The table is `prose.toml`. Code,
+the addresses of links, decisions and generated pages are not checked.
 """
 
 from __future__ import annotations
