@@ -1,4 +1,4 @@
-"""Which completed checkpoints are retained: one rule for the driver's coordinator and for whoever prunes a folder. Pure."""
+"""The rule that selects the retained checkpoints, for the driver's coordinator and for pruning. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not the state of operators: rows that sinks have staged, and scratch folders; whose each folder is.
+"""Folders beside the state of operators: the staged rows of sinks, and scratch folders, each with its owner.
 
 ```
 generations/00000003/<query uid>/staged/<sink uid>/…     part of the state until it is committed, and a while longer

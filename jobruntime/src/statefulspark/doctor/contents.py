@@ -1,4 +1,4 @@
-"""What a job's folder holds beside snapshots: its owner, generations, scratch folders, and what could be freed."""
+"""The contents of a job's folder beside snapshots: its owner, generations, scratch folders, and the size that can be freed."""
 
 from __future__ import annotations
 

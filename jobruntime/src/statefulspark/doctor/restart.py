@@ -1,4 +1,4 @@
-"""What would a driver that starts now do?"""
+"""The decision of a driver that would start now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured: each coefficient with its unit, the benchmark it is from, and how far that reaches. Pure.
+"""The measured coefficients, each with its unit, its benchmark and its range. Pure.
 
 Seconds are those of the machine of `bench/history/2026-11.md`, two cores of which the S3 server has its share. Where no
 span is given, the coefficient is a rule of the product or of the object store.

@@ -1,4 +1,4 @@
-"""What keeps a planned job from growing, and what is reached first. Pure."""
+"""The limits of a planned job, and the first one that a growing job reaches. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job has on the object store, what it asks of it in an hour, and what both cost. Pure.
+"""A job's storage on the object store, its requests in an hour, and the price of both. Pure.
 
 One query with one stateful operator, a source of files and a sink with transactions. What a sink itself writes is not in it:
 that is the output, and its size is the job's own affair.

@@ -1,4 +1,4 @@
-"""How long a job stands still: killed, upgraded, rescaled; and a savepoint, for which it does not. Pure."""
+"""The time without output after a kill, an upgrade and a rescale, and the duration of a savepoint. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a harness raises when the job that it runs does not do what the test asks of it."""
+"""The errors of a harness whose job does not do what the test requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers see of the output of a job that is tested: the rows that its sinks have committed.
+"""The visible output of a job under test: the rows that its sinks have committed.
 
 Each sink of a query is replaced by the files sink, which shows its rows when the replaced one would. A function that is a
 sink (`ss.FunctionSink`) stays, since it is the job's own code.

@@ -1,4 +1,4 @@
-"""What the installation lets the pod templates of jobs set."""
+"""The fields that the installation permits in the pod templates of jobs."""
 
 from __future__ import annotations
 

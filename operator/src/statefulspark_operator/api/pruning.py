@@ -1,4 +1,4 @@
-"""What the operator has pruned in the folder of a job that has no driver, in the status of a `StatefulSparkJob`."""
+"""The pruning of a job without a driver, in the status of a `StatefulSparkJob`."""
 
 from __future__ import annotations
 

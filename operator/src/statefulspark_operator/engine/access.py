@@ -1,4 +1,4 @@
-"""What a job's driver is asked with: the token of its Secret, and the authority of its certificate.
+"""The credentials of a call to a job's driver: the token of its Secret, and the authority of its certificate.
 
 Both are read once, and again after a driver did not answer, for they may have been replaced: a token with its job, an
 authority when it is renewed. It must never have a driver with a certificate asked without one.

@@ -1,4 +1,4 @@
-"""What the operator remembers of each job between two passes.
+"""The operator's memory of each job between two passes.
 
 When its copies were compared with the API server, and what a pass saw that had nothing to do. Everything here may be lost at
 any time; it costs reads. It is never the reason for an action, but for what a driver has said of an operation that ended:

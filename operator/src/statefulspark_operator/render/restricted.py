@@ -1,4 +1,4 @@
-"""What a pod would need that the restricted Pod Security Standard of Kubernetes refuses, or an account of its own. Pure.
+"""The fields of a pod that the restricted Pod Security Standard of Kubernetes refuses, or that need an account. Pure.
 
 It looks at the pod with the user's template laid over it, as the API server would get it. The standard:
 https://kubernetes.io/docs/concepts/security/pod-security-standards/ (of Kubernetes 1.34).

@@ -1,4 +1,4 @@
-"""A text that takes long to write, for whoever asks for it: written in a thread, and not for each of them.
+"""A text that takes long to write, written once in a thread for concurrent callers.
 
 The metrics of a thousand jobs are megabytes and take seconds to write. Everybody who reaches their port may ask, and the
 reconcile passes run in the loop that answers.

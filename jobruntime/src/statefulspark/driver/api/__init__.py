@@ -1,1 +1,1 @@
-"""What the HTTP API asks of a running driver, and the answers."""
+"""The calls of the HTTP API to a running driver, and their answers."""

@@ -1,4 +1,4 @@
-"""How far one sink is: what it was asked to commit, and what can be committed again if it loses it. Pure."""
+"""The progress of one sink: the requested commits, and those that can be repeated if the sink loses them. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark does of a batch that takes long: the stage that runs, with its tasks, or else Spark's own word."""
+"""The progress of a long batch: its running stage with the tasks, or Spark's own message."""
 
 from __future__ import annotations
 

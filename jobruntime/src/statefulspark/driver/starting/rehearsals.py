@@ -1,4 +1,4 @@
-"""How a standby gets warm: every query runs over a few rows of its sources, on the processes that its first batch will get.
+"""Rehearsals of a standby: each query runs over a few rows of its sources, on the processes of its first batch.
 
 In the driver's own process that is done once. Executors in other pods come and go, so it is done again when there are others
 than those it was done on. It waits for the first as long as a pod takes to start; one that has no room comes later or never,

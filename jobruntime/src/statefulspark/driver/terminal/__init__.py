@@ -1,1 +1,1 @@
-"""What a person at a terminal is shown while the job runs."""
+"""The display of a running job on a terminal."""

@@ -1,4 +1,4 @@
-"""What a sink leaves in the metadata of a table with each commit: properties of the snapshot, and one of the table."""
+"""The metadata that a sink writes with each commit: properties of the snapshot, and one of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an Iceberg table tells of a sink's marker: a property of the table, and its snapshots; pure.
+"""A sink's marker in an Iceberg table: a property of the table, and its snapshots. Pure.
 
 Each commit of a sink sets both. The property outlives the expiry of snapshots, and a table that is set back to an older
 snapshot: then it speaks of rows that the table does not have. The snapshots say which rows the table has, and are lost when

@@ -1,4 +1,4 @@
-"""What a table never stores, refused by the worker that meets it, before the batch is committed; pure.
+"""Values that no table stores; a worker refuses them before the batch is committed. Pure.
 
 A batch that Spark has committed is sent as it was staged, with whatever code. So a row that the table refuses then needs a
 start from the checkpoint before it. A row that a worker refuses needs corrected code alone. Workers check what a value tells

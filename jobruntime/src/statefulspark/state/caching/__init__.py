@@ -1,1 +1,1 @@
-"""What a worker keeps of state between two tasks: key groups as objects, and the disk tier for the rest."""
+"""The state that a worker keeps between two tasks: key groups as objects, and the disk tier for the rest."""

@@ -1,4 +1,4 @@
-"""What is said of stored state that cannot be read."""
+"""The errors for stored state that cannot be read."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a function declares, reads and writes state with: one row per kind of state in `kinds`."""
+"""The handles with which a function declares, reads and writes state: one row per kind of state in `kinds`."""

@@ -1,4 +1,4 @@
-"""What an aggregating state is given: a function over accumulators, as Flink's `AggregateFunction`."""
+"""The function of an aggregating state, over accumulators, as Flink's `AggregateFunction`."""
 
 from __future__ import annotations
 
