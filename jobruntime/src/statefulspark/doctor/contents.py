@@ -1,4 +1,4 @@
-"""The contents of a job's folder beside snapshots: its owner, generations, scratch folders, and the size that can be freed."""
+"""The contents of a job's folder beside snapshots: its owner, generations, scratch folders, and what could be freed."""
 
 from __future__ import annotations
 
