@@ -43,6 +43,15 @@ def test_a_planted_sentence_is_found_with_its_line_and_code_is_left_out() -> Non
     assert violation.startswith("page.md:8: 'but for'")
 
 
+def test_a_long_sentence_is_found_and_a_long_list_is_not() -> None:
+    text = "One.\n\n" + "word " * 41 + "ends.\n\n" + "- an item of a list\n" * 30
+
+    (violation,) = prose.violations(text, "page.md")
+
+    assert violation.startswith("page.md:3: 'word word")
+    assert not list(prose.violations(text, "docs/semantics.md"))
+
+
 def test_every_rule_says_why_and_what_instead() -> None:
     assert [rule.pattern.pattern for rule in prose.rules() if not (rule.why and rule.instead)] == []
 
