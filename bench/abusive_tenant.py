@@ -151,7 +151,7 @@ def main() -> None:
     with (
         machine.workplace() as (s3, folder),
         operator_scale.api_server(folder / "api", namespaces) as kubeconfig,
-        hostile_s3.running() as hostile,
+        hostile_s3.running(folder) as hostile,
     ):
         figures = asyncio.run(measure(options, folder, s3, kubeconfig, hostile))
     machine.table(

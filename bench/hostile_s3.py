@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from xml.sax.saxutils import escape
 
+import processes
 from aiohttp import web
 
 _MIB = 1 << 20
@@ -20,6 +21,7 @@ _CHUNK = b"{}," * 21_845
 _KEYS_IN_A_PAGE = 1000
 _STALL_S = 3600.0
 _DRIP_S = 1.0
+_STARTS_WITHIN_S = 30.0
 _HEADERS = {"ETag": '"0123456789abcdef0123456789abcdef"', "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"}
 
 
@@ -104,16 +106,19 @@ async def _answer(request: web.Request) -> web.StreamResponse:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[str]:
-    """Run the server on loopback in a process that has what others leave of the processors; return its endpoint."""
-    command = ["nice", "-n", "19", sys.executable, "-m", "bench.hostile_s3"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def running(folder: Path) -> Iterator[str]:
+    """Run the server on loopback in a process that has what others leave of the processors; return its endpoint.
+
+    Args:
+        folder: Where its log goes.
+    """
+    process = processes.Process("the hostile server", folder / "hostile.log")
     try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
+        process.launch(["nice", "-n", "19", sys.executable, "-m", "bench.hostile_s3"])
+        process.wait_until(lambda: "\n" in process.output, "it has printed its endpoint", _STARTS_WITHIN_S)
+        yield process.output.splitlines()[0]
     finally:
-        process.kill()
-        process.wait()
+        process.stop()
 
 
 async def _serve() -> None:

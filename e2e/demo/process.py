@@ -48,7 +48,9 @@ def run(
             check=False,
         )
     except FileNotFoundError as error:
-        raise failure.DemoFailedError(f"The program {command[0]} is missing; `make demo-kubernetes` builds it.") from error
+        raise failure.DemoFailedError(
+            f"The program {command[0]} is missing; `make demo-kubernetes` builds it."
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise failure.DemoFailedError(f"`{shown}` did not end within {timeout_s:.0f} s.") from error
     if log is not None:

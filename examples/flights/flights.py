@@ -4,7 +4,7 @@
     statefulspark run examples/flights/flights.py --dev \
         --parameter input=file:///tmp/flights --parameter output=file:///tmp/flights-out
 
-`make demo` runs it on this machine, kills its drivers and changes it; `make demo-kubernetes` does so on a cluster of its own.
+`make demo` runs it on this machine, kills its drivers and changes it; `make demo-kubernetes` does so on a cluster.
 
 Two queries in one job, each with keyed state:
 

@@ -193,10 +193,10 @@ def has_another(stored: Marker, context: SinkContext) -> bool:
 
     Epochs are comparable within one root, so batches that this root has from others say nothing.
     """
-    own, known = context.descent, stored.known_to(context)
+    own, reached = context.descent, stored.known_to(context)
     inherited = max((cut.batch_id for cut in own.cuts), default=-1)
     return stored.lineage == own.lineage and any(
-        batch > inherited and epoch > stored.epoch and known.has(own.position(batch, context.generation), own)
+        batch > inherited and epoch > stored.epoch and reached.has(own.position(batch, context.generation), own)
         for batch, epoch in context.expected.written
     )
 
