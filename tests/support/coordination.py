@@ -97,15 +97,9 @@ class Run:
         return begun.snapshot_id
 
     def ack(
-        self, snapshot_id: int, participant: str, batch_id: int = 7, now_s: float = 0.0
+        self, snapshot_id: int, now_s: float = 0.0, batches: Mapping[str, int] | None = None
     ) -> tuple[model.Command, ...]:
-        return self.send(model.Acknowledged(now_s, snapshot_id, participant, batch_id))
-
-    def ack_all(self, snapshot_id: int, now_s: float = 0.0) -> tuple[model.Command, ...]:
-        commands: tuple[model.Command, ...] = ()
-        for participant in sorted(PARTICIPANTS):
-            commands += self.ack(snapshot_id, participant, now_s=now_s)
-        return commands
+        return self.send(model.Acknowledged(now_s, snapshot_id, batches or {"counts": 7, "delays": 7}))
 
     def finalized(self, snapshot_id: int, now_s: float = 0.0) -> tuple[model.Command, ...]:
         return self.send(model.Finalized(now_s, snapshot_id))
@@ -113,12 +107,14 @@ class Run:
     def complete(self, request: model.Request, now_s: float = 0.0) -> int:
         """Begin a snapshot and complete it; returns its id."""
         snapshot_id = self.begin(request, now_s)
-        self.ack_all(snapshot_id, now_s)
+        self.ack(snapshot_id, now_s)
         self.finalized(snapshot_id, now_s)
         return snapshot_id
 
     def fail(self, snapshot_id: int, now_s: float = 0.0) -> tuple[model.Command, ...]:
-        return self.send(model.FinalizeFailed(now_s, snapshot_id, "the store said no"))
+        return self.send(
+            model.Failed(now_s, snapshot_id, model.AbortReason.FINALIZE_CHECKPOINT_FAILURE, "the store said no")
+        )
 
     @property
     def pending_ids(self) -> tuple[int, ...]:

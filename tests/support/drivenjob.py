@@ -24,7 +24,7 @@ from statefulspark.contract.manifest import Manifest
 from statefulspark.driver.api.status import JobStatusTracker
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.output import commit, job_sinks
-from statefulspark.driver.running import queries
+from statefulspark.driver.running import queries, quiesce
 from statefulspark.driver.snapshots import notify, snapshot_writer
 from statefulspark.driver.starting import assemble
 from statefulspark.engine import jvm
@@ -170,8 +170,7 @@ class DrivenJob(LoopRig):
             status_tracker=JobStatusTracker(
                 identity, snapshot_writer.summarise_restored(self.job.store, self.plan.restored)
             ),
-            running=running,
-            gate=cast("jvm.Gate", self.gate),
+            gated_queries=quiesce.GatedQueries(running, cast("jvm.Gate", self.gate), None),
             fence=parts.fence,
             writer=writer,
             announcer=announcer,

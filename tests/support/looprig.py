@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from statefulspark.contract import api
+from statefulspark.driver.api.status import Ending
 from statefulspark.driver.loop import JobLoop
-from statefulspark.driver.snapshots import snapshot_writer
 
 WAIT_S = 20.0
 _LOOKS_EVERY_S = 0.005
@@ -60,7 +60,7 @@ class LoopRig:
 
     def __init__(self, loop: JobLoop) -> None:
         self.loop = loop
-        self.endings: list[snapshot_writer.Ending] = []
+        self.endings: list[Ending] = []
         self._thread = threading.Thread(target=lambda: self.endings.append(self.loop.run()), daemon=True)
 
     def start(self) -> None:
@@ -86,7 +86,7 @@ class LoopRig:
         assert operation is not None
         return operation
 
-    def ended(self) -> snapshot_writer.Ending:
+    def ended(self) -> Ending:
         """Wait until the loop has ended, and return how."""
         self._thread.join(WAIT_S)
         (ending,) = self.endings

@@ -26,7 +26,7 @@ class Watched(Run):
         """Begin at the request's time, acknowledge after a second, complete at the end."""
         began_s = request.requested_at_s + 0.5
         number = self.begin(request, began_s)
-        self.ack_all(number, began_s + 1)
+        self.ack(number, began_s + 1)
         summary = a_summary(kind=request.kind, number=number).model_copy(
             update={
                 "size_bytes": size, "incremental_size_bytes": new, "files": 7, "phases_ms": {"closure": 20, "manifest": 5},

@@ -23,8 +23,8 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from statefulspark import clock
 from statefulspark.contract import api, config
+from statefulspark.driver.api.status import Ending
 from statefulspark.driver.loop import JobLoop
-from statefulspark.driver.snapshots.snapshot_writer import Ending
 from statefulspark.driver.starting import assemble, claim, start, start_control, steps
 from statefulspark.server.http import ApiServer
 from statefulspark.server.tokens import FixedToken

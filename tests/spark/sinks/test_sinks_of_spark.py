@@ -18,8 +18,8 @@ import statefulspark as ss
 from pyspark.sql import DataFrame, SparkSession
 from statefulspark import clock
 from statefulspark.contract import api, config
+from statefulspark.driver.api.status import Ending
 from statefulspark.driver.loop import JobLoop
-from statefulspark.driver.snapshots.snapshot_writer import Ending
 from statefulspark.driver.starting import claim, start
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from statefulspark import clock, errors, failures
 from statefulspark.checkpoint import plans
 from statefulspark.contract import api, config
 from statefulspark.declaration import Output
+from statefulspark.driver.api.status import Ending
 from statefulspark.driver.running import hooks
-from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.driver.starting import assemble, carrying, claim, standby, standby_control, start
 from statefulspark.operators import functions
 from statefulspark.planning import carry
@@ -87,7 +87,7 @@ class Driver(engine.EngineProcess):
     standby: standby.Standby
     loop: JobLoop | None = None
     plan: StartPlan | None = None
-    ending: snapshot_writer.Ending | None = None
+    ending: Ending | None = None
     failure: failures.Failure | None = None
 
     def stand_by(self, wish: Wish) -> None:
@@ -127,12 +127,12 @@ class Driver(engine.EngineProcess):
     @property
     def committed(self) -> dict[str, int]:
         """The last batch that each of its queries has committed."""
-        return {query.uid: query.committed_batch for query in self.loop._queries} if self.loop else {}
+        return {query.uid: query.committed_batch for query in self.loop._queries.queries} if self.loop else {}
 
     @property
     def has_lost_a_race(self) -> bool:
         """Whether a driver that was replaced committed a batch that this one ran too."""
-        return self.loop is not None and any(query.lost_races for query in self.loop._queries)
+        return self.loop is not None and any(query.lost_races for query in self.loop._queries.queries)
 
     @property
     def last_checkpoint(self) -> api.SnapshotSummary | None:
@@ -202,7 +202,8 @@ class Driver(engine.EngineProcess):
         self.place = f"{self.wish.area}/{self.plan.generation}"
         loop = assemble.assemble(parts)
         # Every checkpoint is the scheduler's: none comes with a first commit.
-        loop._coordinator = dataclasses.replace(loop._coordinator, first_commits=frozenset(), is_overdue=False)
+        cycle = loop._cycle
+        cycle._coordinator = dataclasses.replace(cycle._coordinator, first_commits=frozenset(), is_overdue=False)
         workers.install(loop, self)
         self.loop = loop
         return loop

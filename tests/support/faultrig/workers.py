@@ -20,10 +20,11 @@ _T = TypeVar("_T")
 
 def install(loop: JobLoop, process: engine.EngineProcess) -> None:
     """Give a loop that has not begun an inbox and workers of the rig, and let it prune whenever it is asked to."""
-    loop._background.close(wait=False)
-    loop._inbox = Inbox(process)  # type: ignore[assignment]
-    loop._background = Lanes(process, loop._inbox.put)  # type: ignore[assignment]
-    loop._pruning = pacing.Pace(share=1.0)
+    inbox, cycle = Inbox(process), loop._cycle
+    cycle._background.close(wait=False)
+    loop._inbox = inbox  # type: ignore[assignment]
+    cycle._post, cycle._background = inbox.put, Lanes(process, inbox.put)  # type: ignore[assignment]
+    cycle._pruning = pacing.Pace(share=1.0)
 
 
 class Inbox:

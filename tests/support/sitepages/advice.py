@@ -107,7 +107,6 @@ EXIT_CODE = {
 }
 
 ABORT = {
-    AbortReason.PERIODIC_SCHEDULER_SHUTDOWN: "Ask again once the job runs.",
     AbortReason.TOO_MANY_CHECKPOINT_REQUESTS: "Ask less often.",
     AbortReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS: "Ask later, or lower `checkpoint.minPause`.",
     AbortReason.NOT_ALL_REQUIRED_TASKS_RUNNING: "Ask again once every query runs.",

@@ -202,14 +202,20 @@ def test_the_history_shows_how_long_each_part_took(job: Job) -> None:
 def test_one_snapshot_of_the_history_is_described(job: Job) -> None:
     run = Watched()
     run.begin(a_checkpoint())
-    run.ack(1, "delays", 41, now_s=0.25)
+    job.control.stats = run.stats
+    waiting = job.run("checkpoint", "history", "1")
+    run.ack(1, batches={"counts": 12, "delays": 41}, now_s=0.25)
     job.control.stats = run.stats
 
     code, out, _ = job.run("checkpoint", "history", "1")
     missing = job.run("checkpoint", "history", "9")
 
+    assert [line.split() for line in waiting[1].splitlines()[-2:]] == [
+        ["counts", "-", "waits"],
+        ["delays", "-", "waits"],
+    ]
     assert code == 0
-    assert [line.split() for line in out.splitlines()[-2:]] == [["counts", "-", "waits"], ["delays", "41", "250ms"]]
+    assert [line.split() for line in out.splitlines()[-2:]] == [["counts", "12", "250ms"], ["delays", "41", "250ms"]]
     assert (missing[0], missing[2].count("\n")) == (2, 1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from coordination import PARTICIPANTS, Run, a_checkpoint, a_savepoint, a_stop
 from statefulspark.contract.manifest import SnapshotKind
-from statefulspark.coordinator import machine, model
+from statefulspark.coordinator import model
 
 
 def test_every_participant_is_asked() -> None:
@@ -15,62 +15,35 @@ def test_every_participant_is_asked() -> None:
     assert run.request(a_checkpoint()) == (model.Begin(1, a_checkpoint(), PARTICIPANTS),)
 
 
-def test_nothing_is_finalized_before_the_last_acknowledgement() -> None:
+def test_the_batches_that_are_acknowledged_are_finalized() -> None:
     """A.99."""
     run = Run()
     run.begin(a_checkpoint())
+    batches = {"delays": 41, "counts": 12}
 
-    assert run.ack(1, "delays", 41) == ()
-    assert run.ack(1, "counts", 12) == (model.Finalize(1, a_checkpoint(), {"delays": 41, "counts": 12}),)
+    assert run.ack(1, batches=batches) == (model.Finalize(1, a_checkpoint(), batches),)
 
 
-@pytest.mark.parametrize(
-    ("snapshot_id", "participant", "outcome"),
-    [
-        pytest.param(2, "counts", model.AckOutcome.SUCCESS, id="A.99 SUCCESS for one that is waited for"),
-        pytest.param(2, "delays", model.AckOutcome.DUPLICATE, id="A.99 DUPLICATE for one that has acknowledged"),
-        pytest.param(2, "stranger", model.AckOutcome.UNKNOWN, id="A.99 UNKNOWN for one that takes no part"),
-        pytest.param(
-            1, "counts", model.AckOutcome.DISCARDED, id="A.99 DISCARDED for a snapshot aborted shortly before"
-        ),
-        pytest.param(9, "counts", model.AckOutcome.UNKNOWN, id="A.99 UNKNOWN for a snapshot that never was"),
-    ],
-)
-def test_acknowledgements_are_told_apart(snapshot_id: int, participant: str, outcome: model.AckOutcome) -> None:
+@pytest.mark.parametrize("snapshot_id", [1, 2, 9], ids=["aborted before", "acknowledged before", "never begun"])
+def test_an_acknowledgement_that_nobody_waits_for_changes_nothing(snapshot_id: int) -> None:
+    """A.99, A.114."""
     run = Run(tolerable_failures=1)
-    run.begin(a_checkpoint("aborted"))
-    run.send(model.Declined(0, 1, "delays", "not now"))
-    run.begin(a_checkpoint("current"))
-    run.ack(2, "delays")
+    run.fail(run.begin(a_checkpoint("aborted")))
+    run.ack(run.begin(a_checkpoint("current")))
+    before = run.state
 
-    event = model.Acknowledged(0, snapshot_id, participant, 7)
-
-    assert machine.ack_outcome(run.state, event) is outcome
-    if outcome is not model.AckOutcome.SUCCESS:
-        before = run.state
-        assert run.send(event) == ()
-        assert run.state == before
-
-
-def test_an_aborted_id_is_forgotten_after_sixteen_more() -> None:
-    """A.108: a ring of recent ids."""
-    run = Run(tolerable_failures=100)
-    for number in range(model.REMEMBERED_IDS + 1):
-        run.fail(run.begin(a_checkpoint(str(number))))
-
-    assert machine.ack_outcome(run.state, model.Acknowledged(0, 1, "delays", 7)) is model.AckOutcome.UNKNOWN
-    assert machine.ack_outcome(run.state, model.Acknowledged(0, 2, "delays", 7)) is model.AckOutcome.DISCARDED
+    assert run.ack(snapshot_id) == ()
+    assert run.state == before
 
 
 def test_a_checkpoint_is_announced_once_its_manifest_is_written() -> None:
     """A.101."""
     run = Run()
     run.begin(a_checkpoint())
-    run.ack_all(1)
+    run.ack(1)
 
     assert run.finalized(1, now_s=4) == (model.NotifyComplete(1, a_checkpoint()),)
     assert run.state.retained == (1,)
-    assert run.state.last_completed_id == 1
     assert run.state.last_completion_at_s == 4
 
 
@@ -86,7 +59,7 @@ def test_a_newer_completed_checkpoint_subsumes_an_older_pending_one() -> None:
     run = Run(max_concurrent=2)
     run.begin(a_checkpoint("old"))
     run.begin(a_checkpoint("new"))
-    run.ack_all(2)
+    run.ack(2)
 
     commands = run.finalized(2)
 
@@ -104,7 +77,7 @@ def test_an_older_completion_leaves_a_newer_pending_checkpoint_alone() -> None:
     run = Run(max_concurrent=2)
     run.begin(a_checkpoint("old"))
     run.begin(a_checkpoint("new"))
-    run.ack_all(1)
+    run.ack(1)
     run.finalized(1)
 
     assert run.pending_ids == (2,)
@@ -120,18 +93,6 @@ def test_a_pending_savepoint_is_never_subsumed() -> None:
     assert run.pending_ids == (1,)
 
 
-def test_a_pending_stop_is_never_subsumed() -> None:
-    """A.103: a drain ends in a checkpoint of its own, whatever completes meanwhile."""
-    run = Run(max_concurrent=3)
-    run.begin(a_stop(kind=SnapshotKind.CHECKPOINT))
-    run.begin(a_stop("other", kind=SnapshotKind.CHECKPOINT))
-
-    run.ack_all(2)
-    run.finalized(2)
-
-    assert run.pending_ids == (1,)
-
-
 def test_an_intermediate_savepoint_neither_subsumes_nor_serves_recovery() -> None:
     """A.102, A.137: no store entry, older pending checkpoints stay."""
     run = Run(retained=(3,), next_id=4)
@@ -141,7 +102,6 @@ def test_an_intermediate_savepoint_neither_subsumes_nor_serves_recovery() -> Non
 
     assert run.pending_ids == (4,)
     assert run.state.retained == (3,)
-    assert run.state.last_completed_id == 3
 
 
 def test_a_stop_with_savepoint_drops_older_pending_checkpoints_and_is_not_retained() -> None:
@@ -149,7 +109,7 @@ def test_a_stop_with_savepoint_drops_older_pending_checkpoints_and_is_not_retain
     run = Run()
     run.begin(a_checkpoint())
     run.begin(a_stop())
-    run.ack_all(2)
+    run.ack(2)
 
     commands = run.finalized(2)
 
@@ -163,13 +123,29 @@ def test_a_checkpoint_that_waited_for_a_stop_does_not_begin_after_it(kind: Snaps
     run = Run()
     run.begin(a_stop(kind=kind))
     run.request(a_checkpoint("waiting"))
-    run.ack_all(1)
+    run.ack(1)
 
     commands = run.finalized(1)
 
     assert [type(command) for command in commands] == [model.NotifyComplete, model.Refuse]
     assert run.pending_ids == ()
     assert run.tick(1000) == ()
+
+
+def test_a_stop_ends_what_else_is_pending_when_it_completes() -> None:
+    """A.86: a savepoint, too, which would be written while the driver ends."""
+    run = Run()
+    run.begin(a_savepoint())
+    run.ack(run.begin(a_stop()))
+
+    commands = run.finalized(2)
+
+    assert commands == (
+        model.NotifyComplete(2, a_stop()),
+        model.NotifyAborted(
+            1, a_savepoint(), model.AbortReason.CHECKPOINT_COORDINATOR_SUSPEND, "The job stopped running."
+        ),
+    )
 
 
 def test_a_drain_completes_a_checkpoint_that_is_retained() -> None:
@@ -218,9 +194,7 @@ def test_checkpoints_before_a_start_stay_until_every_restored_state_has_been_loa
         run.complete(a_checkpoint(str(number)))
     waiting = run.state.retained
 
-    run.begin(a_checkpoint("loaded"))
-    run.ack(9, "delays", batch_id=8)
-    run.ack(9, "counts")
+    run.ack(run.begin(a_checkpoint("loaded")), batches={"delays": 8, "counts": 7})
     run.finalized(9)
 
     assert waiting == (3, 4, 7, 8)
@@ -240,7 +214,7 @@ def test_the_new_checkpoint_is_announced_before_old_ones_are_retired() -> None:
     run = Run(kept=1)
     run.complete(a_checkpoint("a"))
     run.begin(a_checkpoint("b"))
-    run.ack_all(2)
+    run.ack(2)
 
     assert [type(command) for command in run.finalized(2)] == [model.NotifyComplete, model.Subsume]
 
@@ -250,4 +224,3 @@ def test_ids_go_on_above_everything_that_was_used_before() -> None:
     run = Run(next_id=42, retained=(40, 41))
 
     assert run.begin(a_checkpoint()) == 42
-    assert run.state.last_completed_id == 41

@@ -18,17 +18,21 @@ def a_run_with_hooks(**settings: float) -> Run:
 def test_participants_are_asked_when_every_hook_has_answered(request_: model.Request) -> None:
     run = a_run_with_hooks()
 
-    asked = run.request(request_)
-    first = run.send(model.HookAnswered(1, 1, "one"))
-    second = run.send(model.HookAnswered(2, 1, "other"))
+    begun = run.request(request_)
+    first = (run.send(model.HookAnswered(1, 1, "one")), run.state.pending[0].is_awaited, run.ack(1))
+    second = (run.send(model.HookAnswered(2, 1, "other")), run.state.pending[0].is_awaited)
 
-    assert asked == (model.AskHooks(1, request_, PARTICIPANTS, frozenset({"one", "other"})),)
-    assert first == ()
-    assert second == (model.Begin(1, request_, PARTICIPANTS),)
+    assert begun == (model.Begin(1, request_, PARTICIPANTS, frozenset({"one", "other"})),)
+    assert first == ((), False, ()), "an acknowledgement before the last answer is not taken"
+    assert second == ((), True)
+    assert [type(command) for command in run.ack(1)] == [model.Finalize]
 
 
 def test_a_job_without_hooks_asks_its_participants_at_once() -> None:
-    assert [type(command) for command in Run().request(a_checkpoint())] == [model.Begin]
+    run = Run()
+    run.begin(a_checkpoint())
+
+    assert run.state.pending[0].is_awaited
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,10 @@ class Coordination(RuleBasedStateMachine):
         self.now_s = 0.0
         self.keys = itertools.count()
         self.asked: set[str] = set()
-        self.begun: dict[int, model.AskHooks | model.Begin] = {}
+        self.begun: dict[int, model.Begin] = {}
         self.answered: dict[int, set[str]] = {}
         self.finalizing: set[int] = set()
         self.ended: dict[int, model.Command] = {}
-        self.acknowledged: dict[int, set[str]] = {}
         self.failures_in_a_row = 0
         self.last_completion_s: float | None = None
         self.best_completed = 0
@@ -70,16 +69,14 @@ class Coordination(RuleBasedStateMachine):
 
     @rule(back=_IDS_BACK, steps=st.integers(1, 2))
     def a_snapshot_goes_forward(self, back: int, steps: int) -> None:
-        """Most snapshots succeed: everybody acknowledges, then the manifest is written."""
+        """Most snapshots succeed: the participants acknowledge, then the manifest is written."""
         if not self.state.pending:
             return
         snapshot_id = self.state.pending[-1 - back % len(self.state.pending)].id
         for hook in sorted(self.hooks):
             self.a_hook_answers_for(snapshot_id, hook)
         if snapshot_id not in self.finalizing:
-            self.acknowledged[snapshot_id] = set(PARTICIPANTS)
-            for participant in sorted(PARTICIPANTS):
-                self.send(model.Acknowledged(self.now_s, snapshot_id, participant, 7))
+            self.send(model.Acknowledged(self.now_s, snapshot_id, dict.fromkeys(PARTICIPANTS, 7)))
             steps -= 1
         if steps:
             self.send(model.Finalized(self.now_s, snapshot_id))
@@ -105,29 +102,18 @@ class Coordination(RuleBasedStateMachine):
             self.answered[snapshot_id].add(hook)
         self.send(model.HookAnswered(self.now_s, snapshot_id, hook))
 
-    @rule(back=_IDS_BACK, participant=st.sampled_from([*sorted(PARTICIPANTS), "stranger"]))
-    def a_participant_acknowledges(self, back: int, participant: str) -> None:
+    @rule(back=_IDS_BACK)
+    def the_participants_acknowledge(self, back: int) -> None:
         snapshot_id = self.state.next_id - 1 - back
-        pending = self.state.find(snapshot_id)
-        if pending is not None and not pending.hooks and participant in PARTICIPANTS:
-            self.acknowledged.setdefault(snapshot_id, set()).add(participant)
-        self.send(model.Acknowledged(self.now_s, snapshot_id, participant, 7))
+        self.send(model.Acknowledged(self.now_s, snapshot_id, dict.fromkeys(PARTICIPANTS, 7)))
 
     @rule(back=_IDS_BACK)
     def a_participant_declines(self, back: int) -> None:
         self.send(model.Declined(self.now_s, self.state.next_id - 1 - back, "delays", "not now"))
 
-    @rule(back=_IDS_BACK, is_storage=st.booleans())
-    def starting_fails(self, back: int, is_storage: bool) -> None:
-        self.send(model.TriggerFailed(self.now_s, self.state.next_id - 1 - back, "no", is_storage))
-
-    @rule(participant=st.sampled_from(sorted(PARTICIPANTS)), luck=_LUCK)
-    def a_participant_fails(self, participant: str, luck: int) -> None:
-        if luck:
-            return
-        waiting = {one.id for one in self.state.pending if participant in one.waiting_for}
-        self.send(model.ParticipantFailed(self.now_s, participant, "disk full"))
-        assert waiting <= self.ended.keys()
+    @rule(back=_IDS_BACK, reason=st.sampled_from([model.AbortReason.IO_EXCEPTION, model.AbortReason.TASK_FAILURE]))
+    def a_step_before_the_barrier_fails(self, back: int, reason: model.AbortReason) -> None:
+        self.send(model.Failed(self.now_s, self.state.next_id - 1 - back, reason, "no"))
 
     @rule()
     def what_was_aborted_is_cleaned_up(self) -> None:
@@ -145,23 +131,16 @@ class Coordination(RuleBasedStateMachine):
     def writing_fails(self, back: int) -> None:
         ready = sorted(self.finalizing - self.ended.keys())
         if ready:
-            self.send(model.FinalizeFailed(self.now_s, ready[-1 - back % len(ready)], "the store said no"))
-
-    @rule(again_in_s=st.floats(0, 20), luck=_LUCK)
-    def the_job_stops_and_starts_again(self, again_in_s: float, luck: int) -> None:
-        if luck:
-            return
-        self.send(model.Stopped(self.now_s))
-        assert not self.state.pending
-        assert not self.state.queue
-        self.send(model.Started(self.now_s, PARTICIPANTS, again_in_s, self.hooks))
+            reason = model.AbortReason.FINALIZE_CHECKPOINT_FAILURE
+            self.send(model.Failed(self.now_s, ready[-1 - back % len(ready)], reason, "the store said no"))
 
     @rule(luck=_LUCK)
     def the_driver_goes_down_and_another_comes(self, luck: int) -> None:
-        if luck:
+        if luck and self.state.participants:
             return
         self.send(model.ShutDown(self.now_s))
         assert not self.state.pending
+        assert not self.state.queue
         self.state = machine.initial(self.state.settings, next_id=self.state.next_id, retained=self.state.retained)
         self.failures_in_a_row, self.last_completion_s = 0, None
         self.best_success = max(self.state.retained, default=0)
@@ -177,19 +156,13 @@ class Coordination(RuleBasedStateMachine):
 
     def take(self, command: model.Command) -> None:
         match command:
-            case model.AskHooks():
+            case model.Begin():
                 assert command.hooks == self.hooks
                 self.answered[command.snapshot_id] = set()
                 self._take_begin(command)
-            case model.Begin():
-                if self.hooks:
-                    assert self.answered[command.snapshot_id] == self.hooks, "began before every hook had answered"
-                    assert command.participants == PARTICIPANTS
-                else:
-                    self._take_begin(command)
             case model.Finalize():
                 assert command.snapshot_id not in self.finalizing, "finalized twice"
-                assert self.acknowledged[command.snapshot_id] == PARTICIPANTS, "finalized before every acknowledgement"
+                assert self.answered[command.snapshot_id] == self.hooks, "finalized before every hook had answered"
                 assert command.batches.keys() == PARTICIPANTS
                 self.finalizing.add(command.snapshot_id)
             case model.NotifyComplete():
@@ -206,7 +179,7 @@ class Coordination(RuleBasedStateMachine):
                 assert self.failures_in_a_row > self.state.settings.tolerable_failures, "the job failed too early"
                 self.failures_in_a_row = 0
 
-    def _take_begin(self, command: model.AskHooks | model.Begin) -> None:
+    def _take_begin(self, command: model.Begin) -> None:
         assert command.snapshot_id == max(self.begun, default=self.first_id - 1) + 1, "ids go up by one"
         assert command.participants == PARTICIPANTS
         request = command.request
@@ -282,9 +255,11 @@ class Coordination(RuleBasedStateMachine):
             assert self.failures_in_a_row <= self.state.settings.tolerable_failures
 
     @invariant()
-    def a_running_schedule_has_a_next_trigger(self) -> None:
-        if hasattr(self, "state") and self.state.periodic:
+    def a_job_that_runs_has_a_next_trigger_and_one_that_has_stopped_has_nothing(self) -> None:
+        if hasattr(self, "state") and self.state.participants:
             assert self.state.next_trigger_at_s is not None
+        elif hasattr(self, "state"):
+            assert (self.state.next_trigger_at_s, self.state.pending, self.state.queue) == (None, (), ())
 
 
 Coordination.TestCase.settings = settings(max_examples=100, stateful_step_count=50)

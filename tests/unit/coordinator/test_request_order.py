@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from coordination import PARTICIPANTS, Run, a_checkpoint, a_periodic, a_savepoint, a_stop
 from statefulspark.contract.manifest import SnapshotKind
-from statefulspark.coordinator import model, requests
+from statefulspark.coordinator import machine, model
 
 _STOP_AT_CHECKPOINT = a_stop(key="drain", kind=SnapshotKind.CHECKPOINT)
 
@@ -32,16 +32,16 @@ def test_the_queue_is_ordered_by_importance_then_age(first: model.Request, secon
     for arrival in ((first, second), (second, first)):
         queue: tuple[model.Request, ...] = ()
         for request in arrival:
-            queue = requests.enqueue(queue, request).queue
+            queue, _ = machine.enqueue(queue, request)
 
         assert queue == (first, second)
 
 
 def test_a_second_periodic_request_adds_nothing_to_a_waiting_one() -> None:
     """A.88 (3)."""
-    queue = requests.enqueue((), a_periodic(1)).queue
+    queue, _ = machine.enqueue((), a_periodic(1))
 
-    assert requests.enqueue(queue, a_periodic(2)) == requests.Enqueued((a_periodic(1),))
+    assert machine.enqueue(queue, a_periodic(2)) == ((a_periodic(1),), None)
 
 
 def test_a_full_queue_of_users_requests_refuses_the_new_one() -> None:
@@ -49,7 +49,7 @@ def test_a_full_queue_of_users_requests_refuses_the_new_one() -> None:
     queue = tuple(a_checkpoint(str(number), number) for number in range(model.MAX_QUEUED_REQUESTS))
     newcomer = a_savepoint("late")
 
-    assert requests.enqueue(queue, newcomer) == requests.Enqueued(queue, refused=newcomer)
+    assert machine.enqueue(queue, newcomer) == (queue, newcomer)
 
 
 def test_a_full_queue_pushes_out_the_periodic_request() -> None:
@@ -57,9 +57,7 @@ def test_a_full_queue_pushes_out_the_periodic_request() -> None:
     users = tuple(a_checkpoint(str(number), number) for number in range(model.MAX_QUEUED_REQUESTS - 1))
     newcomer = a_checkpoint("late", 5000)
 
-    enqueued = requests.enqueue((*users, a_periodic()), newcomer)
-
-    assert enqueued == requests.Enqueued((*users, newcomer), refused=a_periodic())
+    assert machine.enqueue((*users, a_periodic()), newcomer) == ((*users, newcomer), a_periodic())
 
 
 def test_a_full_queue_tells_the_refused_user_to_try_again() -> None:
@@ -93,7 +91,7 @@ def test_a_request_beyond_the_concurrent_limit_waits_and_then_begins() -> None:
     run = Run()
     first = run.begin(a_checkpoint("first"))
     assert run.request(a_checkpoint("second")) == ()
-    run.ack_all(first)
+    run.ack(first)
 
     commands = run.finalized(first)
 

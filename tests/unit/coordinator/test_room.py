@@ -30,8 +30,14 @@ def _cleaning_two() -> Run:
     ("blocked", "event"),
     [
         pytest.param(_with(a_checkpoint()), model.Declined(50, 1, "delays", "x"), id="A.107 one is declined"),
-        pytest.param(_with(a_checkpoint()), model.ParticipantFailed(50, "delays", "x"), id="A.109 one fails"),
-        pytest.param(_with(a_checkpoint()), model.FinalizeFailed(50, 1, "x"), id="A.104 one cannot be finalized"),
+        pytest.param(
+            _with(a_checkpoint()), model.Failed(50, 1, model.AbortReason.TASK_FAILURE, "x"), id="A.104, A.109 one fails"
+        ),
+        pytest.param(
+            _with(a_checkpoint()),
+            model.Failed(50, 1, model.AbortReason.FINALIZE_CHECKPOINT_FAILURE, "x"),
+            id="A.104 one cannot be finalized",
+        ),
         pytest.param(_with(a_checkpoint()), model.Finalized(50, 1), id="A.98 a checkpoint completes"),
         pytest.param(_with(a_savepoint()), model.Finalized(50, 1), id="A.98 a savepoint completes"),
         pytest.param(_cleaning_two, model.Cleaned(50, 1), id="A.88 an aborted one is cleaned up"),
@@ -64,9 +70,7 @@ def test_a_stopped_coordinator_has_forgotten_the_schedule_the_queue_and_who_took
     run.complete(a_checkpoint("done"), now_s=1)
     before = run.state
 
-    run.send(model.Stopped(5))
+    run.send(model.ShutDown(5))
 
-    assert run.state == replace(
-        before, queue=(), pending=(), periodic=False, next_trigger_at_s=None, participants=frozenset()
-    )
+    assert run.state == replace(before, next_trigger_at_s=None, participants=frozenset())
     assert [type(one) for one in run.request(a_checkpoint())] == [model.Refuse]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordination import PARTICIPANTS, Run, a_checkpoint, a_periodic, a_savepoint
-from statefulspark.coordinator import machine, model
+from coordination import PARTICIPANTS, Run, a_checkpoint, a_periodic, a_savepoint, a_stop
+from statefulspark.coordinator import model
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -20,7 +20,7 @@ def test_triggers_keep_a_fixed_rate_although_a_tick_comes_late() -> None:
     """A.84."""
     run = Run(interval_s=10, first_delay_s=10)
     run.tick(10.4)
-    run.ack_all(1, 11)
+    run.ack(1, 11)
     run.finalized(1, 11)
 
     assert run.state.next_trigger_at_s == 20
@@ -54,7 +54,7 @@ def test_a_periodic_trigger_within_the_pause_is_refused_and_comes_when_it_is_ove
     """A.73, A.88 (5): measured from the completion, and the timer is armed for the remainder."""
     run = Run(interval_s=10, min_pause_s=8, first_delay_s=10)
     run.tick(10)
-    run.ack_all(1, 15)
+    run.ack(1, 15)
     run.finalized(1, 15)
 
     (refused,) = run.tick(20)
@@ -81,7 +81,7 @@ def test_a_waiting_periodic_request_is_subject_to_the_pause_when_its_turn_comes(
     run = Run(interval_s=10, min_pause_s=8, first_delay_s=10)
     run.tick(10)
     run.tick(20)
-    run.ack_all(1, 21)
+    run.ack(1, 21)
 
     commands = run.finalized(1, 21)
 
@@ -102,27 +102,18 @@ def test_after_an_expiry_the_waiting_periodic_checkpoint_starts_immediately() ->
     assert run.pending_ids == (2,)
 
 
-def test_stopping_stops_the_schedule_and_starting_again_begins_a_new_one() -> None:
+def test_a_completed_stop_ends_the_schedule() -> None:
     """A.83, A.84, A.86."""
     run = Run(interval_s=10, first_delay_s=10)
-    run.send(model.Stopped(5))
+    run.complete(a_stop())
+
     assert run.tick(100) == ()
     assert run.state.next_trigger_at_s is None
 
-    run.start(first_delay_s=2, now_s=200)
 
-    assert run.tick(202) == (model.Begin(1, a_periodic(202), PARTICIPANTS),)
-
-
-def test_a_periodic_request_is_refused_when_nothing_is_scheduled() -> None:
-    """A.88 (2) PERIODIC_SCHEDULER_SHUTDOWN: cannot happen from a tick, and is said if a caller sends one."""
-    run = Run(started=False)
-    run.state = machine.replace(run.state, participants=PARTICIPANTS)
-
-    (refused,) = run.request(a_periodic())
-
-    assert isinstance(refused, model.Refuse)
-    assert refused.reason is model.AbortReason.PERIODIC_SCHEDULER_SHUTDOWN
+def test_nothing_is_scheduled_before_every_query_runs() -> None:
+    """A.83."""
+    assert Run(started=False, first_commits=PARTICIPANTS).tick(100) == ()
 
 
 def test_a_due_checkpoint_without_news_is_passed_over_and_comes_with_the_next_commit() -> None:
@@ -132,7 +123,7 @@ def test_a_due_checkpoint_without_news_is_passed_over_and_comes_with_the_next_co
     assert run.tick(10, NOTHING) == ()
     assert run.tick(12, NOTHING) == ()
     assert run.tick(13) == (model.Begin(1, a_periodic(13), PARTICIPANTS),)
-    run.ack_all(1, 13)
+    run.ack(1, 13)
     run.finalized(1, 13)
     assert run.tick(22.9) == (), "the interval counts from there"
     assert run.tick(23) == (model.Begin(2, a_periodic(23), PARTICIPANTS),)
@@ -145,10 +136,10 @@ def test_the_first_commit_of_each_query_after_a_start_is_checkpointed_at_once() 
     assert run.tick(1, NOTHING) == ()
     assert run.tick(2, frozenset({one})) == (model.Begin(1, a_periodic(2), PARTICIPANTS),)
     assert run.tick(3, frozenset({one})) == (), "it is in the pending one"
-    run.ack_all(1, 3)
+    run.ack(1, 3)
     run.finalized(1, 3)
     assert run.tick(4, frozenset({other})) == (model.Begin(2, a_periodic(4), PARTICIPANTS),)
-    run.ack_all(2, 5)
+    run.ack(2, 5)
     run.finalized(2, 5)
     assert run.tick(63.9) == ()
     assert run.tick(64) == (model.Begin(3, a_periodic(64), PARTICIPANTS),)
@@ -160,7 +151,7 @@ def test_what_the_driver_before_has_committed_is_no_first_commit() -> None:
 
     assert run.tick(1, PARTICIPANTS, NOTHING) == (model.Begin(1, a_periodic(1), PARTICIPANTS),)
     assert run.tick(2, PARTICIPANTS, NOTHING) == (), "it is in the pending one"
-    run.ack_all(1, 2)
+    run.ack(1, 2)
     run.finalized(1, 2)
     assert run.tick(3, NOTHING, NOTHING) == ()
     assert run.tick(4, PARTICIPANTS, PARTICIPANTS) == (model.Begin(2, a_periodic(4), PARTICIPANTS),)
@@ -183,15 +174,3 @@ def test_a_first_commit_waits_for_the_pause_only() -> None:
     assert isinstance(refused, model.Refuse)
     assert run.tick(8.9) == ()
     assert run.tick(9) == (model.Begin(2, a_periodic(9), PARTICIPANTS),)
-
-
-def test_a_slot_without_news_before_a_stop_makes_nothing_urgent_after_it() -> None:
-    run = Run(interval_s=10, first_delay_s=10)
-    run.tick(10, NOTHING)
-    run.send(model.Stopped(11))
-    assert run.tick(12) == ()
-
-    run.start(first_delay_s=10, now_s=20)
-
-    assert run.tick(21) == ()
-    assert run.tick(30) == (model.Begin(1, a_periodic(30), PARTICIPANTS),)

@@ -46,11 +46,10 @@ def test_a_completed_checkpoint_is_told_in_full() -> None:
 def test_a_checkpoint_with_master_hooks_is_counted_once_from_the_question_to_them() -> None:
     run = Watched()
     request = a_checkpoint(at_s=1.0)
-    asked = model.AskHooks(1, request, PARTICIPANTS, frozenset({"ledger"}))
-    begun = model.Begin(1, request, PARTICIPANTS)
+    begun = model.Begin(1, request, PARTICIPANTS, frozenset({"ledger"}))
 
-    after = stats.observe(run.stats, model.Tick(1.5, PARTICIPANTS), (asked,), at(1.5))
-    later = stats.observe(after, model.HookAnswered(2.5, 1, "ledger"), (begun,), at(2.5))
+    after = stats.observe(run.stats, model.Tick(1.5, PARTICIPANTS), (begun,), at(1.5))
+    later = stats.observe(after, model.HookAnswered(2.5, 1, "ledger"), (), at(2.5))
 
     assert stats.find(after, 1) == wire.SnapshotDetails(
         id=1,
@@ -68,14 +67,15 @@ def test_a_checkpoint_with_master_hooks_is_counted_once_from_the_question_to_the
 def test_a_checkpoint_in_progress_shows_who_has_acknowledged() -> None:
     run = Watched()
     run.begin(a_checkpoint())
-    run.ack(1, "delays", 41, now_s=2)
-    run.ack(1, "delays", 42, now_s=3)
-    run.ack(1, "stranger", 42, now_s=3)
+    before = run.answer.history[0]
+    run.ack(1, batches={"delays": 41, "counts": 12}, now_s=2)
+    run.ack(1, batches={"delays": 42, "counts": 13}, now_s=3)
 
     (one,) = run.answer.history
 
-    assert (one.state, one.sync_ms) == (wire.SnapshotState.IN_PROGRESS, None)
-    assert [(ack.participant, ack.batch_id) for ack in one.acknowledgements] == [("delays", 41)]
+    assert (before.state, before.sync_ms, before.acknowledgements) == (wire.SnapshotState.IN_PROGRESS, None, ())
+    assert (one.state, one.sync_ms) == (wire.SnapshotState.IN_PROGRESS, 2000)
+    assert [(ack.participant, ack.batch_id) for ack in one.acknowledgements] == [("delays", 41), ("counts", 12)]
     assert run.answer.counts.in_progress == 1
 
 
@@ -161,7 +161,7 @@ def test_a_failure_is_in_no_distribution() -> None:
 
 def test_a_refused_request_is_no_snapshot() -> None:
     run = Watched()
-    run.send(model.Stopped(0))
+    run.send(model.ShutDown(0))
     run.request(a_savepoint())
 
     assert run.answer.counts.triggered == 0

@@ -98,7 +98,7 @@ def test_what_was_written_for_a_snapshot_nobody_knows_changes_nothing() -> None:
 
 def test_a_completion_of_which_nothing_was_told_still_counts() -> None:
     run = Watched()
-    run.ack_all(run.begin(a_checkpoint(), 1), 2)
+    run.ack(run.begin(a_checkpoint(), 1), 2)
 
     run.finalized(1, 3)
 

@@ -73,7 +73,7 @@ def test_every_setting_of_a_job_reaches_its_coordinator(job: Job) -> None:
     )
     driver = a_driven_job(job, checkpoint=chosen)
 
-    assert driver.loop._coordinator.settings == model.CoordinatorSettings(
+    assert driver.loop._cycle._coordinator.settings == model.CoordinatorSettings(
         interval_s=7, timeout_s=8, min_pause_s=9, max_concurrent=2, tolerable_failures=4, retained=5
     )
 
@@ -88,7 +88,7 @@ def test_a105_a_driver_retires_what_the_one_before_it_retained(job: Job) -> None
     restored = {query.uid: query.batch_id for query in first.manifests()[0].queries}
 
     with running(DrivenJob(job, first.roots(), checkpoint=NEVER.model_copy(update={"retained": 2}))) as second:
-        assert second.loop._coordinator.retained[-3:] == tuple(reversed(newest))
+        assert second.loop._cycle._coordinator.retained[-3:] == tuple(reversed(newest))
         second.until(lambda: all(one.batch_id > restored[one.uid] for one in second.loop.status().queries))
         second.loop.request_checkpoint(api.CheckpointRequest(request_id="next"))
         snapshot = second.ended_operation("next").snapshot

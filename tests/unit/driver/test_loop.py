@@ -22,10 +22,10 @@ from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.driver.api.status import Identity, JobStatusTracker
 from statefulspark.driver.loop import JobLoop
-from statefulspark.driver.running import drain, hooks, queries
+from statefulspark.driver.running import drain, hooks, queries, quiesce
 from statefulspark.driver.snapshots import notify, snapshot_writer
 from statefulspark.engine import jvm
-from statefulspark.operators import declines
+from statefulspark.operators import refusals
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -165,7 +165,7 @@ class Job(LoopRig):
         self.announcer = announcer
         self.gate = FakeGate()
         self.handle = FakeHandle()
-        self.refusals = declines.Refusals()
+        self.refusals = refusals.Refusals()
         self.starts: list[str] = []
         place = queries.CheckpointLocation("counts", "generations/00000001/counts", "root")
         further = queries.AlternativeStarts(
@@ -173,10 +173,10 @@ class Job(LoopRig):
         )
         query = queries.RunningQuery(place, self._start, self._start(), self.gate.fact, further)
         identity = Identity("words", "default", 7, 1, None, NOON, None, None)
+        planner = cast("drain.Planner", SimpleNamespace(plan_end=lambda _: _refuse()))
         loop = JobLoop(
             status_tracker=JobStatusTracker(identity, None),
-            running=(query,),
-            gate=cast("jvm.Gate", self.gate),
+            gated_queries=quiesce.GatedQueries((query,), cast("jvm.Gate", self.gate), planner),
             fence=cast("jvm.Fence", SimpleNamespace(fenced=False)),
             writer=cast("snapshot_writer.SnapshotWriter", writer),
             announcer=cast("notify.Announcer", announcer),
@@ -184,7 +184,6 @@ class Job(LoopRig):
             coordinator=machine.initial(settings, next_id=1),
             master_hooks=hooks.JobHooks(definitions),
             refusals=self.refusals,
-            planner=cast("drain.Planner", SimpleNamespace(plan_end=lambda _: _refuse())),
         )
         super().__init__(loop)
         self.start()
@@ -239,7 +238,7 @@ def start() -> Iterator[Start]:
 
 
 def _cannot_be_read() -> None:
-    with declines.decline_on_error("counts"):
+    with snapshot_writer.decline_on_error("counts"):
         raise errors.SnapshotCorruptError("FileMissing", "offsets/7 is gone.")
 
 
@@ -516,8 +515,9 @@ def test_a_query_whose_files_cannot_be_closed_over_declines_the_checkpoint(start
     told = job.loop.checkpoints()
 
     assert (ending.code, ending.reason) == (ExitCode.FAILED, "CheckpointsFailing")
-    assert told.failures == {"CHECKPOINT_DECLINED": 3}
-    assert {one.message for one in told.history} == {"counts declined: FileMissing: offsets/7 is gone."}
+    messages = {one.message for one in told.history if one.reason == "CHECKPOINT_DECLINED"}
+    assert told.failures["CHECKPOINT_DECLINED"] == 3
+    assert messages == {"counts declined: FileMissing: offsets/7 is gone."}
 
 
 def test_a_savepoint_that_is_declined_leaves_the_job_running(start: Start) -> None:
@@ -772,6 +772,19 @@ def test_a_signal_during_a_stop_that_fails_still_drains_the_job(start: Start) ->
     job.loop.drain()
     time.sleep(0.1)
     go_on.set()
+
+    assert job.ended().code is ExitCode.DRAINED
+
+
+def test_a_signal_drains_a_job_whose_queue_of_requests_is_full_once_there_is_room(start: Start) -> None:
+    writing = Pause()
+    job = start(FakeWriter(before_complete=writing))
+    for number in range(model.MAX_QUEUED_REQUESTS + 1):
+        job.loop.request_checkpoint(api.CheckpointRequest(request_id=str(number)))
+    job.loop.drain()
+    writing.reached()
+
+    writing.release()
 
     assert job.ended().code is ExitCode.DRAINED
 

@@ -15,11 +15,13 @@ from snapshotwriters import a_writer, an_order
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.coordinator import model
+from statefulspark.driver import cycle
 from statefulspark.driver.output import commit, writing
 from statefulspark.driver.output.job_sinks import JobSink
-from statefulspark.driver.running import participation, queries
+from statefulspark.driver.running import queries
+from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.engine import jvm
-from statefulspark.operators import declines
+from statefulspark.operators import refusals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 
 _SLOW = "org.apache.spark.SparkException: Python worker failed to connect back."
 _FACT = jvm.GateFact(last_offsets=7, last_committed=7, last_commit_at=None, at_boundary=False)
+
+_CLOSING = model.Declined(
+    0.0, 3, "counts", "the query 'counts' is ending", model.AbortReason.CHECKPOINT_DECLINED_TASK_CLOSING
+)
 
 
 class Handle(SparkHandle):
@@ -51,15 +57,14 @@ class Query:
         self.starts += 1
         return cast("StreamingQuery", Handle(self._failure))
 
-    def answers(self, *, is_ending: bool = False) -> list[tuple[str, str]]:
-        said = participation.answers(
+    def answer(self, *, is_ending: bool = False) -> model.Acknowledged | model.Declined:
+        return cycle.acknowledge(
             3, 0.0, participants={"counts": "counts", "sink:out": "counts"}, running=[self.running], is_ending=is_ending
         )
-        return [(one.participant, one.reason if isinstance(one, model.Declined) else str(one.batch_id)) for one in said]
 
 
 def test_a_query_acknowledges_with_its_last_commit_for_itself_and_its_sinks() -> None:
-    assert Query("").answers() == [("counts", "7"), ("sink:out", "7")]
+    assert Query("").answer() == model.Acknowledged(0.0, 3, {"counts": 7, "sink:out": 7})
 
 
 def test_a_query_that_waits_for_its_next_start_is_not_ready() -> None:
@@ -69,18 +74,24 @@ def test_a_query_that_waits_for_its_next_start_is_not_ready() -> None:
 
     assert query.starts == 2
     assert query.running.is_starting
-    assert {reason for _, reason in query.answers()} == {"CHECKPOINT_DECLINED_TASK_NOT_READY"}
+    assert query.answer() == model.Declined(
+        0.0,
+        3,
+        "counts",
+        "the query 'counts' is being restarted and does not run yet",
+        model.AbortReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
+    )
 
 
 def test_a_query_that_has_failed_is_closing() -> None:
     query = Query("java.io.IOException: disk full")
     query.running.refresh(_FACT)
 
-    assert {reason for _, reason in query.answers()} == {"CHECKPOINT_DECLINED_TASK_CLOSING"}
+    assert query.answer() == _CLOSING
 
 
 def test_nobody_takes_part_when_the_job_ends() -> None:
-    assert {reason for _, reason in Query("").answers(is_ending=True)} == {"CHECKPOINT_DECLINED_TASK_CLOSING"}
+    assert Query("").answer(is_ending=True) == _CLOSING
 
 
 @pytest.mark.parametrize(
@@ -122,16 +133,16 @@ class Sink:
 
 
 def test_a_sink_that_cannot_prepare_is_remembered_with_its_reason() -> None:
-    refusals = declines.Refusals()
+    noted = refusals.Refusals()
     sink = SimpleNamespace(sink=Sink(), uid="out", query_uid="counts", context=lambda _: a_sink_context())
     frame = SimpleNamespace(columns=[], mapInArrow=lambda *_: SimpleNamespace(collect=list))
-    participant = writing.SinkParticipant(cast("JobSink", sink), cast("commit.Committer", None), refusals)
+    participant = writing.SinkParticipant(cast("JobSink", sink), cast("commit.Committer", None), noted)
 
     with pytest.raises(errors.TransientError):
         participant.run(cast("DataFrame", frame), 7)
 
-    assert refusals.take("counts") == declines.Refusal("sink:out", "The broker did not answer.")
-    assert refusals.take("counts") is None
+    assert noted.take("counts") == refusals.Refusal("sink:out", "The broker did not answer.")
+    assert noted.take("counts") is None
 
 
 def test_a_query_whose_commit_is_gone_declines_by_name() -> None:
@@ -141,7 +152,7 @@ def test_a_query_whose_commit_is_gone_declines_by_name() -> None:
     query.run_batch()
     job.store.delete_many([f"{query.path}/commits/0"])
 
-    with pytest.raises(declines.DeclinedError) as raised:
+    with pytest.raises(snapshot_writer.DeclinedError) as raised:
         a_writer(job, query).complete(an_order(), {query.uid: 0})
 
     assert raised.value.participant == query.uid
@@ -157,7 +168,7 @@ def test_a_transaction_that_a_listing_hides_declines_for_the_sinks() -> None:
     def hidden(*_: object) -> None:
         raise errors.SnapshotCorruptError("ClosureIncomplete", "The transaction of sink 'out' is not listed.")
 
-    with pytest.raises(declines.DeclinedError, match="of sink 'out'") as raised:
+    with pytest.raises(snapshot_writer.DeclinedError, match="of sink 'out'") as raised:
         a_writer(job, query, announcer=SimpleNamespace(snapshot_covers=hidden)).complete(an_order(), {query.uid: 0})
 
     assert raised.value.participant == "sinks"

@@ -1,9 +1,9 @@
 """The coordinator's state machine: `step(state, event)` returns the next state and the commands to perform.
 
-The life of a snapshot: requested, queued, triggered (it gets an id, and the master hooks are called, if any), begun (every
-participant is triggered), acknowledged by all, finalized (manifest written), complete. Any other end is an abort with a
-reason. Ids only grow and are never reused, also when a snapshot fails (A.109). The caller performs the commands in order
-and never calls `step` from two threads.
+The life of a snapshot: requested, queued, triggered (it gets an id, and the master hooks are called, if any), acknowledged
+by all participants, finalized (manifest written), complete. Any other end is an abort with a reason. Ids only grow and are
+never reused, also when a snapshot fails (A.109). The caller performs the commands in order and never calls `step` from two
+threads.
 """
 
 from __future__ import annotations
@@ -13,28 +13,25 @@ from dataclasses import replace
 from typing import assert_never
 
 from statefulspark.contract.manifest import SnapshotKind, Trigger
-from statefulspark.coordinator import requests, retaining
+from statefulspark.coordinator import retaining
 from statefulspark.coordinator.model import (
     COUNTED_REASONS,
-    REMEMBERED_IDS,
+    MAX_QUEUED_REQUESTS,
     AbortReason,
     Acknowledged,
-    AckOutcome,
-    AskHooks,
     Begin,
     Cleaned,
     Command,
     CoordinatorSettings,
     Declined,
     Event,
+    Failed,
     FailJob,
     Finalize,
     Finalized,
-    FinalizeFailed,
     HookAnswered,
     NotifyAborted,
     NotifyComplete,
-    ParticipantFailed,
     Pending,
     Refuse,
     Request,
@@ -42,10 +39,8 @@ from statefulspark.coordinator.model import (
     ShutDown,
     Started,
     State,
-    Stopped,
     Subsume,
     Tick,
-    TriggerFailed,
 )
 
 HOOK_PREFIX = "hook:"
@@ -53,8 +48,6 @@ HOOK_PREFIX = "hook:"
 
 PERIODIC_KEY = "(periodic)"
 """Key of periodic requests; callers cannot use it as a request id."""
-
-_STOPPED = (AbortReason.CHECKPOINT_COORDINATOR_SUSPEND, "The job stopped running.")
 
 Step = tuple[State, tuple[Command, ...]]
 
@@ -79,15 +72,13 @@ def initial(
         first_commits: Participants whose first commit after the start is checkpointed at once, so that their output is
             visible before the first slot; and at once what was committed before the start, and is in no checkpoint yet.
     """
-    last = retained[-1] if retained else None
     return State(
         settings=settings,
         next_id=next_id,
         retained=retained,
         untried=untried,
         restored=restored or {},
-        last_completed_id=last,
-        last_success_id=last or 0,
+        last_success_id=retained[-1] if retained else 0,
         is_overdue=bool(first_commits),
         first_commits=first_commits,
     )
@@ -104,178 +95,157 @@ def step(state: State, event: Event) -> Step:
         The next state, and the commands to perform in this order. Never raises for a well-formed event; an event about
         a snapshot that is not pending changes nothing.
     """
-    if state.shut_down:
-        return _after_shutdown(state, event)
     match event:
         case Started():
             return _on_started(state, event), ()
         case Tick():
             return _on_tick(state, event)
         case Requested():
-            return _on_request(state, event)
+            return _on_request(state, event.request, event.now_s)
         case HookAnswered():
-            return _on_hook_answered(state, event)
+            return _on_hook_answered(state, event), ()
         case Acknowledged():
             return _on_acknowledged(state, event)
+        case Declined():
+            message = f"{event.participant} declined: {event.message}"
+            return _abort_one(state, event.snapshot_id, event.reason, message, event.now_s)
+        case Failed():
+            return _abort_one(state, event.snapshot_id, event.reason, event.message, event.now_s)
         case Finalized():
             return _on_finalized(state, event)
         case Cleaned():
             return _drain_queue(replace(state, cleaning=state.cleaning - {event.snapshot_id}), event.now_s)
-        case Declined() | ParticipantFailed() | TriggerFailed() | FinalizeFailed():
-            return _on_failure(state, event)
-        case Stopped():
-            return _abort_everything(state, *_STOPPED)
         case ShutDown():
-            stopped, commands = _abort_everything(
-                state, AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN, "The driver is shutting down."
-            )
-            return replace(stopped, shut_down=True), commands
+            return _end(state, AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN, "The driver is shutting down.")
         case _:
             assert_never(event)
 
 
 def _on_started(state: State, event: Started) -> State:
-    return replace(
-        state,
-        periodic=True,
-        participants=event.participants,
-        hooks=event.hooks,
-        next_trigger_at_s=event.now_s + event.first_delay_s,
-    )
+    first_s = event.now_s + event.first_delay_s
+    return replace(state, participants=event.participants, hooks=event.hooks, next_trigger_at_s=first_s)
 
 
-def _on_failure(state: State, event: Declined | ParticipantFailed | TriggerFailed | FinalizeFailed) -> Step:
-    match event:
-        case Declined():
-            message = f"{event.participant} declined: {event.message}"
-            return _abort_one(state, event.snapshot_id, event.reason, message, event.now_s)
-        case ParticipantFailed():
-            return _on_participant_failed(state, event)
-        case TriggerFailed():
-            reason = AbortReason.IO_EXCEPTION if event.is_storage else AbortReason.TRIGGER_CHECKPOINT_FAILURE
-            return _abort_one(state, event.snapshot_id, reason, event.message, event.now_s)
-        case FinalizeFailed():
-            reason = AbortReason.FINALIZE_CHECKPOINT_FAILURE
-            return _abort_one(state, event.snapshot_id, reason, event.message, event.now_s)
-        case _:
-            assert_never(event)
-
-
-def ack_outcome(state: State, event: Acknowledged) -> AckOutcome:
-    """Classify an acknowledgement before it is applied (A.99).
-
-    Returns:
-        SUCCESS if it is expected; otherwise why it is ignored.
-    """
-    pending = state.find(event.snapshot_id)
-    if pending is None:
-        was_aborted = event.snapshot_id in state.recently_aborted
-        return AckOutcome.DISCARDED if was_aborted else AckOutcome.UNKNOWN
-    if event.participant in pending.acknowledged:
-        return AckOutcome.DUPLICATE
-    is_asked = not pending.hooks and event.participant in pending.waiting_for
-    return AckOutcome.SUCCESS if is_asked else AckOutcome.UNKNOWN
-
-
-def _after_shutdown(state: State, event: Event) -> Step:
-    if isinstance(event, Requested):
-        reason = AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN
-        return state, (Refuse(event.request, reason, "The driver is shutting down."),)
-    return state, ()
+# Triggers and requests
 
 
 def _on_tick(state: State, event: Tick) -> Step:
-    now_s = event.now_s
-    state, expired = _expire(state, now_s)
-    is_due = state.next_trigger_at_s is not None and now_s >= state.next_trigger_at_s
+    state, expired = _expire(state, event.now_s)
+    if state.next_trigger_at_s is None:
+        return state, expired
+    is_due = event.now_s >= state.next_trigger_at_s
     is_awaited = bool(event.news) and (state.is_overdue or not state.first_commits.isdisjoint(event.begun))
-    if not state.periodic or not (is_due or is_awaited):
-        state, begun = _drain_queue(state, now_s)
-        return state, (*expired, *begun)
-    slot_s = _next_slot(state, now_s) if is_due else now_s + state.settings.base_interval_s
+    if not (is_due or is_awaited):
+        return state, expired
     state = replace(
         state,
-        next_trigger_at_s=slot_s,
+        next_trigger_at_s=_next_slot(state.settings, state.next_trigger_at_s if is_due else event.now_s, event.now_s),
         is_overdue=not event.news,
         first_commits=state.first_commits - event.begun,
     )
     if not event.news:
         return state, expired
-    periodic = Request(PERIODIC_KEY, SnapshotKind.CHECKPOINT, Trigger.PERIODIC, now_s)
-    state, begun = _on_request(state, Requested(now_s, periodic))
-    return state, (*expired, *begun)
+    periodic = Request(PERIODIC_KEY, SnapshotKind.CHECKPOINT, Trigger.PERIODIC, event.now_s)
+    state, commands = _on_request(state, periodic, event.now_s)
+    return state, (*expired, *commands)
 
 
-def _next_slot(state: State, now_s: float) -> float:
+def _next_slot(settings: CoordinatorSettings, from_s: float, now_s: float) -> float:
     """Return the next slot at the fixed rate; missed slots are skipped, not repeated."""
-    interval_s = state.settings.base_interval_s
-    slot_s = (state.next_trigger_at_s or now_s) + interval_s
-    return slot_s if slot_s > now_s else now_s + interval_s
+    slot_s = from_s + settings.base_interval_s
+    return slot_s if slot_s > now_s else now_s + settings.base_interval_s
 
 
-def _on_request(state: State, event: Requested) -> Step:
-    enqueued = requests.enqueue(state.queue, event.request)
-    refused: tuple[Command, ...] = ()
-    if enqueued.refused is not None:
-        message = f"{len(state.queue)} requests are waiting already; try again when some have ended."
-        refused = (Refuse(enqueued.refused, AbortReason.TOO_MANY_CHECKPOINT_REQUESTS, message),)
-    state, commands = _drain_queue(replace(state, queue=enqueued.queue), event.now_s)
-    return state, (*refused, *commands)
+def _on_request(state: State, request: Request, now_s: float) -> Step:
+    queue, refused = enqueue(state.queue, request)
+    state, commands = _drain_queue(replace(state, queue=queue), now_s)
+    if refused is None:
+        return state, commands
+    message = f"{MAX_QUEUED_REQUESTS} requests are waiting already; try again when some have ended."
+    return state, (Refuse(refused, AbortReason.TOO_MANY_CHECKPOINT_REQUESTS, message), *commands)
+
+
+def enqueue(queue: tuple[Request, ...], request: Request) -> tuple[tuple[Request, ...], Request | None]:
+    """Insert a request by its priority; return the queue, and the request that was refused for it, if any.
+
+    Savepoints go first, then forced requests, then those of users, then the oldest (A.89). A second periodic request is
+    dropped silently while one is waiting. When the queue is full and holds only users' requests, the new request is
+    refused; otherwise the least important one is refused.
+    """
+    waits_for_slot = any(waiting.is_periodic for waiting in queue)
+    if request.is_periodic and waits_for_slot:
+        return queue, None
+    if len(queue) >= MAX_QUEUED_REQUESTS and not waits_for_slot:
+        return queue, request
+    ordered = tuple(sorted((*queue, request), key=_priority))
+    if len(ordered) > MAX_QUEUED_REQUESTS:
+        return ordered[:-1], ordered[-1]
+    return ordered, None
+
+
+def _priority(request: Request) -> tuple[bool, bool, bool, float]:
+    is_savepoint = request.kind is SnapshotKind.SAVEPOINT
+    return not is_savepoint, not request.is_forced, request.is_periodic, request.requested_at_s
 
 
 def _drain_queue(state: State, now_s: float) -> Step:
+    """Trigger or refuse requests from the head of the queue until the next one has to wait (A.88)."""
     commands: list[Command] = []
-    while True:
-        decision = requests.decide(state, now_s)
-        match decision:
-            case requests.Wait():
-                return state, tuple(commands)
-            case requests.Go():
-                state, begin = _begin(replace(state, queue=state.queue[1:]), decision.request, now_s)
-                commands.append(begin)
-            case requests.Drop():
-                state = replace(state, queue=state.queue[1:])
-                if decision.retry_at_s is not None:
-                    state = replace(state, next_trigger_at_s=decision.retry_at_s)
-                commands.append(Refuse(decision.request, decision.reason, decision.message))
-            case _:
-                assert_never(decision)
+    while state.queue:
+        head = state.queue[0]
+        if not state.participants:
+            reason = AbortReason.NOT_ALL_REQUIRED_TASKS_RUNNING
+            commands.append(Refuse(head, reason, "Not all queries of the job are running."))
+        elif not head.is_forced and _has_to_wait(state):
+            break
+        elif head.is_periodic and now_s < _earliest_periodic_s(state):
+            allowed_at_s = _earliest_periodic_s(state)
+            message = f"The minimum pause after the last completion has {allowed_at_s - now_s:.1f} s to go."
+            commands.append(Refuse(head, AbortReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS, message))
+            state = replace(state, next_trigger_at_s=allowed_at_s)
+        else:
+            pending = Pending(state.next_id, head, now_s, state.participants, state.hooks)
+            commands.append(Begin(pending.id, head, state.participants, state.hooks))
+            state = replace(state, next_id=state.next_id + 1, pending=(*state.pending, pending))
+        state = replace(state, queue=state.queue[1:])
+    return state, tuple(commands)
 
 
-def _begin(state: State, request: Request, now_s: float) -> tuple[State, AskHooks | Begin]:
-    pending = Pending(state.next_id, request, now_s, waiting_for=state.participants, hooks=state.hooks)
-    state = replace(state, next_id=state.next_id + 1, pending=(*state.pending, pending))
-    if state.hooks:
-        return state, AskHooks(pending.id, request, state.participants, state.hooks)
-    return state, Begin(pending.id, request, state.participants)
+def _has_to_wait(state: State) -> bool:
+    """Tell whether a request that is not forced must wait: for a free slot (A.88), or for the end of a stop (A.162)."""
+    is_full = len(state.pending) >= state.settings.max_concurrent
+    is_stopping = any(pending.request.is_stop for pending in state.pending)
+    return is_full or is_stopping or len(state.cleaning) > state.settings.max_concurrent
 
 
-def _on_hook_answered(state: State, event: HookAnswered) -> Step:
+def _earliest_periodic_s(state: State) -> float:
+    """Return the time before which no periodic checkpoint may be triggered (A.73)."""
+    if state.last_completion_at_s is None:
+        return float("-inf")
+    return state.last_completion_at_s + state.settings.min_pause_s
+
+
+# Answers
+
+
+def _on_hook_answered(state: State, event: HookAnswered) -> State:
     pending = state.find(event.snapshot_id)
-    if pending is None or event.hook not in pending.hooks:
+    return state if pending is None else _with(state, replace(pending, hooks=pending.hooks - {event.hook}))
+
+
+def _on_acknowledged(state: State, event: Acknowledged) -> Step:
+    pending = state.find(event.snapshot_id)
+    if pending is None or not pending.is_awaited:
         return state, ()
-    updated = replace(pending, hooks=pending.hooks - {event.hook})
-    state = _with(state, updated)
-    return state, () if updated.hooks else (Begin(updated.id, updated.request, updated.waiting_for),)
+    state = _with(state, replace(pending, batches=event.batches))
+    return state, (Finalize(pending.id, pending.request, event.batches),)
 
 
 def _with(state: State, updated: Pending) -> State:
     return replace(state, pending=tuple(updated if pending.id == updated.id else pending for pending in state.pending))
 
 
-def _on_acknowledged(state: State, event: Acknowledged) -> Step:
-    pending = state.find(event.snapshot_id)
-    if pending is None or ack_outcome(state, event) is not AckOutcome.SUCCESS:
-        return state, ()
-    updated = replace(
-        pending,
-        waiting_for=pending.waiting_for - {event.participant},
-        acknowledged={**pending.acknowledged, event.participant: event.batch_id},
-    )
-    state = _with(state, updated)
-    if not updated.is_fully_acknowledged:
-        return state, ()
-    return state, (Finalize(updated.id, updated.request, updated.acknowledged),)
+# Ends
 
 
 def _on_finalized(state: State, event: Finalized) -> Step:
@@ -289,17 +259,22 @@ def _on_finalized(state: State, event: Finalized) -> Step:
         last_success_id=max(state.last_success_id, pending.id),
         consecutive_failures=0,
     )
-    if pending.request.kind is SnapshotKind.SAVEPOINT and not pending.request.is_stop:
+    complete = NotifyComplete(pending.id, pending.request)
+    is_savepoint = pending.request.kind is SnapshotKind.SAVEPOINT
+    if is_savepoint and not pending.request.is_stop:
         # An intermediate savepoint is not used for recovery and commits nothing (A.102, A.137).
         state, begun = _drain_queue(state, event.now_s)
-        return state, (NotifyComplete(pending.id, pending.request), *begun)
+        return state, (complete, *begun)
     state, dropped = _subsume_pending(state, pending.id)
-    is_savepoint = pending.request.kind is SnapshotKind.SAVEPOINT
-    state, excess = (state, ()) if is_savepoint else retaining.retain(state, pending)
+    state, excess = (state, ()) if is_savepoint else retaining.retain(state, pending.id, pending.batches or {})
     retired = (Subsume(excess),) if excess else ()
     # A stopped job begins no snapshot: it would be written while the driver ends, and be the newest one on storage.
-    state, rest = _refuse_queued(state, *_STOPPED) if pending.request.is_stop else _drain_queue(state, event.now_s)
-    return state, (NotifyComplete(pending.id, pending.request), *dropped, *retired, *rest)
+    state, rest = (
+        _end(state, AbortReason.CHECKPOINT_COORDINATOR_SUSPEND, "The job stopped running.")
+        if pending.request.is_stop
+        else _drain_queue(state, event.now_s)
+    )
+    return state, (complete, *dropped, *retired, *rest)
 
 
 def _subsume_pending(state: State, completed_id: int) -> Step:
@@ -307,9 +282,8 @@ def _subsume_pending(state: State, completed_id: int) -> Step:
     commands: list[Command] = []
     for pending in state.pending:
         if pending.id < completed_id and not pending.request.is_forced:
-            state, command = _remove(
-                state, pending, AbortReason.CHECKPOINT_SUBSUMED, f"Checkpoint {completed_id} completed first."
-            )
+            message = f"Checkpoint {completed_id} completed first."
+            state, command = _remove(state, pending, AbortReason.CHECKPOINT_SUBSUMED, message)
             commands.append(command)
     return state, tuple(commands)
 
@@ -320,24 +294,13 @@ def _expire(state: State, now_s: float) -> Step:
         if now_s - pending.triggered_at_s < state.settings.timeout_s:
             continue
         hooks = [f"{HOOK_PREFIX}{hook}" for hook in sorted(pending.hooks)]
-        waiting = ", ".join(hooks or sorted(pending.waiting_for)) or "the manifest"
+        participants = sorted(pending.participants) if pending.batches is None else []
         message = (
             f"Checkpoint expired before completing: it was triggered {state.settings.timeout_s:g} s ago and still waits "
-            f"for {waiting}."
+            f"for {', '.join(hooks or participants) or 'the manifest'}."
         )
         state, aborted = _abort_one(state, pending.id, AbortReason.CHECKPOINT_EXPIRED, message, now_s)
         commands.extend(aborted)
-    return state, tuple(commands)
-
-
-def _on_participant_failed(state: State, event: ParticipantFailed) -> Step:
-    """Abort the snapshots that the participant has not acknowledged; the others can still complete (A.109)."""
-    commands: list[Command] = []
-    message = f"{event.participant} failed: {event.message}"
-    for pending in state.pending:
-        if event.participant in pending.waiting_for:
-            state, aborted = _abort_one(state, pending.id, AbortReason.TASK_FAILURE, message, event.now_s)
-            commands.extend(aborted)
     return state, tuple(commands)
 
 
@@ -352,12 +315,8 @@ def _abort_one(state: State, snapshot_id: int, reason: AbortReason, message: str
 
 
 def _remove(state: State, pending: Pending, reason: AbortReason, message: str) -> tuple[State, NotifyAborted]:
-    state = replace(
-        state,
-        pending=tuple(other for other in state.pending if other.id != pending.id),
-        cleaning=state.cleaning | {pending.id},
-        recently_aborted=(*state.recently_aborted, pending.id)[-REMEMBERED_IDS:],
-    )
+    others = tuple(other for other in state.pending if other.id != pending.id)
+    state = replace(state, pending=others, cleaning=state.cleaning | {pending.id})
     return state, NotifyAborted(pending.id, pending.request, reason, message)
 
 
@@ -376,17 +335,10 @@ def _count_failure(state: State, pending: Pending, reason: AbortReason, message:
     return replace(state, consecutive_failures=0), (FailJob(text),)
 
 
-def _refuse_queued(state: State, reason: AbortReason, message: str) -> Step:
-    refused = tuple(Refuse(request, reason, message) for request in state.queue)
-    stopped = replace(
-        state, queue=(), periodic=False, next_trigger_at_s=None, participants=frozenset(), is_overdue=False
-    )
-    return stopped, refused
-
-
-def _abort_everything(state: State, reason: AbortReason, message: str) -> Step:
-    state, refused = _refuse_queued(state, reason, message)
-    commands: list[Command] = list(refused)
+def _end(state: State, reason: AbortReason, message: str) -> Step:
+    """Refuse what is queued, abort what is pending, and begin nothing from now on (A.86)."""
+    commands: list[Command] = [Refuse(request, reason, message) for request in state.queue]
+    state = replace(state, queue=(), next_trigger_at_s=None, participants=frozenset())
     for pending in state.pending:
         state, command = _remove(state, pending, reason, message)
         commands.append(command)

@@ -14,15 +14,10 @@ from statefulspark.contract.manifest import SnapshotKind, Trigger
 MAX_QUEUED_REQUESTS = 1000
 """Maximum number of waiting requests; above it the least important one is refused (Flink A.88)."""
 
-REMEMBERED_IDS = 16
-"""Number of aborted ids that are remembered, to distinguish a late acknowledgement from an unknown one."""
-
 
 class AbortReason(StrEnum):
     """Why a request was refused or a pending snapshot ended without completing; Flink's names (A.113)."""
 
-    PERIODIC_SCHEDULER_SHUTDOWN = "PERIODIC_SCHEDULER_SHUTDOWN"
-    """Periodic checkpoints are not being scheduled now."""
     TOO_MANY_CHECKPOINT_REQUESTS = "TOO_MANY_CHECKPOINT_REQUESTS"
     """The queue is full and this request was the least important."""
     MINIMUM_TIME_BETWEEN_CHECKPOINTS = "MINIMUM_TIME_BETWEEN_CHECKPOINTS"
@@ -46,7 +41,7 @@ class AbortReason(StrEnum):
     TASK_FAILURE = "TASK_FAILURE"
     """A participant failed before it had acknowledged."""
     CHECKPOINT_COORDINATOR_SUSPEND = "CHECKPOINT_COORDINATOR_SUSPEND"
-    """The coordinator was stopped while the snapshot was pending."""
+    """The job stopped while the snapshot was pending."""
     CHECKPOINT_COORDINATOR_SHUTDOWN = "CHECKPOINT_COORDINATOR_SHUTDOWN"
     """The driver is shutting down."""
     FINALIZE_CHECKPOINT_FAILURE = "FINALIZE_CHECKPOINT_FAILURE"
@@ -62,19 +57,6 @@ COUNTED_REASONS = frozenset(
     }
 )
 """Failures that count towards the tolerable number (A.110). Finalizing counts, because it writes to storage."""
-
-
-class AckOutcome(StrEnum):
-    """The result of an acknowledgement (A.99)."""
-
-    SUCCESS = "SUCCESS"
-    """Recorded."""
-    DUPLICATE = "DUPLICATE"
-    """This participant has already acknowledged; ignored."""
-    UNKNOWN = "UNKNOWN"
-    """No such snapshot or participant; the acknowledged state is discarded."""
-    DISCARDED = "DISCARDED"
-    """The snapshot was aborted shortly before; the acknowledged state is discarded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +106,16 @@ class Pending:
     id: int
     request: Request
     triggered_at_s: float
-    waiting_for: frozenset[str]
-    acknowledged: Mapping[str, int] = field(default_factory=dict)
-    """Committed batch by participant."""
+    participants: frozenset[str]
     hooks: frozenset[str] = frozenset()
-    """Master hooks that have not answered yet; participants are triggered after all of them (A.95)."""
+    """Master hooks that have not answered yet; participants acknowledge after all of them (A.95)."""
+    batches: Mapping[str, int] | None = None
+    """Committed batch by participant, once they have acknowledged; the snapshot is then being written."""
 
     @property
-    def is_fully_acknowledged(self) -> bool:
-        """Whether every participant has acknowledged; the snapshot is then being finalized."""
-        return not self.waiting_for
+    def is_awaited(self) -> bool:
+        """Whether its participants are to acknowledge now."""
+        return not self.hooks and self.batches is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +125,11 @@ class State:
     settings: CoordinatorSettings
     next_id: int
     participants: frozenset[str] = frozenset()
+    """Everyone who acknowledges a snapshot; empty while the job does not run: no snapshot begins then."""
     hooks: frozenset[str] = frozenset()
     """Identifiers of the job's master hooks."""
-    periodic: bool = False
-    """Whether periodic checkpoints are scheduled."""
-    shut_down: bool = False
     next_trigger_at_s: float | None = None
+    """When the next periodic checkpoint is due; None while the job does not run."""
     is_overdue: bool = False
     """A slot has passed without news: the next commit is checkpointed at once."""
     first_commits: frozenset[str] = frozenset()
@@ -161,14 +142,12 @@ class State:
     """Those of them that do not count, since not every query's state has been loaded by the driver that completed them."""
     restored: Mapping[str, int] = field(default_factory=dict)
     """The batch at which each participant's state was restored, for those that have state."""
-    last_completed_id: int | None = None
     last_completion_at_s: float | None = None
     last_success_id: int = 0
     """Highest completed id, savepoints included: failures of ids up to it do not count (A.110)."""
     consecutive_failures: int = 0
     cleaning: frozenset[int] = frozenset()
     """Aborted snapshots whose files are still being removed (A.88)."""
-    recently_aborted: tuple[int, ...] = ()
 
     def find(self, snapshot_id: int) -> Pending | None:
         """Return the pending snapshot with an id; None if no such snapshot is pending."""
@@ -214,7 +193,7 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class HookAnswered:
-    """A master hook was triggered and has answered (A.95); a hook that fails or is too slow declines."""
+    """A master hook has answered (A.95); one that fails or is too slow declines."""
 
     now_s: float
     snapshot_id: int
@@ -223,12 +202,11 @@ class HookAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """A participant's state is durable up to a batch."""
+    """Every participant is durable up to a batch (A.99). They are parts of one process, and answer together."""
 
     now_s: float
     snapshot_id: int
-    participant: str
-    batch_id: int
+    batches: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,23 +221,13 @@ class Declined:
 
 
 @dataclass(frozen=True, slots=True)
-class ParticipantFailed:
-    """A participant failed: no snapshot that it has not acknowledged can complete (A.109)."""
-
-    now_s: float
-    participant: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerFailed:
-    """A step before the trigger of participants has failed (A.93, A.98)."""
+class Failed:
+    """A step of a snapshot failed: what comes before the barrier (A.93), a query (A.109), or writing (A.104)."""
 
     now_s: float
     snapshot_id: int
+    reason: AbortReason
     message: str
-    is_storage: bool
-    """Whether the object store caused the failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,15 +239,6 @@ class Finalized:
 
 
 @dataclass(frozen=True, slots=True)
-class FinalizeFailed:
-    """Listing the files, copying, verifying or writing the manifest failed (A.104)."""
-
-    now_s: float
-    snapshot_id: int
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Cleaned:
     """The files of an aborted snapshot were removed, or could not be removed (A.88)."""
 
@@ -288,61 +247,34 @@ class Cleaned:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
-    """A participant stopped running: end periodic checkpoints, and abort all pending snapshots (A.86)."""
-
-    now_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class ShutDown:
-    """The driver shuts down."""
+    """The driver ends: abort all pending snapshots, and begin none."""
 
     now_s: float
 
 
-Event = (
-    Started
-    | Tick
-    | Requested
-    | HookAnswered
-    | Acknowledged
-    | Declined
-    | ParticipantFailed
-    | TriggerFailed
-    | Finalized
-    | FinalizeFailed
-    | Cleaned
-    | Stopped
-    | ShutDown
-)
+Event = Started | Tick | Requested | HookAnswered | Acknowledged | Declined | Failed | Finalized | Cleaned | ShutDown
 
 
 # Commands
 
 
 @dataclass(frozen=True, slots=True)
-class AskHooks:
-    """A snapshot was triggered: call the master hooks; answer HookAnswered or Declined for each. Begin follows (A.95)."""
-
-    snapshot_id: int
-    request: Request
-    participants: frozenset[str]
-    hooks: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Begin:
-    """Trigger every participant; answer Acknowledged with its committed batch, or Declined, for each."""
+    """A snapshot was triggered: call its hooks, and answer HookAnswered or Declined for each (A.95).
+
+    Answer Acknowledged once every hook has answered and every participant is at the barrier.
+    """
 
     snapshot_id: int
     request: Request
     participants: frozenset[str]
+    hooks: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Finalize:
-    """List the acknowledged batches' files, verify them, write the manifest last; answer Finalized or FinalizeFailed."""
+    """List the acknowledged batches' files, verify them, write the manifest last; answer Finalized, Declined or Failed."""
 
     snapshot_id: int
     request: Request
@@ -390,4 +322,4 @@ class FailJob:
     message: str
 
 
-Command = AskHooks | Begin | Finalize | NotifyComplete | NotifyAborted | Refuse | Subsume | FailJob
+Command = Begin | Finalize | NotifyComplete | NotifyAborted | Refuse | Subsume | FailJob

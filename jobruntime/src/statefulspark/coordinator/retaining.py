@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from statefulspark.contract import retained
-from statefulspark.coordinator.model import Pending, State
+from statefulspark.coordinator.model import State
 
 
 def untried(restored: Mapping[str, int], batches: Mapping[str, int]) -> tuple[str, ...]:
@@ -25,12 +25,16 @@ def untried(restored: Mapping[str, int], batches: Mapping[str, int]) -> tuple[st
     return tuple(sorted(uid for uid, batch in restored.items() if batches.get(uid, batch) <= batch))
 
 
-def retain(state: State, completed: Pending) -> tuple[State, tuple[int, ...]]:
-    """Retain a checkpoint that is complete, and return the ids of those that are not needed any more, oldest first."""
-    is_untried = bool(untried(state.restored, completed.acknowledged))
-    without = state.untried | ({completed.id} if is_untried else frozenset())
-    completed_ids = sorted((*state.retained, completed.id))
+def retain(state: State, completed_id: int, batches: Mapping[str, int]) -> tuple[State, tuple[int, ...]]:
+    """Retain a checkpoint that is complete, and return the ids of those that are not needed any more, oldest first.
+
+    Args:
+        state: The coordinator's state.
+        completed_id: The checkpoint.
+        batches: Its batches, by participant.
+    """
+    without = state.untried | ({completed_id} if untried(state.restored, batches) else frozenset())
+    completed_ids = sorted((*state.retained, completed_id))
     kept = frozenset(retained.retained(completed_ids, without, state.settings.retained))
-    last = max(completed.id, state.last_completed_id or 0)
-    state = replace(state, retained=tuple(sorted(kept)), untried=without & kept, last_completed_id=last)
+    state = replace(state, retained=tuple(sorted(kept)), untried=without & kept)
     return state, tuple(number for number in completed_ids if number not in kept)

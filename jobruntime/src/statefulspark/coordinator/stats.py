@@ -111,23 +111,19 @@ def observe(stats: Stats, event: model.Event, commands: tuple[model.Command, ...
         commands: The commands of the step.
         now: The time, UTC.
     """
-    if isinstance(event, model.Acknowledged):
-        stats = _acknowledged(stats, event, now)
     for command in commands:
         match command:
-            case model.AskHooks():
-                stats = _begun(stats, command, event.now_s, now)
-            case model.Begin() if command.snapshot_id not in stats.in_progress:
+            case model.Begin():
                 stats = _begun(stats, command, event.now_s, now)
             case model.Finalize():
-                stats = _all_acknowledged(stats, command.snapshot_id, event.now_s)
+                stats = _acknowledged(stats, command, event.now_s, now)
             case model.NotifyComplete():
                 stats = _completed(stats, command.snapshot_id, event.now_s, now)
             case model.NotifyAborted():
                 stats = _aborted(stats, command, event.now_s, now)
             case model.Subsume():
                 stats = _discarded(stats, frozenset(command.checkpoint_ids))
-            case model.Begin() | model.Refuse() | model.FailJob():
+            case model.Refuse() | model.FailJob():
                 pass
     return stats
 
@@ -162,7 +158,7 @@ def answer(stats: Stats) -> wire.Checkpoints:
     )
 
 
-def _begun(stats: Stats, command: model.AskHooks | model.Begin, now_s: float, now: datetime) -> Stats:
+def _begun(stats: Stats, command: model.Begin, now_s: float, now: datetime) -> Stats:
     request = command.request
     details = wire.SnapshotDetails(
         id=command.snapshot_id,
@@ -177,25 +173,15 @@ def _begun(stats: Stats, command: model.AskHooks | model.Begin, now_s: float, no
     return _count(_put(stats, Open(details, now_s)), triggered=1)
 
 
-def _acknowledged(stats: Stats, event: model.Acknowledged, now: datetime) -> Stats:
-    snapshot = stats.in_progress.get(event.snapshot_id)
-    if snapshot is None or event.participant not in snapshot.details.participants:
-        return stats
-    if any(earlier.participant == event.participant for earlier in snapshot.details.acknowledgements):
-        return stats
-    ack = wire.Acknowledgement(
-        participant=event.participant,
-        batch_id=event.batch_id,
-        acknowledged_at=now,
-        delay_ms=_milliseconds(event.now_s - snapshot.triggered_s),
+def _acknowledged(stats: Stats, command: model.Finalize, now_s: float, now: datetime) -> Stats:
+    snapshot = stats.in_progress[command.snapshot_id]
+    delay_ms = _milliseconds(now_s - snapshot.triggered_s)
+    acknowledgements = tuple(
+        wire.Acknowledgement(participant=participant, batch_id=batch_id, acknowledged_at=now, delay_ms=delay_ms)
+        for participant, batch_id in command.batches.items()
     )
-    changes = {"acknowledgements": (*snapshot.details.acknowledgements, ack), "latest_ack_at": now}
-    return _put(stats, replace(snapshot, details=snapshot.details.model_copy(update=changes)))
-
-
-def _all_acknowledged(stats: Stats, snapshot_id: int, now_s: float) -> Stats:
-    snapshot = stats.in_progress[snapshot_id]
-    details = snapshot.details.model_copy(update={"sync_ms": _milliseconds(now_s - snapshot.triggered_s)})
+    changes = {"acknowledgements": acknowledgements, "latest_ack_at": now, "sync_ms": delay_ms}
+    details = snapshot.details.model_copy(update=changes)
     return _put(stats, replace(snapshot, details=details, acknowledged_s=now_s))
 
 

@@ -1,33 +1,38 @@
-"""The job loop: one thread that sends events to the coordinator and executes its commands.
+"""The job loop: one thread that runs a job. It has an inbox, a cycle of snapshots, and a status that others read.
 
-Everything that changes the job happens here, in order. Requests from the API and signals are posted to the inbox; work on
-storage runs in the background and posts its outcome back. An iteration runs the messages, refreshes the queries, ticks
-the coordinator, checks whether a stop has reached its batch boundary, and publishes a status that other threads read.
+Everything that changes the job happens on this thread, in order. Requests of the API and signals are posted to the inbox;
+so are the outcomes of work that runs in the background. A turn runs the messages, refreshes the queries, advances a stop
+that drains, lets the cycle take its snapshots, and publishes the status.
 """
 
 from __future__ import annotations
 
 import logging
 import queue
-import random
 import time
+from collections.abc import Callable, Mapping
 
 from statefulspark import errors, failures
-from statefulspark.contract import api
+from statefulspark.contract import api, observations, statistics
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import SnapshotKind, Trigger
-from statefulspark.coordinator import model
-from statefulspark.driver import commands
-from statefulspark.driver.api import control
-from statefulspark.driver.running import queries
+from statefulspark.coordinator import model, stats
+from statefulspark.driver.api.operations import Operations
+from statefulspark.driver.api.status import DRAIN_KEY, FINISHED_KEY, Ending, JobStatusTracker
+from statefulspark.driver.cycle import Cycle, StateRequest
+from statefulspark.driver.running import hooks, queries, quiesce
 from statefulspark.driver.snapshots import notify
-from statefulspark.driver.snapshots.snapshot_writer import DRAIN_KEY, FINISHED_KEY, Ending
+from statefulspark.driver.snapshots.snapshot_writer import SnapshotWriter
+from statefulspark.engine.jvm import Fence
+from statefulspark.operators.refusals import Refusals
 
 POLL_INTERVAL_S = 0.05
 """Longest time between two checks of the queries, and so the longest delay until a barrier is noticed."""
 
 STOP_AFTER_FAILURE_S = 10.0
 """How long a job that has failed waits for its queries to stop; the next driver is safe from what they still write."""
+
+STALE_S = 30.0
+"""A loop that has not completed a turn for this long is reported as dead."""
 
 _log = logging.getLogger(__name__)
 
@@ -36,32 +41,70 @@ class AbandonedError(Exception):
     """The loop was abandoned; `JobLoop.run` raises it."""
 
 
-class JobLoop(commands.CommandExecutor):
-    """Runs a started job until it ends; implements `server.control.Control`."""
+class JobLoop:
+    """Runs a started job until it ends; implements `server.control.Control` for other threads."""
+
+    def __init__(
+        self,
+        *,
+        status_tracker: JobStatusTracker,
+        gated_queries: quiesce.GatedQueries,
+        fence: Fence,
+        writer: SnapshotWriter,
+        announcer: notify.Announcer,
+        participants: Mapping[str, str],
+        coordinator: model.State,
+        master_hooks: hooks.JobHooks | None = None,
+        refusals: Refusals | None = None,
+    ) -> None:
+        """Take over started queries; nothing happens before `run`.
+
+        Args:
+            status_tracker: Keeps what the API reports.
+            gated_queries: The queries.
+            fence: Tells whether a newer driver runs.
+            writer: Writes snapshots.
+            announcer: Notifies others when a snapshot ends.
+            participants: Functions and sinks that acknowledge too, each with the query whose batches make it durable.
+            coordinator: Decides when snapshots begin, complete and abort.
+            master_hooks: Called before the queries take part.
+            refusals: Why participants could not prepare a batch.
+        """
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._operations = Operations()
+        self._tracker = status_tracker
+        self._queries = gated_queries
+        self._fence = fence
+        self._writer = writer
+        self._announcer = announcer
+        self._refusals = refusals or Refusals()
+        self._cycle = Cycle(
+            coordinator=coordinator,
+            queries=gated_queries,
+            participants={**{query.uid: query.uid for query in gated_queries.queries}, **participants},
+            master_hooks=master_hooks or hooks.JobHooks(),
+            writer=writer,
+            announcer=announcer,
+            tracker=status_tracker,
+            operations=self._operations,
+            post=self._inbox.put,
+        )
+        self._is_told_to_end = False
+        self._publish()
+
+    # The loop's thread
 
     def run(self) -> Ending:
         """Run until the job has ended; its queries are stopped when this returns."""
-        settings = self._coordinator.settings
-        # Flink spreads first triggers, so that jobs started together do not all write at once (A.85).
-        first_delay_s = random.uniform(settings.min_pause_s, settings.base_interval_s)  # noqa: S311 - not a secret
-        participants = frozenset(self._participants)
-        self._step(model.Started(time.monotonic(), participants, first_delay_s, self._hooks.identifiers))
-        while self._ending is None:
+        self._cycle.start()
+        while self._tracker.ending is None:
             self._run_messages()
             self._refresh_queries()
             self._advance_draining()
-            self._show_batches()
-            self._step(model.Tick(time.monotonic(), self._news(), self._begun()))
-            self._acknowledge_stop_at_boundary()
-            if self._pruning.begin_if_due(time.monotonic()):
-                self._prune()
-            self._publish(self._build_status())
-        return self._end(self._ending)
-
-    def abandon(self) -> None:
-        """End the loop where it is, as the death of its process does: nothing is stopped or written. For tests of jobs."""
-        self._inbox.put(_die)
-        self._background.close(wait=True)
+            self._stop_if_due()
+            self._cycle.turn()
+            self._publish()
+        return self._end(self._tracker.ending)
 
     def _run_messages(self) -> None:
         try:
@@ -72,126 +115,159 @@ class JobLoop(commands.CommandExecutor):
             return
 
     def _refresh_queries(self) -> None:
-        self._gated_queries.refresh()
-        for query in self._queries:
+        self._queries.refresh()
+        for query in self._queries.queries:
             if query.error is not None:
                 self._on_query_failed(query, query.error)
-        if self._gated_queries.has_finished:
-            self._request_own_stop(FINISHED_KEY)
-
-    def _advance_draining(self) -> None:
-        try:
-            drained = self._gated_queries.advance(self._operations.report)
-        except errors.FencedError as error:
-            self._end_with(Ending(ExitCode.FENCED, error.reason, error.message))
-        except errors.StatefulSparkError as error:
-            message = f"The job could not be drained; it continues when it is started again: {error.message}"
-            self._fail_interrupted(error.reason, message)
-            self._end_with(Ending(ExitCode.FAILED, error.reason, message))
-        else:
-            if drained is not None:
-                self._request_snapshot(drained, SnapshotKind.SAVEPOINT)
 
     def _on_query_failed(self, query: queries.RunningQuery, error: str) -> None:
         failure = failures.of_query(query.uid, error, fenced=self._fence.fenced)
         if failure.reason == failures.STATE_DAMAGED:
-            self._note_damage(query, failure.message)
-        self._end_with(Ending(failure.code, failure.reason, failure.message))
-        refusal = self._refusals.take(query.uid)
-        if refusal is not None:
-            for pending in self._coordinator.pending:
-                if refusal.participant in pending.waiting_for:
-                    self._decline(pending.id, refusal.participant, refusal.message)
-        self._step(model.ParticipantFailed(time.monotonic(), query.uid, failure.message))
+            try:  # Without the note the next driver fails in the same way, once more.
+                self._writer.note_damage(query.uid, query.committed_batch, failure.message)
+            except errors.StatefulSparkError as note_error:
+                _log.warning("the damage could not be noted", extra={"why": str(note_error)})
+        self._tracker.end_with(Ending(failure.code, failure.reason, failure.message))
+        self._cycle.fail_query(query.uid, failure.message, self._refusals.take(query.uid))
 
-    def _note_damage(self, query: queries.RunningQuery, message: str) -> None:
-        """Write a note for the next driver, which would otherwise fail in the same way again and again."""
+    def _advance_draining(self) -> None:
         try:
-            self._writer.note_damage(query.uid, query.committed_batch, message)
+            drained = self._queries.advance(self._operations.report)
+        except errors.FencedError as error:
+            self._tracker.end_with(Ending(ExitCode.FENCED, error.reason, error.message))
         except errors.StatefulSparkError as error:
-            _log.warning("the damage could not be noted", extra={"why": str(error)})
-
-    def _acknowledge_stop_at_boundary(self) -> None:
-        if self._stopping_id is None or self._stopped_at is not None:
-            return
-        if self._gated_queries.is_at_boundary:
-            self._acknowledge_all(self._stopping_id)
-
-    # Requests
-
-    def _on_request(self, request: control.StateRequest, kind: SnapshotKind) -> None:
-        is_stop = isinstance(request, api.StopRequest)
-        if is_stop and (self._stopping_id is not None or self._gated_queries.is_draining):
-            self._operations.fail(
-                request.request_id, "StopInProgress", "The job is already stopping; wait until it has ended."
-            )
-        elif isinstance(request, api.StopRequest) and request.drain:
-            self._status_tracker.state = api.JobState.STOPPING
-            self._gated_queries.drain(request)
+            message = f"The job could not be drained; it continues when it is started again: {error.message}"
+            self._interrupt_draining(error.reason, message)
+            self._tracker.end_with(Ending(ExitCode.FAILED, error.reason, message))
         else:
-            self._request_snapshot(request, kind)
+            if drained is not None:
+                self._cycle.request(drained)
 
-    def _request_snapshot(self, request: control.StateRequest, kind: SnapshotKind) -> None:
-        self._requests[request.request_id] = request
-        is_stop, now_s = isinstance(request, api.StopRequest), time.monotonic()
-        self._step(model.Requested(now_s, model.Request(request.request_id, kind, request.trigger, now_s, is_stop)))
+    def _stop_if_due(self) -> None:
+        """Stop when the input has ended, or a signal came; tried again after a stop that failed meanwhile."""
+        if self._cycle.is_stopping or self._tracker.ending is not None:
+            return
+        if self._is_told_to_end:
+            self._cycle.request_own_stop(DRAIN_KEY)
+        elif self._queries.has_finished:
+            self._cycle.request_own_stop(FINISHED_KEY)
 
-    def _on_drain(self) -> None:
-        self._is_drain_requested = True
-        self._fail_interrupted("StopInterrupted", "The driver was told to end before the job was drained.")
-        self._request_own_stop(DRAIN_KEY)
+    def _on_request(self, request: StateRequest) -> None:
+        if not isinstance(request, api.StopRequest):
+            self._cycle.request(request)
+        elif self._cycle.is_stopping or self._queries.is_draining:
+            message = "The job is already stopping; wait until it has ended."
+            self._operations.fail(request.request_id, "StopInProgress", message)
+        elif request.drain:
+            self._tracker.state = api.JobState.STOPPING
+            self._queries.drain(request)
+        else:
+            self._cycle.request(request)
 
-    def _request_own_stop(self, key: str) -> None:
-        if self._stopping_id is None and self._ending is None:
-            now_s = time.monotonic()
-            request = model.Request(key, SnapshotKind.CHECKPOINT, Trigger.STOP, now_s, is_stop=True)
-            self._step(model.Requested(now_s, request))
+    def _on_told_to_end(self) -> None:
+        self._is_told_to_end = True
+        self._interrupt_draining("StopInterrupted", "The driver was told to end before the job was drained.")
 
-    def _fail_interrupted(self, reason: str, message: str) -> None:
+    def _interrupt_draining(self, reason: str, message: str) -> None:
         """Fail a stop that has not drained the job yet; the next driver finishes the batches that it had planned."""
-        self._was_interrupted |= self._gated_queries.is_draining
-        request = self._gated_queries.interrupt()
+        request = self._queries.interrupt()
         if request is not None:
             self._operations.fail(request.request_id, reason, message)
 
-    # The end
-
-    def _resume(self) -> None:
-        """Continue after a stop that failed: the job was only paused."""
-        self._stopping_id = None
-        if self._was_interrupted:  # Queries are at the end of event time; the next driver takes them back.
-            self._end_with(Ending(ExitCode.FAILED, "StopInterrupted", "The driver was told to end while it drained."))
-            return
-        self._status_tracker.state = api.JobState.RUNNING
-        self._gated_queries.open()
-        if self._is_drain_requested:
-            self._request_own_stop(DRAIN_KEY)  # The signal arrived during the stop that failed.
-
     def _end(self, ending: Ending) -> Ending:
-        self._gated_queries.close()
-        late = queries.stop_all(self._queries, within_s=None if ending.is_clean else STOP_AFTER_FAILURE_S)
+        self._queries.close()
+        late = queries.stop_all(self._queries.queries, within_s=None if ending.is_clean else STOP_AFTER_FAILURE_S)
         if late:
             _log.warning(
                 "queries have not stopped in time and end with the process", extra={"queries": ", ".join(late)}
             )
-        self._step(model.ShutDown(time.monotonic()))
-        self._announcer.cancel_retries()
-        self._fail_interrupted("StopFailed", ending.message)
-        self._fail_stop_operation(ending)
-        self._background.close(wait=ending.code is not ExitCode.FENCED)
-        if self._pruning.is_requested and ending.is_clean:
-            self._prune_now()
-        self._status_tracker.state = ending.state
-        self._publish(self._build_status(ending.message))
+        self._interrupt_draining("StopFailed", ending.message)
+        self._cycle.close(ending)
+        self._tracker.state = ending.state
+        self._publish(ending.message)
         return ending
 
-    def _fail_stop_operation(self, ending: Ending) -> None:
-        """Fail the operation of a stop whose snapshot is complete but which did not end the job (A.164)."""
-        if self._stopped_at is not None:
-            request, summary = self._stopped_at
-            is_named = summary.location in ending.message
-            message = ending.message if is_named else notify.uncommitted(summary.location, ending.message)
-            self._operations.fail(request.key, "StopFailed", message)
+    def _publish(self, message: str | None = None) -> None:
+        self._status = self._tracker.status(
+            tuple(query.status() for query in self._queries.queries),
+            self._announcer.sinks(),
+            message=message or self._announcer.retry_message,
+            last_error=queries.newest_error(self._queries.queries),
+        )
+        self._turned_at_s = time.monotonic()
+
+    # Other threads: they read what was published, and post to the inbox.
+
+    def status(self) -> api.JobStatus:
+        """Return the status published last."""
+        return self._status
+
+    def checkpoints(self) -> statistics.Checkpoints:
+        """Return the statistics of all snapshots and the latest of them."""
+        return stats.answer(self._tracker.stats)
+
+    def checkpoint(self, snapshot_id: int) -> statistics.SnapshotDetails | None:
+        """Return one snapshot, if it is in progress or among the latest."""
+        return stats.find(self._tracker.stats, snapshot_id)
+
+    def config(self) -> statistics.EffectiveConfig | None:
+        """Return the configuration of the driver."""
+        return self._tracker.config
+
+    def batches(self) -> observations.Batches:
+        """Return the newest batches of each query."""
+        return observations.Batches(queries=tuple(query.newest_batches for query in self._queries.queries))
+
+    def state(self) -> observations.StateSizes:
+        """Return the sizes of the state in the newest checkpoint."""
+        return self._writer.state_sizes
+
+    def operation(self, request_id: str) -> api.Operation | None:
+        """Return a checkpoint, savepoint or stop by its request id."""
+        return self._operations.get(request_id)
+
+    def is_alive(self) -> bool:
+        """Tell whether the loop has completed a turn within the last `STALE_S` seconds."""
+        return time.monotonic() - self._turned_at_s < STALE_S
+
+    def request_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
+        """Queue a checkpoint, once per request id."""
+        return self._post_request(request, "checkpoint")
+
+    def request_savepoint(self, request: api.SavepointRequest) -> api.Operation:
+        """Queue a savepoint, once per request id."""
+        return self._post_request(request, "savepoint")
+
+    def request_stop(self, request: api.StopRequest) -> api.Operation:
+        """Queue a stop, once per request id."""
+        return self._post_request(request, "stop")
+
+    def _post_request(self, request: StateRequest, kind: str) -> api.Operation:
+        operation, is_new = self._operations.begin(request.request_id, kind)
+        if is_new:
+            self._inbox.put(lambda: self._on_request(request))
+        return operation
+
+    def request_activation(self, request: api.ActivateRequest) -> api.Operation:
+        """Refuse: this process is the driver, and never was a standby.
+
+        Raises:
+            PreconditionFailedError: `NotAStandby`.
+        """
+        raise errors.PreconditionFailedError(
+            "NotAStandby",
+            f"The request {request.request_id!r} asks for epoch {request.epoch}, but this is the driver of epoch "
+            f"{self._status.epoch} and never was a standby; start one with `statefulspark run --standby`.",
+        )
+
+    def drain(self) -> None:
+        """Finish the batch, complete a checkpoint and end with DRAINED."""
+        self._inbox.put(self._on_told_to_end)
+
+    def abandon(self) -> None:
+        """End the loop where it is, as the death of its process does: nothing is stopped or written. For tests of jobs."""
+        self._inbox.put(_die)
+        self._cycle.abandon()
 
 
 def _die() -> None:

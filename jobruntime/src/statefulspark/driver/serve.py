@@ -12,8 +12,8 @@ from types import FrameType
 
 from statefulspark import errors, launch, outgoing
 from statefulspark.contract import config
+from statefulspark.driver.api.status import Ending
 from statefulspark.driver.loop import JobLoop
-from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.driver.terminal import live
 from statefulspark.server import tokens
 from statefulspark.server.control import Control
@@ -22,13 +22,13 @@ from statefulspark.server.http import ApiServer
 _log = logging.getLogger(__name__)
 
 
-def serve(loop: JobLoop, job_config: config.JobConfig) -> snapshot_writer.Ending:
+def serve(loop: JobLoop, job_config: config.JobConfig) -> Ending:
     """Run the loop and the HTTP API until the job ends."""
     with serving(loop, job_config):
         return drive(loop)
 
 
-def drive(loop: JobLoop) -> snapshot_writer.Ending:
+def drive(loop: JobLoop) -> Ending:
     """Run the loop until the job ends; signals drain it."""
 
     def on_signal(number: int, _: FrameType | None) -> None:

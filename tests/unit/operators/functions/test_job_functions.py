@@ -17,7 +17,7 @@ from statefulspark.checkpoint.segments import SegmentName
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import OperatorStateEntry, QueryEntry
 from statefulspark.declaration import Output
-from statefulspark.operators import declines, functions
+from statefulspark.operators import functions, refusals
 from statefulspark.operators.functions import registry
 from statefulspark.operatorstate import record
 from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, OperatorStateMeta
@@ -195,7 +195,7 @@ def test_a107_a_source_whose_state_cannot_be_taken_is_remembered_with_its_reason
     refusal = declared.refusals.take("q")
     declared.close()
 
-    assert refusal == declines.Refusal("operator:counter", raised.value.message)
+    assert refusal == refusals.Refusal("operator:counter", raised.value.message)
 
 
 def test_a43_functions_start_empty_where_nothing_is_stored(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""The status of the job: its latest snapshots and the statistics of all snapshots.
+"""The status of the job: its latest snapshots, the statistics of all snapshots, and how it ended.
 
 Only the job loop changes it; other threads read frozen values: the published status and the statistics.
 """
@@ -11,8 +11,13 @@ from datetime import datetime
 from statefulspark import clock
 from statefulspark.checkpoint import lineage_records
 from statefulspark.contract import api, statistics
+from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import model, stats
+
+DRAIN_KEY = "(drain)"
+FINISHED_KEY = "(finished)"
+"""Request keys of the driver's own stops; a caller cannot choose such request ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,34 @@ class Identity:
     """The id of its claim of the epoch."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the job ended."""
+
+    code: ExitCode
+    reason: str
+    message: str
+    snapshot: api.SnapshotSummary | None = None
+
+    @classmethod
+    def of_stop(cls, key: str, summary: api.SnapshotSummary) -> Ending:
+        """Return the ending of a completed stop, by the key of its request."""
+        code = {DRAIN_KEY: ExitCode.DRAINED, FINISHED_KEY: ExitCode.FINISHED}.get(key, ExitCode.STOPPED)
+        return cls(code, code.name.capitalize(), f"All queries ended at {summary.kind} {summary.id}.", summary)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether everything was committed."""
+        return self.code in (ExitCode.STOPPED, ExitCode.DRAINED, ExitCode.FINISHED)
+
+    @property
+    def state(self) -> api.JobState:
+        """The job's last state."""
+        if self.code is ExitCode.FENCED:
+            return api.JobState.FENCED
+        return api.JobState.STOPPED if self.is_clean else api.JobState.FAILED
+
+
 class JobStatusTracker:
     """Collects the facts of a job's status."""
 
@@ -52,6 +85,8 @@ class JobStatusTracker:
         self._last_failure: api.FailedCheckpoint | None = None
         self.pruned_bytes = 0
         self.state = api.JobState.RUNNING
+        self.ending: Ending | None = None
+        """How the job ends, once that is certain."""
         history = config.checkpoint.history if config is not None else stats.DEFAULT_HISTORY
         self.stats = stats.begin(history_size=history, restored=_restored(identity, last_checkpoint))
 
@@ -63,6 +98,10 @@ class JobStatusTracker:
                 self._last_failure = api.FailedCheckpoint(
                     id=command.snapshot_id, reason=command.reason, message=command.message, failed_at=clock.utc_now()
                 )
+
+    def end_with(self, ending: Ending) -> None:
+        """End the job; the first ending stays."""
+        self.ending = self.ending or ending
 
     def snapshot_written(self, summary: api.SnapshotSummary) -> None:
         """Note a written snapshot, before the coordinator is notified."""

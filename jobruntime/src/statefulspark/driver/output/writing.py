@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from statefulspark.driver.output.commit import Committer
     from statefulspark.driver.output.job_sinks import JobSink
-    from statefulspark.operators.declines import Refusals
+    from statefulspark.operators.refusals import Refusals
     from statefulspark.storage import StorageOptions
 
 _PART_SCHEMA = "part binary"

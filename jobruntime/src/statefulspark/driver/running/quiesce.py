@@ -15,7 +15,11 @@ PROGRESS_S = 0.5
 
 
 class GatedQueries:
-    """The queries and their gates. Used by the job loop only."""
+    """The queries and their gates. Used by the job loop only.
+
+    Attributes:
+        queries: The queries.
+    """
 
     def __init__(self, running: tuple[queries.RunningQuery, ...], gate: Gate, planner: Planner | None) -> None:
         """Keep started queries; those that were started held are drained first.
@@ -34,6 +38,8 @@ class GatedQueries:
         self._draining: Draining | None = None
         self._drain_request: api.StopRequest | None = None
         self._undo: Draining | None = None
+        self.was_interrupted = False
+        """Whether a draining was interrupted: the queries are at the end of event time, and cannot go on."""
         held = [query for query in running if query.is_held]
         if held and planner is not None:
             self._draining = Draining.resume(held, gate, planner)
@@ -84,6 +90,7 @@ class GatedQueries:
 
     def interrupt(self) -> api.StopRequest | None:
         """End the draining, because the driver has to end. Return the stop that requested it."""
+        self.was_interrupted |= self.is_draining
         request, self._draining, self._drain_request = self._drain_request, None, None
         return request
 

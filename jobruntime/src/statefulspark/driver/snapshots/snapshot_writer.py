@@ -6,16 +6,16 @@ copies a savepoint, before the barrier where that is possible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
 
-from statefulspark import clock
+from statefulspark import clock, errors
 from statefulspark.checkpoint import catalog, closure, epochs, progress, savepoint
 from statefulspark.checkpoint import plans as query_plans
 from statefulspark.contract import api, config, layout
-from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import (
     Ancestor,
     Manifest,
@@ -32,14 +32,10 @@ from statefulspark.driver.running.queries import CheckpointLocation
 from statefulspark.driver.snapshots import measure, notify, state_sizes
 from statefulspark.driver.snapshots.background import Lane
 from statefulspark.engine.canonical import online
-from statefulspark.operators import declines
 from statefulspark.recovery import damage, restore
 from statefulspark.retention import pruning, rules
 from statefulspark.storage.port import ObjectStore
 
-DRAIN_KEY = "(drain)"
-FINISHED_KEY = "(finished)"
-"""Request keys of the driver's own stops; a caller cannot choose such request ids."""
 _SINKS = "sinks"
 """The participant that declines when a transaction is not listed."""
 
@@ -91,32 +87,33 @@ class SnapshotOrder:
         return Lane.SAVEPOINT if self.kind is SnapshotKind.SAVEPOINT else Lane.CHECKPOINT
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How the job ended."""
+class DeclinedError(errors.StatefulSparkError):
+    """A participant cannot deliver its part of a snapshot; the snapshot is aborted and the job continues.
 
-    code: ExitCode
-    reason: str
-    message: str
-    snapshot: api.SnapshotSummary | None = None
+    Operator action: none if the next snapshot succeeds; else do what the message says.
 
-    @classmethod
-    def of_stop(cls, request: model.Request, summary: api.SnapshotSummary) -> Ending:
-        """Return the ending of a completed stop."""
-        code = {DRAIN_KEY: ExitCode.DRAINED, FINISHED_KEY: ExitCode.FINISHED}.get(request.key, ExitCode.STOPPED)
-        return cls(code, code.name.capitalize(), f"All queries ended at {summary.kind} {summary.id}.", summary)
+    Attributes:
+        participant: Name of the participant in the coordinator.
+    """
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether everything was committed."""
-        return self.code in (ExitCode.STOPPED, ExitCode.DRAINED, ExitCode.FINISHED)
+    def __init__(self, participant: str, why: errors.StatefulSparkError) -> None:
+        super().__init__(why.reason, why.message)
+        self.participant = participant
 
-    @property
-    def state(self) -> api.JobState:
-        """The job's last state."""
-        if self.code is ExitCode.FENCED:
-            return api.JobState.FENCED
-        return api.JobState.STOPPED if self.is_clean else api.JobState.FAILED
+
+@contextlib.contextmanager
+def decline_on_error(participant: str) -> Iterator[None]:
+    """Raise an error that names the declining participant when the block fails.
+
+    Raises:
+        DeclinedError: For any StatefulSparkError except FencedError, which is raised unchanged.
+    """
+    try:
+        yield
+    except errors.FencedError:
+        raise
+    except errors.StatefulSparkError as error:
+        raise DeclinedError(participant, error) from error
 
 
 class SnapshotWriter:
@@ -196,7 +193,7 @@ class SnapshotWriter:
         watch = measure.Stopwatch()
         with watch.phase("closure"):
             entries = self._close_over(order, batches)
-        with declines.decline_on_error(_SINKS):
+        with decline_on_error(_SINKS):
             self._announcer.snapshot_covers(order.snapshot_id, entries)
         with watch.phase("fence"):
             epochs.require_current(self._store, self._identity.epoch)
@@ -310,7 +307,7 @@ class SnapshotWriter:
         return tuple(query_plans.annotate(entry, self._plans.get(entry.uid)) for entry in entries)
 
     def _close_over_one(self, lane: Lane, query_uid: str, batch_id: int) -> QueryEntry:
-        with declines.decline_on_error(query_uid):
+        with decline_on_error(query_uid):
             entry = self._closers[lane][query_uid].close_over(batch_id, self._committer.named_after(query_uid))
         return entry.model_copy(update={"sinks": self._committer.sink_entries(entry)})
 

@@ -24,7 +24,7 @@ from statefulspark.declaration import Output
 from statefulspark.driver.api.status import Identity, JobStatusTracker
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.output import commit, job_sinks, writing
-from statefulspark.driver.running import drain, hooks, queries
+from statefulspark.driver.running import drain, hooks, queries, quiesce
 from statefulspark.driver.snapshots import kafka_offsets, notify, snapshot_writer
 from statefulspark.driver.starting import sink_word
 from statefulspark.engine import jvm, session
@@ -187,8 +187,7 @@ def assemble(parts: Parts, *, begin_step: progress.BeginStep = progress.ignore_s
             snapshot_writer.summarise_restored(parts.root.store, parts.plan.restored),
             config=statistics.EffectiveConfig.of(parts.job_config),
         ),
-        running=running,
-        gate=gate,
+        gated_queries=quiesce.GatedQueries(running, gate, planner),
         fence=parts.fence,
         writer=_writer(parts, identity, running, committer, announcer),
         announcer=announcer,
@@ -199,7 +198,6 @@ def assemble(parts: Parts, *, begin_step: progress.BeginStep = progress.ignore_s
         coordinator=_coordinator(parts),
         master_hooks=parts.master_hooks,
         refusals=parts.declared.refusals,
-        planner=planner,
     )
 
 

@@ -23,9 +23,9 @@ from statefulspark.checkpoint import plans, progress
 from statefulspark.contract import config, layout
 from statefulspark.declaration import JobDefinition, Output, QueryContext, QueryDefinition
 from statefulspark.driver import serve
+from statefulspark.driver.api.status import Ending
 from statefulspark.driver.output import job_sinks, retries, writing
 from statefulspark.driver.running import hooks
-from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.driver.starting import assemble, claim, rollbacks, sink_comparison, start_control
 from statefulspark.driver.starting.assemble import Built, BuiltQuery, Comparison, JobRoot
 from statefulspark.engine import jvm, session, settings, warming
@@ -78,7 +78,7 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
     return launch.finish(ending.code, ending.reason, ending.message, location)
 
 
-def _drive(control: start_control.StartControl, loop: JobLoop, _: config.JobConfig) -> snapshot_writer.Ending:
+def _drive(control: start_control.StartControl, loop: JobLoop, _: config.JobConfig) -> Ending:
     control.hand_over(loop)
     return serve.drive(loop)
 
@@ -403,10 +403,10 @@ def _finisher(
 
 def start(
     parts: assemble.Parts,
-    serving: Callable[[JobLoop, config.JobConfig], snapshot_writer.Ending] = serve.serve,
+    serving: Callable[[JobLoop, config.JobConfig], Ending] = serve.serve,
     *,
     begin_step: progress.BeginStep = progress.ignore_steps,
-) -> snapshot_writer.Ending:
+) -> Ending:
     """Start the queries, and run until the job ends.
 
     Args:

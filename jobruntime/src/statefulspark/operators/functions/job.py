@@ -10,7 +10,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import segments
 from statefulspark.contract import layout
 from statefulspark.declaration import Output
-from statefulspark.operators import declines
+from statefulspark.operators import refusals
 from statefulspark.operators.functions import binding, registry, sink
 from statefulspark.operatorstate.sink import FunctionSink
 
@@ -30,7 +30,7 @@ class JobFunctions:
         self._outputs: dict[str, Output] = {}
         self._sinks: dict[str, sink.BoundSink] = {}
         self._next_checkpoint_id = 1
-        self.refusals = declines.Refusals()
+        self.refusals = refusals.Refusals()
         """Refusals of its functions and of other participants."""
 
     def next_checkpoint_id(self) -> int:

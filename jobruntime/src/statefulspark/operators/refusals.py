@@ -1,6 +1,6 @@
-"""Participants that decline a snapshot: recorded where a batch fails, in any thread.
+"""Why a function or sink could not prepare its part of a batch: recorded where the batch fails, in any thread.
 
-This module does not depend on the coordinator: the driver reports the recorded declines to it.
+The driver reads it, and declines the snapshots that wait for the batch.
 """
 
 from __future__ import annotations
@@ -11,35 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from statefulspark import errors
-
-
-class DeclinedError(errors.StatefulSparkError):
-    """A participant cannot deliver its part of a snapshot; the snapshot is aborted and the job continues.
-
-    Operator action: none if the next snapshot succeeds; else do what the message says.
-
-    Attributes:
-        participant: Name of the participant in the coordinator.
-    """
-
-    def __init__(self, participant: str, why: errors.StatefulSparkError) -> None:
-        super().__init__(why.reason, why.message)
-        self.participant = participant
-
-
-@contextlib.contextmanager
-def decline_on_error(participant: str) -> Iterator[None]:
-    """Raise an error that names the declining participant when the block fails.
-
-    Raises:
-        DeclinedError: For any StatefulSparkError except FencedError, which is raised unchanged.
-    """
-    try:
-        yield
-    except errors.FencedError:
-        raise
-    except errors.StatefulSparkError as error:
-        raise DeclinedError(participant, error) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,439 @@
+"""The snapshots of a running job, from top to bottom: trigger -> hooks -> close over -> fence -> manifest -> announce.
+
+`Cycle` sends events to the coordinator, which decides, and performs its commands. Everything here runs on the loop's thread,
+in order. Work on storage (`SnapshotWriter`: closes over the files, checks the fence, writes the manifest last) and
+announcements run in the background and post their outcome to the inbox.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from statefulspark import clock, errors
+from statefulspark.contract import api
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.manifest import MasterStateEntry, SnapshotKind, Trigger
+from statefulspark.coordinator import machine, model
+from statefulspark.driver.api.operations import Operations
+from statefulspark.driver.api.status import Ending, JobStatusTracker
+from statefulspark.driver.running import hooks, pacing, quiesce
+from statefulspark.driver.running.queries import RunningQuery
+from statefulspark.driver.snapshots import notify
+from statefulspark.driver.snapshots.background import Background, Lane
+from statefulspark.driver.snapshots.snapshot_writer import DeclinedError, SnapshotOrder, SnapshotWriter
+from statefulspark.operators.refusals import Refusal
+
+StateRequest = api.CheckpointRequest | api.SavepointRequest | api.StopRequest
+
+_log = logging.getLogger(__name__)
+
+
+class Cycle:
+    """Takes the snapshots of a job; used by the job loop only."""
+
+    def __init__(
+        self,
+        *,
+        coordinator: model.State,
+        queries: quiesce.GatedQueries,
+        participants: Mapping[str, str],
+        master_hooks: hooks.JobHooks,
+        writer: SnapshotWriter,
+        announcer: notify.Announcer,
+        tracker: JobStatusTracker,
+        operations: Operations,
+        post: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """Take over started queries; nothing happens before `start`.
+
+        Args:
+            coordinator: Decides when snapshots begin, complete and abort.
+            queries: Paused for a stop.
+            participants: Everyone who acknowledges, each with the query whose batches make it durable.
+            master_hooks: Called before the participants acknowledge.
+            writer: Writes snapshots.
+            announcer: Notifies others when a snapshot ends.
+            tracker: Gets the statistics, the job's state and its ending.
+            operations: The requests of the API.
+            post: Runs a function on the loop's thread, soon.
+        """
+        self._coordinator = coordinator
+        self._queries = queries
+        self._participants = participants
+        self._hooks = master_hooks
+        self._writer = writer
+        self._announcer = announcer
+        self._tracker = tracker
+        self._operations = operations
+        self._post = post
+        self._background = Background(post)
+        self._requests: dict[str, StateRequest] = {}  # Until they begin.
+        self._orders: dict[int, SnapshotOrder] = {}  # The pending snapshots.
+        self._summaries: dict[int, api.SnapshotSummary] = {}
+        self._announced_stop: tuple[model.Request, api.SnapshotSummary] | None = None
+        self._is_showing = False
+        self._pruning = pacing.Pace()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a stop has begun and has not failed."""
+        pending = any(order.coordinator_request.is_stop for order in self._orders.values())
+        return pending or self._announced_stop is not None
+
+    # Trigger
+
+    def start(self) -> None:
+        """Schedule periodic checkpoints."""
+        settings, participants = self._coordinator.settings, frozenset(self._participants)
+        # Flink spreads first triggers, so that jobs started together do not all write at once (A.85).
+        first_delay_s = random.uniform(settings.min_pause_s, settings.base_interval_s)  # noqa: S311 - not a secret
+        self._step(model.Started(time.monotonic(), participants, first_delay_s, self._hooks.identifiers))
+
+    def turn(self) -> None:
+        """Trigger what is due, acknowledge what has begun, and show and prune meanwhile; once per turn of the loop."""
+        self._show_batches()
+        latest = self._tracker.last_checkpoint
+        covered = latest.batches if latest else {}
+        committed = self._committed_batches()
+        news = frozenset(uid for uid, batch in committed.items() if batch != covered.get(uid, -1))
+        begun = frozenset(query.uid for query in self._queries.queries if query.fact.last_commit_at is not None)
+        self._step(model.Tick(time.monotonic(), news, begun))
+        self._acknowledge()
+        if self._pruning.begin_if_due(time.monotonic()):
+            self._prune()
+
+    def request(self, request: StateRequest) -> None:
+        """Request a checkpoint, a savepoint or a stop for a caller of the API."""
+        self._requests[request.request_id] = request
+        is_stop, now_s = isinstance(request, api.StopRequest), time.monotonic()
+        kind = requested_kind(request)
+        self._step(model.Requested(now_s, model.Request(request.request_id, kind, request.trigger, now_s, is_stop)))
+
+    def request_own_stop(self, key: str) -> None:
+        """Request a stop of the driver itself."""
+        now_s = time.monotonic()
+        request = model.Request(key, SnapshotKind.CHECKPOINT, Trigger.STOP, now_s, is_stop=True)
+        self._step(model.Requested(now_s, request))
+
+    def _step(self, event: model.Event) -> None:
+        self._coordinator, commands = machine.step(self._coordinator, event)
+        self._tracker.observe(event, commands)
+        for command in commands:
+            self._perform(command)
+
+    def _perform(self, command: model.Command) -> None:
+        match command:
+            case model.Begin():
+                self._begin(command)
+            case model.Finalize():
+                self._write(self._orders[command.snapshot_id], command.batches)
+            case model.NotifyComplete():
+                self._complete(command)
+            case model.NotifyAborted():
+                self._abort(command)
+            case model.Refuse():
+                self._refuse(command.request, command.reason, command.message)
+            case model.Subsume():
+                self._clean(Lane.CHECKPOINT, lambda: self._writer.drop(command.checkpoint_ids))
+                self._pruning.request()
+            case model.FailJob():
+                self._tracker.end_with(Ending(ExitCode.FAILED, "CheckpointsFailing", command.message))
+            case _:
+                assert_never(command)
+
+    # Hooks
+
+    def _begin(self, command: model.Begin) -> None:
+        request = self._requests.pop(command.request.key, None)
+        order = SnapshotOrder(command.snapshot_id, command.request, clock.utc_now(), request)
+        self._orders[order.snapshot_id] = order
+        self._announcer.snapshot_begun(order.snapshot_id)
+        if command.request.is_stop:
+            self._tracker.state = api.JobState.STOPPING
+        if not command.hooks:
+            self._pause_for_stop(order)
+            return
+
+        def answered(hook: str, state: MasterStateEntry | None) -> None:
+            self._post(lambda: self._take_hook_state(order.snapshot_id, hook, state))
+
+        def refused(hook: str, error: errors.StatefulSparkError) -> None:
+            self._post(lambda: self._decline(order.snapshot_id, f"{machine.HOOK_PREFIX}{hook}", error.message))
+
+        triggered_ms = int(order.triggered_at.timestamp() * 1000)
+        self._hooks.trigger(order.snapshot_id, triggered_ms, answered=answered, refused=refused)
+
+    def _take_hook_state(self, snapshot_id: int, hook: str, state: MasterStateEntry | None) -> None:
+        order = self._orders.get(snapshot_id)
+        if order is None:
+            return
+        if state is not None:
+            order = replace(order, master_states=(*order.master_states, state))
+            self._orders[snapshot_id] = order
+        self._step(model.HookAnswered(time.monotonic(), snapshot_id, hook))
+        pending = self._coordinator.find(snapshot_id)
+        if pending is not None and pending.is_awaited:
+            self._pause_for_stop(order)
+
+    # The barrier
+
+    def _pause_for_stop(self, order: SnapshotOrder) -> None:
+        """Hold the queries at their next boundary for a stop; any other snapshot takes what is committed already."""
+        if not order.coordinator_request.is_stop:
+            return
+        if order.kind is SnapshotKind.CHECKPOINT:
+            self._queries.close()
+            return
+
+        def report(done: api.Progress) -> None:
+            self._report(order, done)
+
+        def copied(_: None) -> None:
+            if order.snapshot_id in self._orders:  # Otherwise the stop has failed meanwhile, and the job continues.
+                self._queries.close()
+
+        def failed(error: errors.StatefulSparkError) -> None:
+            is_storage = isinstance(error, errors.TransientError | errors.StateUnknownError)
+            reason = model.AbortReason.IO_EXCEPTION if is_storage else model.AbortReason.TRIGGER_CHECKPOINT_FAILURE
+            self._fail(order, error, reason)
+
+        # Copy most files while the job still runs, so that the pause does not grow with the state.
+        self._background.submit(
+            Lane.SAVEPOINT,
+            lambda: self._writer.precopy(order, self._committed_batches(), on_progress=report),
+            on_done=copied,
+            on_failed=failed,
+        )
+
+    def _acknowledge(self) -> None:
+        for pending in self._coordinator.pending:
+            if pending.is_awaited and (not pending.request.is_stop or self._queries.is_at_boundary):
+                self._step(
+                    acknowledge(
+                        pending.id,
+                        time.monotonic(),
+                        participants=self._participants,
+                        running=self._queries.queries,
+                        is_ending=self._tracker.ending is not None,
+                    )
+                )
+
+    def _committed_batches(self) -> dict[str, int]:
+        return {query.uid: query.committed_batch for query in self._queries.queries}
+
+    def _decline(self, snapshot_id: int, participant: str, message: str) -> None:
+        self._step(model.Declined(time.monotonic(), snapshot_id, participant, message))
+
+    def fail_query(self, query_uid: str, message: str, refusal: Refusal | None) -> None:
+        """Abort the snapshots that wait for participants, since a query failed; a refusal tells which of them it was."""
+        for pending in self._coordinator.pending:
+            if pending.batches is not None:
+                continue
+            if refusal is not None:
+                self._decline(pending.id, refusal.participant, refusal.message)
+            else:
+                reason, text = model.AbortReason.TASK_FAILURE, f"{query_uid} failed: {message}"
+                self._step(model.Failed(time.monotonic(), pending.id, reason, text))
+
+    # Close over, fence, manifest
+
+    def _write(self, order: SnapshotOrder, batches: Mapping[str, int]) -> None:
+        def written(summary: api.SnapshotSummary) -> None:
+            if order.snapshot_id in self._orders:  # Otherwise it has expired; `discard` follows in the same lane.
+                self._summaries[order.snapshot_id] = summary
+                self._tracker.snapshot_written(summary)
+                self._step(model.Finalized(time.monotonic(), order.snapshot_id))
+
+        self._background.submit(
+            order.lane,
+            lambda: self._writer.complete(order, batches, on_progress=lambda done: self._report(order, done)),
+            on_done=written,
+            on_failed=lambda error: self._fail(order, error, model.AbortReason.FINALIZE_CHECKPOINT_FAILURE),
+        )
+
+    def _report(self, order: SnapshotOrder, done: api.Progress) -> None:
+        """Note the progress of a copy, in the writer's thread.
+
+        Raises:
+            StatefulSparkError: `SnapshotGivenUp`: the snapshot was aborted, so that its writer ends.
+        """
+        if order.snapshot_id not in self._orders:
+            raise errors.StatefulSparkError(
+                "SnapshotGivenUp", f"Snapshot {order.snapshot_id} was aborted while it was written; its writer ends."
+            )
+        self._operations.report(order.coordinator_request.key, done)
+
+    def _fail(self, order: SnapshotOrder, error: errors.StatefulSparkError, reason: model.AbortReason) -> None:
+        if isinstance(error, errors.FencedError):
+            self._tracker.end_with(Ending(ExitCode.FENCED, error.reason, error.message))
+        elif isinstance(error, DeclinedError):
+            self._decline(order.snapshot_id, error.participant, str(error))
+        else:
+            self._step(model.Failed(time.monotonic(), order.snapshot_id, reason, str(error)))
+
+    # Announce
+
+    def _complete(self, command: model.NotifyComplete) -> None:
+        request, summary = command.request, self._summaries.pop(command.snapshot_id)
+        del self._orders[command.snapshot_id]
+        self._tracker.snapshot_completed(summary)
+        _log.info("snapshot completed", extra={"location": summary.location, "trigger": summary.trigger})
+        if not request.is_stop:
+            self._operations.complete(request.key, summary)
+        if summary.kind is SnapshotKind.SAVEPOINT and not request.is_stop:
+            self._announcer.forget(command.snapshot_id)  # It commits nothing (A.49, A.102).
+            return
+
+        def announced() -> None:
+            if request.is_stop:  # Its sinks have committed, so there is nothing left to do.
+                self._operations.complete(request.key, summary)
+                self._announced_stop = None
+                self._tracker.end_with(Ending.of_stop(request.key, summary))
+
+        if request.is_stop:
+            self._announced_stop = request, summary
+            self._announcer.limit_waiting()
+        self._announce(lambda: self._announcer.notify_complete(command.snapshot_id), announced)
+
+    def _show_batches(self) -> None:
+        """Let sinks that show each batch commit what Spark has committed; later batches wait until this is done."""
+        batches = self._committed_batches()
+        is_ending = self._tracker.ending is not None
+        if self._is_showing or is_ending or not self._announcer.has_batches_to_show(batches):
+            return
+
+        def shown() -> None:
+            self._is_showing = False
+
+        self._is_showing = True
+        self._announce(lambda: self._announcer.show_batches(batches), shown)
+
+    def _announce(self, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
+        def failed(error: errors.StatefulSparkError) -> None:
+            if isinstance(error, errors.FencedError):
+                self._tracker.end_with(Ending(ExitCode.FENCED, error.reason, error.message))
+                return
+            message = error.message
+            if self._announced_stop is not None:
+                message = notify.uncommitted(self._announced_stop[1].location, error.message)
+            self._tracker.end_with(Ending(ExitCode.FAILED, error.reason, message))
+
+        self._background.submit(Lane.ANNOUNCE, work, on_done=lambda _: then(), on_failed=failed)
+
+    # Abort
+
+    def _abort(self, command: model.NotifyAborted) -> None:
+        order = self._orders.pop(command.snapshot_id)
+        why = f"{command.reason}: {command.message}"
+        _log.warning("snapshot aborted", extra={"id": command.snapshot_id, "why": why})
+        self._announce(lambda: self._announcer.notify_aborted(command.snapshot_id))
+        self._clean(
+            order.lane,
+            lambda: self._writer.discard(order),
+            then=lambda: self._step(model.Cleaned(time.monotonic(), order.snapshot_id)),
+        )
+        self._refuse(command.request, command.reason, command.message)
+
+    def _refuse(self, request: model.Request, reason: model.AbortReason, message: str) -> None:
+        """Fail a request that gets no snapshot; the job continues if it was a stop."""
+        self._requests.pop(request.key, None)
+        if not request.is_periodic:
+            self._operations.fail(request.key, reason, message)
+        if not request.is_stop or self.is_stopping or self._tracker.ending is not None:
+            return
+        if self._queries.was_interrupted:  # They are at the end of event time; the next driver takes them back.
+            message = "The driver was told to end while it drained."
+            self._tracker.end_with(Ending(ExitCode.FAILED, "StopInterrupted", message))
+            return
+        self._tracker.state = api.JobState.RUNNING
+        self._queries.open()
+
+    def _clean(self, lane: Lane, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
+        def failed(error: errors.StatefulSparkError) -> None:
+            _log_failed_cleanup(error)
+            then()
+
+        self._background.submit(lane, work, on_done=lambda _: then(), on_failed=failed)
+
+    def _prune(self) -> None:
+        def ended(freed_bytes: int = 0) -> None:
+            self._tracker.pruned_bytes += freed_bytes
+            self._pruning.end(time.monotonic())
+
+        def failed(error: errors.StatefulSparkError) -> None:
+            _log_failed_cleanup(error)
+            ended()
+
+        self._background.submit(Lane.CHECKPOINT, self._writer.prune, on_done=ended, on_failed=failed)
+
+    # The end
+
+    def close(self, ending: Ending) -> None:
+        """Abort what is pending, end the background work, and prune once more after a clean end."""
+        self._step(model.ShutDown(time.monotonic()))
+        self._announcer.cancel_retries()
+        if self._announced_stop is not None:  # Its snapshot is complete, and it did not end the job (A.164).
+            request, summary = self._announced_stop
+            is_named = summary.location in ending.message
+            message = ending.message if is_named else notify.uncommitted(summary.location, ending.message)
+            self._operations.fail(request.key, "StopFailed", message)
+        self._background.close(wait=ending.code is not ExitCode.FENCED)
+        if self._pruning.is_requested and ending.is_clean:
+            try:
+                self._tracker.pruned_bytes += self._writer.prune()
+            except errors.StatefulSparkError as error:
+                _log_failed_cleanup(error)
+
+    def abandon(self) -> None:
+        """End the background work where it is. For tests of jobs."""
+        self._background.close(wait=True)
+
+
+def requested_kind(request: StateRequest) -> SnapshotKind:
+    """Return what a request of the API asks for."""
+    is_savepoint = isinstance(request, api.SavepointRequest) or (
+        isinstance(request, api.StopRequest) and request.savepoint
+    )
+    return SnapshotKind.SAVEPOINT if is_savepoint else SnapshotKind.CHECKPOINT
+
+
+def acknowledge(
+    snapshot_id: int,
+    now_s: float,
+    *,
+    participants: Mapping[str, str],
+    running: Sequence[RunningQuery],
+    is_ending: bool,
+) -> model.Acknowledged | model.Declined:
+    """Return the acknowledgement of all participants, or the decline of the first one that cannot take part.
+
+    A participant is a query, or a function or sink whose part is durable with the query's batches. It acknowledges with the
+    last batch that its query has committed, and declines when its query does not run.
+
+    Args:
+        snapshot_id: The snapshot.
+        now_s: The monotonic time.
+        participants: Their names, each with the query whose batches make it durable.
+        running: The queries.
+        is_ending: Whether the job is about to end, so that the snapshot could not be announced.
+    """
+    queries = {query.uid: query for query in running}
+    for participant, uid in participants.items():
+        if is_ending or queries[uid].error is not None:
+            reason, why = model.AbortReason.CHECKPOINT_DECLINED_TASK_CLOSING, f"the query {uid!r} is ending"
+            return model.Declined(now_s, snapshot_id, participant, why, reason)
+        if queries[uid].is_starting:
+            reason = model.AbortReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+            why = f"the query {uid!r} is being restarted and does not run yet"
+            return model.Declined(now_s, snapshot_id, participant, why, reason)
+    batches = {participant: queries[uid].committed_batch for participant, uid in participants.items()}
+    return model.Acknowledged(now_s, snapshot_id, batches)
+
+
+def _log_failed_cleanup(error: errors.StatefulSparkError) -> None:
+    _log.warning("cleanup failed and is retried later", extra={"why": str(error)})
