@@ -26,7 +26,7 @@ from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.output import commit, job_sinks
 from statefulspark.driver.running import queries, quiesce
 from statefulspark.driver.snapshots import notify, snapshot_writer
-from statefulspark.driver.starting import assemble
+from statefulspark.driver.starting import assemble, start_parts
 from statefulspark.engine import jvm
 
 if TYPE_CHECKING:
@@ -144,9 +144,9 @@ class DrivenJob(LoopRig):
     def _assembled(
         self, checkpoint: CheckpointConfig, canonical_writer: object, first_commits: frozenset[str]
     ) -> JobLoop:
-        parts = assemble.Parts(
+        parts = start_parts.Parts(
             job_config=JobConfig(name="flights", storage=StorageConfig(uri="s3://bucket"), checkpoint=checkpoint),
-            root=assemble.JobRoot(self.job.store, storage.StorageOptions(), self.job.author()),
+            root=start_parts.JobRoot(self.job.store, storage.StorageOptions(), self.job.author()),
             plan=self.plan,
             built=(),
             spark=cast("SparkSession", None),
@@ -175,6 +175,7 @@ class DrivenJob(LoopRig):
             writer=writer,
             announcer=announcer,
             participants={},
+            note_damage=lambda *_: None,
             coordinator=replace(assemble._coordinator(parts), first_commits=first_commits),
         )
 

@@ -17,8 +17,8 @@ from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import EpochRecord, Manifest, OwnerRecord, SnapshotKind, Trigger
 from statefulspark.recovery import ahead, copies, recovery
-from statefulspark.recovery.plan import Author, StartPlan, in_new_generation
-from statefulspark.recovery.restore import carry_out
+from statefulspark.recovery.plan import Author, ReadyState, RecoveryPlan, in_new_generation
+from statefulspark.recovery.restore import carry_out, settle
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
 
@@ -68,7 +68,7 @@ class Job:
         restore: RestoreConfig | None = None,
         query_uids: Sequence[str] | None = None,
         store: ObjectStore | None = None,
-    ) -> StartPlan:
+    ) -> RecoveryPlan:
         return recovery.plan_recovery(
             store or self.store,
             restore=restore or RestoreConfig(),
@@ -81,12 +81,13 @@ class Job:
         restore: RestoreConfig | None = None,
         query_uids: Sequence[str] | None = None,
         store: ObjectStore | None = None,
-    ) -> StartPlan:
+    ) -> ReadyState:
         """Do what a driver does at its start."""
         self.epoch += 1
         self.hold_epoch(store)
         plan = self.plan(restore, query_uids, store)
-        return carry_out(store or self.store, plan, self.author())
+        where, author = store or self.store, self.author()
+        return carry_out(where, settle(where, plan, author), author)
 
     def hold_epoch(self, store: ObjectStore | None = None) -> None:
         """Make sure that the record of the driver's epoch is there, as it is behind a claim."""
@@ -117,7 +118,7 @@ class Job:
         *,
         changes: tuple[str, ...] = (),
         carried: copies.Carried | None = None,
-    ) -> StartPlan:
+    ) -> ReadyState:
         """Do everything on storage that a driver does at its start: owner, epoch, plan, generation.
 
         Args:

@@ -36,7 +36,7 @@ from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import function, inputs, modes, processor, wrapping
 from statefulspark.operatorstate import subtasks
 from statefulspark.operatorstate.batches import SinkRun
-from statefulspark.recovery.recovery import StartMode, StartPlan
+from statefulspark.recovery.plan import StartMode, StartPlan
 from statefulspark.sinks import base
 from statefulspark.sinks.kafka import records
 from statefulspark.sources import running

@@ -25,7 +25,7 @@ from statefulspark import clock
 from statefulspark.contract import api, config
 from statefulspark.driver.api.status import Ending
 from statefulspark.driver.loop import JobLoop
-from statefulspark.driver.starting import assemble, claim, start, start_control, steps
+from statefulspark.driver.starting import claim, start, start_control, start_parts, steps
 from statefulspark.server.http import ApiServer
 from statefulspark.server.tokens import FixedToken
 from statefulspark.storage.port import ObjectStore
@@ -119,7 +119,7 @@ class World:
         """Start as a driver does, have every file read, and end with a checkpoint."""
         started_at, at = clock.utc_now(), control.steps.at
 
-        def root() -> assemble.JobRoot:
+        def root() -> start_parts.JobRoot:
             claimed = claim.claim(job_config, started_at)
             return replace(claimed, store=store_of(claimed.store))
 

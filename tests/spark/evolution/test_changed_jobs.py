@@ -29,11 +29,11 @@ from statefulspark.contract import config
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Trigger
 from statefulspark.declaration import QueryContext
-from statefulspark.driver.starting import assemble, check, start
+from statefulspark.driver.starting import check, start, start_parts
 from statefulspark.engine import session
 from statefulspark.evolution.parallelism import SHUFFLE_PARTITIONS
 from statefulspark.job import Job
-from statefulspark.recovery.plan import Author, StartPlan
+from statefulspark.recovery.plan import Author, ReadyState
 from statefulspark.storage.port import ObjectStore
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -146,7 +146,7 @@ class World:
         conf: dict[str, str] | None = None,
         restore: config.RestoreConfig,
         is_check: bool = False,
-    ) -> assemble.Comparison:
+    ) -> start_parts.Comparison:
         """Do what a driver, or a check, does until it has compared the job with its state."""
         self.epoch += 0 if is_check else 1
         job = Job("flights")
@@ -161,7 +161,7 @@ class World:
             restore=restore,
             engine=config.EngineConfig(conf=conf or {}),
         )
-        root = assemble.JobRoot(self.store, self.options)
+        root = start_parts.JobRoot(self.store, self.options)
         if is_check:
             return start.up_to_comparison(
                 job.definition, self.job_config, lambda: root, session_of=lambda *_: self.spark
@@ -178,7 +178,7 @@ class World:
 
     def start(
         self, build: Build, *, conf: dict[str, str] | None = None, restore: config.RestoreConfig
-    ) -> tuple[StartPlan, tuple[assemble.BuiltQuery, ...]]:
+    ) -> tuple[ReadyState, tuple[start_parts.BuiltQuery, ...]]:
         """Do what a driver does until its queries could be started."""
         compared = self.look(build, conf=conf, restore=restore)
         parts = start.prepare(self.job_config, compared, NOW)
@@ -189,7 +189,7 @@ class World:
         keys = (info.key for info in self.store.list(""))
         return frozenset(key for key in keys if not key.endswith(OF_MAINTENANCE) and not key.startswith("epochs/"))
 
-    def run(self, plan: StartPlan, built: Sequence[assemble.BuiltQuery]) -> Rows:
+    def run(self, plan: ReadyState, built: Sequence[start_parts.BuiltQuery]) -> Rows:
         """Run the query over the rest of the input; return what it emitted."""
         (one,) = built
         output: set[tuple[int, str, str, int]] = set()
@@ -203,7 +203,7 @@ class World:
         assert query.awaitTermination(400), "the query did not end"
         return frozenset(output)
 
-    def checkpoint(self, generation: int, batch: int, built: Sequence[assemble.BuiltQuery]) -> int:
+    def checkpoint(self, generation: int, batch: int, built: Sequence[start_parts.BuiltQuery]) -> int:
         entry = closure.close_over(self.store, f"generations/{generation:08d}/q", batch)
         number = catalog.next_snapshot_id(self.store)
         manifest = a_manifest(

@@ -63,7 +63,7 @@ def test_requests_per_operation(tmp_path: Path) -> None:
         author = Author("default", "flights", 1, NOW)
         wish = RestoreConfig()
         plan = recovery.plan_recovery(store, restore=wish)
-        restore.carry_out(store, plan, author)
+        restore.carry_out(store, restore.settle(store, plan, author), author)
         query = FakeQuery(store)
         closer = closure.ClosureBuilder(store, query.path)
         for _ in range(6):

@@ -19,7 +19,7 @@ from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Trigger
 from statefulspark.contract.notes import DamageNote
 from statefulspark.recovery import damage, recovery, restore
-from statefulspark.recovery.plan import Author, StartPlan
+from statefulspark.recovery.plan import Author, ReadyState
 from statefulspark.storage.port import ObjectStore
 from twosides import Output, TwoSides, run_to_the_end
 
@@ -61,13 +61,13 @@ class Rig(TwoSides):
         catalog.write_checkpoint(self.store, a_manifest(number, [entry], generation=generation, claim=CLAIM))
         return entry
 
-    def start(self, wish: RestoreConfig | None = None) -> StartPlan:
+    def start(self, wish: RestoreConfig | None = None) -> ReadyState:
         plan = recovery.plan_recovery(
             self.store, restore=wish or RestoreConfig(), query_uids=["q"], open_store=self.open_store
         )
         epochs.claim(self.store, assigned=None, holder="pod", claim_id=CLAIM, now=NOW)
         author = Author("default", "flights", 1, NOW)
-        return restore.carry_out(self.store, plan, author)
+        return restore.carry_out(self.store, restore.settle(self.store, plan, author), author)
 
 
 def _count(rig: Rig) -> DataFrame:

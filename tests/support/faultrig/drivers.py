@@ -17,10 +17,10 @@ from statefulspark.contract import api, config
 from statefulspark.declaration import Output
 from statefulspark.driver.api.status import Ending
 from statefulspark.driver.running import hooks
-from statefulspark.driver.starting import assemble, carrying, claim, standby, standby_control, start
+from statefulspark.driver.starting import assemble, carrying, claim, standby, standby_control, start, start_parts
 from statefulspark.operators import functions
 from statefulspark.planning import carry
-from statefulspark.recovery.plan import StartPlan, in_new_generation
+from statefulspark.recovery.plan import ReadyState, in_new_generation
 from statefulspark.sinks.files import FilesSink
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Driver(engine.EngineProcess):
     control: standby_control.StandbyControl
     standby: standby.Standby
     loop: JobLoop | None = None
-    plan: StartPlan | None = None
+    plan: ReadyState | None = None
     ending: Ending | None = None
     failure: failures.Failure | None = None
 
@@ -161,7 +161,7 @@ class Driver(engine.EngineProcess):
 
     def _claimed(
         self, job_config: config.JobConfig, started_at: datetime, epoch: int | None = None
-    ) -> assemble.JobRoot:
+    ) -> start_parts.JobRoot:
         root = claim.claim(job_config, started_at, epoch=epoch)
         self.epoch = root.epoch
         fibers.here().has_looked = True  # There was no newer epoch when this one was created.
@@ -193,11 +193,11 @@ class Driver(engine.EngineProcess):
         self.control.hand_over(loop, request)
         return loop
 
-    def _build(self, spark: SparkSession) -> assemble.Built:
+    def _build(self, spark: SparkSession) -> start_parts.Built:
         queries = tuple(self._built(uid, cast("DataFrame", engine.Frame(spark))) for uid in self.queries)  # type: ignore[arg-type]
-        return assemble.Built(queries, functions.JobFunctions(), hooks.JobHooks())
+        return start_parts.Built(queries, functions.JobFunctions(), hooks.JobHooks())
 
-    def _assembled(self, parts: assemble.Parts) -> JobLoop:
+    def _assembled(self, parts: start_parts.Parts) -> JobLoop:
         self.plan = parts.plan
         self.place = f"{self.wish.area}/{self.plan.generation}"
         loop = assemble.assemble(parts)
@@ -208,10 +208,10 @@ class Driver(engine.EngineProcess):
         self.loop = loop
         return loop
 
-    def _built(self, uid: str, frame: DataFrame) -> assemble.BuiltQuery:
+    def _built(self, uid: str, frame: DataFrame) -> start_parts.BuiltQuery:
         visible = self.wish.visible
         files = FilesSink(f"s3://rig/{self.wish.output}", compression="none", visible=visible)
         sink = files if uid == TOTALS else ledger.LedgerSink(self.wish.ledger, visible)
         output = Output(frame, sink, SINKS[uid], "update", None)
         planned = plans.PlannedQuery(uid, (_TOTAL,), tuple(map(plans.PlannedSource, self.wish.sources)))
-        return assemble.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)
+        return start_parts.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)

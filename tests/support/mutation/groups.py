@@ -44,7 +44,7 @@ _DECISIONS = ("golden/operator/test_decisions.py", *_unit("operator", "rules"))
 GROUPS = (
     Group(
         "coordinator",
-        (*_room("coordinator", "machine", "model", "retaining"), *_room("contract", "retained")),
+        (*_room("coordinator", "machine", "model"), *_room("contract", "retained")),
         ("unit/coordinator",),
     ),
     Group("statistics", _room("coordinator", "stats"), _unit("coordinator", "stats", "stats_counts")),

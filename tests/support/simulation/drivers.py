@@ -16,7 +16,7 @@ from faultrig import drivers, ledger, truth
 from statefulspark.checkpoint import plans
 from statefulspark.contract import config
 from statefulspark.declaration import Output
-from statefulspark.driver.starting import assemble
+from statefulspark.driver.starting import start_parts
 from statefulspark.planning import carry
 from statefulspark.sinks import marker
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
@@ -102,13 +102,13 @@ class SimulatedDriver(drivers.Driver):
         """Whether nothing of it runs, as between two looks of a standby."""
         return not any(fiber.process is self for fiber in self._scheduler.fibers)
 
-    def _assembled(self, parts: assemble.Parts) -> JobLoop:
+    def _assembled(self, parts: start_parts.Parts) -> JobLoop:
         """See the rig's; no two drivers write the same rows, as user code does that looks at a clock, or at chance."""
         loop = super()._assembled(parts)
         self.place += f"/{self.name}"
         return loop
 
-    def _built(self, uid: str, frame: DataFrame) -> assemble.BuiltQuery:
+    def _built(self, uid: str, frame: DataFrame) -> start_parts.BuiltQuery:
         output = Output(cast("DataFrame", frame), self.wish.sink, "book", "update", None)
         planned = plans.PlannedQuery(uid, (_TOTAL,), tuple(map(plans.PlannedSource, self.wish.sources)))
-        return assemble.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)
+        return start_parts.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)

@@ -25,7 +25,7 @@ from statefulspark.sinks.files import FilesSink
 
 if TYPE_CHECKING:
     from statefulspark.driver.loop import JobLoop
-    from statefulspark.driver.starting import assemble
+    from statefulspark.driver.starting import start_parts
     from statefulspark.sinks.base import TwoPhaseSink
 
 STARTS = 12
@@ -71,7 +71,7 @@ class OutsideDriver(SimulatedDriver):
 
     life = 0
 
-    def _assembled(self, parts: assemble.Parts) -> JobLoop:
+    def _assembled(self, parts: start_parts.Parts) -> JobLoop:
         loop = super()._assembled(parts)
         self.place += f"/life {self.life}"
         return loop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from statefulspark.coordinator import retaining
+from statefulspark.contract import retained
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from statefulspark.coordinator import retaining
 def test_a_state_is_untried_until_its_query_has_committed_a_batch(
     batches: dict[str, int], untried: tuple[str, ...]
 ) -> None:
-    assert retaining.untried({"b": 7, "a": 4}, batches) == untried
+    assert retained.untried({"b": 7, "a": 4}, batches) == untried

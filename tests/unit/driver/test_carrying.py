@@ -16,7 +16,7 @@ from statefulspark import clock, errors, storage
 from statefulspark.checkpoint import plans
 from statefulspark.contract import layout
 from statefulspark.driver.running import hooks
-from statefulspark.driver.starting import assemble, carrying
+from statefulspark.driver.starting import carrying, start_parts
 from statefulspark.evolution import comparison
 from statefulspark.operators import functions
 from statefulspark.recovery.plan import StartPlan, in_new_generation
@@ -70,15 +70,15 @@ class World:
 READS = ("list", "list_names", "info", "read")
 
 
-def compared(plan: StartPlan, place: int, partitions: int | None = None) -> assemble.Comparison:
+def compared(plan: StartPlan, place: int, partitions: int | None = None) -> start_parts.Comparison:
     """Compare state with a job whose operator is at a place of its plan."""
     operator = a_planned_operator("mean", place, max_parallelism=128)
     planned = a_planned_query(operator, uid="delays", sources=[plans.PlannedSource("numbers")], partitions=partitions)
     changes = comparison.compare(plan.queries, [planned], label="checkpoint 1", allow_non_restored_state=False)
-    built = assemble.Built((), functions.JobFunctions(), hooks.JobHooks())
-    root = assemble.JobRoot(stores.MemoryStore(), storage.StorageOptions())
+    built = start_parts.Built((), functions.JobFunctions(), hooks.JobHooks())
+    root = start_parts.JobRoot(stores.MemoryStore(), storage.StorageOptions())
     spark = cast("SparkSession", None)
-    return assemble.Comparison(root, spark, plan, built, {change.query.uid: change for change in changes})
+    return start_parts.Comparison(root, spark, plan, built, {change.query.uid: change for change in changes})
 
 
 @pytest.fixture(autouse=True)

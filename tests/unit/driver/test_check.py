@@ -10,7 +10,7 @@ import pytest
 from statefulspark import launch, storage
 from statefulspark.contract import config
 from statefulspark.driver.running import hooks
-from statefulspark.driver.starting import assemble, check
+from statefulspark.driver.starting import check, start_parts
 from statefulspark.job import Job
 from statefulspark.operators import functions
 from statefulspark.recovery.plan import StartMode, StartPlan
@@ -44,11 +44,11 @@ def test_a_job_that_fits_is_told_what_happens_to_its_state() -> None:
 
 def test_a_savepoint_that_is_not_continued_in_place_is_told_with_the_reason() -> None:
     why = "query 'q' is at batch 8, and the savepoint at batch 6"
-    built = assemble.Built((), functions.JobFunctions(), hooks.JobHooks())
-    root = assemble.JobRoot(stores.MemoryStore(), storage.StorageOptions())
+    built = start_parts.Built((), functions.JobFunctions(), hooks.JobHooks())
+    root = start_parts.JobRoot(stores.MemoryStore(), storage.StorageOptions())
     found = StartPlan(StartMode.COPY, 2, restored_from="s3://bucket/nightly", why_copied=why)
 
-    report = check.report_of(assemble.Comparison(root, cast("SparkSession", None), found, built, {}))
+    report = check.report_of(start_parts.Comparison(root, cast("SparkSession", None), found, built, {}))
 
     assert (report.new_generation, report.copied_because) == (True, why)
     assert check.sentences(report).splitlines()[-1] == f"The state is copied first, since {why}."
@@ -98,10 +98,10 @@ def test_a_job_file_is_asked_for_the_report_and_only_then(tmp_path: Path) -> Non
 def test_a_restore_that_would_not_be_done_again_is_a_warning() -> None:
     found = StartPlan(StartMode.CONTINUE, 1, restore_skipped="The restore of x was done before")
 
-    built = assemble.Built((), functions.JobFunctions(), hooks.JobHooks())
-    root = assemble.JobRoot(stores.MemoryStore(), storage.StorageOptions())
+    built = start_parts.Built((), functions.JobFunctions(), hooks.JobHooks())
+    root = start_parts.JobRoot(stores.MemoryStore(), storage.StorageOptions())
 
-    report = check.report_of(assemble.Comparison(root, cast("SparkSession", None), found, built, {}))
+    report = check.report_of(start_parts.Comparison(root, cast("SparkSession", None), found, built, {}))
 
     assert report.warnings == ("The restore of x was done before",)
     assert "  warning: The restore of x was done before" in check.sentences(report).splitlines()

@@ -10,7 +10,7 @@ from drivenjob import DrivenJob, new_roots, running
 from snapshots import Job
 from statefulspark.contract.config import CheckpointConfig, JobConfig, StorageConfig
 from statefulspark.contract.manifest import Trigger
-from statefulspark.driver.starting import assemble
+from statefulspark.driver.starting import assemble, start_parts
 from statefulspark.recovery.plan import StartMode, StartPlan
 
 SELDOM = CheckpointConfig(interval=timedelta(days=1))
@@ -42,9 +42,9 @@ def test_a_driver_that_takes_over_checkpoints_its_own_first_commit(job: Job) -> 
     assert latest.batches != restored
 
 
-def parts_of_a_job(*, shows_first_batches: bool = True) -> assemble.Parts:
+def parts_of_a_job(*, shows_first_batches: bool = True) -> start_parts.Parts:
     return cast(
-        "assemble.Parts",
+        "start_parts.Parts",
         SimpleNamespace(
             job_config=JobConfig(name="flights", storage=StorageConfig(uri="s3://bucket")),
             plan=StartPlan(StartMode.EMPTY, 1, next_snapshot_id=1),

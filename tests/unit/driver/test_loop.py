@@ -182,6 +182,7 @@ class Job(LoopRig):
             announcer=cast("notify.Announcer", announcer),
             participants={"sink:out": "counts"},
             coordinator=machine.initial(settings, next_id=1),
+            note_damage=writer.note_damage,
             master_hooks=hooks.JobHooks(definitions),
             refusals=self.refusals,
         )

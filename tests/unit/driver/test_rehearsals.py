@@ -17,7 +17,7 @@ from plannedqueries import a_planned_operator, a_planned_query
 from statefulspark import errors, storage
 from statefulspark.contract import api, config
 from statefulspark.driver.running import hooks
-from statefulspark.driver.starting import assemble, rehearsals
+from statefulspark.driver.starting import rehearsals, start_parts
 from statefulspark.driver.starting.standby_control import StandbyControl
 from statefulspark.engine import session, warming
 from statefulspark.operators import functions
@@ -79,14 +79,14 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSpark]:
     return made
 
 
-def compared() -> assemble.Comparison:
+def compared() -> start_parts.Comparison:
     planned = a_planned_query(a_planned_operator("mean"), uid=UID)
     stream = carry.Stream(cast("DataFrame", None), "update")
-    query = assemble.BuiltQuery(UID, cast("DataStreamWriter", None), stream, planned)
-    built = assemble.Built((query,), functions.JobFunctions(), hooks.JobHooks())
+    query = start_parts.BuiltQuery(UID, cast("DataStreamWriter", None), stream, planned)
+    built = start_parts.Built((query,), functions.JobFunctions(), hooks.JobHooks())
     plan = StartPlan(StartMode.CONTINUE, 1, (a_query(UID, an_operator()),))
-    root = assemble.JobRoot(MemoryStore(), storage.StorageOptions())
-    return assemble.Comparison(root, cast("SparkSession", None), plan, built, {})
+    root = start_parts.JobRoot(MemoryStore(), storage.StorageOptions())
+    return start_parts.Comparison(root, cast("SparkSession", None), plan, built, {})
 
 
 @pytest.fixture

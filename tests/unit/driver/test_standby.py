@@ -16,7 +16,7 @@ from statefulspark import errors, storage
 from statefulspark.checkpoint import plans
 from statefulspark.contract import api, config
 from statefulspark.driver.running import hooks
-from statefulspark.driver.starting import assemble, standby, start
+from statefulspark.driver.starting import standby, start, start_parts
 from statefulspark.driver.starting.standby_control import StandbyControl
 from statefulspark.operators import functions
 from statefulspark.planning import carry
@@ -52,7 +52,7 @@ class World:
     def __post_init__(self) -> None:
         self.store = stores.FaultyStore(self.job.store, self.plan)
         self.control = StandbyControl(CONFIG, NOON)
-        root = assemble.JobRoot(self.store, storage.StorageOptions())
+        root = start_parts.JobRoot(self.store, storage.StorageOptions())
         workshop = standby.Workshop(
             self._build,
             self._compare,
@@ -77,7 +77,7 @@ class World:
             self.query.run_batch()
         self.job.checkpoint(self.query)
 
-    def _build(self, _: StartPlan) -> assemble.Built:
+    def _build(self, _: StartPlan) -> start_parts.Built:
         self.done.append("build")
         self.on_build()
         if self.fault is not None:
@@ -86,26 +86,26 @@ class World:
             a_planned_operator("mean", max_parallelism=128), uid=self.uid, sources=(plans.PlannedSource("numbers"),)
         )
         stream = carry.Stream(cast("DataFrame", None), "update")
-        query = assemble.BuiltQuery(self.uid, cast("DataStreamWriter", None), stream, planned)
-        return assemble.Built((query,), functions.JobFunctions(), hooks.JobHooks())
+        query = start_parts.BuiltQuery(self.uid, cast("DataStreamWriter", None), stream, planned)
+        return start_parts.Built((query,), functions.JobFunctions(), hooks.JobHooks())
 
     def _compare(
-        self, job_config: config.JobConfig, root: assemble.JobRoot, found: StartPlan, built: assemble.Built
-    ) -> assemble.Comparison:
+        self, job_config: config.JobConfig, root: start_parts.JobRoot, found: StartPlan, built: start_parts.Built
+    ) -> start_parts.Comparison:
         self.done.append("compare")
         return start.compare(job_config, root, cast("SparkSession", None), found, built)
 
-    def _rehearse(self, compared: assemble.Comparison) -> None:
+    def _rehearse(self, compared: start_parts.Comparison) -> None:
         self.done.append("rehearse")
 
     def _is_cold(self) -> bool:
         was_cold, self.has_new_executors = self.has_new_executors, False
         return was_cold
 
-    def _read_ahead(self, compared: assemble.Comparison) -> None:
+    def _read_ahead(self, compared: start_parts.Comparison) -> None:
         self.read_ahead.append(compared.start_plan.restored_from)
 
-    def _carry_ahead(self, compared: assemble.Comparison) -> None:
+    def _carry_ahead(self, compared: start_parts.Comparison) -> None:
         self.carried_ahead.append(f"{compared.start_plan.restored_from}, {self.told.state}")
 
 

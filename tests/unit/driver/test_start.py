@@ -16,7 +16,7 @@ from statefulspark.checkpoint import plans, progress
 from statefulspark.contract import api, config
 from statefulspark.contract.manifest import MasterStateEntry
 from statefulspark.driver.running import hooks
-from statefulspark.driver.starting import assemble, check, start
+from statefulspark.driver.starting import check, start, start_parts
 from statefulspark.hooks import HookDefinition
 from statefulspark.job import Job as JobFile
 from statefulspark.operators import functions
@@ -45,7 +45,7 @@ class World:
     def job_config(self) -> config.JobConfig:
         return config.JobConfig(name="flights", storage=config.StorageConfig(uri="s3://bucket"), restore=self.wish)
 
-    def told(self, built: assemble.Built, root: assemble.JobRoot) -> check.Report:
+    def told(self, built: start_parts.Built, root: start_parts.JobRoot) -> check.Report:
         """Find and compare; report what came out."""
         try:
             found = start.find(tuple(one.uid for one in built.queries), self.job_config, root)
@@ -54,11 +54,11 @@ class World:
             return check.Report(fits=False, reason=error.reason, message=error.message)
 
     @property
-    def unclaimed(self) -> assemble.JobRoot:
-        return assemble.JobRoot(self.job.store, storage.StorageOptions())
+    def unclaimed(self) -> start_parts.JobRoot:
+        return start_parts.JobRoot(self.job.store, storage.StorageOptions())
 
     @property
-    def claimed(self) -> assemble.JobRoot:
+    def claimed(self) -> start_parts.JobRoot:
         self.job.epoch += 1
         self.job.hold_epoch()
         return replace(self.unclaimed, author=self.job.author())
@@ -127,13 +127,13 @@ WORLDS = (
 )
 
 
-def a_built_job(uid: str = "delays", *operators: plans.PlannedOperator) -> assemble.Built:
+def a_built_job(uid: str = "delays", *operators: plans.PlannedOperator) -> start_parts.Built:
     """Build a job of one query."""
     frame, writer = cast("DataFrame", None), cast("DataStreamWriter", None)
     planned = a_planned_query(*operators, uid=uid, sources=(SOURCE,))
-    query = assemble.BuiltQuery(uid, writer, carry.Stream(frame, "update"), planned)
+    query = start_parts.BuiltQuery(uid, writer, carry.Stream(frame, "update"), planned)
     hook = HookDefinition("bookmarks", Bookmarks("bookmarks"))
-    return assemble.Built((query,), functions.JobFunctions(), hooks.JobHooks((hook,)))
+    return start_parts.Built((query,), functions.JobFunctions(), hooks.JobHooks((hook,)))
 
 
 JOBS = {
@@ -146,7 +146,7 @@ JOBS = {
 
 @pytest.mark.parametrize("built", JOBS.values(), ids=JOBS.keys())
 @pytest.mark.parametrize("world_of", WORLDS, ids=lambda world_of: world_of.__name__)
-def test_a_check_says_what_the_start_then_does(world_of: Callable[[], World], built: assemble.Built) -> None:
+def test_a_check_says_what_the_start_then_does(world_of: Callable[[], World], built: start_parts.Built) -> None:
     world = world_of()
     before = world.job.store.list("")
 
@@ -218,9 +218,9 @@ def test_a_check_opens_the_root_and_nothing_else_before_it_refuses() -> None:
     """Both halves of the page are one function; a job without queries shows it without Spark."""
     opened: list[str] = []
 
-    def root_of() -> assemble.JobRoot:
+    def root_of() -> start_parts.JobRoot:
         opened.append("root")
-        return assemble.JobRoot(stores.MemoryStore(), storage.StorageOptions())
+        return start_parts.JobRoot(stores.MemoryStore(), storage.StorageOptions())
 
     def no_session(*_: object) -> SparkSession:
         raise errors.InternalError("JarsMissing", "no session is needed for this")

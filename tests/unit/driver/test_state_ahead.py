@@ -14,7 +14,7 @@ from statefulspark import storage
 from statefulspark.contract import api, config
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.driver.running import hooks
-from statefulspark.driver.starting import assemble, carrying, state_ahead
+from statefulspark.driver.starting import carrying, start_parts, state_ahead
 from statefulspark.driver.starting.standby_control import StandbyControl
 from statefulspark.evolution import comparison
 from statefulspark.operators import functions
@@ -47,18 +47,18 @@ class FakeCarrying:
     def __init__(self, *arrived: QueryEntry) -> None:
         self.arrived = arrived
 
-    def look(self, compared: assemble.Comparison) -> tuple[QueryEntry, ...]:
+    def look(self, compared: start_parts.Comparison) -> tuple[QueryEntry, ...]:
         return self.arrived if any(not change.is_empty for change in compared.changes.values()) else ()
 
 
-def compared(place: int) -> assemble.Comparison:
+def compared(place: int) -> start_parts.Comparison:
     query = a_query("delays", an_operator())
     planned = a_planned_query(a_planned_operator("mean", place), uid="delays")
     (change,) = comparison.compare([query], [planned], label="checkpoint 1", allow_non_restored_state=False)
-    built = assemble.Built((), functions.JobFunctions(), hooks.JobHooks())
-    root = assemble.JobRoot(MemoryStore(), storage.StorageOptions())
+    built = start_parts.Built((), functions.JobFunctions(), hooks.JobHooks())
+    root = start_parts.JobRoot(MemoryStore(), storage.StorageOptions())
     plan = StartPlan(StartMode.CONTINUE, 1, (query,))
-    return assemble.Comparison(root, cast("SparkSession", None), plan, built, {"delays": change})
+    return start_parts.Comparison(root, cast("SparkSession", None), plan, built, {"delays": change})
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.prepared import OutputRecord, UnchangedRecord
 from statefulspark.declaration import Output
 from statefulspark.driver.output import commit, job_sinks
-from statefulspark.driver.starting import assemble
+from statefulspark.driver.starting import start_parts
 from statefulspark.operators import functions
 from statefulspark.operators.functions.sink import BoundSink
 from statefulspark.recovery.plan import StartMode
@@ -82,7 +82,7 @@ class Driver:
     ) -> None:
         self.job = Job(Clock()).on(bucket)
         self.plan = self.job.boot(restore)
-        place = assemble.JobRoot(self.job.store, StorageOptions(), self.job.author())
+        place = start_parts.JobRoot(self.job.store, StorageOptions(), self.job.author())
         self.declared = functions.JobFunctions()
         sink = operatorstate.FunctionSink(function or Summing())
         self.declared.declare(QUERY, Output(cast("DataFrame", Stream()), sink, UID, "append", None))

@@ -16,7 +16,7 @@ from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.evolution import rewrite
 from statefulspark.recovery import ahead, generations
-from statefulspark.recovery.plan import StartPlan
+from statefulspark.recovery.plan import ReadyState
 from statefulspark.testing import stores
 from statefulspark.testing.holding import HoldingStore
 
@@ -56,7 +56,7 @@ class World:
         """Let the standby look at the newest checkpoint."""
         return self.carrier.follow(self.job.cargo(), self.job.clock.now, stops=stops)
 
-    def take_over(self, restore: RestoreConfig | None = None, changes: tuple[str, ...] = CHANGED) -> StartPlan:
+    def take_over(self, restore: RestoreConfig | None = None, changes: tuple[str, ...] = CHANGED) -> ReadyState:
         """Make the standby the driver."""
         return self.standby.boot(restore, changes=changes, carried=self.carrier.end())
 
@@ -82,7 +82,7 @@ def is_bulk(key: str) -> bool:
     return key.endswith((".sst", ".zip"))
 
 
-def is_whole(job: Job, plan: StartPlan) -> bool:
+def is_whole(job: Job, plan: ReadyState) -> bool:
     return verify.verify_queries(job.store, plan.queries, deep=True).ok
 
 
@@ -287,7 +287,7 @@ def test_a_start_whose_generation_is_closed_off_at_the_last_moment_copies_everyt
     """A driver that was replaced has taken the standby for dead, and wakes in the request that says so."""
     world = a_running_world(lambda bucket: HoldingStore(bucket, "create", "generations/00000002/generation.json"))
     world.follow()
-    plans: list[StartPlan] = []
+    plans: list[ReadyState] = []
     start = world.seen.freeze(lambda: plans.append(world.take_over()))  # type: ignore[attr-defined]
     generations.close_off(world.job.store, (2,), epoch=1, now=world.job.clock.now)
 

@@ -19,7 +19,7 @@ from statefulspark.checkpoint import batch_records, catalog, closure, savepoint,
 from statefulspark.contract import layout
 from statefulspark.contract.config import ClaimMode, RestoreConfig
 from statefulspark.contract.manifest import Manifest, SnapshotKind
-from statefulspark.recovery.plan import StartPlan
+from statefulspark.recovery.plan import ReadyState
 from statefulspark.retention import pruning, rules
 from statefulspark.testing import stores
 
@@ -143,7 +143,7 @@ class Life(RuleBasedStateMachine):
     def pruned(self, job: Job) -> object:
         return pruning.run(job.store, self.policy, job.clock.now, open_store=job.open_store)
 
-    def goes_on(self, plan: StartPlan) -> None:
+    def goes_on(self, plan: ReadyState) -> None:
         batch = plan.start_batches.get("delays", -1)
         if (plan.generation, batch) != (self.query.generation, self.query.batch):
             self.query = self.query.continue_in(plan.generation, batch)

@@ -10,10 +10,10 @@ from sparkroot import FakeQuery
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.recovery import generations
-from statefulspark.recovery.plan import StartMode, StartPlan
+from statefulspark.recovery.plan import ReadyState, StartMode
 
 
-def running(job: Job, plan: StartPlan, batches: int = 2) -> FakeQuery:
+def running(job: Job, plan: ReadyState, batches: int = 2) -> FakeQuery:
     """Run the job on from a start, with a checkpoint at the end."""
     query = FakeQuery(job.store, plan.generation)
     query.batch = dict(plan.start_batches).get("delays", -1)

@@ -10,7 +10,7 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import epochs, savepoint, verify
 from statefulspark.contract.config import ClaimMode, RestoreConfig
-from statefulspark.recovery.plan import StartMode, StartPlan
+from statefulspark.recovery.plan import ReadyState, StartMode
 from statefulspark.retention import pruning, rules
 from statefulspark.storage.port import ObjectStore
 
@@ -47,7 +47,7 @@ SNAPSHOTS = {
 each_snapshot = pytest.mark.parametrize("uri", SNAPSHOTS.values(), ids=SNAPSHOTS)
 
 
-def run_for_a_while(job: Job, plan: StartPlan, checkpoints: int) -> FakeQuery:
+def run_for_a_while(job: Job, plan: ReadyState, checkpoints: int) -> FakeQuery:
     """Go on from a plan: batches, checkpoints and prunings."""
     query = FakeQuery(job.store, plan.generation, batch=3, seed=7)
     for _ in range(checkpoints):

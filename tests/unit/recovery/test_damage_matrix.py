@@ -26,7 +26,7 @@ from statefulspark.contract.manifest import Manifest
 from statefulspark.contract.notes import DamageNote
 from statefulspark.driver.running import queries
 from statefulspark.recovery import damage
-from statefulspark.recovery.plan import StartMode, StartPlan
+from statefulspark.recovery.plan import ReadyState, StartMode
 from statefulspark.storage.port import MOST_BYTES, ObjectStore
 from statefulspark.testing import stores
 
@@ -275,7 +275,7 @@ def test_a_savepoint_with_a_damaged_file_is_refused_by_name(any_world: World, ki
     assert any_world.job.boot().restored_from == "checkpoint 2"
 
 
-def a_note(world: World, plan: StartPlan, epoch: int) -> DamageNote:
+def a_note(world: World, plan: ReadyState, epoch: int) -> DamageNote:
     """Say what a driver says whose query could not load its state."""
     batch = plan.start_batches["delays"]
     now = world.job.clock.now
@@ -392,7 +392,7 @@ def test_a_snapshot_whose_copy_could_not_be_loaded_is_not_copied_again(world: Wo
     assert copied_again.reason == "NoCheckpointVerifies"
 
 
-def _boot_or_error(job: Job) -> StartPlan | errors.StatefulSparkError:
+def _boot_or_error(job: Job) -> ReadyState | errors.StatefulSparkError:
     try:
         return job.boot()
     except errors.StatefulSparkError as error:

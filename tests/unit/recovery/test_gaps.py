@@ -10,7 +10,7 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import verify
 from statefulspark.recovery import gaps
-from statefulspark.recovery.plan import StartMode, StartPlan
+from statefulspark.recovery.plan import ReadyState, StartMode
 from statefulspark.testing import lagging
 
 
@@ -62,7 +62,7 @@ def lose(job: Job, query: FakeQuery, *names: str) -> None:
     job.store.delete_many([f"{query.path}/{name}" for name in names])
 
 
-def require_start_after(job: Job, batch: int, gone: str) -> StartPlan:
+def require_start_after(job: Job, batch: int, gone: str) -> ReadyState:
     """Require that a start goes on after a batch, in a copy without what lies behind the gap, and that it says so."""
     plan = job.boot()
     assert (plan.mode, plan.generation, dict(plan.start_batches)) == (StartMode.COPY, 2, {"delays": batch})

@@ -20,9 +20,9 @@ from statefulspark.recovery.plan import (
     Candidate,
     CandidateName,
     Intent,
+    SettledPlan,
     Situation,
     StartMode,
-    StartPlan,
     asked_restore,
     carried_out,
     decide,
@@ -186,7 +186,7 @@ def test_a_savepoint_that_its_driver_has_outlived_is_named_with_what_the_job_goe
 
 
 _HEAD = Candidate("checkpoint 8", (), transfer.SnapshotLocation(MemoryStore()), generation=2)
-_CHANGED = StartPlan(StartMode.COPY, 3, source=_HEAD, unfinished=(4,))
+_CHANGED = SettledPlan(StartMode.COPY, 3, source=_HEAD, reserved=4)
 _ELSEWHERE = replace(_HEAD, location=transfer.SnapshotLocation(MemoryStore(), "savepoints/00000007"), generation=None)
 _CARRIED = copies.Carried(4, {})
 _AT_BATCH_7 = (QueryEntry(uid="q", batch_id=7, path="generations/00000002/q"),)
@@ -221,7 +221,7 @@ def carried_pack(batch: int) -> copies.Carried:
     ],
 )
 def test_only_a_start_that_copies_the_head_takes_what_was_carried_ahead(
-    plan: StartPlan, carried: copies.Carried | None, takes: bool
+    plan: SettledPlan, carried: copies.Carried | None, takes: bool
 ) -> None:
     assert takes_what_was_carried(plan, Author("default", "flights", 7, NOW, carried=carried)) is takes
 

@@ -11,7 +11,7 @@ from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Trigger
 from statefulspark.recovery import generations, recovery, restore
-from statefulspark.recovery.plan import StartMode, StartPlan, with_declared_queries
+from statefulspark.recovery.plan import ReadyState, StartMode, with_declared_queries
 from statefulspark.testing import stores
 
 
@@ -212,9 +212,9 @@ def test_a_driver_that_slept_through_a_takeover_cannot_complete_its_restore(job:
     query.run_batch()
     job.checkpoint(query)
     query.run_batch()
-    plan = job.plan(RestoreConfig(snapshot="checkpoint:1"))
     sleeper = job.author()
-    successors: list[StartPlan] = []
+    plan = restore.settle(job.store, job.plan(RestoreConfig(snapshot="checkpoint:1")), sleeper)
+    successors: list[ReadyState] = []
 
     def wake_up_too_late(copied: api.Progress) -> None:
         if copied.done and not successors:
@@ -236,7 +236,7 @@ def test_a_driver_that_slept_through_a_takeover_cannot_complete_its_savepoint(jo
     request = job.savepoint_request(1)
     place = savepoint.resolve_target(job.store, request)
     entry = closure.close_over(job.store, query.path, 0)
-    successors: list[StartPlan] = []
+    successors: list[ReadyState] = []
 
     def wake_up_too_late(copied: api.Progress) -> None:
         if copied.done and not successors:
@@ -512,7 +512,7 @@ def test_a_half_copied_generation_is_never_used_and_its_number_is_skipped(job: J
     plan = job.plan(wish)
     crashing = stores.FaultyStore(job.store, stores.Plan(crash_before=9))
     with pytest.raises(stores.CrashPoint):
-        restore.carry_out(crashing, plan, job.author())
+        restore.carry_out(crashing, restore.settle(crashing, plan, job.author()), job.author())
 
     again = job.start(wish)
 
@@ -522,7 +522,7 @@ def test_a_half_copied_generation_is_never_used_and_its_number_is_skipped(job: J
 
 def test_two_drivers_never_fill_the_same_generation(job: Job) -> None:
     job.checkpoint(job.running(3))
-    plan = job.plan(RestoreConfig(snapshot="checkpoint:1"))
+    plan = restore.settle(job.store, job.plan(RestoreConfig(snapshot="checkpoint:1")), job.author())
 
     numbers = {restore.carry_out(job.store, plan, job.author()).generation for _ in range(3)}
 
@@ -532,10 +532,10 @@ def test_two_drivers_never_fill_the_same_generation(job: Job) -> None:
 def test_of_two_drivers_that_salvage_the_slower_one_looks_again(job: Job) -> None:
     job.running(3)
     plan = job.plan()
-    restore.carry_out(job.store, plan, job.author())
+    restore.settle(job.store, plan, job.author())
 
     with pytest.raises(errors.PreconditionFailedError, match="another process"):
-        restore.carry_out(job.store, plan, job.author())
+        restore.settle(job.store, plan, job.author())
 
 
 def test_a_start_that_dies_at_any_write_is_repeated_without_loss(job: Job) -> None:
@@ -576,17 +576,17 @@ def declared(uid: str, *, groups: int) -> plans.PlannedQuery:
     return plans.PlannedQuery(uid, (operator,))
 
 
-def start_declaring(job: Job, *planned: plans.PlannedQuery) -> StartPlan:
+def start_declaring(job: Job, *planned: plans.PlannedQuery) -> ReadyState:
     """Do what a driver does whose job has these queries."""
     job.epoch += 1
     job.hold_epoch()
-    plan = with_declared_queries(job.plan(), planned)
+    plan = with_declared_queries(restore.settle(job.store, job.plan(), job.author()), planned)
     path = f"generations/{plan.generation:08d}"
     entries = tuple(plans.declared(one, f"{path}/{one.uid}") for one in planned)
     return restore.carry_out(job.store, plan, job.author(), finish=lambda _, queries: queries or entries)
 
 
-def key_groups(plan: StartPlan) -> dict[str, int | None]:
+def key_groups(plan: ReadyState) -> dict[str, int | None]:
     return {query.uid: operator.max_parallelism for query in plan.queries for operator in query.operators}
 
 

@@ -147,7 +147,7 @@ def test_a_generation_that_is_being_made_stays(job: Job) -> None:
     plan = job.plan(RestoreConfig(snapshot="checkpoint:2"))
     crashing = stores.FaultyStore(job.store, stores.Plan(crash_before=9))
     with pytest.raises(stores.CrashPoint):
-        restore.carry_out(crashing, plan, job.author())
+        restore.carry_out(crashing, restore.settle(crashing, plan, job.author()), job.author())
     half_made = job.store.list(layout.generation(2))
 
     prune_thoroughly(job)

@@ -13,7 +13,7 @@ from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.recovery import generations
-from statefulspark.recovery.plan import StartMode, StartPlan
+from statefulspark.recovery.plan import ReadyState, StartMode
 from statefulspark.retention import owners, purging
 from statefulspark.storage.port import DeletedObjects, ObjectStore
 from statefulspark.testing import stores
@@ -21,7 +21,7 @@ from statefulspark.testing import stores
 ASKER = owners.Asker("default", "flights", "uid")
 
 
-def running(job: Job, plan: StartPlan, batches: int = 3) -> FakeQuery:
+def running(job: Job, plan: ReadyState, batches: int = 3) -> FakeQuery:
     query = FakeQuery(job.store, plan.generation, batch=plan.start_batches.get("delays", -1))
     for number in range(plan.next_snapshot_id, plan.next_snapshot_id + batches):
         query.run_batch()

@@ -16,7 +16,7 @@ from statefulspark.contract import config
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Ancestor, GenerationRecord, Position, QueryEntry
 from statefulspark.declaration import Output
-from statefulspark.driver.starting import assemble, sink_comparison
+from statefulspark.driver.starting import sink_comparison, start_parts
 from statefulspark.recovery import generations, history, recovery
 from statefulspark.recovery.plan import StartMode, StartPlan
 from statefulspark.sinks import marker
@@ -61,7 +61,7 @@ def compare(bucket: stores.MemoryStore, sink: object, restore: RestoreConfig) ->
     start_plan = recovery.plan_recovery(
         store, restore=restore, open_store=lambda uri: Job(Clock()).on(bucket).open_store(uri)
     )
-    root = assemble.JobRoot(store, StorageOptions())
+    root = start_parts.JobRoot(store, StorageOptions())
     outputs = {QUERY: Output(None, sink, "out", "update", None)}  # type: ignore[arg-type]
     sink_comparison.require_contained(job_config, root, start_plan, outputs)
     return start_plan

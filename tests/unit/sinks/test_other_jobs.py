@@ -20,7 +20,7 @@ from statefulspark import errors
 from statefulspark.contract import config
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.declaration import Output
-from statefulspark.driver.starting import assemble, sink_comparison
+from statefulspark.driver.starting import sink_comparison, start_parts
 from statefulspark.recovery import recovery
 from statefulspark.sinks import marker
 from statefulspark.sinks.base import SinkContext
@@ -142,7 +142,7 @@ def test_a_check_and_a_standby_say_it_before_the_old_job_is_stopped(world: World
     outputs = {QUERY: Output(None, sink, "out", "update", None)}  # type: ignore[arg-type]
     refused = pytest.raises(errors.SpecRejectedError, match="SinkOfAnotherJob")
     with contextlib.nullcontext() if word else refused:
-        sink_comparison.require_contained(job_config, assemble.JobRoot(store, StorageOptions()), start_plan, outputs)
+        sink_comparison.require_contained(job_config, start_parts.JobRoot(store, StorageOptions()), start_plan, outputs)
     assert world.target == before
 
 

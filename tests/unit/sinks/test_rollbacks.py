@@ -13,7 +13,7 @@ from statefulspark.checkpoint import plans
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.declaration import Output
-from statefulspark.driver.starting import assemble, rollbacks
+from statefulspark.driver.starting import rollbacks, start_parts
 from statefulspark.evolution import comparison
 from statefulspark.recovery import recovery
 from statefulspark.sinks.files import FilesSink
@@ -44,7 +44,7 @@ def back_to(bucket: stores.MemoryStore, savepoint: str, output: object, *, rollb
     plan = recovery.plan_recovery(
         store, restore=restore, open_store=lambda uri: Job(Clock()).on(bucket).open_store(uri)
     )
-    root = assemble.JobRoot(store, StorageOptions())
+    root = start_parts.JobRoot(store, StorageOptions())
     planned = [_planned(query) for query in plan.queries]
     changes = comparison.compare(plan.queries, planned, label="it", allow_non_restored_state=True)
     rollbacks.require_harmless(restore, root, plan, changes, planned=planned, outputs={QUERY: output})

@@ -20,7 +20,7 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import plans
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.driver.starting import assemble, rollbacks
+from statefulspark.driver.starting import rollbacks, start_parts
 from statefulspark.evolution import comparison
 from statefulspark.recovery import numbers, recovery
 from statefulspark.recovery.plan import StartMode
@@ -162,7 +162,7 @@ class World:
         restore = RestoreConfig(snapshot=snapshot, id="uid-rollback-2", rollback=True)
         store = self.bucket.child(JOB)
         plan = recovery.plan_recovery(store, restore=restore, open_store=Job(self.clock).on(self.bucket).open_store)
-        root = assemble.JobRoot(store, StorageOptions())
+        root = start_parts.JobRoot(store, StorageOptions())
         operators = (a_planned_operator(own.uid, own.operator_id, name=own.name) for own in plan.queries[0].operators)
         planned = [a_planned_query(*operators, uid=QUERY, sources=[plans.PlannedSource("numbers", "numbers")])]
         changes = comparison.compare(plan.queries, planned, label="it", allow_non_restored_state=False)

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
+from statefulspark.contract import retained as retention
 from statefulspark.contract.manifest import SnapshotKind, Trigger
-from statefulspark.coordinator import retaining
 from statefulspark.coordinator.model import (
     COUNTED_REASONS,
     MAX_QUEUED_REQUESTS,
@@ -266,7 +266,7 @@ def _on_finalized(state: State, event: Finalized) -> Step:
         state, begun = _drain_queue(state, event.now_s)
         return state, (complete, *begun)
     state, dropped = _subsume_pending(state, pending.id)
-    state, excess = (state, ()) if is_savepoint else retaining.retain(state, pending.id, pending.batches or {})
+    state, excess = (state, ()) if is_savepoint else _retain(state, pending)
     retired = (Subsume(excess),) if excess else ()
     # A stopped job begins no snapshot: it would be written while the driver ends, and be the newest one on storage.
     state, rest = (
@@ -275,6 +275,16 @@ def _on_finalized(state: State, event: Finalized) -> Step:
         else _drain_queue(state, event.now_s)
     )
     return state, (complete, *dropped, *retired, *rest)
+
+
+def _retain(state: State, completed: Pending) -> tuple[State, tuple[int, ...]]:
+    """Retain a checkpoint that is complete, and return the ids of those that are not needed any more, oldest first."""
+    is_untried = bool(retention.untried(state.restored, completed.batches or {}))
+    untried = state.untried | ({completed.id} if is_untried else frozenset())
+    completed_ids = sorted((*state.retained, completed.id))
+    kept = frozenset(retention.retained(completed_ids, untried, state.settings.retained))
+    state = replace(state, retained=tuple(sorted(kept)), untried=untried & kept)
+    return state, tuple(number for number in completed_ids if number not in kept)
 
 
 def _subsume_pending(state: State, completed_id: int) -> Step:

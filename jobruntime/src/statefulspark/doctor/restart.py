@@ -9,7 +9,7 @@ from statefulspark.contract import diagnosis
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.doctor.examination import Examination
 from statefulspark.recovery import recovery
-from statefulspark.recovery.plan import StartMode, StartPlan
+from statefulspark.recovery.plan import RecoveryPlan, StartMode
 from statefulspark.storage.port import ObjectStore
 
 
@@ -33,7 +33,7 @@ def forecast(store: ObjectStore, examination: Examination) -> diagnosis.RestartF
     )
 
 
-def _sentence(plan: StartPlan) -> str:
+def _sentence(plan: RecoveryPlan) -> str:
     source = plan.restored_from or "the generation's own beginning"
     if plan.mode is StartMode.EMPTY:
         return "A driver starts with empty state: there is nothing to start from."

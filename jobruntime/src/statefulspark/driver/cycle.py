@@ -26,7 +26,6 @@ from statefulspark.driver.running.queries import RunningQuery
 from statefulspark.driver.snapshots import notify
 from statefulspark.driver.snapshots.background import Background, Lane
 from statefulspark.driver.snapshots.snapshot_writer import DeclinedError, SnapshotOrder, SnapshotWriter
-from statefulspark.operators.refusals import Refusal
 
 StateRequest = api.CheckpointRequest | api.SavepointRequest | api.StopRequest
 
@@ -229,14 +228,16 @@ class Cycle:
     def _decline(self, snapshot_id: int, participant: str, message: str) -> None:
         self._step(model.Declined(time.monotonic(), snapshot_id, participant, message))
 
-    def fail_query(self, query_uid: str, message: str, refusal: Refusal | None) -> None:
-        """Abort the snapshots that wait for participants, since a query failed; a refusal tells which of them it was."""
+    def decline_waiting(self, participant: str, message: str) -> None:
+        """Abort the snapshots that wait for the participants, since one of them could not prepare its part."""
         for pending in self._coordinator.pending:
-            if pending.batches is not None:
-                continue
-            if refusal is not None:
-                self._decline(pending.id, refusal.participant, refusal.message)
-            else:
+            if pending.batches is None:
+                self._decline(pending.id, participant, message)
+
+    def fail_waiting(self, query_uid: str, message: str) -> None:
+        """Abort the snapshots that wait for the participants, since a query has failed."""
+        for pending in self._coordinator.pending:
+            if pending.batches is None:
                 reason, text = model.AbortReason.TASK_FAILURE, f"{query_uid} failed: {message}"
                 self._step(model.Failed(time.monotonic(), pending.id, reason, text))
 

@@ -54,6 +54,7 @@ class JobLoop:
         announcer: notify.Announcer,
         participants: Mapping[str, str],
         coordinator: model.State,
+        note_damage: Callable[[str, int, str], None],
         master_hooks: hooks.JobHooks | None = None,
         refusals: Refusals | None = None,
     ) -> None:
@@ -68,6 +69,7 @@ class JobLoop:
             participants: Functions and sinks that acknowledge too, each with the query whose batches make it durable.
             coordinator: Decides when snapshots begin, complete and abort.
             master_hooks: Called before the queries take part.
+            note_damage: Notes for the next driver that the state of a query, as of a batch, cannot be loaded.
             refusals: Why participants could not prepare a batch.
         """
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -77,6 +79,7 @@ class JobLoop:
         self._fence = fence
         self._writer = writer
         self._announcer = announcer
+        self._note_damage = note_damage
         self._refusals = refusals or Refusals()
         self._cycle = Cycle(
             coordinator=coordinator,
@@ -124,11 +127,15 @@ class JobLoop:
         failure = failures.of_query(query.uid, error, fenced=self._fence.fenced)
         if failure.reason == failures.STATE_DAMAGED:
             try:  # Without the note the next driver fails in the same way, once more.
-                self._writer.note_damage(query.uid, query.committed_batch, failure.message)
+                self._note_damage(query.uid, query.committed_batch, failure.message)
             except errors.StatefulSparkError as note_error:
                 _log.warning("the damage could not be noted", extra={"why": str(note_error)})
         self._tracker.end_with(Ending(failure.code, failure.reason, failure.message))
-        self._cycle.fail_query(query.uid, failure.message, self._refusals.take(query.uid))
+        refusal = self._refusals.take(query.uid)
+        if refusal is None:
+            self._cycle.fail_waiting(query.uid, failure.message)
+        else:
+            self._cycle.decline_waiting(refusal.participant, refusal.message)
 
     def _advance_draining(self) -> None:
         try:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import logging
 import os
+import platform
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -13,12 +14,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
+import pyspark
 from py4j.java_gateway import JavaClass
 from pyspark import SparkContext, java_gateway
 from pyspark.core import context
 from pyspark.sql import SparkSession
 
 from statefulspark import errors, telemetry, threads
+from statefulspark._version import __version__
 from statefulspark.contract import config, engine
 from statefulspark.engine import apiserver, gateway, settings, sparklogfile
 from statefulspark.storage import StorageOptions
@@ -256,3 +259,12 @@ def _reduce_logging(session: SparkSession) -> None:
         levels |= {"scheduler.TaskSetManager": log4j.Level.ERROR} | dict.fromkeys(_DUPLICATE_LOGGERS, log4j.Level.OFF)
     for logger, level in levels.items():
         log4j.core.config.Configurator.setLevel(f"org.apache.spark.{logger}", level)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the software that writes the state, for manifests."""
+    return {
+        "statefulspark": __version__,
+        "pyspark": pyspark.__version__,
+        "python": platform.python_version(),
+    }

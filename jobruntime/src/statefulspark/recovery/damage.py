@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from statefulspark import errors
+from statefulspark import clock, errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry
 from statefulspark.contract.notes import DamageNote
@@ -24,6 +24,29 @@ from statefulspark.storage.port import ObjectStore
 
 TRIES = 2
 """Number of drivers that must fail on the same batch before it counts as unusable."""
+
+
+def note(store: ObjectStore, query_uid: str, batch_id: int, message: str, *, generation: int, epoch: int) -> None:
+    """Write a note that Spark could not load a query's state as of a committed batch. Cost: one PUT.
+
+    Args:
+        store: The job's root.
+        query_uid: The query.
+        batch_id: The batch whose state it was.
+        message: The message of the failure.
+        generation: The generation of the driver.
+        epoch: The epoch of the driver, which writes at most one note.
+
+    Raises:
+        TransientError, StateUnknownError: The object store failed; the next driver tries once more than with the note.
+    """
+    noted_at = clock.utc_now()
+    write(
+        store,
+        DamageNote(
+            generation=generation, epoch=epoch, query=query_uid, batch_id=batch_id, said=message, noted_at=noted_at
+        ),
+    )
 
 
 def write(store: ObjectStore, note: DamageNote) -> None:

@@ -1,4 +1,7 @@
-"""The plan of a start: its data, and the decisions that need no I/O.
+"""The stages of a start as data, and the decisions that need no I/O.
+
+An `Intent` is decided first. A `RecoveryPlan` is found by reading alone; a driver that holds the root makes it a
+`SettledPlan`, and that a `ReadyState`. A job is built for any `StartPlan`, and only a `SettledPlan` is carried out.
 
 A start is never empty because of a failure: empty state needs proof that there is no state, or an explicit request. A
 requested restore is carried out once in the life of a root: every generation records all that were carried out before it.
@@ -7,9 +10,10 @@ requested restore is carried out once in the life of a root: every generation re
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Any, TypeVar
 
 from statefulspark import errors
 from statefulspark.canonical import skeleton
@@ -223,36 +227,22 @@ class StartMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class StartPlan:
-    """Where a driver starts.
+class RestoredState:
+    """The state that a driver goes on from: what every stage of a start has, from the plan to the running queries.
 
     Attributes:
         mode: How the start obtains its checkpoint roots.
-        generation: The generation to run in; for EMPTY and COPY a proposal until `carry_out` has reserved one.
-        queries: The restored queries; with paths inside `generation` after `carry_out`.
+        generation: The generation to run in; for EMPTY and COPY a proposal until the state is ready.
+        queries: The restored queries; with paths inside `generation` once the state is ready.
         restored_from: `checkpoint 41`, a savepoint's URI, or None for empty state.
         restored: Manifest of the restored snapshot; None for empty state and for the beginning of a generation.
         fallback: Why older state than the newest is used; None if the newest is used.
         next_snapshot_id: The number of the next snapshot.
-        checkpoint_ids: The job's completed checkpoints, ascending; after `settle` with the salvaged one.
+        checkpoint_ids: The job's completed checkpoints, ascending; once settled with the salvaged one.
         untried_ids: Those of them that do not count among the retained ones, since a query's state had not been loaded.
-        salvage: All queries of the generation in use, if they committed batches that are in no checkpoint; `carry_out`
-            completes them as a checkpoint.
         carried_out: Keys of the restores that are carried out with this start or were before, the oldest first.
-        source: The candidate whose files are copied; None after `carry_out`.
-        record: The record of the generation in use, if the start continues in it; after `carry_out` that of `generation`.
-        note_restore: The new content of that record, if this start changes it: a restore without a copy, or the
-            declaration of queries without state.
-        head: The generation in use as a candidate to copy, if the start would continue in it.
-        unfinished: Generations that a dead driver has not completed; `settle` makes sure that they stay incomplete.
-        obsolete_notes: Keys of damage notes that no longer affect a start.
-        scratch: Names of the scratch folders; `settle` deletes those of older epochs, and of rehearsals that were killed.
         restore_skipped: Why the requested restore is not done: it was done before, or it is the savepoint of a stop after
             which the job went on. None otherwise.
-        claim: The snapshot that the job claims with this start.
-        changes: The changes made while copying into a new generation, a sentence each.
-        why_copied: Why the requested snapshot is copied, as a part of a sentence; None if it is not.
-        descent: Where the state of `generation` comes from; for COPY and EMPTY set by `carry_out`.
         master_states: The state that the job's master hooks restore.
     """
 
@@ -265,21 +255,40 @@ class StartPlan:
     next_snapshot_id: int = 1
     checkpoint_ids: tuple[int, ...] = ()
     untried_ids: tuple[int, ...] = ()
-    salvage: tuple[QueryEntry, ...] = ()
     carried_out: tuple[str, ...] = ()
     restore_skipped: str | None = None
+    master_states: tuple[MasterStateEntry, ...] = ()
+
+    @property
+    def start_batches(self) -> Mapping[str, int]:
+        """Last committed batch by query uid; a query that is not included starts empty."""
+        return {query.uid: query.batch_id for query in self.queries}
+
+
+@dataclass(frozen=True, slots=True)
+class StartPlan(RestoredState):
+    """What a start is going to do; the job is built for it and compared with it, before its state is touched.
+
+    Attributes:
+        source: The candidate whose files are copied.
+        record: The record of the generation in use, if the start continues in it.
+        note_restore: The new content of that record, if this start changes it: a restore without a copy, or the
+            declaration of queries without state.
+        head: The generation in use as a candidate to copy, if the start would continue in it.
+        claim: The snapshot that the job claims with this start.
+        changes: The changes made while copying into a new generation, a sentence each.
+        why_copied: Why the requested snapshot is copied, as a part of a sentence; None if it is not.
+        descent: Where the state of the generation in use comes from, if the start continues in it.
+    """
+
     source: Candidate | None = None
     record: GenerationRecord | None = None
     note_restore: GenerationRecord | None = None
     head: Candidate | None = None
-    unfinished: tuple[int, ...] = ()
-    obsolete_notes: tuple[str, ...] = ()
-    scratch: tuple[str, ...] = ()
     claim: Candidate | None = None
     changes: tuple[str, ...] = ()
     why_copied: str | None = None
     descent: lineage_records.Descent | None = None
-    master_states: tuple[MasterStateEntry, ...] = ()
 
     def partitions_of(self, query_uid: str) -> int:
         """Return how many partitions the restored state of a query has; 0 if it has none."""
@@ -299,10 +308,64 @@ class StartPlan:
         key_groups = plans.key_groups(query for query in restored if query.uid == query_uid)
         return {uid: groups or _DEFAULT_KEY_GROUPS for uid, groups in key_groups.items()}
 
-    @property
-    def start_batches(self) -> Mapping[str, int]:
-        """Last committed batch by query uid; a query that is not included starts empty."""
-        return {query.uid: query.batch_id for query in self.queries}
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPlan(StartPlan):
+    """A plan from reading alone, with what dead drivers left; a driver that holds the root settles that first.
+
+    Attributes:
+        salvage: All queries of the generation in use, if they committed batches that are in no checkpoint.
+        unfinished: Generations that a dead driver has not completed.
+        obsolete_notes: Keys of damage notes that no longer affect a start.
+        scratch: Names of the scratch folders.
+    """
+
+    salvage: tuple[QueryEntry, ...] = ()
+    unfinished: tuple[int, ...] = ()
+    obsolete_notes: tuple[str, ...] = ()
+    scratch: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SettledPlan(StartPlan):
+    """A plan of a driver that holds the root, with nothing left of dead drivers; only such a plan is carried out.
+
+    Attributes:
+        reserved: The generation that this driver has reserved and filled ahead as a standby, if it is still unfinished.
+    """
+
+    reserved: int | None = None
+
+    @classmethod
+    def of(cls, plan: StartPlan, *, reserved: int | None = None) -> SettledPlan:
+        """Return a plan whose leftovers are settled."""
+        return cls(**_values(plan, StartPlan), reserved=reserved)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyState(RestoredState):
+    """The state in the generation that is in use now: Spark can be started.
+
+    Attributes:
+        record: The record of the generation.
+        descent: Where its state comes from.
+    """
+
+    record: GenerationRecord
+    descent: lineage_records.Descent
+
+    @classmethod
+    def of(cls, plan: SettledPlan, *, record: GenerationRecord, descent: lineage_records.Descent) -> ReadyState:
+        """Return the state of a plan that continues in the generation of a record."""
+        return cls(**_values(plan, RestoredState), record=record, descent=descent)
+
+
+_Plan = TypeVar("_Plan", bound=StartPlan)
+
+
+def _values(plan: RestoredState, kind: type[RestoredState]) -> dict[str, Any]:
+    """Return the fields that a kind of plan has, with their values."""
+    return {field.name: getattr(plan, field.name) for field in fields(kind)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,17 +386,17 @@ class Author:
     """What it has copied ahead as a standby, into a generation that it has reserved."""
 
 
-def takes_what_was_carried(plan: StartPlan, author: Author) -> bool:
+def takes_what_was_carried(plan: SettledPlan, author: Author) -> bool:
     """Tell whether a start goes on in the generation that its author has filled ahead.
 
     Only a start that copies the generation in use because the job has changed does. One that goes back behind damage, or to
     a snapshot that was asked for, copies everything: it has reason to doubt what was copied before.
 
     Args:
-        plan: The plan, settled: among its unfinished generations is at most that of the author.
+        plan: The plan.
         author: The driver that starts.
     """
-    if author.carried is None or author.carried.generation not in plan.unfinished or plan.source is None:
+    if author.carried is None or author.carried.generation != plan.reserved or plan.source is None:
         return False
     is_head = not plan.source.location.root and plan.source.generation is not None
     if copies.is_of_another_future(author.carried.files, plan.queries):
@@ -374,7 +437,7 @@ def _of_vanished_parent(record: GenerationRecord, checkpoints: Mapping[int, int]
     return [CandidateName(number, record.parent_generation or 0) for number in sorted(own, reverse=True)]
 
 
-def in_new_generation(plan: StartPlan, changes: tuple[str, ...]) -> StartPlan:
+def in_new_generation(plan: _Plan, changes: tuple[str, ...]) -> _Plan:
     """Return a plan that copies the generation instead of continuing in it, so that the copy can be changed.
 
     Args:
@@ -393,7 +456,7 @@ def in_new_generation(plan: StartPlan, changes: tuple[str, ...]) -> StartPlan:
     )
 
 
-def with_declared_queries(plan: StartPlan, planned: Iterable[plans.PlannedQuery]) -> StartPlan:
+def with_declared_queries(plan: _Plan, planned: Iterable[plans.PlannedQuery]) -> _Plan:
     """Add the declarations of queries without state to the record of the generation in use.
 
     If this driver dies before the next checkpoint, only that record describes what they have committed: the number of key

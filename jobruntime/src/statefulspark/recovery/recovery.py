@@ -20,8 +20,9 @@ from statefulspark.recovery.plan import (
     Author,
     Candidate,
     Intent,
+    RecoveryPlan,
+    SettledPlan,
     StartMode,
-    StartPlan,
     decide,
     in_new_generation,
     left_savepoint,
@@ -42,7 +43,7 @@ def plan_recovery(
     lineages: lineage_records.Lineages | None = None,
     cache: read_cache.ReadCache | None = None,
     begin_step: progress.BeginStep = progress.ignore_steps,
-) -> StartPlan:
+) -> RecoveryPlan:
     """Find out where a driver would start now; nothing is written.
 
     Cost: 7 listings, a GET per retained checkpoint, generation, and epoch since the oldest of them, and what `head.inspect`
@@ -58,7 +59,7 @@ def plan_recovery(
         begin_step: Begins each step that may take long.
 
     Returns:
-        The plan, for `restore.carry_out`.
+        The plan, for `restore.settle`.
 
     Raises:
         SpecRejectedError: `SnapshotNotFound`, `NonRestoredState`.
@@ -96,7 +97,7 @@ def find_start(
     open_store: transfer.StoreOpener | None = None,
     cache: read_cache.ReadCache | None = None,
     begin_step: progress.BeginStep = progress.ignore_steps,
-) -> StartPlan:
+) -> SettledPlan:
     """Plan, and settle what a dead driver left; repeat if an old driver that still runs interferes.
 
     See `plan_recovery` and `restore.settle`. Two attempts are sufficient against one such driver: it cannot commit after it
@@ -132,7 +133,7 @@ def find_start(
     raise overtaken
 
 
-def _with_leftovers(plan: StartPlan, view: candidates.StorageView) -> StartPlan:
+def _with_leftovers(plan: RecoveryPlan, view: candidates.StorageView) -> RecoveryPlan:
     """Add the snapshot numbers in use, and the unusable files that dead drivers left."""
     current = view.generations.current.generation if view.generations.current else 0
     return replace(
@@ -146,17 +147,17 @@ def _with_leftovers(plan: StartPlan, view: candidates.StorageView) -> StartPlan:
     )
 
 
-def _with_skeletons(plan: StartPlan) -> StartPlan:
+def _with_skeletons(plan: RecoveryPlan) -> RecoveryPlan:
     """Return a plan for a canonical savepoint without the canonical files; any other plan unchanged."""
     if plan.source is None or not skeleton.is_canonical(plan.source.manifest):
         return plan
     return replace(plan, queries=tuple(skeleton.without_canonical_files(query) for query in plan.queries))
 
 
-def _proposal(intent: Intent, view: candidates.StorageView, restore: RestoreConfig) -> StartPlan:
+def _proposal(intent: Intent, view: candidates.StorageView, restore: RestoreConfig) -> RecoveryPlan:
     fresh_generation = view.generations.highest + 1
     if intent is Intent.EMPTY:
-        return StartPlan(StartMode.EMPTY, fresh_generation, carried_out=_with(view, restore))
+        return RecoveryPlan(StartMode.EMPTY, fresh_generation, carried_out=_with(view, restore))
     if intent is Intent.RESTORE:
         return _restore(view, restore, fresh_generation)
     return _recover(view, fresh_generation)
@@ -175,7 +176,7 @@ def _require_readable_generation(view: candidates.StorageView) -> None:
         raise errors.FormatVersionError("FormatVersionUnknown", view.generations.newer[number])
 
 
-def _restore(view: candidates.StorageView, restore: RestoreConfig, fresh_generation: int) -> StartPlan:
+def _restore(view: candidates.StorageView, restore: RestoreConfig, fresh_generation: int) -> RecoveryPlan:
     """Restore the requested snapshot: in place if the generation in use is at it, else from a copy of its files.
 
     The savepoint of a stop is left behind if the job has gone on after it. It is verified in each case: in place none of
@@ -222,7 +223,7 @@ def _has_gone_on(view: candidates.StorageView, snapshot: Candidate) -> bool:
     return head.has_gone_on(view.cache, current.generation, manifest.queries)
 
 
-def _gone_on_after(view: candidates.StorageView, restore: RestoreConfig, fresh_generation: int) -> StartPlan:
+def _gone_on_after(view: candidates.StorageView, restore: RestoreConfig, fresh_generation: int) -> RecoveryPlan:
     """Go on from the newest state, and record that the stop's savepoint is not wanted any more."""
     plan = replace(_recover(view, fresh_generation), carried_out=_with(view, restore))
     note = view.current.model_copy(update={"carried_out": plan.carried_out})
@@ -239,13 +240,13 @@ def _in_use(view: candidates.StorageView) -> in_place.InUse:
 
 def _continued_at_savepoint(
     view: candidates.StorageView, snapshot: Candidate, carried_out: tuple[str, ...], claim: Candidate | None
-) -> StartPlan:
+) -> RecoveryPlan:
     """Continue in the generation of the savepoint instead of copying the same files back."""
     number = view.current.generation
     queries = tuple(
         query.model_copy(update={"path": layout.query_root(number, query.uid)}) for query in snapshot.queries
     )
-    return StartPlan(
+    return RecoveryPlan(
         StartMode.CONTINUE,
         number,
         queries=queries,
@@ -265,7 +266,7 @@ def _continued_at_savepoint(
     )
 
 
-def _recover(view: candidates.StorageView, fresh_generation: int) -> StartPlan:
+def _recover(view: candidates.StorageView, fresh_generation: int) -> RecoveryPlan:
     """Continue from the newest state: the head if it is undamaged, else a copy of the newest candidate that verifies."""
     view.require_readable_checkpoints()
     current = view.current
@@ -282,7 +283,7 @@ def _recover(view: candidates.StorageView, fresh_generation: int) -> StartPlan:
     problems = [*view.unreadable, *view.generations.unreadable.values()]
     if newest.problem is None and (newest.is_newer or view.problem_of(latest) is None):
         queries = plans.inherit(newest.queries, _declared(view, latest))
-        return StartPlan(
+        return RecoveryPlan(
             StartMode.CONTINUE,
             current.generation,
             queries=queries,
@@ -318,8 +319,8 @@ def _declared(view: candidates.StorageView, latest: Candidate) -> tuple[QueryEnt
     return (*latest.queries, *(query for query in view.current.queries if query.uid not in stated))
 
 
-def _copy_of(candidate: Candidate, generation: int, *, carried_out: tuple[str, ...]) -> StartPlan:
-    return StartPlan(
+def _copy_of(candidate: Candidate, generation: int, *, carried_out: tuple[str, ...]) -> RecoveryPlan:
+    return RecoveryPlan(
         StartMode.COPY,
         generation,
         queries=candidate.queries,
@@ -341,8 +342,8 @@ def _master_states_of_head(latest: Candidate, current: GenerationRecord) -> tupl
 
 
 def _without_lost_state(
-    plan: StartPlan, view: candidates.StorageView, restore: RestoreConfig, query_uids: Collection[str] | None
-) -> StartPlan:
+    plan: RecoveryPlan, view: candidates.StorageView, restore: RestoreConfig, query_uids: Collection[str] | None
+) -> RecoveryPlan:
     """Refuse to drop the state of queries that the job no longer has; if that is allowed, copy only the other queries."""
     if query_uids is None:
         return plan
@@ -362,7 +363,7 @@ def _without_lost_state(
     return replace(plan, queries=retained)
 
 
-def _head_of(plan: StartPlan, view: candidates.StorageView) -> Candidate:
+def _head_of(plan: RecoveryPlan, view: candidates.StorageView) -> Candidate:
     """Return the head of the generation in use as a candidate, with the number of the checkpoint that contains it."""
     latest = view.latest()
     number = f"{layout.CHECKPOINT_REFERENCE}{plan.next_snapshot_id}"

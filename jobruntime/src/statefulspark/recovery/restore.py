@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, epochs, lineage_records, listing, progress, small_files, transfer
-from statefulspark.contract import base
+from statefulspark.contract import base, retained
 from statefulspark.contract.manifest import FileEntry, GenerationRecord, Manifest, QueryEntry, SnapshotKind, Trigger
 from statefulspark.evolution import rewrite
 from statefulspark.recovery import beginnings, claims, copies, generations, history, scratch
 from statefulspark.recovery import plan as plan_rules
-from statefulspark.recovery.plan import Author, StartMode, StartPlan
+from statefulspark.recovery.plan import Author, ReadyState, RecoveryPlan, SettledPlan, StartMode
 from statefulspark.storage.port import ObjectStore
 
 _log = logging.getLogger(__name__)
@@ -33,13 +33,13 @@ Finisher = Callable[[int, tuple[QueryEntry, ...]], tuple[QueryEntry, ...]]
 """Completes the queries of a generation that is filled and not in use yet; returns the completed queries."""
 
 
-def settle(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
+def settle(store: ObjectStore, plan: RecoveryPlan, author: Author) -> SettledPlan:
     """Write a checkpoint of the batches that a dead driver committed, and abandon its unfinished generations. Idempotent.
 
     A generation that the author has reserved itself, as a standby, stays unfinished.
 
     Cost: one PUT for a salvaged checkpoint; per unfinished generation a PUT, a LIST and a DELETE; per scratch folder a LIST
-    and a DELETE. Nothing for a plan that is settled.
+    and a DELETE.
 
     Raises:
         PreconditionFailedError: `CheckpointExists` or `GenerationExists`: another driver acted; plan again.
@@ -51,29 +51,28 @@ def settle(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
         store.delete_many(plan.obsolete_notes)
     scratch.clear_of_starts(store, plan.scratch, below=author.epoch)
     scratch.clear_of_rehearsals(store, plan.scratch, now=author.now)
-    left = tuple(number for number in plan.unfinished if number == own)
-    settled = replace(plan, unfinished=left, obsolete_notes=(), scratch=())
-    return _salvaged(store, settled, author) if plan.salvage else settled
+    settled = SettledPlan.of(plan, reserved=own if own in plan.unfinished else None)
+    return _salvaged(store, settled, plan.salvage, author) if plan.salvage else settled
 
 
 def carry_out(
     store: ObjectStore,
-    plan: StartPlan,
+    plan: SettledPlan,
     author: Author,
     *,
     rewrites: Mapping[str, rewrite.Rewrite] | None = None,
     finish: Finisher | None = None,
     hadoop_root: str | None = None,
     begin_step: progress.BeginStep = progress.ignore_steps,
-) -> StartPlan:
-    """Settle what dead drivers left and make the new generation, so that Spark can be started.
+) -> ReadyState:
+    """Bring the generation of a plan into use, a new one if something moves, so that Spark can be started.
 
-    Cost: a PUT; one for a salvaged checkpoint; a HEAD, a GET and a PUT for a restore in place; for a new generation two more
-    PUTs, a HEAD and what `materialise` costs.
+    Cost: a PUT; a HEAD, a GET and a PUT for a restore in place; for a new generation two more PUTs, a HEAD and what
+    `materialise` costs.
 
     Args:
         store: The job's root.
-        plan: From `recovery`, or from `in_new_generation`.
+        plan: From `recovery.find_start`, or from `in_new_generation`.
         author: The driver that does it.
         rewrites: How the files of queries change in a new generation, by uid.
         finish: Called with a new generation's number and queries before its record is written.
@@ -81,14 +80,13 @@ def carry_out(
         begin_step: Begins the step that copies files, if there is one, and counts them.
 
     Returns:
-        The completed plan: with the generation's actual number, paths inside it, and the salvaged checkpoint as restored.
+        The state, with the actual number of the generation, and paths inside it.
 
     Raises:
         FencedError: A newer driver has started; the new generation was not made.
-        PreconditionFailedError: `CheckpointExists` or `GenerationExists`: another driver acted; plan again.
+        PreconditionFailedError: `GenerationExists`: another driver acted; plan again.
         SnapshotCorruptError: `CopyIncomplete`.
     """
-    plan = settle(store, plan, author)
     if plan.claim is not None and plan.claim.folder is not None:
         folder = plan.claim.folder
         claims.claim(folder.store, folder.root, root=store.uri, owner_id=author.owner_id, now=author.now)
@@ -112,19 +110,19 @@ class _Filling:
     """Fills a generation and brings it into use; the fields are arguments of `carry_out`."""
 
     store: ObjectStore
-    plan: StartPlan
+    plan: SettledPlan
     author: Author
     rewrites: Mapping[str, rewrite.Rewrite]
     finish: Finisher | None
     hadoop_root: str | None
     begin_step: progress.BeginStep
 
-    def in_new_number(self) -> StartPlan:
+    def in_new_number(self) -> ReadyState:
         """Fill a generation of which nothing is there."""
         reservation = generations.reservation(self.author.epoch, now=self.author.now)
         return self.fill(generations.reserve(self.store, above=self.plan.generation - 1, holder=reservation))
 
-    def fill(self, number: int, carried: copies.Carried | None = None) -> StartPlan:
+    def fill(self, number: int, carried: copies.Carried | None = None) -> ReadyState:
         """Fill a generation that is reserved for this driver."""
         queries: tuple[QueryEntry, ...] = ()
         if self.plan.source is not None:
@@ -143,17 +141,19 @@ class _Filling:
         return _published(self.store, self.plan, self.author, number, queries)
 
 
-def _continued(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
+def _continued(store: ObjectStore, plan: SettledPlan, author: Author) -> ReadyState:
     """Go on in the generation that there is."""
+    if plan.record is None or plan.descent is None:
+        raise errors.InternalError("Unexpected", f"Generation {plan.generation} has no record; the plan is incomplete.")
     if plan.note_restore is not None:
-        generations.note_restore(store, plan.note_restore, over=plan.record or plan.note_restore)
+        generations.note_restore(store, plan.note_restore, over=plan.record)
     beginnings.note(store, generation=plan.generation, epoch=author.epoch, now=author.now)
-    return replace(plan, record=plan.note_restore or plan.record, head=None)
+    return ReadyState.of(plan, record=plan.note_restore or plan.record, descent=plan.descent)
 
 
 def _published(
-    store: ObjectStore, plan: StartPlan, author: Author, number: int, queries: tuple[QueryEntry, ...]
-) -> StartPlan:
+    store: ObjectStore, plan: SettledPlan, author: Author, number: int, queries: tuple[QueryEntry, ...]
+) -> ReadyState:
     """Write the record of a generation that is filled, with which it is in use."""
     origin = plan.source.descent if plan.source else None
     ancestors = origin.below(author.lineages.lineage, plan.source.queries) if origin and plan.source else ()
@@ -180,7 +180,7 @@ def _published(
     generations.publish(store, record)
     beginnings.note(store, generation=number, epoch=author.epoch, now=author.now)
     descent = lineage_records.Descent(author.lineages.lineage, number, store.uri, ancestors)
-    return replace(plan, generation=number, queries=queries, record=record, descent=descent, source=None, head=None)
+    return replace(ReadyState.of(plan, record=record, descent=descent), generation=number, queries=queries)
 
 
 def materialise(
@@ -239,7 +239,7 @@ def _missing(
     return missing
 
 
-def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
+def _salvaged(store: ObjectStore, plan: SettledPlan, salvage: tuple[QueryEntry, ...], author: Author) -> SettledPlan:
     manifest = Manifest(
         kind=SnapshotKind.CHECKPOINT,
         id=plan.next_snapshot_id,
@@ -251,7 +251,7 @@ def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
         generation=plan.generation,
         triggered_at=author.now,
         completed_at=author.now,
-        queries=plan.salvage,
+        queries=salvage,
         restored_from=plan.restored_from,
         lineage=plan.descent.lineage if plan.descent else None,
         root=plan.descent.root if plan.descent else None,
@@ -261,7 +261,7 @@ def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
         # The hooks were not called for these batches. Their last state is as valid here as in any checkpoint: a checkpoint,
         # too, may contain batches that were committed after the hooks were called.
         master_states=plan.master_states,
-        untried=tuple(sorted(restored_batches(plan.salvage))),
+        untried=tuple(sorted(retained.restored_batches(salvage))),
     )
     catalog.write_checkpoint(store, manifest)
     return replace(
@@ -271,13 +271,7 @@ def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
         next_snapshot_id=manifest.id + 1,
         checkpoint_ids=(*plan.checkpoint_ids, manifest.id),
         untried_ids=(*plan.untried_ids, *((manifest.id,) if manifest.untried else ())),
-        salvage=(),
     )
-
-
-def restored_batches(queries: Sequence[QueryEntry]) -> Mapping[str, int]:
-    """Return the batch of each query with state, by uid: Spark loads that state with the first batch after a start."""
-    return {query.uid: query.batch_id for query in queries if query.operators and query.files}
 
 
 def _finish(store: ObjectStore, source: transfer.SnapshotLocation, move: copies.Move, hadoop: str) -> QueryEntry:

@@ -17,7 +17,7 @@ from statefulspark import clock
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import api, layout
 from statefulspark.driver import loop
-from statefulspark.driver.starting import assemble, claim, start
+from statefulspark.driver.starting import assemble, claim, start, start_parts
 from statefulspark.engine import tested
 from statefulspark.testing.failures import JobTestError
 from statefulspark.testing.lives import KilledError, Life, MortalStore
@@ -71,10 +71,10 @@ class Driver:
         self._thread = threading.Thread(target=self._run, name="tested job", daemon=True)
         self._thread.start()
 
-    def _prepared(self, job: JobDefinition, job_config: config.JobConfig) -> assemble.Parts:
+    def _prepared(self, job: JobDefinition, job_config: config.JobConfig) -> start_parts.Parts:
         started_at = clock.utc_now()
 
-        def root() -> assemble.JobRoot:
+        def root() -> start_parts.JobRoot:
             claimed = claim.claim(job_config, started_at)
             return replace(claimed, store=MortalStore(claimed.store, self.life))
 

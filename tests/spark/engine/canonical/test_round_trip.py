@@ -28,12 +28,12 @@ from statefulspark.contract import layout
 from statefulspark.contract.config import EngineConfig, JobConfig, RestoreConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.declaration import QueryContext
-from statefulspark.driver.starting import assemble, start
+from statefulspark.driver.starting import start, start_parts
 from statefulspark.engine.canonical import export
 from statefulspark.job import Job
 from statefulspark.operators.keyed import registry as keyed
 from statefulspark.recovery import recovery
-from statefulspark.recovery.plan import Author, StartMode, StartPlan
+from statefulspark.recovery.plan import Author, ReadyState, StartMode
 from statefulspark.storage.port import ObjectStore
 from twosides import Output, TwoSides, run_to_the_end
 
@@ -93,7 +93,7 @@ class Rig(TwoSides):
         self.store.write(f"{FOLDER}/_metadata.json", manifest.to_json(indent=1).encode())
         return manifest
 
-    def restore(self, kind: str, *, partitions: int) -> StartPlan:
+    def restore(self, kind: str, *, partitions: int) -> ReadyState:
         """Do what a driver does from the claim until its queries could be started, from the canonical savepoint."""
         build, mode = QUERIES[kind]
         job = Job("flights")
@@ -109,7 +109,7 @@ class Rig(TwoSides):
             engine=EngineConfig(conf={"spark.sql.shuffle.partitions": str(partitions)}),
         )
         epochs.claim(self.store, assigned=None, holder="pod", claim_id="start", now=NOW)
-        root = assemble.JobRoot(self.store, self.options, Author("default", "flights", 1, NOW))
+        root = start_parts.JobRoot(self.store, self.options, Author("default", "flights", 1, NOW))
         found = start.find(job.definition.query_uids, job_config, root)
         built = start.build_queries(job.definition, job_config, self.spark, found)
         return start.prepare(job_config, start.compare(job_config, root, self.spark, found, built), NOW).plan

@@ -12,7 +12,7 @@ from typing import TypeVar
 from statefulspark import errors, threads, usercode
 from statefulspark.contract.manifest import MasterStateEntry
 from statefulspark.hooks import HookDefinition
-from statefulspark.recovery.plan import StartPlan
+from statefulspark.recovery.plan import RestoredState
 
 _T = TypeVar("_T")
 
@@ -53,7 +53,7 @@ class JobHooks:
                 "snapshot.",
             )
 
-    def restore(self, plan: StartPlan) -> None:
+    def restore(self, plan: RestoredState) -> None:
         """Give every hook its state, before any query starts; state of hooks that the job does not have is dropped.
 
         Args:

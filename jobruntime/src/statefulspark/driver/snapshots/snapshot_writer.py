@@ -15,7 +15,7 @@ from typing import TypedDict
 from statefulspark import clock, errors
 from statefulspark.checkpoint import catalog, closure, epochs, progress, savepoint
 from statefulspark.checkpoint import plans as query_plans
-from statefulspark.contract import api, config, layout
+from statefulspark.contract import api, config, layout, retained
 from statefulspark.contract.manifest import (
     Ancestor,
     Manifest,
@@ -24,15 +24,13 @@ from statefulspark.contract.manifest import (
     SnapshotFormat,
     SnapshotKind,
 )
-from statefulspark.contract.notes import DamageNote
-from statefulspark.coordinator import model, retaining
+from statefulspark.coordinator import model
 from statefulspark.driver.api.status import Identity
 from statefulspark.driver.output import commit
 from statefulspark.driver.running.queries import CheckpointLocation
 from statefulspark.driver.snapshots import measure, notify, state_sizes
 from statefulspark.driver.snapshots.background import Lane
 from statefulspark.engine.canonical import online
-from statefulspark.recovery import damage, restore
 from statefulspark.retention import pruning, rules
 from statefulspark.storage.port import ObjectStore
 
@@ -156,7 +154,7 @@ class SnapshotWriter:
         self._sealed: set[int] = set()  # Savepoints whose manifest may be written, even if the write failed.
         self._own: set[int] = set()  # Checkpoints that this driver has completed.
         self._growth = measure.Growth(restored)
-        self._restored = restore.restored_batches(restored)
+        self._restored = retained.restored_batches(restored)
         # Replaced whole by the checkpoint lane, read by the API's thread.
         self.state_sizes = state_sizes.measured(identity.restored_from, restored)
         started_after = {query.uid: query.batch_id for query in restored}
@@ -283,23 +281,6 @@ class SnapshotWriter:
 
         return now
 
-    def note_damage(self, query_uid: str, batch_id: int, message: str) -> None:
-        """Write a note for the next drivers that Spark could not load a query's state as of a committed batch.
-
-        Raises:
-            TransientError, StateUnknownError: The object store failed; the next driver tries once more than with the note.
-        """
-        identity = self._identity
-        note = DamageNote(
-            generation=identity.generation,
-            epoch=identity.epoch,
-            query=query_uid,
-            batch_id=batch_id,
-            said=message,
-            noted_at=clock.utc_now(),
-        )
-        damage.write(self._store, note)
-
     def _close_over(self, order: SnapshotOrder, batches: Mapping[str, int]) -> tuple[QueryEntry, ...]:
         entries = (
             self._close_over_one(order.lane, location.uid, batches[location.uid]) for location in self._locations
@@ -330,7 +311,7 @@ class SnapshotWriter:
             revision=identity.revision,
             versions=self._versions,
             master_states=order.master_states,
-            untried=retaining.untried(self._restored, {entry.uid: entry.batch_id for entry in entries}),
+            untried=retained.untried(self._restored, {entry.uid: entry.batch_id for entry in entries}),
             **self._origin(),
         )
         catalog.write_checkpoint(self._store, manifest)

@@ -1,4 +1,4 @@
-"""The parts of a start, and the function that puts them together once the state is ready.
+"""Puts the parts of a start together once the state is ready.
 
 It opens the sinks, starts the queries behind their gates, and builds the snapshot writer and the job loop.
 """
@@ -7,169 +7,34 @@ from __future__ import annotations
 
 import functools
 import logging
-import platform
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pyspark
-
-from statefulspark import clock, errors, storage
-from statefulspark._version import __version__
-from statefulspark.checkpoint import lineage_records, plans, progress, read_cache, watermarks
-from statefulspark.contract import config, layout, statistics
+from statefulspark import clock, storage
+from statefulspark.checkpoint import progress, read_cache, watermarks
+from statefulspark.contract import layout, retained, statistics
 from statefulspark.coordinator import machine, model
 from statefulspark.declaration import Output
 from statefulspark.driver.api.status import Identity, JobStatusTracker
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.output import commit, job_sinks, writing
-from statefulspark.driver.running import drain, hooks, queries, quiesce
+from statefulspark.driver.running import drain, queries, quiesce
 from statefulspark.driver.snapshots import kafka_offsets, notify, snapshot_writer
 from statefulspark.driver.starting import sink_word
+from statefulspark.driver.starting.start_parts import BuiltQuery, Parts
 from statefulspark.engine import jvm, session
 from statefulspark.engine.canonical import online
-from statefulspark.operators import functions
-from statefulspark.operators.keyed import packplaces, registry
-from statefulspark.planning import carry, describe
-from statefulspark.recovery import generations, history, numbers, restore
-from statefulspark.recovery.plan import Author
+from statefulspark.operators.keyed import packplaces
+from statefulspark.planning import describe
+from statefulspark.recovery import damage, generations, history, numbers
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from statefulspark.evolution.comparison import Evolution
-    from statefulspark.recovery.plan import StartPlan
-    from statefulspark.storage import ObjectStore, StorageOptions
+    from statefulspark.storage import ObjectStore
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class JobRoot:
-    """The location of the job's state, and the driver that may write it.
-
-    Attributes:
-        store: The job's root.
-        options: How workers reach it.
-        author: The epoch of the claim and who holds it; None for a reader.
-        seen: What was read from the root since the claim; dropped before the job is built.
-    """
-
-    store: ObjectStore
-    options: StorageOptions
-    author: Author | None = None
-    seen: read_cache.ReadCache | None = None
-
-    @property
-    def claimed_by(self) -> Author:
-        """The author; only writers ask for it."""
-        if self.author is None:
-            raise errors.InternalError(
-                "NotClaimed", f"{self.store.uri} was not claimed; this process must not write to it."
-            )
-        return self.author
-
-    @property
-    def epoch(self) -> int:
-        """The epoch under which it was claimed."""
-        return self.claimed_by.epoch
-
-
-@dataclass(frozen=True, slots=True)
-class BuiltQuery:
-    """A query as its function returned it, not started yet."""
-
-    uid: str
-    output: DataStreamWriter | Output
-    stream: carry.Stream
-    """What it writes."""
-    planned: plans.PlannedQuery
-    """Its state, as its plan describes it."""
-    operators: tuple[registry.Operator, ...] = ()
-    """Its keyed operators, as declared."""
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """What the job file's functions returned.
-
-    Attributes:
-        queries: Its queries, not started yet.
-        functions: Its functions and sources on the driver.
-        master_hooks: Its master hooks, none of them called yet.
-    """
-
-    queries: tuple[BuiltQuery, ...]
-    functions: functions.JobFunctions
-    master_hooks: hooks.JobHooks
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A job whose queries can restore all of its state.
-
-    Attributes:
-        root: Where the state is.
-        spark: The session.
-        start_plan: Where the job continues.
-        built: The job.
-        changes: How the state of each restored query changes, by uid.
-    """
-
-    root: JobRoot
-    spark: SparkSession
-    start_plan: StartPlan
-    built: Built
-    changes: Mapping[str, Evolution]
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a start has read and built so far.
-
-    Attributes:
-        job_config: How to run the job.
-        root: The location of its state, and the epoch.
-        plan: What was restored, in which generation.
-        built: Its queries, bound to what their functions restore.
-        spark: The session.
-        fence: The fence, which is up.
-        started_at: When the driver started.
-        declared: Functions and sources of the job that have state.
-        master_hooks: Hooks that take part in its checkpoints.
-        shows_first_batches: Whether a checkpoint is taken as soon as each query has committed a batch; a test of a job says
-            when one is taken.
-    """
-
-    job_config: config.JobConfig
-    root: JobRoot
-    plan: StartPlan
-    built: tuple[BuiltQuery, ...]
-    spark: SparkSession
-    fence: jvm.Fence
-    started_at: datetime
-    declared: functions.JobFunctions
-    master_hooks: hooks.JobHooks = field(default_factory=hooks.JobHooks)
-    shows_first_batches: bool = True
-
-    @property
-    def descent(self) -> lineage_records.Descent:
-        """Where the state of the generation comes from; every plan that was carried out has it."""
-        if self.plan.descent is None:
-            raise errors.InternalError("Unexpected", f"Generation {self.plan.generation} has no descent.")
-        return self.plan.descent
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of the software that writes the state, for manifests."""
-    return {
-        "statefulspark": __version__,
-        "pyspark": pyspark.__version__,
-        "python": platform.python_version(),
-    }
 
 
 def assemble(parts: Parts, *, begin_step: progress.BeginStep = progress.ignore_steps) -> JobLoop:
@@ -191,6 +56,9 @@ def assemble(parts: Parts, *, begin_step: progress.BeginStep = progress.ignore_s
         fence=parts.fence,
         writer=_writer(parts, identity, running, committer, announcer),
         announcer=announcer,
+        note_damage=functools.partial(
+            damage.note, parts.root.store, generation=parts.plan.generation, epoch=parts.root.epoch
+        ),
         participants={
             **parts.declared.participants,
             **{f"sink:{sink.uid}": sink.query_uid for sink in committer.sinks},
@@ -220,7 +88,7 @@ def _open_sinks(parts: Parts, begin_step: progress.BeginStep) -> commit.Committe
         job=f"{parts.job_config.namespace}/{parts.job_config.name}",
         epoch=parts.root.epoch,
         generation=parts.plan.generation,
-        descent=parts.descent,
+        descent=parts.plan.descent,
         claim_id=parts.root.claimed_by.claim_id,
         takes_over_sinks=parts.job_config.restore.may_take_over_sinks(parts.plan.carried_out),
     )
@@ -283,7 +151,7 @@ def _writer(
         settings=parts.job_config.checkpoint,
         savepoint_location=parts.job_config.savepoint_location,
         open_store=lambda uri: storage.open_store(uri, root.options),
-        versions=versions(),
+        versions=session.versions(),
         committer=committer,
         announcer=announcer,
         restored=parts.plan.queries,
@@ -305,7 +173,7 @@ def _coordinator(parts: Parts) -> model.State:
         next_id=parts.plan.next_snapshot_id,
         retained=parts.plan.checkpoint_ids,
         untried=frozenset(parts.plan.untried_ids),
-        restored=restore.restored_batches(parts.plan.queries),
+        restored=retained.restored_batches(parts.plan.queries),
         first_commits=frozenset(query.uid for query in parts.built if parts.shows_first_batches),
     )
 
@@ -316,7 +184,7 @@ def _start_query(
     store = parts.root.store
     path = layout.query_root(parts.plan.generation, query.uid)
     location = queries.CheckpointLocation(query.uid, path, f"{session.hadoop_uri(store.uri)}/{path}")
-    number_offset = numbers.offset(parts.plan.record, query.uid) if parts.plan.record else 0
+    number_offset = numbers.offset(parts.plan.record, query.uid)
     participant = None
     if isinstance(query.output, Output):
         participant = writing.SinkParticipant(

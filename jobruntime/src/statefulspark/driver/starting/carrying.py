@@ -23,7 +23,7 @@ from statefulspark.recovery.plan import StartMode
 
 if TYPE_CHECKING:
     from statefulspark.contract.manifest import QueryEntry
-    from statefulspark.driver.starting.assemble import Comparison
+    from statefulspark.driver.starting.start_parts import Comparison
     from statefulspark.recovery.copies import Carried
     from statefulspark.storage import ObjectStore
 

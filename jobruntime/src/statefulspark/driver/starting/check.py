@@ -10,7 +10,7 @@ from statefulspark.contract import config
 from statefulspark.contract.base import WireModel
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.declaration import JobDefinition
-from statefulspark.driver.starting import assemble, start
+from statefulspark.driver.starting import start, start_parts
 from statefulspark.evolution import comparison
 from statefulspark.recovery.plan import StartMode
 
@@ -93,7 +93,7 @@ def check(job: JobDefinition, job_config: config.JobConfig, form: ReportFormat) 
     return int(code)
 
 
-def report_of(compared: assemble.Comparison) -> Report:
+def report_of(compared: start_parts.Comparison) -> Report:
     """Build the report of a comparison."""
     start_plan, changes = compared.start_plan, compared.changes
     has_changes = any(not change.is_empty for change in changes.values())

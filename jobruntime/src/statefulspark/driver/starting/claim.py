@@ -17,9 +17,8 @@ from statefulspark import errors, storage
 from statefulspark.checkpoint import epochs, lineage_records, read_cache
 from statefulspark.contract import config, layout
 from statefulspark.contract.manifest import OwnerRecord
-from statefulspark.driver.starting import assemble
-from statefulspark.driver.starting.assemble import JobRoot
-from statefulspark.engine import settings
+from statefulspark.driver.starting.start_parts import JobRoot
+from statefulspark.engine import session, settings
 from statefulspark.recovery import generations, plan
 
 _log = logging.getLogger(__name__)
@@ -62,7 +61,7 @@ def claim(job_config: config.JobConfig, now: datetime, *, epoch: int | None = No
         claimed,
         now,
         job_config.revision,
-        assemble.versions(),
+        session.versions(),
         owner_id=job_config.owner_id,
         lineages=lineages,
         claim_id=claim_id,

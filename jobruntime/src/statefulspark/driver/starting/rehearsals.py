@@ -18,7 +18,7 @@ from statefulspark import failures, usercode
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import config
 from statefulspark.contract.manifest import SnapshotKind
-from statefulspark.driver.starting import state_ahead
+from statefulspark.driver.starting import start_parts, state_ahead
 from statefulspark.engine import session, warming
 from statefulspark.planning import rehearsal, rehearsal_folder, state_copy
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from statefulspark.contract.manifest import Manifest
-    from statefulspark.driver.starting import assemble, standby_control
+    from statefulspark.driver.starting import standby_control
     from statefulspark.planning.rehearsal_folder import RehearsalFolder
     from statefulspark.storage import ObjectStore
 
@@ -70,7 +70,7 @@ class Rehearsals:
         """Tell whether there are executors in other processes on which nothing was rehearsed, and has to be."""
         return self._has_rows and self._is_elsewhere and not session.executors(self._spark) <= self._warm_executors
 
-    def rehearse(self, compared: assemble.Comparison) -> None:
+    def rehearse(self, compared: start_parts.Comparison) -> None:
         """Run every query of a job on samples, as far as there is time; return at once when the job is activated.
 
         Raises:
@@ -109,7 +109,7 @@ class Rehearsals:
         return executors
 
     def _rehearsed(
-        self, query: assemble.BuiltQuery, compared: assemble.Comparison, stops: Callable[[], bool]
+        self, query: start_parts.BuiltQuery, compared: start_parts.Comparison, stops: Callable[[], bool]
     ) -> rehearsal.RehearsalOutcome:
         """Return how the rehearsal of a query ended; it has not run if it was stopped."""
         outcomes: list[rehearsal.RehearsalOutcome] = []
@@ -126,7 +126,7 @@ class Rehearsals:
         return outcomes[0] if outcomes else rehearsal.RehearsalOutcome()
 
     def _run(
-        self, query: assemble.BuiltQuery, compared: assemble.Comparison, stops: Callable[[], bool]
+        self, query: start_parts.BuiltQuery, compared: start_parts.Comparison, stops: Callable[[], bool]
     ) -> rehearsal.RehearsalOutcome:
         store, stream = compared.root.store, query.stream
         folder = rehearsal_folder.of_executors(self._spark, store)
@@ -160,7 +160,7 @@ def judge(query_uid: str, outcome: rehearsal.RehearsalOutcome, control: standby_
 
 
 def _state_of(
-    query: assemble.BuiltQuery, compared: assemble.Comparison, stops: Callable[[], bool]
+    query: start_parts.BuiltQuery, compared: start_parts.Comparison, stops: Callable[[], bool]
 ) -> Callable[[RehearsalFolder], None] | None:
     """Return what copies the state that a query goes on from, unchanged; None if it has none, or too much of it.
 

@@ -19,7 +19,7 @@ from statefulspark.recovery import generations, history, recovery
 
 if TYPE_CHECKING:
     from statefulspark.contract.manifest import Manifest
-    from statefulspark.driver.starting.assemble import JobRoot
+    from statefulspark.driver.starting.start_parts import JobRoot
     from statefulspark.recovery.plan import StartPlan
 
 

@@ -23,7 +23,7 @@ from statefulspark.sinks.standing import Standing
 
 if TYPE_CHECKING:
     from statefulspark.contract import config
-    from statefulspark.driver.starting.assemble import JobRoot
+    from statefulspark.driver.starting.start_parts import JobRoot
     from statefulspark.recovery.plan import StartPlan
     from statefulspark.sinks.base import TwoPhaseSink
 

@@ -14,18 +14,18 @@ from statefulspark import errors
 
 if TYPE_CHECKING:
     from statefulspark.contract.config import RestoreConfig
-    from statefulspark.recovery.plan import StartPlan
+    from statefulspark.recovery.plan import RestoredState
 
 _REFUSALS = ("SinkAhead", "SinkTaken")
 
 
 @contextlib.contextmanager
-def explaining(restore: RestoreConfig, start_plan: StartPlan) -> Iterator[None]:
+def explaining(restore: RestoreConfig, state: RestoredState) -> Iterator[None]:
     """Add to the refusal of a sink that the word was given, and has counted before."""
     try:
         yield
     except errors.SpecRejectedError as error:
-        is_spent = restore.take_over_sinks and not restore.may_take_over_sinks(start_plan.carried_out)
+        is_spent = restore.take_over_sinks and not restore.may_take_over_sinks(state.carried_out)
         if error.reason not in _REFUSALS or not is_spent:
             raise
         raise errors.SpecRejectedError(

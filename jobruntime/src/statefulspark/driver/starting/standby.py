@@ -29,7 +29,7 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest
 from statefulspark.declaration import JobDefinition
 from statefulspark.driver import serve
-from statefulspark.driver.starting import assemble, carrying, claim, rehearsals, standby_control, start, state_ahead
+from statefulspark.driver.starting import carrying, claim, rehearsals, standby_control, start, start_parts, state_ahead
 from statefulspark.engine import gateway, session, settings
 from statefulspark.planning import read_ahead
 
@@ -62,13 +62,13 @@ class Workshop:
         carried: Ends that, and returns what was copied.
     """
 
-    build: Callable[[StartPlan], assemble.Built]
-    compare: Callable[[config.JobConfig, assemble.JobRoot, StartPlan, assemble.Built], assemble.Comparison]
-    rehearse: Callable[[assemble.Comparison], None]
+    build: Callable[[StartPlan], start_parts.Built]
+    compare: Callable[[config.JobConfig, start_parts.JobRoot, StartPlan, start_parts.Built], start_parts.Comparison]
+    rehearse: Callable[[start_parts.Comparison], None]
     is_cold: Callable[[], bool]
-    read_ahead: Callable[[assemble.Comparison], None]
+    read_ahead: Callable[[start_parts.Comparison], None]
     require_engine: Callable[[], None]
-    carry_ahead: Callable[[assemble.Comparison], object]
+    carry_ahead: Callable[[start_parts.Comparison], object]
     carried: Callable[[], Carried | None]
 
 
@@ -120,7 +120,7 @@ class Standby:
         self,
         query_uids: Sequence[str],
         job_config: config.JobConfig,
-        root: assemble.JobRoot,
+        root: start_parts.JobRoot,
         control: standby_control.StandbyControl,
         workshop: Workshop,
     ) -> None:
@@ -138,8 +138,8 @@ class Standby:
         self._root = root
         self._control = control
         self.workshop = workshop
-        self._compared: assemble.Comparison | None = None
-        self._built: tuple[_BuildInputs, assemble.Built] | None = None
+        self._compared: start_parts.Comparison | None = None
+        self._built: tuple[_BuildInputs, start_parts.Built] | None = None
         self._seen: int | None = None
 
     def until_activated(self) -> api.ActivateRequest:
@@ -175,7 +175,7 @@ class Standby:
             self._seen, self._compared = newest, None
             self._control.refuse(error)
 
-    def built_for(self, start_plan: StartPlan) -> assemble.Built:
+    def built_for(self, start_plan: StartPlan) -> start_parts.Built:
         """Return the job built for a state; it is built again only if it would become another one."""
         inputs = _BuildInputs.of(start_plan, self.query_uids)
         if self._built is None or self._built[0] != inputs:
@@ -199,13 +199,13 @@ class Standby:
         self._compared = compared
         self._control.ready(compared.start_plan.restored_from, clock.utc_now())
 
-    def _prepare(self, compared: assemble.Comparison, *, is_new: bool) -> None:
+    def _prepare(self, compared: start_parts.Comparison, *, is_new: bool) -> None:
         """Do what a driver would have to do after its start otherwise, as far as it has not been done."""
         if is_new or self.workshop.is_cold():
             self.workshop.rehearse(compared)
         self.workshop.carry_ahead(compared)
 
-    def _compared_again(self, newest: int) -> assemble.Comparison | None:
+    def _compared_again(self, newest: int) -> start_parts.Comparison | None:
         """Compare with a later checkpoint of the same generation, which is read alone; None if all has to be looked at."""
         if self._compared is None or not newest:
             return None
@@ -220,7 +220,7 @@ class Standby:
 
 def activate(
     standby: Standby, request: api.ActivateRequest, *, begin_step: progress.BeginStep = progress.ignore_steps
-) -> assemble.Parts:
+) -> start_parts.Parts:
     """Do the rest of a start: claim, find, compare and prepare.
 
     Args:
@@ -241,11 +241,11 @@ def activate(
 def take_over(
     standby: Standby,
     job_config: config.JobConfig,
-    root: assemble.JobRoot,
+    root: start_parts.JobRoot,
     started_at: datetime,
     *,
     begin_step: progress.BeginStep = progress.ignore_steps,
-) -> assemble.Parts:
+) -> start_parts.Parts:
     """Do what a start does behind its claim, with what is prepared.
 
     Args:

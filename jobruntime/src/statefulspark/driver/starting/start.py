@@ -26,8 +26,8 @@ from statefulspark.driver import serve
 from statefulspark.driver.api.status import Ending
 from statefulspark.driver.output import job_sinks, retries, writing
 from statefulspark.driver.running import hooks
-from statefulspark.driver.starting import assemble, claim, rollbacks, sink_comparison, start_control
-from statefulspark.driver.starting.assemble import Built, BuiltQuery, Comparison, JobRoot
+from statefulspark.driver.starting import assemble, claim, rollbacks, sink_comparison, start_control, start_parts
+from statefulspark.driver.starting.start_parts import Built, BuiltQuery, Comparison, JobRoot
 from statefulspark.engine import jvm, session, settings, warming
 from statefulspark.engine.canonical import load
 from statefulspark.evolution import comparison, keyed_states, parallelism
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from statefulspark.driver.loop import JobLoop
     from statefulspark.evolution.comparison import Evolution
-    from statefulspark.recovery.plan import StartPlan
+    from statefulspark.recovery.plan import ReadyState, StartPlan
     from statefulspark.storage import StorageOptions
 
 _log = logging.getLogger(__name__)
@@ -313,7 +313,7 @@ def prepare(
     started_at: datetime,
     *,
     begin_step: progress.BeginStep = progress.ignore_steps,
-) -> assemble.Parts:
+) -> start_parts.Parts:
     """Prepare the generation that the job runs in, and restore functions and hooks."""
     root, built = compared.root, compared.built
     origin = compared.start_plan.restored_from or "empty state"
@@ -323,7 +323,7 @@ def prepare(
     bound = built.functions.bind(root, ready)
     queries = tuple(replace(query, output=bound.get(query.uid, query.output)) for query in built.queries)
     built.master_hooks.restore(ready)
-    return assemble.Parts(
+    return start_parts.Parts(
         job_config,
         root,
         ready,
@@ -336,8 +336,8 @@ def prepare(
     )
 
 
-def _generation_ready(compared: Comparison, begin_step: progress.BeginStep) -> StartPlan:
-    root, start_plan, changes = compared.root, compared.start_plan, compared.changes
+def _generation_ready(compared: Comparison, begin_step: progress.BeginStep) -> ReadyState:
+    root, start_plan, changes = compared.root, compared.settled_plan, compared.changes
     changed = {uid: change for uid, change in changes.items() if not change.is_empty}
     sentences = tuple(sentence for change in changes.values() for sentence in change.sentences)
     for sentence in sentences:
@@ -359,10 +359,9 @@ def _generation_ready(compared: Comparison, begin_step: progress.BeginStep) -> S
     return ready
 
 
-def _warn_of_repeated_batches(compared: Comparison, ready: StartPlan) -> None:
+def _warn_of_repeated_batches(compared: Comparison, ready: ReadyState) -> None:
     """Tell of each sink of Spark's own that may have rows which this start reads again: nobody can ask it."""
-    record = ready.record if ready.mode is not plan.StartMode.CONTINUE else None
-    if record is None or not numbers.may_repeat_rows(record):
+    if ready.mode is plan.StartMode.CONTINUE or not numbers.may_repeat_rows(ready.record):
         return
     for query in compared.built.queries:
         if not isinstance(query.output, Output):
@@ -402,7 +401,7 @@ def _finisher(
 
 
 def start(
-    parts: assemble.Parts,
+    parts: start_parts.Parts,
     serving: Callable[[JobLoop, config.JobConfig], Ending] = serve.serve,
     *,
     begin_step: progress.BeginStep = progress.ignore_steps,

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from statefulspark.driver.starting import carrying
+from statefulspark.driver.starting import carrying, start_parts
 
 if TYPE_CHECKING:
     from statefulspark.contract.manifest import QueryEntry
-    from statefulspark.driver.starting import assemble, standby_control
+    from statefulspark.driver.starting import standby_control
     from statefulspark.planning import read_ahead
 
 _POLL_S = 0.05
@@ -34,7 +34,9 @@ def until(stops: Callable[[], bool], work: Callable[[], object]) -> None:
         thread.join(_POLL_S)
 
 
-def keep(control: standby_control.StandbyControl, ahead: read_ahead.ReadAhead, compared: assemble.Comparison) -> None:
+def keep(
+    control: standby_control.StandbyControl, ahead: read_ahead.ReadAhead, compared: start_parts.Comparison
+) -> None:
     """Read the state's files ahead, if this version goes on in them; return at once when the job is activated."""
     changes = compared.changes.values()
     if changes and all(change.is_empty for change in changes):
@@ -46,7 +48,7 @@ def carry(
     control: standby_control.StandbyControl,
     carrier: carrying.Carrying,
     ahead: read_ahead.ReadAhead,
-    compared: assemble.Comparison,
+    compared: start_parts.Comparison,
     *,
     elapsed_s: Callable[[], float] = time.monotonic,
 ) -> None:
@@ -63,7 +65,7 @@ def carry(
 def _read(
     control: standby_control.StandbyControl,
     ahead: read_ahead.ReadAhead,
-    compared: assemble.Comparison,
+    compared: start_parts.Comparison,
     queries: Sequence[QueryEntry],
     *,
     stops: Callable[[], bool],

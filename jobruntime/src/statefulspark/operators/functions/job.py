@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from statefulspark.contract.manifest import QueryEntry
-    from statefulspark.recovery.plan import StartPlan
+    from statefulspark.recovery.plan import RestoredState
 
 
 class JobFunctions:
@@ -83,12 +83,12 @@ class JobFunctions:
                 entry, sources=[source.uid for source in self._sources.of_query(entry.uid)], sinks=sinks
             )
 
-    def bind(self, storage: binding.JobStorage, plan: StartPlan) -> dict[str, DataStreamWriter]:
+    def bind(self, storage: binding.JobStorage, plan: RestoredState) -> dict[str, DataStreamWriter]:
         """Restore every function, before any query starts.
 
         Args:
             storage: The storage of the job state, and the epoch of this driver.
-            plan: The executed start plan.
+            plan: The state that the job goes on from.
 
         Returns:
             The writers to start instead of the declared outputs, by uid of the query.
@@ -158,7 +158,7 @@ class JobFunctions:
         if declared is not None and error.reason == "SnapshotFailed":
             self.refusals.note(declared.query_uid, f"operator:{declared.uid}", error)
 
-    def _start(self, storage: binding.JobStorage, plan: StartPlan, query_uid: str) -> binding.Start:
+    def _start(self, storage: binding.JobStorage, plan: RestoredState, query_uid: str) -> binding.Start:
         return binding.Start(
             store=storage.store.child(layout.query_root(plan.generation, query_uid)),
             epoch=storage.epoch,
