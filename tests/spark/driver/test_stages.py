@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from statefulspark.driver.running import stages
+from statefulspark.driver.running import queries
 
 pytestmark = pytest.mark.spark
 
@@ -40,11 +40,11 @@ def test_a_batch_that_waits_tells_its_stage_while_one_runs_and_then_what_spark_s
     query = stream.start()
     try:
         _until(lambda: bool(other.getActiveStageIds()))
-        in_a_stage = stages.running_stage(query)
+        in_a_stage = queries.running_stage(query)
         goes_on.touch()
         assert has_collected.wait(60)
         _until(lambda: not other.getActiveStageIds())
-        in_the_driver = stages.running_stage(query)
+        in_the_driver = queries.running_stage(query)
     finally:
         goes_on.touch()
         ends.set()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from faultrig import engine, fibers
 from statefulspark import errors
-from statefulspark.driver.running import pacing
 from statefulspark.driver.snapshots import background
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def install(loop: JobLoop, process: engine.EngineProcess) -> None:
     cycle._background.close(wait=False)
     loop._inbox = inbox  # type: ignore[assignment]
     cycle._post, cycle._background = inbox.put, Lanes(process, inbox.put)  # type: ignore[assignment]
-    cycle._pruning = pacing.Pace(share=1.0)
+    cycle._pruning = background.Pace(share=1.0)
 
 
 class Inbox:

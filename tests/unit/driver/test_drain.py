@@ -10,7 +10,7 @@ import pytest
 from snapshots import Job
 from statefulspark.checkpoint import watermarks
 from statefulspark.contract.watermark import END_OF_TIME_MS
-from statefulspark.driver.running import drain, queries
+from statefulspark.driver.running import queries, quiesce
 from statefulspark.engine import jvm
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ class Engine:
         further = queries.AlternativeStarts(self._catch_up, self._held, has_event_time=has_event_time)
         place = queries.CheckpointLocation("counts", _PATH, "root")
         self.query = queries.RunningQuery(place, self._run, self._run(), self._fact(), further)
-        self.planner = drain.Planner(job.store, job.epoch, lambda: 5)
-        self.draining = drain.Draining.begin([self.query], cast("jvm.Gate", self), self.planner)
+        self.planner = quiesce.Planner(job.store, job.epoch, lambda: 5)
+        self.draining = quiesce.Draining.begin([self.query], cast("jvm.Gate", self), self.planner)
 
     def close(self, _root: str) -> None:
         self._closed = True
 
-    def turn(self, times: int = 1) -> drain.Step:
+    def turn(self, times: int = 1) -> quiesce.Step:
         """Look and advance, as the loop does."""
         for _ in range(times):
             self.query.refresh(self._fact())
@@ -141,7 +141,7 @@ def test_a_query_that_never_ends_by_itself_has_caught_up_when_it_reads_nothing(e
     engine.idle = True
     caught_up = engine.turn(2)
 
-    assert (still_reading, caught_up) == (drain.Step.CATCHING_UP, drain.Step.FIRING)
+    assert (still_reading, caught_up) == (quiesce.Step.CATCHING_UP, quiesce.Step.FIRING)
 
 
 def test_a_query_without_event_time_ends_when_it_has_read_everything() -> None:
@@ -149,7 +149,7 @@ def test_a_query_without_event_time_ends_when_it_has_read_everything() -> None:
     engine.turn(2)
     engine.end()
 
-    assert engine.turn() is drain.Step.DONE
+    assert engine.turn() is quiesce.Step.DONE
     assert engine.starts == ["run", "catch up"]
 
 
@@ -183,7 +183,7 @@ def test_after_a_stop_that_failed_the_query_runs_as_before(engine: Engine) -> No
 def test_what_a_driver_before_had_planned_is_run_and_taken_back(engine: Engine) -> None:
     watermarks.plan_end(engine.store, _PATH, now_ms=5)
     engine.query.start_as(engine._held)
-    engine.draining = drain.Draining.resume([engine.query], cast("jvm.Gate", engine), engine.planner)
+    engine.draining = quiesce.Draining.resume([engine.query], cast("jvm.Gate", engine), engine.planner)
 
     waits = engine.turn(3)
     engine.batch()
@@ -192,7 +192,7 @@ def test_what_a_driver_before_had_planned_is_run_and_taken_back(engine: Engine) 
     done = engine.turn()
     engine.draining.restart_queries()
 
-    assert (waits, returns, done) == (drain.Step.FIRING, drain.Step.RETURNING, drain.Step.DONE)
+    assert (waits, returns, done) == (quiesce.Step.FIRING, quiesce.Step.RETURNING, quiesce.Step.DONE)
     assert engine.ran == [1_000, END_OF_TIME_MS, 1_000]
     assert engine.starts[-1] == "run"
 

@@ -22,7 +22,7 @@ from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.driver.api.status import Identity, JobStatusTracker
 from statefulspark.driver.loop import JobLoop
-from statefulspark.driver.running import drain, hooks, queries, quiesce
+from statefulspark.driver.running import hooks, queries, quiesce
 from statefulspark.driver.snapshots import notify, snapshot_writer
 from statefulspark.engine import jvm
 from statefulspark.operators import refusals
@@ -173,7 +173,7 @@ class Job(LoopRig):
         )
         query = queries.RunningQuery(place, self._start, self._start(), self.gate.fact, further)
         identity = Identity("words", "default", 7, 1, None, NOON, None, None)
-        planner = cast("drain.Planner", SimpleNamespace(plan_end=lambda _: _refuse()))
+        planner = cast("quiesce.Planner", SimpleNamespace(plan_end=lambda _: _refuse()))
         loop = JobLoop(
             status_tracker=JobStatusTracker(identity, None),
             gated_queries=quiesce.GatedQueries((query,), cast("jvm.Gate", self.gate), planner),

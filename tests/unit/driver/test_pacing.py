@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from statefulspark.driver.running import pacing
+from statefulspark.driver.snapshots import background
 
 
 def test_nothing_is_done_that_nobody_asked_for() -> None:
-    assert not pacing.Pace().begin_if_due(now_s=0.0)
+    assert not background.Pace().begin_if_due(now_s=0.0)
 
 
 def test_the_first_request_is_served_at_once_and_once() -> None:
-    pace = pacing.Pace()
+    pace = background.Pace()
     pace.request()
 
     assert [pace.begin_if_due(now_s=0.0), pace.begin_if_due(now_s=0.0)] == [True, False]
@@ -18,7 +18,7 @@ def test_the_first_request_is_served_at_once_and_once() -> None:
 
 
 def test_a_request_waits_until_the_work_took_no_more_than_its_share() -> None:
-    pace = pacing.Pace(share=0.1)
+    pace = background.Pace(share=0.1)
     pace.request()
     pace.begin_if_due(now_s=10.0)
     pace.end(now_s=12.0)
@@ -28,7 +28,7 @@ def test_a_request_waits_until_the_work_took_no_more_than_its_share() -> None:
 
 
 def test_what_is_asked_for_meanwhile_is_not_lost_and_not_begun_beside_it() -> None:
-    pace = pacing.Pace(share=0.5)
+    pace = background.Pace(share=0.5)
     pace.request()
     pace.begin_if_due(now_s=0.0)
     pace.request()
@@ -40,7 +40,7 @@ def test_what_is_asked_for_meanwhile_is_not_lost_and_not_begun_beside_it() -> No
 
 
 def test_a_day_of_checkpoints_each_second_spends_its_share_on_pruning() -> None:
-    pace, spent_s, now_s = pacing.Pace(share=0.05), 0.0, 0.0
+    pace, spent_s, now_s = background.Pace(share=0.05), 0.0, 0.0
     while now_s < 86_400:
         pace.request()
         if pace.begin_if_due(now_s):

@@ -97,7 +97,8 @@ def step(state: State, event: Event) -> Step:
     """
     match event:
         case Started():
-            return _on_started(state, event), ()
+            first_s = event.now_s + event.first_delay_s
+            return replace(state, participants=event.participants, hooks=event.hooks, next_trigger_at_s=first_s), ()
         case Tick():
             return _on_tick(state, event)
         case Requested():
@@ -119,11 +120,6 @@ def step(state: State, event: Event) -> Step:
             return _end(state, AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN, "The driver is shutting down.")
         case _:
             assert_never(event)
-
-
-def _on_started(state: State, event: Started) -> State:
-    first_s = event.now_s + event.first_delay_s
-    return replace(state, participants=event.participants, hooks=event.hooks, next_trigger_at_s=first_s)
 
 
 # Triggers and requests

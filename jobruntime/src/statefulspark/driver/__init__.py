@@ -4,7 +4,8 @@
 starting    from a configuration to running queries: a start, a check, a standby
 serve       the job loop with the HTTP API and the display, and the signals that end them
 terminal    what a person at a terminal is shown
-loop        one thread that feeds the coordinator; commands performs what it commands
+loop        one thread that runs the job
+cycle       the snapshots, from the trigger to the announcement
 snapshots   makes a snapshot durable, and announces it
 api         the requests of the HTTP API and its answers
 output      sinks: from the result of a query function to what is visible

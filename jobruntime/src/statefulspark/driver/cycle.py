@@ -21,10 +21,10 @@ from statefulspark.contract.manifest import MasterStateEntry, SnapshotKind, Trig
 from statefulspark.coordinator import machine, model
 from statefulspark.driver.api.operations import Operations
 from statefulspark.driver.api.status import Ending, JobStatusTracker
-from statefulspark.driver.running import hooks, pacing, quiesce
+from statefulspark.driver.running import hooks, quiesce
 from statefulspark.driver.running.queries import RunningQuery
 from statefulspark.driver.snapshots import notify
-from statefulspark.driver.snapshots.background import Background, Lane
+from statefulspark.driver.snapshots.background import Background, Lane, Pace
 from statefulspark.driver.snapshots.snapshot_writer import DeclinedError, SnapshotOrder, SnapshotWriter
 
 StateRequest = api.CheckpointRequest | api.SavepointRequest | api.StopRequest
@@ -73,16 +73,16 @@ class Cycle:
         self._background = Background(post)
         self._requests: dict[str, StateRequest] = {}  # Until they begin.
         self._orders: dict[int, SnapshotOrder] = {}  # The pending snapshots.
-        self._summaries: dict[int, api.SnapshotSummary] = {}
-        self._announced_stop: tuple[model.Request, api.SnapshotSummary] | None = None
+        self._summaries: dict[int, api.SnapshotSummary] = {}  # Of snapshots that are written, until they complete.
+        self._completed_stop: tuple[model.Request, api.SnapshotSummary] | None = None  # Until it is announced.
         self._is_showing = False
-        self._pruning = pacing.Pace()
+        self._pruning = Pace()
 
     @property
     def is_stopping(self) -> bool:
         """Whether a stop has begun and has not failed."""
         pending = any(order.coordinator_request.is_stop for order in self._orders.values())
-        return pending or self._announced_stop is not None
+        return pending or self._completed_stop is not None
 
     # Trigger
 
@@ -293,11 +293,11 @@ class Cycle:
         def announced() -> None:
             if request.is_stop:  # Its sinks have committed, so there is nothing left to do.
                 self._operations.complete(request.key, summary)
-                self._announced_stop = None
+                self._completed_stop = None
                 self._tracker.end_with(Ending.of_stop(request.key, summary))
 
         if request.is_stop:
-            self._announced_stop = request, summary
+            self._completed_stop = request, summary
             self._announcer.limit_waiting()
         self._announce(lambda: self._announcer.notify_complete(command.snapshot_id), announced)
 
@@ -320,8 +320,8 @@ class Cycle:
                 self._tracker.end_with(Ending(ExitCode.FENCED, error.reason, error.message))
                 return
             message = error.message
-            if self._announced_stop is not None:
-                message = notify.uncommitted(self._announced_stop[1].location, error.message)
+            if self._completed_stop is not None:
+                message = notify.uncommitted(self._completed_stop[1].location, error.message)
             self._tracker.end_with(Ending(ExitCode.FAILED, error.reason, message))
 
         self._background.submit(Lane.ANNOUNCE, work, on_done=lambda _: then(), on_failed=failed)
@@ -378,8 +378,8 @@ class Cycle:
         """Abort what is pending, end the background work, and prune once more after a clean end."""
         self._step(model.ShutDown(time.monotonic()))
         self._announcer.cancel_retries()
-        if self._announced_stop is not None:  # Its snapshot is complete, and it did not end the job (A.164).
-            request, summary = self._announced_stop
+        if self._completed_stop is not None:  # Its snapshot is complete, and it did not end the job (A.164).
+            request, summary = self._completed_stop
             is_named = summary.location in ending.message
             message = ending.message if is_named else notify.uncommitted(summary.location, ending.message)
             self._operations.fail(request.key, "StopFailed", message)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from statefulspark import clock, failures, threads, usercode
 from statefulspark.contract import api, observations
-from statefulspark.driver.running import source_lag, stages
+from statefulspark.driver.running import source_lag
 from statefulspark.engine.jvm import Gate, GateFact
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class _Progress:
 
 @dataclass(frozen=True, slots=True)
 class AlternativeStarts:
-    """Other ways to start a query than to run it without end; see `drain`."""
+    """Other ways to start a query than to run it without end; see `quiesce`."""
 
     available_now: Callable[[], StreamingQuery]
     """Reads what its sources have now, and ends."""
@@ -253,7 +253,7 @@ class RunningQuery:
             sources = tuple(map(source_lag.told, batch.sources()))
             self._progress.add(_report(batch, sources), sources)
         is_looked_into = self.handle.isActive and takes_long(self._batch_since, clock.utc_now())
-        self._stage = stages.running_stage(self.handle) if is_looked_into else None
+        self._stage = running_stage(self.handle) if is_looked_into else None
 
     @property
     def newest_batches(self) -> observations.QueryBatches:
@@ -350,3 +350,22 @@ def _error_text(handle: StreamingQuery) -> str | None:
     """Return message and stack trace of the error that ended a query; None if it ended by itself or on request."""
     exception = handle._jsq.exception()
     return None if exception.isEmpty() else str(exception.get().toString())
+
+
+def running_stage(handle: StreamingQuery) -> str | None:
+    """Return what a query does now, as the end of a sentence; None if Spark does not tell.
+
+    A batch that runs no stage waits in the driver: for a source, for a sink, for the state's schemas. Cost: some calls of
+    the JVM.
+    """
+    tracker = handle._jsq.sparkSession().sparkContext().statusTracker()
+    active = set(tracker.getActiveStageIds())
+    jobs = set(tracker.getActiveJobIds()) & set(tracker.getJobIdsForGroup(handle.runId))
+    details = (tracker.getJobInfo(job) for job in sorted(jobs))
+    stages = {stage for job in details if job.isDefined() for stage in job.get().stageIds()}
+    for stage in sorted(stages & active):
+        info = tracker.getStageInfo(stage)
+        if info.isDefined():
+            tasks = f"{info.get().numCompletedTasks()} of {info.get().numTasks()} tasks have ended"
+            return f"stage {stage} ({info.get().name()}), {tasks}"
+    return handle._jsq.status().message() or None

@@ -28,7 +28,7 @@ from statefulspark.coordinator import model
 from statefulspark.driver.api.status import Identity
 from statefulspark.driver.output import commit
 from statefulspark.driver.running.queries import CheckpointLocation
-from statefulspark.driver.snapshots import measure, notify, state_sizes
+from statefulspark.driver.snapshots import measure, notify
 from statefulspark.driver.snapshots.background import Lane
 from statefulspark.engine.canonical import online
 from statefulspark.retention import pruning, rules
@@ -156,7 +156,7 @@ class SnapshotWriter:
         self._growth = measure.Growth(restored)
         self._restored = retained.restored_batches(restored)
         # Replaced whole by the checkpoint lane, read by the API's thread.
-        self.state_sizes = state_sizes.measured(identity.restored_from, restored)
+        self.state_sizes = measure.state_sizes(identity.restored_from, restored)
         started_after = {query.uid: query.batch_id for query in restored}
         # One closer per lane and query: it remembers what it read, and is used by one thread.
         self._closers = {
@@ -196,26 +196,8 @@ class SnapshotWriter:
         with watch.phase("fence"):
             epochs.require_current(self._store, self._identity.epoch)
         if order.kind is SnapshotKind.CHECKPOINT:
-            with watch.phase("manifest"):
-                summary = self._complete_checkpoint(order, entries)
-            self._own.add(order.snapshot_id)
-            self.state_sizes = state_sizes.measured(f"checkpoint {order.snapshot_id}", entries)
-            return measure.measured(summary, entries, self._growth.new_bytes(entries), watch)
-        self._copying[order.snapshot_id] = entries
-        request = self._savepoint_request(order)
-        target = self._savepoint_target(order, request)
-        with watch.phase("copy"):
-            if order.is_canonical and self._canonical_writer is not None:
-                manifest = self._canonical_writer.write(
-                    entries, request, target, completed_at=self._sealing(order), on_progress=on_progress
-                )
-            else:
-                manifest = savepoint.take_savepoint(
-                    self._store, entries, request, target, completed_at=self._sealing(order), on_progress=on_progress
-                )
-        self._copying.pop(order.snapshot_id, None)
-        summary = api.SnapshotSummary.of(manifest, target.uri)
-        return measure.measured(summary, manifest.queries, manifest.size_bytes, watch)
+            return self._complete_checkpoint(order, entries, watch)
+        return self._complete_savepoint(order, entries, watch, on_progress)
 
     def precopy(
         self, order: SnapshotOrder, batches: Mapping[str, int], *, on_progress: progress.Report | None = None
@@ -292,7 +274,9 @@ class SnapshotWriter:
             entry = self._closers[lane][query_uid].close_over(batch_id, self._committer.named_after(query_uid))
         return entry.model_copy(update={"sinks": self._committer.sink_entries(entry)})
 
-    def _complete_checkpoint(self, order: SnapshotOrder, entries: tuple[QueryEntry, ...]) -> api.SnapshotSummary:
+    def _complete_checkpoint(
+        self, order: SnapshotOrder, entries: tuple[QueryEntry, ...], watch: measure.Stopwatch
+    ) -> api.SnapshotSummary:
         identity = self._identity
         manifest = Manifest(
             kind=SnapshotKind.CHECKPOINT,
@@ -314,8 +298,37 @@ class SnapshotWriter:
             untried=retained.untried(self._restored, {entry.uid: entry.batch_id for entry in entries}),
             **self._origin(),
         )
-        catalog.write_checkpoint(self._store, manifest)
-        return api.SnapshotSummary.of(manifest, f"{self._store.uri}/{layout.checkpoint(manifest.id)}")
+        with watch.phase("manifest"):
+            catalog.write_checkpoint(self._store, manifest)
+        self._own.add(order.snapshot_id)
+        self.state_sizes = measure.state_sizes(f"checkpoint {order.snapshot_id}", entries)
+        summary = api.SnapshotSummary.of(manifest, f"{self._store.uri}/{layout.checkpoint(manifest.id)}")
+        return measure.measured(summary, entries, self._growth.new_bytes(entries), watch)
+
+    def _complete_savepoint(
+        self,
+        order: SnapshotOrder,
+        entries: tuple[QueryEntry, ...],
+        watch: measure.Stopwatch,
+        on_progress: progress.Report | None,
+    ) -> api.SnapshotSummary:
+        """Copy what the savepoint needs into its own folder; the manifest is written last, as part of the copy."""
+        self._copying[order.snapshot_id] = entries
+        request = self._savepoint_request(order)
+        target = self._savepoint_target(order, request)
+        sealing = self._sealing(order)
+        with watch.phase("copy"):
+            if order.is_canonical and self._canonical_writer is not None:
+                manifest = self._canonical_writer.write(
+                    entries, request, target, completed_at=sealing, on_progress=on_progress
+                )
+            else:
+                manifest = savepoint.take_savepoint(
+                    self._store, entries, request, target, completed_at=sealing, on_progress=on_progress
+                )
+        self._copying.pop(order.snapshot_id, None)
+        summary = api.SnapshotSummary.of(manifest, target.uri)
+        return measure.measured(summary, manifest.queries, manifest.size_bytes, watch)
 
     def _savepoint_request(self, order: SnapshotOrder) -> savepoint.SavepointProperties:
         identity = self._identity

@@ -19,7 +19,7 @@ from statefulspark.declaration import Output
 from statefulspark.driver.api.status import Identity, JobStatusTracker
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.output import commit, job_sinks, writing
-from statefulspark.driver.running import drain, queries, quiesce
+from statefulspark.driver.running import queries, quiesce
 from statefulspark.driver.snapshots import kafka_offsets, notify, snapshot_writer
 from statefulspark.driver.starting import sink_word
 from statefulspark.driver.starting.start_parts import BuiltQuery, Parts
@@ -43,7 +43,7 @@ def assemble(parts: Parts, *, begin_step: progress.BeginStep = progress.ignore_s
     committer = _open_sinks(parts, begin_step)
     announcer = _announcer(parts, committer)
     identity = _identity(parts)
-    planner = drain.Planner(parts.root.store, parts.root.epoch, _now_ms)
+    planner = quiesce.Planner(parts.root.store, parts.root.epoch, _now_ms)
     running = tuple(_started(parts, gate, committer, planner, begin_step=begin_step))
     _log.info("queries started", extra={"queries": len(running)})
     return JobLoop(
@@ -70,7 +70,12 @@ def assemble(parts: Parts, *, begin_step: progress.BeginStep = progress.ignore_s
 
 
 def _started(
-    parts: Parts, gate: jvm.Gate, committer: commit.Committer, planner: drain.Planner, *, begin_step: progress.BeginStep
+    parts: Parts,
+    gate: jvm.Gate,
+    committer: commit.Committer,
+    planner: quiesce.Planner,
+    *,
+    begin_step: progress.BeginStep,
 ) -> Iterator[queries.RunningQuery]:
     """Start every query, one after the other."""
     origin = parts.plan.restored_from or "empty state"
@@ -179,7 +184,7 @@ def _coordinator(parts: Parts) -> model.State:
 
 
 def _start_query(
-    query: BuiltQuery, parts: Parts, gate: jvm.Gate, committer: commit.Committer, planner: drain.Planner
+    query: BuiltQuery, parts: Parts, gate: jvm.Gate, committer: commit.Committer, planner: quiesce.Planner
 ) -> queries.RunningQuery:
     store = parts.root.store
     path = layout.query_root(parts.plan.generation, query.uid)
