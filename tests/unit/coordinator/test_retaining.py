@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from manifests import a_query, an_operator
 from statefulspark.contract import retained
 
 
@@ -19,3 +20,13 @@ def test_a_state_is_untried_until_its_query_has_committed_a_batch(
     batches: dict[str, int], untried: tuple[str, ...]
 ) -> None:
     assert retained.untried({"b": 7, "a": 4}, batches) == untried
+
+
+def test_only_a_query_with_state_has_to_load_it() -> None:
+    queries = (
+        a_query("stateful", an_operator(), batch_id=7, files=("commits/7",)),
+        a_query("stateless", batch_id=7, files=("commits/7",)),
+        a_query("begins", an_operator(), batch_id=-1),
+    )
+
+    assert retained.restored_batches(queries) == {"stateful": 7}
