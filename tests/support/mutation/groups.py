@@ -98,10 +98,10 @@ GROUPS = (
     Group("operator-ends", _rules("failure"), _DECISIONS),
     Group("operator-starts", _rules("start"), _DECISIONS),
     Group("operator-changes", _rules("operation", "progress", "upgrade"), _DECISIONS),
-    Group("operator-deletions", _rules("deletion", "ownership", "suspension"), _DECISIONS),
-    Group("operator-handovers", (*_rules("handover", "rollback", "standby"), *_lifecycle("going_back")), _DECISIONS),
+    Group("operator-deletions", _rules("deletion", "preconditions"), _DECISIONS),
+    Group("operator-handovers", (*_rules("rollback", "standby"), *_lifecycle("going_back")), _DECISIONS),
     Group("operator-facts", _lifecycle("standby_facts", "steps", "trial", "upgrade_facts"), _DECISIONS),
-    Group("operator-health", (*_rules("health"), *_lifecycle("health", "history")), _DECISIONS),
+    Group("operator-health", _lifecycle("health", "history"), _DECISIONS),
     Group(
         "operator-decisions",
         _lifecycle("backoff", "decide"),

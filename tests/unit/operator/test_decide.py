@@ -1,11 +1,10 @@
-"""Invariants of the decision over arbitrary situations, and the order of the rules."""
+"""Invariants of the decision over arbitrary situations."""
 
 from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from jobspecs import a_spec
@@ -35,7 +34,6 @@ from statefulspark_operator.api.status import (
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.lifecycle import actions, decide, observed, steps
 from statefulspark_operator.lifecycle.decision import Decision
-from statefulspark_operator.lifecycle.rules import RULES
 from statefulspark_operator.lifecycle.rules import upgrade as upgrade_rules
 from statefulspark_operator.lifecycle.situation import (
     ContainerExit,
@@ -503,58 +501,3 @@ def test_deciding_again_without_news_comes_to_rest(situation: Situation) -> None
             return
         seen = dataclasses.replace(seen, status=decision.status)
     raise AssertionError(f"no rest: {decision.reason} {decision.message}")
-
-
-def test_the_order_of_the_rules_is_the_design() -> None:
-    assert [f"{rule.__module__.rsplit('.', 1)[1]}.{rule.__name__}" for rule in RULES] == [
-        "deletion.delete",
-        "ownership.add_finalizer",
-        "ownership.remove_stray",
-        "failure.account_for_end",
-        "ownership.reject",
-        "standby.repeat_activation",
-        "handover.release_driver",
-        "executors.remove_orphans",
-        "operation.end_stopped_driver",
-        "operation.follow",
-        "health.restart_stalled",
-        "rollback.roll_back",
-        "rollback.stall_for_rollback",
-        "rollback.go_to_savepoint",
-        "rollback.ask_for_decision",
-        "standby.remove_unwanted",
-        "suspension.suspend",
-        "handover.block",
-        "handover.fall_back",
-        "handover.prepare",
-        "handover.note_ready",
-        "upgrade.replace_driver",
-        "start.drop_superseded",
-        "start.drop_lost_standby",
-        "start.resume_start",
-        "start.stay_stalled",
-        "start.stay_finished",
-        "start.back_off",
-        "start.await_storage",
-        "start.refuse_missing_savepoint",
-        "savepoints.await_named",
-        "start.start",
-        "progress.await_end",
-        "progress.show_waiting",
-        "progress.show_unschedulable",
-        "progress.show_untrusted",
-        "progress.await_start",
-        "progress.take_savepoint",
-        "savepoints.take",
-        "standby.resume_creation",
-        "handover.await_standby",
-        "standby.keep",
-        "progress.run",
-    ]
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_every_rule_asks_a_question(rule: object) -> None:
-    first = (rule.__doc__ or "").strip().splitlines()[0]
-
-    assert first.endswith("?") or rule.__name__ == "run"  # type: ignore[attr-defined]

@@ -22,7 +22,6 @@ from situations import (
     a_word,
     an_operation,
     over,
-    preparing,
     silent,
     situation_with,
 )
@@ -41,7 +40,6 @@ from statefulspark_operator.api.status import (
 )
 from statefulspark_operator.lifecycle import decide, steps
 from statefulspark_operator.lifecycle.reason import Reason
-from statefulspark_operator.lifecycle.rules import start
 from statefulspark_operator.lifecycle.situation import (
     ContainerExit,
     OperationAbsent,
@@ -351,8 +349,3 @@ def test_an_aborted_upgrade_withholds(
     found = steps.aborted_by(status, revision, generation=generation)
 
     assert found == (upgrade if is_withheld else None)
-
-
-def test_a_ready_standby_is_not_started_beside_the_driver_even_if_storage_is_known() -> None:
-    assert start.start(preparing(storage=EMPTY)) is None
-    assert start.start(preparing(driver=None, storage=EMPTY)) is not None

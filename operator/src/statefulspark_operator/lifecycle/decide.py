@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from statefulspark_operator.api.status import Phase
-from statefulspark_operator.lifecycle import conditions, observed
+from statefulspark_operator.lifecycle import conditions, observed, rules
 from statefulspark_operator.lifecycle.decision import Decision
-from statefulspark_operator.lifecycle.rules import RULES, progress
 from statefulspark_operator.lifecycle.situation import Situation
 
 MESSAGE_LIMIT = 1024
@@ -24,9 +23,7 @@ def decide(situation: Situation) -> Decision:
         The status to record and the actions. The status is complete: facts, intent, phase, message and conditions.
     """
     current = observed.fold(situation)
-    decisions = (rule(current) for rule in RULES)
-    decision = next((candidate for candidate in decisions if candidate is not None), None) or progress.run(current)
-    return _complete(current, decision)
+    return _complete(current, rules.apply(current))
 
 
 def _complete(situation: Situation, decision: Decision) -> Decision:

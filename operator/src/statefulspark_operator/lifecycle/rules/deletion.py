@@ -15,7 +15,7 @@ from statefulspark_operator.api.status import OperationKind, OperationPhase, Ope
 from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.decision import SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
-from statefulspark_operator.lifecycle.rules import executors
+from statefulspark_operator.lifecycle.rules import preconditions
 from statefulspark_operator.lifecycle.rules.operation import is_exit_overdue
 from statefulspark_operator.lifecycle.situation import DriverPod, OperationAbsent, Situation
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
@@ -37,9 +37,9 @@ def delete(situation: Situation) -> Decision | None:
         return _decide(situation, Reason.DELETION_STOPPING, f"Removing {standby.name}.", act)
     if situation.live_pods:
         return _take_savepoint(situation, deleted_at) or _stop(situation)
-    orphans = executors.removal(situation)
+    orphans = preconditions.orphan_removal(situation)
     if orphans is not None:
-        return _decide(situation, Reason.DELETION_STOPPING, executors.message_of(orphans), orphans)
+        return _decide(situation, Reason.DELETION_STOPPING, preconditions.describe_removal(orphans), orphans)
     if _policy(situation) is DeletionPolicy.DELETE:
         return _purge(situation, deleted_at) or _release(situation, Reason.DELETION_FINISHED, "The state is deleted.")
     return _release(situation, Reason.DELETION_FINISHED, "The state is kept on storage.")

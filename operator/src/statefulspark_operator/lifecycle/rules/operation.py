@@ -1,4 +1,4 @@
-"""A running savepoint or stop is followed to its end before anything else is started.
+"""Savepoints and stops of a running driver. One is followed to its end before anything else is started.
 
 A missing answer is no failure: a driver that does not answer is asked again until the timeout. A request that did not
 arrive is sent again with the same id, which starts nothing twice.
@@ -17,6 +17,8 @@ from statefulspark_operator.api.status import OperationKind, OperationPhase, Ope
 from statefulspark_operator.lifecycle import actions, ends, health, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, QUICK, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.savepoints import attendance, turn
+from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import DriverPod, OperationAbsent, Situation
 
 EXIT_GRACE = timedelta(seconds=30)
@@ -127,11 +129,9 @@ def _phase(operation: OperationStatus, situation: Situation) -> Phase:
     return Phase.SUSPENDING if situation.spec is not None and situation.spec.suspend else Phase.UPGRADING
 
 
-def end_stopped_driver(situation: Situation) -> Decision | None:
+def end_stopped_driver(situation: Situation, pod: DriverPod) -> Decision | None:
     """Has the driver stopped, and does its process still run?"""
-    operation, pod, unasked = completed_stop(situation), situation.live_pod, ends.stopped_with(situation)
-    if pod is None:
-        return None
+    operation, unasked = completed_stop(situation), ends.stopped_with(situation)
     if operation is not None:
         phase, location = _phase(operation, situation), operation.location
         ended_at: datetime = stopped_at(operation)
@@ -148,12 +148,12 @@ def end_stopped_driver(situation: Situation) -> Decision | None:
     return Decision(Reason.STOP_ENFORCED, message, phase, situation.status, (act,), SOON)
 
 
-def follow(situation: Situation) -> Decision | None:
-    """Is an operation of the current driver running?"""
-    operation, pod, driver = situation.status.operation, situation.live_pod, situation.intent
-    if operation is None or pod is None or driver is None or situation.spec is None:
+def follow(situation: Situation, pod: DriverPod) -> Decision | None:
+    """Is an operation of the driver running?"""
+    operation = situation.status.operation
+    if operation is None or situation.spec is None:
         return None
-    if operation.state is not OperationPhase.REQUESTED or operation.epoch != driver.epoch:
+    if operation.state is not OperationPhase.REQUESTED or operation.epoch != pod.epoch:
         return None
     timeout = situation.spec.savepoint.timeout
     if situation.now - operation.requested_at > timeout:
@@ -188,3 +188,77 @@ def _fail(situation: Situation, operation: OperationStatus, why: str) -> Decisio
     status = situation.status.model_copy(update={"operation": failed, "upgrade": upgrade})
     message = f"The savepoint failed: {why}"
     return Decision(Reason.OPERATION_TIMED_OUT, message, _phase(operation, situation), status, (), AT_ONCE)
+
+
+def suspend(situation: Situation, pod: DriverPod) -> Decision | None:
+    """Should the driver not run?
+
+    It stops with a savepoint, or if that fails, with the checkpoint of a drain. A stop that has begun is completed; if
+    `suspend` is set to false before its end, the job starts again afterwards.
+    """
+    if situation.spec is None or not situation.spec.suspend:
+        return None
+    if pod.deletion_deadline is not None:
+        return _suspending(situation, f"Waiting for {pod.name} to end.")
+    starting = situation.driver_status is not None and situation.driver_status.state is JobState.STARTING
+    stop = stop_operation(situation)
+    failed = stop is not None and stop.state is OperationPhase.FAILED and stop.generation == situation.job.generation
+    if not pod.has_started or starting or failed:
+        deletion = delete_after(situation, stop if failed else None, pod)
+        return _suspending(situation, f"Stopping {pod.name}.", deletion)
+    operation = new_operation(situation, kind=OperationKind.STOP, trigger="stop", epoch=pod.epoch)
+    status = situation.status.model_copy(update={"operation": operation})
+    act = request_for(situation, operation)
+    return Decision(Reason.SUSPENDING, "Stopping the job with a savepoint.", Phase.SUSPENDING, status, (act,), SOON)
+
+
+def _suspending(situation: Situation, message: str, *acts: actions.Action) -> Decision:
+    return Decision(Reason.SUSPENDING, message, Phase.SUSPENDING, situation.status, acts, SOON)
+
+
+def take_requested(situation: Situation, pod: DriverPod) -> Decision | None:
+    """Does a new nonce request a savepoint?"""
+    spec = situation.spec
+    if spec is None or spec.savepoint_nonce in (None, situation.status.savepoint_nonce):
+        return None
+    operation = new_operation(situation, kind=OperationKind.SAVEPOINT, trigger="manual", epoch=pod.epoch)
+    status = situation.status.model_copy(update={"operation": operation, "savepoint_nonce": spec.savepoint_nonce})
+    act = request_for(situation, operation)
+    message = "Taking a savepoint."
+    return Decision(Reason.SAVEPOINT_REQUESTED, message, Phase.RUNNING, status, (act,), SOON)
+
+
+def take_for_object(situation: Situation, pod: DriverPod) -> Decision | None:
+    """Does an object wait for a savepoint, and is it its turn?"""
+    waiting = {savepoint.uid: savepoint for savepoint in situation.own_savepoints if _is_open(situation, savepoint)}
+    chosen = turn.choose([_turn(savepoint) for savepoint in waiting.values()])
+    first = next((savepoint for savepoint in waiting.values() if savepoint.name == chosen.start), None)
+    if first is None:
+        return None
+    operation = new_operation(
+        situation,
+        kind=OperationKind.SAVEPOINT,
+        trigger=f"object-{first.uid}",
+        epoch=pod.epoch,
+        attempt=first.status.attempt + 1,
+    ).model_copy(update={"savepoints": (first.name, *chosen.joins)})
+    status = situation.status.model_copy(update={"operation": operation})
+    act = request_for(situation, operation)
+    message = f"Taking savepoint {first.name}."
+    return Decision(Reason.SAVEPOINT_REQUESTED, message, Phase.RUNNING, status, (act,), SOON)
+
+
+def _is_open(situation: Situation, savepoint: SavepointObject) -> bool:
+    """Tell whether an object still has to do with drivers."""
+    return savepoint.awaits_driver and not attendance.has_ended(situation, savepoint)
+
+
+def _turn(savepoint: SavepointObject) -> turn.Request:
+    return turn.Request(
+        savepoint.name,
+        savepoint.status.phase,
+        savepoint.created_at,
+        location=savepoint.spec.location,
+        form=savepoint.spec.format,
+        joined=savepoint.status.joined,
+    )

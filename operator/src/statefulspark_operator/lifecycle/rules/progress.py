@@ -1,4 +1,4 @@
-"""A driver that exists as requested: why it does not run yet, or its progress.
+"""A driver that exists as requested: why it does not run yet, its progress, or that it makes none.
 
 A problem that prevents the start of a pod is reported at once and not after a timeout, because the person who can solve it
 is usually watching.
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from statefulspark.contract.api import JobState, JobStatus
 
-from statefulspark_operator.api.status import OperationKind, Phase, UpgradeState
+from statefulspark_operator.api.status import Phase, UpgradeState
 from statefulspark_operator.lifecycle import actions, executors, health, steps
 from statefulspark_operator.lifecycle.decision import SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
-from statefulspark_operator.lifecycle.rules import operation as operations
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
-from statefulspark_operator.lifecycle.situation import HARMLESS_WAITS, DriverSilent, Situation
+from statefulspark_operator.lifecycle.situation import HARMLESS_WAITS, DriverPod, DriverSilent, Situation
 
 KEPT_PODS = 2
 """Number of pods of ended drivers that are kept for their logs."""
@@ -26,22 +25,50 @@ def _phase(situation: Situation) -> Phase:
     return Phase.UPGRADING if upgrading else Phase.STARTING
 
 
-def await_end(situation: Situation) -> Decision | None:
-    """Is the driver's pod being deleted, or must the next driver wait for a pod that ends?"""
-    current = situation.live_pod
-    if situation.is_activation and current is not None and current.deletion_deadline is None:
+def restart_stalled(situation: Situation, pod: DriverPod) -> Decision | None:
+    """Has a batch been running, or the driver been silent, for too long?
+
+    After `spec.health.stallTimeout` its pod is deleted, and the next driver goes on. Nothing is lost: what it has not
+    committed is read again.
+    """
+    driver, cause = situation.intent, health.obstacle(situation)
+    if driver is None or cause is None or pod.deletion_deadline is not None:
+        return None
+    if health.is_untrusted(situation):
+        return None  # Another process would have the same certificate.
+    if not health.has_lasted(situation, cause, health.settings(situation).stall_timeout):
+        return None
+    message = f"{cause.message} {pod.name} is deleted, and the next driver continues from the newest state."
+    act = actions.DeleteDriver(pod.name, pod.uid, health.HUNG_GRACE_S)
+    status = situation.status
+    if driver.ending_since is None:
+        counted = status.restarts.model_copy(
+            update={
+                "count": status.restarts.count + 1,
+                "last_reason": cause.reason,
+                "last_message": message,
+                "last_failure_at": situation.now,
+            }
+        )
+        ending = driver.model_copy(update={"ending_since": situation.now})
+        status = status.model_copy(update={"restarts": counted, "driver": ending})
+    return Decision(Reason.STALL_ENDED, message, Phase.RESTARTING, status, (act,), SOON)
+
+
+def await_end(situation: Situation, pod: DriverPod) -> Decision | None:
+    """Is the driver's pod being deleted, or that of an earlier driver?"""
+    if situation.is_activation and pod.deletion_deadline is None:
         return None  # A standby that took over does not wait for the driver that it has fenced.
-    ending = next((pod for pod in situation.live_pods if pod.deletion_deadline is not None or current is None), None)
+    ending = next((other for other in situation.live_pods if other.deletion_deadline is not None), None)
     if ending is None:
         return None
     message = f"Waiting for {ending.name} to finish its batch and end."
     return Decision(Reason.DRIVER_ENDING, message, Phase.RESTARTING, situation.status, (), SOON)
 
 
-def show_waiting(situation: Situation) -> Decision | None:
+def show_waiting(situation: Situation, pod: DriverPod) -> Decision | None:
     """Does the driver's container fail to start?"""
-    pod = situation.live_pod
-    if pod is None or pod.waiting is None or pod.waiting.reason in HARMLESS_WAITS:
+    if pod.waiting is None or pod.waiting.reason in HARMLESS_WAITS:
         return None
     is_image = "Image" in pod.waiting.reason
     reason = Reason.IMAGE_UNAVAILABLE if is_image else Reason.CONTAINER_WAITING
@@ -49,22 +76,21 @@ def show_waiting(situation: Situation) -> Decision | None:
     return Decision(reason, message, _phase(situation), situation.status, (), STEADY)
 
 
-def show_unschedulable(situation: Situation) -> Decision | None:
+def show_unschedulable(situation: Situation, pod: DriverPod) -> Decision | None:
     """Does no node have room for the driver?"""
-    pod = situation.live_pod
-    if pod is None or pod.unschedulable is None:
+    if pod.unschedulable is None:
         return None
     message = f"{pod.name} cannot be scheduled: {pod.unschedulable}"
     return Decision(Reason.UNSCHEDULABLE, message, _phase(situation), situation.status, (), STEADY)
 
 
-def show_untrusted(situation: Situation) -> Decision | None:
+def show_untrusted(situation: Situation, pod: DriverPod) -> Decision | None:
     """Can it not be verified that what answers is the driver, before the job has run?
 
     A job that ran goes on: it is not ready after `spec.health.progressTimeout`, since authorities are renewed meanwhile.
     """
-    pod, answer = situation.live_pod, situation.driver
-    if pod is None or not isinstance(answer, DriverSilent) or not answer.is_untrusted:
+    answer = situation.driver
+    if not isinstance(answer, DriverSilent) or not answer.is_untrusted:
         return None
     if situation.status.phase is Phase.RUNNING:
         return None
@@ -72,11 +98,9 @@ def show_untrusted(situation: Situation) -> Decision | None:
     return Decision(Reason.DRIVER_NOT_TRUSTED, message, _phase(situation), situation.status, (), STEADY)
 
 
-def await_start(situation: Situation) -> Decision | None:
+def await_start(situation: Situation, pod: DriverPod) -> Decision | None:
     """Does the driver not run all queries yet?"""
-    pod, driver_status = situation.live_pod, situation.driver_status
-    if pod is None:
-        return None
+    driver_status = situation.driver_status
     if driver_status is not None and driver_status.state is JobState.RUNNING:
         return _await_first_batch(situation)
     if driver_status is None and pod.is_ready:
@@ -104,18 +128,6 @@ def _await_first_batch(situation: Situation) -> Decision | None:
 
 def _silence(situation: Situation) -> str:
     return situation.driver.message.rstrip(".") if isinstance(situation.driver, DriverSilent) else "not answering yet"
-
-
-def take_savepoint(situation: Situation) -> Decision | None:
-    """Does a new nonce request a savepoint?"""
-    spec, pod = situation.spec, situation.live_pod
-    if spec is None or pod is None or spec.savepoint_nonce in (None, situation.status.savepoint_nonce):
-        return None
-    operation = operations.new_operation(situation, kind=OperationKind.SAVEPOINT, trigger="manual", epoch=pod.epoch)
-    status = situation.status.model_copy(update={"operation": operation, "savepoint_nonce": spec.savepoint_nonce})
-    act = operations.request_for(situation, operation)
-    message = "Taking a savepoint."
-    return Decision(Reason.SAVEPOINT_REQUESTED, message, Phase.RUNNING, status, (act,), SOON)
 
 
 def run(situation: Situation) -> Decision:

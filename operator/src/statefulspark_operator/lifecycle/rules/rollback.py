@@ -9,7 +9,6 @@ from __future__ import annotations
 from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.status import (
     DriverIntent,
-    DriverState,
     Phase,
     SnapshotStatus,
     UpgradeState,
@@ -25,7 +24,7 @@ from statefulspark_operator.lifecycle.situation import Situation
 def _failed(situation: Situation) -> tuple[UpgradeStatus, DriverIntent] | None:
     """Return the upgrade whose trial has failed, and its last driver; None if none has."""
     upgrade, driver = situation.status.upgrade, situation.intent
-    if upgrade is None or driver is None or driver.state is not DriverState.ENDED or not trial.has_failed(upgrade):
+    if upgrade is None or driver is None or not trial.has_failed(upgrade):
         return None
     if driver.revision != upgrade.to_revision or upgrade.to_revision != situation.desired_revision:
         return None

@@ -17,6 +17,7 @@ from statefulspark_operator.api.status import (
     DriverState,
     Phase,
     RestoreIntent,
+    StatefulSparkJobStatus,
     UpgradeState,
     UpgradeStatus,
 )
@@ -67,11 +68,8 @@ def activation(driver: DriverIntent, standby: DriverPod) -> tuple[actions.Action
     )
 
 
-def drop_superseded(situation: Situation) -> Decision | None:
-    """Was a start recorded that the spec no longer requests, and does its pod not exist?"""
-    driver = situation.intent
-    if driver is None or driver.state is not DriverState.CREATING or situation.pod is not None:
-        return None
+def drop_superseded(situation: Situation, driver: DriverIntent) -> Decision | None:
+    """Does the spec no longer request the recorded start?"""
     if not situation.is_outdated:
         return None
     message = f"Epoch {driver.epoch} was replaced by a newer spec before it started."
@@ -80,18 +78,16 @@ def drop_superseded(situation: Situation) -> Decision | None:
 
 def _give_up(situation: Situation, driver: DriverIntent, reason: Reason, message: str) -> Decision:
     """End a recorded start that no pod has heard of; the next pass decides anew."""
-    ended = driver.model_copy(
-        update={"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": Reason.SUPERSEDED.word}
-    )
-    status = situation.status.model_copy(update={"driver": ended})
-    return Decision(reason, message, _phase(situation), status, (), AT_ONCE)
+    return Decision(reason, message, _phase(situation), _without_start(situation, driver), (), AT_ONCE)
 
 
-def drop_lost_standby(situation: Situation) -> Decision | None:
+def _without_start(situation: Situation, driver: DriverIntent) -> StatefulSparkJobStatus:
+    ended = {"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": Reason.SUPERSEDED.word}
+    return situation.status.model_copy(update={"driver": driver.model_copy(update=ended)})
+
+
+def drop_lost_standby(situation: Situation, driver: DriverIntent) -> Decision | None:
     """Has the standby that was to become the driver ended before it was told?"""
-    driver = situation.intent
-    if driver is None or driver.state is not DriverState.CREATING or situation.pod is not None:
-        return None
     if not situation.is_activation or _chosen_standby(situation, driver) is not None:
         return None
     message = f"{driver.pod} ended before it could take over as epoch {driver.epoch}."
@@ -104,23 +100,31 @@ def _chosen_standby(situation: Situation, driver: DriverIntent) -> DriverPod | N
     return next(chosen, None)
 
 
-def resume_start(situation: Situation) -> Decision | None:
-    """Is a recorded start not carried out yet?"""
-    driver = situation.intent
-    if driver is None or driver.state is not DriverState.CREATING or situation.pod is not None:
-        return None
+def resume_start(situation: Situation, driver: DriverIntent) -> Decision:
+    """Carry out a recorded start."""
     standby = _chosen_standby(situation, driver)
     if situation.live_pods and standby is None:
-        return None  # The node of an earlier driver was lost when the start was decided, and is back.
+        return _await_end(situation)  # The node of an earlier driver was lost when the start was decided, and is back.
     message = f"Starting {driver.pod}."
     acts = activation(driver, standby) if standby is not None else _start_actions(situation, driver)
     return Decision(Reason.RESUMING_START, message, Phase.STARTING, situation.status, acts, SOON)
 
 
+def stay_suspended(situation: Situation) -> Decision | None:
+    """Should no driver run? A recorded start that was not carried out is dropped."""
+    if situation.spec is None or not situation.spec.suspend:
+        return None
+    driver = situation.intent
+    is_recorded = driver is not None and driver.state is DriverState.CREATING
+    status = _without_start(situation, driver) if driver is not None and is_recorded else situation.status
+    message = "Suspended; the state is kept. Set spec.suspend to false to continue."
+    return Decision(Reason.SUSPENDED, message, Phase.SUSPENDED, status, (), LATER)
+
+
 def stay_stalled(situation: Situation) -> Decision | None:
     """Is the job stalled, so that a retry cannot help?"""
     stalled = situation.status.stalled
-    if stalled is None or situation.has_driver:
+    if stalled is None:
         return None
     return Decision(Reason.STALLED, stalled.message, Phase.STALLED, situation.status, (), LATER)
 
@@ -128,7 +132,7 @@ def stay_stalled(situation: Situation) -> Decision | None:
 def stay_finished(situation: Situation) -> Decision | None:
     """Have all queries ended on their own, and does the spec request no change?"""
     driver = situation.intent
-    if driver is None or driver.state is not DriverState.ENDED or driver.exit_code != 0 or situation.is_outdated:
+    if driver is None or driver.exit_code != 0 or situation.is_outdated:
         return None
     message = "All queries ended on their own."
     return Decision(Reason.FINISHED, message, Phase.STOPPED, situation.status, (), LATER)
@@ -137,7 +141,7 @@ def stay_finished(situation: Situation) -> Decision | None:
 def back_off(situation: Situation) -> Decision | None:
     """Is it too early for the next attempt?"""
     due_at = situation.status.restarts.next_attempt_at
-    if situation.has_driver or due_at is None or situation.now >= due_at or situation.is_outdated:
+    if due_at is None or situation.now >= due_at or situation.is_outdated:
         return None
     restarts = situation.status.restarts
     message = f"{restarts.last_message or 'The driver failed.'} Starting again at {due_at:%H:%M:%S} UTC."
@@ -145,10 +149,8 @@ def back_off(situation: Situation) -> Decision | None:
     return Decision(Reason.BACKING_OFF, message, Phase.RESTARTING, situation.status, (), min(wait, LATER))
 
 
-def await_storage(situation: Situation) -> Decision | None:
-    """Is the content of storage unknown?"""
-    if situation.has_driver or isinstance(situation.storage, StorageFacts):
-        return None
+def await_storage(situation: Situation) -> Decision:
+    """Wait until the content of storage is known: "cannot tell" is not "absent"."""
     if isinstance(situation.storage, StorageUnreadable):
         message = f"No driver is started, because the content of storage is unknown: {situation.storage.message}"
         return Decision(Reason.STORAGE_UNREADABLE, message, _phase(situation), situation.status, (), LATER)
@@ -156,16 +158,16 @@ def await_storage(situation: Situation) -> Decision | None:
     return Decision(Reason.STORAGE_UNREADABLE, message, _phase(situation), situation.status, (), SOON)
 
 
-def refuse_missing_savepoint(situation: Situation) -> Decision | None:
+def refuse_missing_savepoint(situation: Situation, storage: StorageFacts) -> Decision | None:
     """Is the savepoint of the operator's own stop missing on storage?
 
     Output after the latest checkpoint may have been published with that savepoint; a start from the checkpoint could
     repeat it, so a person decides, unless the policy allows it.
     """
-    restore, storage = situation.status.restore, situation.storage
-    if situation.has_driver or restore is None or not isinstance(storage, StorageFacts) or situation.spec is None:
+    restore = situation.status.restore
+    if restore is None or situation.spec is None or situation.pending_restore is not None:
         return None
-    if storage.savepoint is not SavepointFact.MISSING or situation.pending_restore is not None:
+    if storage.savepoint is not SavepointFact.MISSING:
         return None
     may_use_checkpoint = situation.spec.savepoint.on_failure is SavepointFailurePolicy.USE_LATEST_CHECKPOINT
     if may_use_checkpoint and not restore.rollback:
@@ -181,15 +183,36 @@ def refuse_missing_savepoint(situation: Situation) -> Decision | None:
     return Decision(Reason.SAVEPOINT_MISSING, message, Phase.STALLED, status, (), LATER)
 
 
-def start(situation: Situation) -> Decision | None:
-    """Is there no driver although the spec requests one?"""
-    spec, target, storage = situation.spec, situation.desired_revision, situation.storage
-    if situation.has_driver or spec is None or target is None or not isinstance(storage, StorageFacts):
+def await_named(situation: Situation) -> Decision | None:
+    """Is a start requested from the savepoint of an object that is not complete?"""
+    named = situation.named_restore
+    if not isinstance(named, naming.Unresolved) or _takes_it_itself(situation):
         return None
+    message = f"spec.restore.from: {named.why}"
+    if named.may_come:
+        return Decision(Reason.SAVEPOINT_AWAITED, message, Phase.PENDING, situation.status, (), LATER)
+    stalled = situation.stalled(Reason.SAVEPOINT_AWAITED.word, message)
+    status = situation.status.model_copy(update={"stalled": stalled})
+    return Decision(Reason.SAVEPOINT_AWAITED, message, Phase.STALLED, status, (), LATER)
+
+
+def _takes_it_itself(situation: Situation) -> bool:
+    """Tell whether the named savepoint is one that this job's driver is to take, so that waiting for it would never end."""
+    source = situation.spec.restore.from_ if situation.spec is not None else None
+    name = (source or "").removeprefix(naming.PREFIX)
+    has_run = situation.intent is not None
+    return has_run and any(own.name == name and own.awaits_driver for own in situation.own_savepoints)
+
+
+def start(situation: Situation, storage: StorageFacts) -> Decision:
+    """Start the driver that the spec requests."""
+    target = situation.desired_revision or ""
     restore = _restore(situation)
     standby = None if restore is not None and restore.fresh else situation.usable_standby
     if situation.live_pods and standby is None:
-        return None  # A standby need not wait for a driver that has ended its work: its epoch fences it.
+        return _await_end(
+            situation
+        )  # A standby need not wait for a driver that has ended its work: its epoch fences it.
     pods = (pod.epoch for pod in situation.pods)
     epoch = max(storage.newest_epoch, situation.status.epoch or 0, *pods, 0) + 1
     driver = DriverIntent(
@@ -218,6 +241,12 @@ def start(situation: Situation) -> Decision | None:
     message = f"{verb} epoch {epoch} of revision {target} from {_source(situation, restore)}."
     acts = _start_actions(situation, driver) if standby is None else activation(driver, standby)
     return Decision(Reason.STARTING, message, _starting_phase(upgrade), status, acts, SOON)
+
+
+def _await_end(situation: Situation) -> Decision:
+    """Wait for an earlier driver, whose pod may still run."""
+    message = f"Waiting for {situation.live_pods[0].name} to finish its batch and end."
+    return Decision(Reason.DRIVER_ENDING, message, Phase.RESTARTING, situation.status, (), SOON)
 
 
 def _restore(situation: Situation) -> RestoreIntent | None:

@@ -67,10 +67,9 @@ def awaits_standby(situation: Situation) -> bool:
     return upgrade.state is UpgradeState.READY and not is_ready
 
 
-def replace_driver(situation: Situation) -> Decision | None:
+def replace_driver(situation: Situation, pod: DriverPod) -> Decision | None:
     """Does the driver run another revision or state than the spec requests?"""
-    pod = situation.live_pod
-    if pod is None or not situation.is_outdated or is_aborted(situation):
+    if not situation.is_outdated or is_aborted(situation):
         return None
     if pod.deletion_deadline is not None:
         message = f"Waiting for {pod.name} to end."

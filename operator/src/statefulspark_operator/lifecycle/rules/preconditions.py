@@ -1,9 +1,9 @@
-"""Preconditions of all other rules: the finalizer, a valid spec, and no driver of another epoch."""
+"""Preconditions of all other rules: the finalizer, a valid spec, no driver of another epoch, no executors without one."""
 
 from __future__ import annotations
 
 from statefulspark_operator.api.status import DriverState, OperationKind, OperationPhase, Phase
-from statefulspark_operator.lifecycle import actions
+from statefulspark_operator.lifecycle import actions, executors
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
@@ -56,3 +56,26 @@ def reject(situation: Situation) -> Decision | None:
         return None
     message = situation.rejection.message if situation.rejection else "The spec cannot be read."
     return Decision(Reason.SPEC_REJECTED, message, Phase.STALLED, situation.status, (), LATER)
+
+
+def remove_orphans(situation: Situation) -> Decision | None:
+    """Are there executors whose driver is over?"""
+    act = orphan_removal(situation)
+    if act is None:
+        return None
+    phase = situation.status.phase or Phase.RESTARTING
+    return Decision(Reason.EXECUTORS_REMOVED, describe_removal(act), phase, situation.status, (act,), AT_ONCE)
+
+
+def orphan_removal(situation: Situation) -> actions.DeleteExecutors | None:
+    """Return the action that removes executors without a driver; None if there are none."""
+    orphans = executors.orphans(situation)
+    if not orphans:
+        return None
+    return actions.DeleteExecutors(tuple(actions.PodReference(pod.name, pod.uid) for pod in orphans))
+
+
+def describe_removal(act: actions.DeleteExecutors) -> str:
+    """Return what an action removes, as a sentence."""
+    named = ", ".join(pod.name for pod in act.pods)
+    return f"Removing {named}: {'its driver is' if len(act.pods) == 1 else 'their driver is'} over."
