@@ -17,7 +17,7 @@ from statefulspark_operator.cluster import config_maps, resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.engine import observe, validate
-from statefulspark_operator.engine.memory import LookedAtCode
+from statefulspark_operator.engine.memory import CheckedCode
 from statefulspark_operator.engine.observe import Sight
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import code
@@ -51,7 +51,7 @@ async def look(ports: Ports, key: JobKey, sight: Sight) -> str | Rejection | Non
         return None
     outcome = await _look(ports, key, sight, spec)
     is_final = isinstance(outcome, str) and spec.job.from_.s3 is not None
-    memory.code = LookedAtCode(asked, outcome, sight.now, is_final=is_final, changes=changes)
+    memory.code = CheckedCode(asked, outcome, sight.now, is_final=is_final, changes=changes)
     return outcome
 
 

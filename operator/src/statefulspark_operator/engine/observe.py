@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pydantic import ValidationError
-from statefulspark.contract.api import JobStatus, Operation
+from statefulspark.contract.api import JobStatus, Operation, OperationState
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.spec import DeletionPolicy, Storage
@@ -109,13 +109,13 @@ async def read_job(ports: Ports, key: JobKey) -> Resource | None:
     return resource
 
 
-async def read_pods(ports: Ports, key: JobKey) -> tuple[Resource, ...]:
-    """Return the live driver, standby and executor pods that carry a job's labels."""
+async def sync(ports: Ports, key: JobKey) -> None:
+    """Read a job and its pods from the API server into the cache, which has nothing older afterwards."""
+    if await read_job(ports, key) is None:
+        return
     before = ports.watched.all_pods(key)
-    answer = await ports.gateway.list_pods(key.namespace, names.pod_selector(key.name))
-    listed = tuple(watched.slim(pod) for pod in answer)
+    listed = await ports.gateway.list_pods(key.namespace, names.pod_selector(key.name))
     ports.watched.keep_all(listed, before)
-    return listed
 
 
 def read_status(resource: Resource) -> StatefulSparkJobStatus:
@@ -257,13 +257,15 @@ async def _ask_driver(ports: Ports, job: Job, status: StatefulSparkJobStatus, li
     if operation is None or operation.epoch != pod.epoch or operation.state is not OperationPhase.REQUESTED:
         return DriverAnswer(answer)
     memory = ports.memories.of(JobKey(job.namespace, job.name))
-    ended = memory.recall(operation.id)
-    if ended is not None or isinstance(answer, DriverSilent):
-        return DriverAnswer(answer, ended)
+    if memory.ended is not None and memory.ended.request_id == operation.id:
+        return DriverAnswer(answer, memory.ended)
+    if isinstance(answer, DriverSilent):
+        return DriverAnswer(answer)
     # A driver that has stopped exits at once. Who asks later has to wait for its pod's end to be reported.
     wait_s = LONGEST_WAIT_S if operation.kind is OperationKind.STOP and status.standby is not None else 0
     said = await ports.drivers.operation(pod, granted, operation.id, wait_s=wait_s)
-    memory.hear(said)
+    if isinstance(said, Operation) and said.state is not OperationState.IN_PROGRESS:
+        memory.ended = said
     return DriverAnswer(answer, said)
 
 

@@ -1,24 +1,26 @@
 """One reconcile pass of one job. This page is the whole algorithm; each step has its own module.
 
-A pass looks at the watches' copies first. If nothing has changed since a pass that had nothing to do, it ends there; if what
-it decides weighs nothing, it is carried out; otherwise the pass is made again from what the API server says (docs/adr/0023).
+A pass decides from the cache of the watches. If the decision does more than report, the pass reads the API server and
+decides again, and only that decision is recorded and carried out (docs/adr/0023).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from statefulspark import errors
+from statefulspark.contract.api import JobStatus
 
 from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources, watched
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.engine import attend, code, observe, perform, record, report, tidy, validate, weight
-from statefulspark_operator.engine.memory import LONGEST_LOOK, JobMemory, Seen
+from statefulspark_operator.engine import attend, code, observe, perform, record, report, staleness, tidy, validate
+from statefulspark_operator.engine.memory import LONGEST_POLL, Idle, JobMemory
+from statefulspark_operator.engine.observe import Sight
 from statefulspark_operator.engine.ports import Ports
-from statefulspark_operator.lifecycle import decide
+from statefulspark_operator.lifecycle import actions, decide, health
 from statefulspark_operator.lifecycle.decision import AT_ONCE, Decision
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import Situation
@@ -26,22 +28,24 @@ from statefulspark_operator.telemetry.metrics import JobMetrics
 
 
 @dataclass(frozen=True, slots=True)
-class _Considered:
+class _Decided:
     """A decision, and what it was made from.
 
     Attributes:
+        sight: The job, its pods, and what its drivers answered.
         situation: The facts.
         decision: The decision.
         attend_after: When the savepoint objects are looked at again; None if there was nothing to do about them.
     """
 
+    sight: Sight
     situation: Situation
     decision: Decision
     attend_after: timedelta | None
 
 
 async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None) -> timedelta | None:
-    """Bring one job one step closer to its spec.
+    """Bring one job closer to its spec.
 
     Args:
         ports: The ports and the clock.
@@ -59,140 +63,101 @@ async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None)
     """
     memory, gauges = ports.memories.of(key), gauges or JobMetrics()
     try:
-        after = await _from_copies(ports, key, memory, gauges)
-        return after if after is not None else await _from_the_api_server(ports, key, memory, gauges)
+        after = await _from_cache(ports, key, memory, gauges)
+        return after if after is not None else await _from_api_server(ports, key, memory, gauges)
     except errors.StatefulSparkError:
-        memory.distrust()
+        memory.resync_at, memory.idle = ports.now(), None
         raise
 
 
-async def _from_copies(ports: Ports, key: JobKey, memory: JobMemory, gauges: JobMetrics) -> timedelta | None:
-    """Make a pass from the watches' copies; None if it has to be made from what the API server says."""
-    follows, memory.is_followed = memory.is_followed, False
+async def _from_cache(ports: Ports, key: JobKey, memory: JobMemory, gauges: JobMetrics) -> timedelta | None:
+    """Make a pass that only reports; None if there is more to do, or the cache must not be used."""
     resource, now = ports.watched.find(resources.JOB, key.namespace, key.name), ports.now()
     if resource is None or resources.text(resource, "metadata", "deletionTimestamp"):
         return None
-    if memory.trusted_until is None:
-        memory.trust(key, now)  # The watches have listed everything a moment ago.
-    elif now >= memory.trusted_until:
+    if now >= (memory.resync_at or memory.schedule_resync(key, now)):  # The first pass follows the watches' lists.
         return None
     sight = await observe.look(ports, resource, ports.watched.pods(key))
     gauges.hear(key, sight.answer)
     savepoints = await attend.read(ports, key.namespace)
     await code.look(ports, key, sight)
-    if memory.is_settled(_seen(ports, key, sight), now):
-        return _next_look(memory, sight, now)
-    memory.unsettle()
-    if not sight.live and not follows:
+    if memory.idle is not None and memory.idle.holds(_fingerprint(ports, key, sight), now):
+        return _next_poll(memory, memory.idle, sight)
+    memory.idle = None
+    if not sight.live:
+        return None  # A start follows, or something else that storage tells, which is read once.
+    decided = await _decide(ports, key, sight, savepoints)
+    if not staleness.only_reports(decided.situation, decided.decision):
         return None
-    considered = await _consider(ports, key, sight, savepoints)
-    situation, decision = considered.situation, considered.decision
-    if weight.is_weighty(situation, decision) and not (follows and weight.only_starts(decision)):
-        return None
-    return await _carry_out(ports, key, sight, considered, gauges)
+    return await _carry_out(ports, key, decided, gauges)
 
 
-async def _from_the_api_server(ports: Ports, key: JobKey, memory: JobMemory, gauges: JobMetrics) -> timedelta | None:
-    resource = await observe.read_job(ports, key)
+async def _from_api_server(ports: Ports, key: JobKey, memory: JobMemory, gauges: JobMetrics) -> timedelta | None:
+    """Read the job and its pods into the cache, and record step after step until there is something to do or to wait for."""
+    await observe.sync(ports, key)
+    memory.schedule_resync(key, ports.now())
+    if memory.code is not None and not memory.code.is_final:
+        memory.code = None
     savepoints = await attend.read(ports, key.namespace)
-    if resource is None:
-        gauges.remove(key)
-        ports.memories.forget(key)
-        ports.code_watches.follow(key, None)
-        after = await attend.without_job(ports, key, savepoints)
-        ports.storage.forget(key)
-        return after
-    sight = await observe.look(ports, resource, await observe.read_pods(ports, key))
-    gauges.hear(key, sight.answer)
-    memory.trust(key, sight.now)
-    memory.doubt_code()
-    considered = await _consider(ports, key, sight, savepoints)
-    after = await _carry_out(ports, key, sight, considered, gauges)
-    memory.is_followed = _only_records_a_step(considered)
-    if not considered.decision.actions:
-        await tidy.objects(ports, key, considered.situation, considered.decision.status)
-        await tidy.storage(ports, key, considered.situation, considered.decision.status)
+    while (resource := ports.watched.find(resources.JOB, key.namespace, key.name)) is not None:
+        sight = await observe.look(ports, resource, ports.watched.pods(key))
+        gauges.hear(key, sight.answer)
+        decided = await _decide(ports, key, sight, savepoints)
+        after = await _carry_out(ports, key, decided, gauges)
+        if decided.decision.actions:
+            return after
+        if not staleness.records_a_step(decided.situation, decided.decision):
+            await tidy.objects(ports, key, decided.situation, decided.decision.status)
+            await tidy.storage(ports, key, decided.situation, decided.decision.status)
+            return after
+        savepoints = await attend.read(ports, key.namespace)
+    return await _forget(ports, key, savepoints, gauges)
+
+
+async def _forget(
+    ports: Ports, key: JobKey, savepoints: tuple[SavepointObject, ...] | None, gauges: JobMetrics
+) -> timedelta | None:
+    """Drop what is kept of a job that does not exist, and attend to the savepoint objects that it has left."""
+    gauges.remove(key)
+    ports.memories.forget(key)
+    ports.code_watches.follow(key, None)
+    after = await attend.without_job(ports, key, savepoints)
+    ports.storage.forget(key)
     return after
 
 
-def _seen(ports: Ports, key: JobKey, sight: observe.Sight) -> Seen:
-    own = ((savepoint.uid, savepoint.resource_version) for savepoint in attend.own(ports, key.namespace, key.name))
-    objects = ((watched.uid_of(item), watched.version_of(item)) for item in (sight.resource, *sight.pods))
-    looked = ports.memories.of(key).code
-    content = (("code", str(looked.outcome)),) if looked is not None else ()
-    return Seen.of((*objects, *own, *content), sight.driver.status, sight.standby)
-
-
-def _next_look(memory: JobMemory, sight: observe.Sight, now: datetime) -> timedelta:
-    """Return when to look again: a driver has to be asked, and a job without one is woken by events."""
-    if sight.live or memory.settled_until is None:
-        return memory.next_look(now)
-    may_sleep = memory.code is None or memory.code.may_sleep
-    return memory.settled_until - now if may_sleep else min(memory.settled_until - now, LONGEST_LOOK)
-
-
-async def _consider(
-    ports: Ports, key: JobKey, sight: observe.Sight, savepoints: tuple[SavepointObject, ...] | None
-) -> _Considered:
+async def _decide(ports: Ports, key: JobKey, sight: Sight, savepoints: tuple[SavepointObject, ...] | None) -> _Decided:
     """Attend to the job's savepoint objects, and decide."""
-    looked_at = await code.look(ports, key, sight)
-    accepted = await validate.validate(ports, sight.resource, sight.status, looked_at)
+    checked = await code.look(ports, key, sight)
+    accepted = await validate.validate(ports, sight.resource, sight.status, checked)
     situation = attend.with_objects(ports, await observe.observe(ports, sight, accepted), savepoints or ())
     attend_after = await attend.of_job(ports, key, situation) if savepoints is not None else None
-    return _Considered(situation, decide.decide(situation), attend_after)
+    return _Decided(sight, situation, decide.decide(situation), attend_after)
 
 
-def _only_records_a_step(considered: _Considered) -> bool:
-    return not considered.decision.actions and weight.records_a_step(considered.situation, considered.decision)
-
-
-async def _carry_out(
-    ports: Ports, key: JobKey, sight: observe.Sight, considered: _Considered, gauges: JobMetrics
-) -> timedelta:
-    """Record, perform and report a decision, and remember whether there was nothing to do."""
-    situation, decision, memory = considered.situation, considered.decision, ports.memories.of(key)
+async def _carry_out(ports: Ports, key: JobKey, decided: _Decided, gauges: JobMetrics) -> timedelta:
+    """Record, perform and report a decision; return the delay until the next pass."""
+    resource, situation, decision = decided.sight.resource, decided.situation, decided.decision
+    memory = ports.memories.of(key)
     # What a failure has said stands until the same step succeeds, instead of being taken back by each attempt.
-    is_retry = memory.has_failed and bool(decision.actions) and not weight.records_a_step(situation, decision)
-    resource = sight.resource if is_retry else await _record(ports, key, sight.resource, decision.status)
+    is_retry = memory.has_failed and bool(decision.actions) and not staleness.records_a_step(situation, decision)
+    recorded = resource if is_retry else await _record(ports, key, resource, decision.status)
     gauges.update(key, decision.status)
-    current = perform.Pass(ports, key, sight.resource, situation, watched.version_of(resource))
+    current = perform.Pass(ports, key, resource, situation, watched.version_of(recorded))
     try:
         await perform.perform(current, decision.actions)
         memory.has_failed = False
-        await record.record(ports, key, resource, decision.status)
+        await record.record(ports, key, recorded, decision.status)
+    except errors.PreconditionFailedError:
+        memory.has_failed = False  # A conflict is no failure: the next pass decides again.
+        raise
     except errors.StatefulSparkError as error:
-        memory.has_failed = not isinstance(error, errors.PreconditionFailedError)
-        await _record_failure(current, resource, decision, error)
+        memory.has_failed = True
+        await record.record(ports, key, recorded, report.with_failure(situation, decision, error))
         raise
     finally:
         await report.report(ports, key, situation, decision)
-    return _after(ports, key, sight, considered)
-
-
-def _after(ports: Ports, key: JobKey, sight: observe.Sight, considered: _Considered) -> timedelta:
-    """Return the delay until the next pass."""
-    situation, decision, memory = considered.situation, considered.decision, ports.memories.of(key)
-    # The operator's own patch wakes nobody; a new pod's events do, and before them it has nothing to tell.
-    if weight.records_a_step(situation, decision) and not weight.creates_a_driver(decision):
-        return AT_ONCE
-    if considered.attend_after is not None:
-        return min(decision.requeue_after, considered.attend_after)
-    until = memory.trusted_until
-    if until is None or not weight.is_settled(situation, decision, until=until):
-        return decision.requeue_after
-    longest = weight.longest_look(situation, LONGEST_LOOK)
-    memory.settle(_seen(ports, key, sight), until, longest)
-    return _next_look(memory, sight, situation.now)
-
-
-async def _record_failure(
-    current: perform.Pass, resource: Resource, decision: Decision, error: errors.StatefulSparkError
-) -> None:
-    """Record in the status why the actions failed; a conflict is no failure, because the next pass decides again."""
-    if isinstance(error, errors.PreconditionFailedError):
-        return
-    failed = report.with_failure(current.situation, decision, error)
-    await record.record(current.ports, current.key, resource, failed)
+    return _after(ports, key, decided)
 
 
 async def _record(ports: Ports, key: JobKey, resource: Resource, status: StatefulSparkJobStatus) -> Resource:
@@ -200,3 +165,42 @@ async def _record(ports: Ports, key: JobKey, resource: Resource, status: Statefu
     version = await record.record(ports, key, resource, status)
     metadata = {**resources.section(resource, "metadata"), "resourceVersion": version}
     return {**resource, "metadata": metadata, "status": record.as_json(status)}
+
+
+def _after(ports: Ports, key: JobKey, decided: _Decided) -> timedelta:
+    """Return the delay until the next pass, and note whether this one had nothing to do."""
+    situation, decision, memory = decided.situation, decided.decision, ports.memories.of(key)
+    creates_a_driver = any(isinstance(act, actions.CreateDriver) for act in decision.actions)
+    # The operator's own patch wakes nobody; a new pod's events do, and before them it has nothing to tell.
+    if staleness.records_a_step(situation, decision) and not creates_a_driver:
+        return AT_ONCE
+    if decided.attend_after is not None:
+        return min(decision.requeue_after, decided.attend_after)
+    if memory.resync_at is None or not staleness.is_idle(situation, decision, until=memory.resync_at):
+        return decision.requeue_after
+    fingerprint = _fingerprint(ports, key, decided.sight)
+    polls = memory.idle.polls if memory.idle is not None and memory.idle.fingerprint == fingerprint else 0
+    # A batch that hangs has to be seen for the first time in good time.
+    longest = min(LONGEST_POLL, health.settings(situation).progress_timeout / 2)
+    memory.idle = Idle(fingerprint, memory.resync_at, longest, polls)
+    return _next_poll(memory, memory.idle, decided.sight)
+
+
+def _next_poll(memory: JobMemory, idle: Idle, sight: Sight) -> timedelta:
+    """Return when to look again: a driver has to be asked, and a job without one is woken by events."""
+    if sight.live:
+        return idle.next_poll(sight.now)
+    is_watched = memory.code is None or memory.code.is_watched
+    return idle.until - sight.now if is_watched else min(idle.until - sight.now, LONGEST_POLL)
+
+
+def _fingerprint(ports: Ports, key: JobKey, sight: Sight) -> tuple[str, ...]:
+    """Return the facts of a pass that can change without one: versions of objects, the code, the drivers' answers."""
+    objects = [f"{watched.uid_of(item)} {watched.version_of(item)}" for item in (sight.resource, *sight.pods)]
+    own = [f"{item.uid} {item.resource_version}" for item in attend.own(ports, key.namespace, key.name)]
+    checked = ports.memories.of(key).code
+    answers = [
+        answer.to_json() if isinstance(answer, JobStatus) else repr(answer)
+        for answer in (sight.driver.status, sight.standby)
+    ]
+    return (*sorted([*objects, *own]), str(checked.outcome) if checked is not None else "", *answers)

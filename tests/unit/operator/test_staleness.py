@@ -1,4 +1,4 @@
-"""Which decisions may be carried out from copies that may be old: notes, and what a driver that is there has come to."""
+"""What may be recorded from a cache that may be stale: reports, and what a driver that is there has come to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import UpgradeMode
-from statefulspark_operator.engine import weight
+from statefulspark_operator.engine import staleness
 from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.reason import Reason
@@ -41,10 +41,10 @@ def an_upgrade_here(state: UpgradeState, **changes: object) -> UpgradeStatus:
     return upgrade.model_copy(update=changes)
 
 
-def is_weighty(situation: Situation, *acts: actions.Action, **changes: object) -> bool:
-    """Tell whether a decision that changes these fields of the status, and acts so, is weighty."""
+def only_reports(situation: Situation, *acts: actions.Action, **changes: object) -> bool:
+    """Tell whether a decision that changes these fields of the status, and acts so, only reports."""
     status: StatefulSparkJobStatus = situation.status.model_copy(update=changes)
-    return weight.is_weighty(situation, Decision(Reason.RUNNING, "It runs.", Phase.RUNNING, status, acts))
+    return staleness.only_reports(situation, Decision(Reason.RUNNING, "It runs.", Phase.RUNNING, status, acts))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def is_weighty(situation: Situation, *acts: actions.Action, **changes: object) -
     ],
 )
 def test_may_be_recorded_from_a_copy(before: dict[str, object], changes: dict[str, object]) -> None:
-    assert not is_weighty(a_situation(**before), **changes)
+    assert only_reports(a_situation(**before), **changes)
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ def test_may_be_recorded_from_a_copy(before: dict[str, object], changes: dict[st
     ],
 )
 def test_must_be_recorded_from_what_the_api_server_says(before: dict[str, object], changes: dict[str, object]) -> None:
-    assert is_weighty(a_situation(**before), **changes)
+    assert not only_reports(a_situation(**before), **changes)
 
 
 def test_a_driver_that_does_not_answer_may_be_gone_and_the_copies_do_not_tell() -> None:
     silent = dataclasses.replace(a_situation(), driver=DriverSilent("no answer"))
 
-    assert is_weighty(silent, silent_since=NOW)
+    assert not only_reports(silent, silent_since=NOW)
 
 
 def test_whatever_acts_is_decided_from_what_the_api_server_says() -> None:
-    assert is_weighty(a_situation(), DELETED)
+    assert not only_reports(a_situation(), DELETED)
