@@ -39,7 +39,7 @@ from statefulspark_operator.api import names
 from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Checkpoint
 from statefulspark_operator.api.status import SnapshotStatus, StatefulSparkJobStatus
-from statefulspark_operator.cluster import resources, watched
+from statefulspark_operator.cluster import cache, resources
 from statefulspark_operator.cluster.driver_api import DriverAccess
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
@@ -543,7 +543,7 @@ class JobWorld:
         self.late_events: list[tuple[str, Resource]] | None = None
         """What the watches have held back; None if they show everything at once."""
         self.cluster.on_event = self._watch
-        self.cluster.written = self.world.watched.keep_written
+        self.cluster.written = self.world.cache.update_written
         self.kubelet_starts_pods = True
         self.has_room: Callable[[str], bool] = lambda _pod: True
         secret = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
@@ -594,17 +594,17 @@ class JobWorld:
         """Keep what the watches show, and wake the operator, unless it is what it has written itself."""
         if resources.text(resource, "kind") == resources.CONFIG_MAP.name:
             self.code_watches.show(resources.text(resource, "metadata", "name"))
-        if resources.text(resource, "kind") not in {kind.name for kind in watched.KINDS}:
+        if resources.text(resource, "kind") not in {kind.name for kind in cache.KINDS}:
             return
         if self.late_events is not None:
             self.late_events.append((event, resource))
             return
-        if not self.world.watched.is_own(resource) or event == "DELETED":
+        if not self.world.cache.is_own_write(resource) or event == "DELETED":
             self.is_woken = True
         if event == "DELETED":
-            self.world.watched.show_gone(resource)
+            self.world.cache.remove(resource)
         else:
-            self.world.watched.show(resource)
+            self.world.cache.update(resource)
 
     def wake(self) -> None:
         """Request a pass."""
@@ -619,7 +619,7 @@ class JobWorld:
     def replace_operator(self) -> None:
         """Start another operator: it remembers nothing, and its watches list everything."""
         self.world = self._ports()
-        self.cluster.written = self.world.watched.keep_written
+        self.cluster.written = self.world.cache.update_written
         for resource in self.cluster.objects.values():
             self._watch("ADDED", copy.deepcopy(resource))
         self.is_woken = True

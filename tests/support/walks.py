@@ -42,6 +42,8 @@ class Walk:
         self.world.drivers.before_request = self._before_request
         self.world.drivers.after_request = self._count
         self.dies_in: int | None = None
+        self.dies_after: UpgradeState | None = None
+        """What is recorded in this state of the upgrade is the last that the operator does."""
         self.epoch = 0
         self.by_epoch: dict[int, str] = {}
         self.recorded: set[str] = set()
@@ -90,15 +92,23 @@ class Walk:
             self.recorded.add(status.operation.location)
 
     def reach(self, state: UpgradeState, *, within_s: int = 90) -> bool:
-        """Let everything work until the upgrade is in a state, to the very pass that recorded it."""
-        for _ in range(within_s):
-            for _ in range(4):
-                self.world.reconcile_if_due()
-                if self.world.status.upgrade is not None and self.world.status.upgrade.state is state:
-                    return True
-            self.world.pass_time()
-            self.check()
-        return False
+        """Let everything work until the upgrade is in a state; an operator that would go on in the same pass dies there."""
+        self.dies_after = state
+        try:
+            for _ in range(within_s):
+                for _ in range(4):
+                    with contextlib.suppress(OperatorDiedError):
+                        self.world.reconcile_if_due()
+                    if self._is_upgrade(state):
+                        return True
+                self.world.pass_time()
+                self.check()
+            return False
+        finally:
+            self.dies_after = None
+
+    def _is_upgrade(self, state: UpgradeState | None) -> bool:
+        return self.world.status.upgrade is not None and self.world.status.upgrade.state is state
 
     def die_before_the_next_request(self) -> None:
         """Let the operator record what it is going to do, and die."""
@@ -188,6 +198,8 @@ class Walk:
             raise OperatorDiedError
 
     def _before_write(self, what: str) -> None:
+        if self.dies_after is not None and what == f"status {KEY.name}" and self._is_upgrade(self.dies_after):
+            raise OperatorDiedError
         if what.startswith("delete Pod "):
             self._spare(what.removeprefix("delete Pod "))
 

@@ -28,18 +28,18 @@ from statefulspark import errors
 
 from statefulspark_operator.api import base, names
 from statefulspark_operator.api.pod_templates import PodTemplates
-from statefulspark_operator.cluster import driver_api, kubernetes_gateway, permits, resources, storage_reader, watched
+from statefulspark_operator.cluster import cache, driver_api, kubernetes_gateway, permits, resources, storage_reader
+from statefulspark_operator.cluster.cache import LONGEST_SYNC_S, Cache, InitialSync
 from statefulspark_operator.cluster.config_map_watches import OpenWatches
 from statefulspark_operator.cluster.gateway import Gateway, JobKey
-from statefulspark_operator.cluster.watched import Watched
 from statefulspark_operator.engine import freedmemory, leadership, ownloop, queue, reconcile
-from statefulspark_operator.engine.arrivals import LONGEST_S, Arrivals
 from statefulspark_operator.engine.leadership import Leadership, LeaseName
+from statefulspark_operator.engine.memory import FreedBytes
 from statefulspark_operator.engine.ownloop import OwnLoop
-from statefulspark_operator.engine.ports import FreedBytes, Ports
+from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.render import network_policy
 from statefulspark_operator.telemetry import logs, metrics, server
-from statefulspark_operator.telemetry.kept import KeptText
+from statefulspark_operator.telemetry.server import KeptText
 
 _LOG = logging.getLogger("statefulspark.operator")
 
@@ -93,26 +93,26 @@ class _NothingCompared(kopf.DiffBaseStorage):
         pass
 
 
-def build_registry(arrivals: Arrivals, copies: Watched) -> kopf.OperatorRegistry:
+def build_registry(sync: InitialSync, copies: Cache) -> kopf.OperatorRegistry:
     """Return kopf's registry: events of jobs, of their savepoints and of their pods are kept, and wake their job.
 
     Args:
-        arrivals: Told of each object, and of the job of each event unless it shows what the operator has written itself.
+        sync: Told of each object, and of the job of each event unless it shows what the operator has written itself.
         copies: Keeps what the events show.
     """
     registry = kopf.OperatorRegistry()
 
     async def changed(event: Mapping[str, object], body: Mapping[str, JsonValue], **_: object) -> None:
         resource = dict(body)
-        is_gone, is_own = event.get("type") == "DELETED", copies.is_own(resource)
+        is_gone, is_own = event.get("type") == "DELETED", copies.is_own_write(resource)
         if is_gone:
-            copies.show_gone(resource)
+            copies.remove(resource)
         else:
-            copies.show(resource)
-        key = watched.job_of(resource)
+            copies.update(resource)
+        key = cache.job_of(resource)
         if key is not None and (is_gone or not is_own):
-            arrivals.wake(key)
-        arrivals.shown(watched.uid_of(resource))
+            sync.wake(key)
+        sync.arrived(cache.uid_of(resource))
 
     labels = {names.LABEL_ROLE: kopf.PRESENT}
     for kind, only in ((resources.JOB, None), (resources.SAVEPOINT, None), (resources.POD, labels)):
@@ -158,15 +158,15 @@ class JobRules:
 async def _connect(leader: Leadership | None, rules: JobRules) -> AsyncIterator[Ports]:
     """Open the connections to Kubernetes, drivers and storage, and close them at the end."""
     permit = leader.require if leader is not None else (lambda: None)
-    copies = Watched()
-    gateway = await kubernetes_gateway.KubernetesGateway.connect(written=copies.keep_written, permit=permit)
+    copies = Cache()
+    gateway = await kubernetes_gateway.KubernetesGateway.connect(written=copies.update_written, permit=permit)
     drivers = driver_api.HttpDriverApi(permit=permit)
     try:
         yield Ports(
             gateway,
             drivers,
             storage_reader.SnapshotStorageReader(allowed=rules.allowed),
-            watched=copies,
+            cache=copies,
             job_peers=rules.job_peers,
             pod_templates=rules.pod_templates,
             require_leadership=permit,
@@ -247,9 +247,9 @@ async def operate(
     leader = lead.leader if lead is not None else None
     serving = _serve(work, gauges, leader, ports.freed, health_port=health_port, metrics_port=metrics_port)
     async with serving, _leading(lead):
-        arrivals = Arrivals(work.wake, await _existing(ports.gateway, namespaces))
-        asyncio.get_running_loop().call_later(LONGEST_S, arrivals.open)
-        registry = build_registry(arrivals, ports.watched)
+        sync = InitialSync(work.wake, await _existing(ports.gateway, namespaces))
+        asyncio.get_running_loop().call_later(LONGEST_SYNC_S, sync.end)
+        registry = build_registry(sync, ports.cache)
         _register_login(registry)
         _register_end(registry, work, watches)
         _LOG.info("watching", extra={"namespaces": list(namespaces) or ["(all)"]})

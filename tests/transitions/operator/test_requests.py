@@ -13,7 +13,7 @@ import pytest
 from jobworld import JobWorld
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.cluster import resources
-from statefulspark_operator.engine import attend, memory
+from statefulspark_operator.engine import memory, savepoints
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.steps import CARRIED_OUT
 
@@ -197,7 +197,9 @@ def test_a_savepoint_object_is_parsed_again_when_it_has_changed_and_no_other_is(
     changed, other = (world.cluster.add(a_savepoint_object(name)) for name in ("changed", "other"))
 
     def read() -> dict[str, SavepointObject]:
-        return {savepoint.name: savepoint for savepoint in asyncio.run(attend.read(world.world, "demo")) or ()}
+        return {
+            savepoint.name: savepoint for savepoint in asyncio.run(savepoints.list_objects(world.world, "demo")) or ()
+        }
 
     before = read()
     assert read()["changed"] is before["changed"]

@@ -28,7 +28,7 @@ from statefulspark_operator.cluster import pods, resources
 from statefulspark_operator.cluster.driver_api import DriverAccess, HttpDriverApi, Trust
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine import access
-from statefulspark_operator.engine.knownsecrets import DOUBTED_AFTER
+from statefulspark_operator.engine.memory import REREAD_AFTER
 from statefulspark_operator.lifecycle import decide, standby_facts
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import (
@@ -248,9 +248,9 @@ def test_an_authority_that_is_renewed_is_read_after_a_driver_was_not_trusted() -
     job = dataclasses.replace(JOB, namespace=KEY.namespace, name=KEY.name)
     find(world)
     put(world, ca_crt="second")
-    world.time += DOUBTED_AFTER + timedelta(seconds=1)
+    world.time += REREAD_AFTER + timedelta(seconds=1)
 
-    access.doubt(world.world, job, a_pod(tls_secret=SECRET))
+    access.invalidate(world.world, job, a_pod(tls_secret=SECRET))
 
     found = find(world)
     assert isinstance(found, DriverAccess)

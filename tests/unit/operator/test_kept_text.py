@@ -6,7 +6,7 @@ import asyncio
 import threading
 from dataclasses import dataclass, field
 
-from statefulspark_operator.telemetry.kept import KeptText
+from statefulspark_operator.telemetry.server import KeptText
 
 
 @dataclass

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import pytest
 from situations import a_situation
 from statefulspark_operator.api import names
-from statefulspark_operator.cluster import pods, watched
+from statefulspark_operator.cluster import cache, pods
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.lifecycle import decide
 from statefulspark_operator.lifecycle.actions import DeleteDriver
@@ -77,7 +77,7 @@ def pod_with(driver: Resource, kind: str, other: Resource, *, phase: str) -> Res
         "ephemeralContainerStatuses": [named] if kind == "ephemeral" else [],
     }
     labels: Resource = {names.LABEL_EPOCH: "1", names.LABEL_REVISION: "r"}
-    return watched.slim(
+    return cache.slim(
         {
             "kind": "Pod",
             "metadata": {"name": "flights-driver-1", "uid": "u", "labels": labels},

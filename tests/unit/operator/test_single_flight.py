@@ -8,8 +8,8 @@ import dataclasses
 from fakecluster import FakeGateway
 from jobworld import START, JobWorld
 from statefulspark_operator.cluster.resources import Kind, Resource
-from statefulspark_operator.engine import attend
-from statefulspark_operator.engine.single_flight import SingleFlight
+from statefulspark_operator.engine import savepoints
+from statefulspark_operator.engine.memory import SingleFlight
 
 MANY = 100
 
@@ -91,7 +91,7 @@ def test_all_jobs_of_a_namespace_that_start_together_list_its_savepoint_objects_
     ports = dataclasses.replace(JobWorld().world, gateway=gateway)
 
     async def scene() -> None:
-        assert set(await asyncio.gather(*(attend.read(ports, "elsewhere") for _ in range(MANY)))) == {()}
+        assert set(await asyncio.gather(*(savepoints.list_objects(ports, "elsewhere") for _ in range(MANY)))) == {()}
 
     asyncio.run(scene())
 

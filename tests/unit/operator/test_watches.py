@@ -17,12 +17,11 @@ from aiohttp import web
 from jobworld import SPEC, JobWorld
 from pydantic import JsonValue
 from statefulspark_operator import handlers
-from statefulspark_operator.cluster import resources, watched
+from statefulspark_operator.cluster import cache, resources
+from statefulspark_operator.cluster.cache import Cache, InitialSync
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.cluster.watched import Watched
 from statefulspark_operator.engine import ownloop, queue
-from statefulspark_operator.engine.arrivals import Arrivals
 from watchedobjects import KEY, a_shown_object
 
 WITHIN_S = 20.0
@@ -39,11 +38,11 @@ class Server:
 
     def __init__(self, *objects: Resource, refused: str | None = None) -> None:
         self.refused = refused
-        self.objects: dict[str, list[Resource]] = {kind.plural: [] for kind in watched.KINDS}
+        self.objects: dict[str, list[Resource]] = {kind.plural: [] for kind in cache.KINDS}
         for found in objects:
             self.objects[resources.kind_of(found).plural].append(found)
         self.events: dict[str, asyncio.Queue[tuple[str, Resource]]] = {
-            kind.plural: asyncio.Queue() for kind in watched.KINDS
+            kind.plural: asyncio.Queue() for kind in cache.KINDS
         }
 
     def show(self, event: str, found: Resource) -> None:
@@ -83,7 +82,7 @@ class Server:
 
 
 def _kind(plural: str) -> Resource:
-    kind = next(kind for kind in watched.KINDS if kind.plural == plural)
+    kind = next(kind for kind in cache.KINDS if kind.plural == plural)
     return {"apiVersion": kind.api_version, "kind": f"{kind.name}List"}
 
 
@@ -99,7 +98,7 @@ def _discovery(path: str) -> Resource:
     verbs = ["list", "watch", "get", "patch"]
     found: list[Resource] = [
         {"name": kind.plural, "singularName": kind.name.lower(), "kind": kind.name, "namespaced": True, "verbs": verbs}  # type: ignore[dict-item]
-        for kind in watched.KINDS
+        for kind in cache.KINDS
         if kind.api_version == wanted
     ]
     if path == "api/v1":  # kopf asks for namespaces before it watches anything in one.
@@ -111,7 +110,7 @@ def _discovery(path: str) -> Resource:
 
 async def watch(
     server: Server,
-    copies: Watched,
+    copies: Cache,
     act: Callable[[asyncio.Queue[JobKey]], object],
     awaited: Collection[str] = (),
     *,
@@ -119,7 +118,7 @@ async def watch(
 ) -> None:
     """Run kopf with the operator's registry against a server, while something is done with those who are woken."""
     woken: asyncio.Queue[JobKey] = asyncio.Queue()
-    registry = handlers.build_registry(Arrivals(wake or woken.put_nowait, awaited), copies)
+    registry = handlers.build_registry(InitialSync(wake or woken.put_nowait, awaited), copies)
     settings = handlers.build_settings()
     settings.queueing.idle_timeout = 0.01  # Its workers end first when it is stopped.
     async with server.serving() as url:
@@ -145,26 +144,26 @@ async def watch(
 
 def test_a_job_is_woken_when_everything_that_is_listed_is_kept() -> None:
     job, pod = a_shown_object(resources.JOB, "flights", 3), a_shown_object(resources.POD, "flights-driver-1", 4)
-    copies = Watched()
+    copies = Cache()
 
     async def act(woken: asyncio.Queue[JobKey]) -> None:
         assert await woken.get() == KEY
-        assert watched.version_of(copies.find(resources.JOB, "demo", "flights") or {}) == "3"
-        assert [watched.version_of(found) for found in copies.pods(KEY)] == ["4"]
+        assert cache.version_of(copies.get(resources.JOB, "demo", "flights") or {}) == "3"
+        assert [cache.version_of(found) for found in copies.pods(KEY)] == ["4"]
 
-    asyncio.run(watch(Server(job, pod), copies, act, {watched.uid_of(job), watched.uid_of(pod)}))
+    asyncio.run(watch(Server(job, pod), copies, act, {cache.uid_of(job), cache.uid_of(pod)}))
 
 
 def test_an_event_wakes_unless_it_shows_what_the_operator_wrote() -> None:
-    server, copies = Server(a_shown_object(resources.JOB, "flights", 3)), Watched()
+    server, copies = Server(a_shown_object(resources.JOB, "flights", 3)), Cache()
 
     async def act(woken: asyncio.Queue[JobKey]) -> None:
         await woken.get()
-        copies.keep_written(a_shown_object(resources.JOB, "flights", 4))
+        copies.update_written(a_shown_object(resources.JOB, "flights", 4))
         server.show("MODIFIED", a_shown_object(resources.JOB, "flights", 4))
         server.show("MODIFIED", a_shown_object(resources.JOB, "flights", 5))
         await woken.get()
-        assert watched.version_of(copies.find(resources.JOB, "demo", "flights") or {}) == "5"
+        assert cache.version_of(copies.get(resources.JOB, "demo", "flights") or {}) == "5"
         assert woken.empty()
 
         server.show("ADDED", a_shown_object(resources.POD, "flights-driver-1", 6))
@@ -178,17 +177,17 @@ def test_an_event_wakes_unless_it_shows_what_the_operator_wrote() -> None:
 
 
 def test_a_savepoint_object_wakes_the_job_that_it_names_and_is_kept() -> None:
-    copies = Watched()
+    copies = Cache()
 
     async def act(woken: asyncio.Queue[JobKey]) -> None:
         assert await woken.get() == JobKey("demo", "trains")
-        assert [found.version for found in copies.all(resources.SAVEPOINT, "demo")] == ["5"]
+        assert [found.version for found in copies.entries(resources.SAVEPOINT, "demo")] == ["5"]
 
     asyncio.run(watch(Server(a_shown_object(resources.SAVEPOINT, "nightly", 5, spec={"job": "trains"})), copies, act))
 
 
 def test_savepoint_objects_that_may_not_be_listed_hold_up_no_job() -> None:
-    server, copies = Server(a_shown_object(resources.JOB, "flights", 3), refused=resources.SAVEPOINT.plural), Watched()
+    server, copies = Server(a_shown_object(resources.JOB, "flights", 3), refused=resources.SAVEPOINT.plural), Cache()
 
     async def act(woken: asyncio.Queue[JobKey]) -> None:
         assert await woken.get() == KEY
@@ -200,8 +199,8 @@ def test_many_jobs_and_their_pods_arrive_in_seconds() -> None:
     names = [f"flights-{number}" for number in range(1500)]
     jobs = [a_shown_object(resources.JOB, name, 1) for name in names]
     pods = [a_shown_object(resources.POD, f"{name}-driver-1", 2, job=name) for name in names]
-    awaited = {watched.uid_of(found) for found in (*jobs, *pods)}
-    copies = Watched()
+    awaited = {cache.uid_of(found) for found in (*jobs, *pods)}
+    copies = Cache()
 
     async def act(woken: asyncio.Queue[JobKey]) -> None:
         first = await woken.get()
@@ -219,7 +218,7 @@ def test_nothing_of_an_event_but_its_copy_is_kept_once_it_is_dealt_with() -> Non
     job = a_shown_object(resources.JOB, "flights", 3)
     meta = Sent(resources.section(job, "metadata"))
     meta["managedFields"] = [{"manager": "somebody"}]
-    server, copies = Server(), Watched()
+    server, copies = Server(), Cache()
 
     async def one_pass(_key: JobKey) -> timedelta | None:
         return timedelta(hours=1)
@@ -248,29 +247,29 @@ ONE, TWO = JobKey("demo", "one"), JobKey("demo", "two")
 
 def test_nobody_is_woken_before_everything_that_is_awaited_has_arrived() -> None:
     woken: list[JobKey] = []
-    arrivals = Arrivals(woken.append, {"a", "b"})
+    sync = InitialSync(woken.append, {"a", "b"})
 
     for uid in ("a", "a", "newer"):
-        arrivals.wake(ONE)
-        arrivals.shown(uid)
+        sync.wake(ONE)
+        sync.arrived(uid)
     assert woken == []
 
-    arrivals.wake(TWO)
-    arrivals.shown("b")
+    sync.wake(TWO)
+    sync.arrived("b")
     assert woken == [ONE, TWO]
-    arrivals.wake(ONE)
+    sync.wake(ONE)
     assert woken == [ONE, TWO, ONE]
 
 
 def test_what_never_arrives_is_waited_for_a_limited_time_only() -> None:
     woken: list[JobKey] = []
-    arrivals = Arrivals(woken.append, {"deleted before the watches began"})
-    arrivals.wake(ONE)
+    sync = InitialSync(woken.append, {"deleted before the watches began"})
+    sync.wake(ONE)
 
-    arrivals.open()
+    sync.end()
 
     assert woken == [ONE]
-    arrivals.wake(TWO)
+    sync.wake(TWO)
     assert woken == [ONE, TWO]
 
 
@@ -288,7 +287,7 @@ def test_an_operator_that_ends_does_not_wait_for_the_watches_of_config_maps(
             serving = Server(job).serving()
             url = await elsewhere.run(serving.__aenter__())
             monkeypatch.setenv("KUBECONFIG", str(kubeconfig_of(tmp_path, url)))
-            ports = dataclasses.replace(world.world, watched=Watched())
+            ports = dataclasses.replace(world.world, cache=Cache())
             running = asyncio.create_task(handlers.operate(ports, namespaces=(KEY.namespace,), stop=stop))
             while not world.cluster.watches:
                 await asyncio.sleep(0.05)

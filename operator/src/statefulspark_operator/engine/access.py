@@ -1,7 +1,7 @@
-"""The credentials of a call to a job's driver: the token of its Secret, and the authority of its certificate.
+"""What drivers and storage are asked with: a token, the authority of a certificate, and credentials, all from Secrets.
 
-Both are read once, and again after a driver did not answer, for they may have been replaced: a token with its job, an
-authority when it is renewed. It must never have a driver with a certificate asked without one.
+Each is read once, and again after a driver or a store did not answer, for it may have been replaced: a token with its job,
+an authority when it is renewed. It must never have a driver with a certificate asked without one.
 """
 
 from __future__ import annotations
@@ -13,17 +13,23 @@ from statefulspark.contract import config
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.driver_tls import AUTHORITY_KEY
+from statefulspark_operator.api.spec import Storage
 from statefulspark_operator.cluster.driver_api import DriverAccess, Trust
+from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle.situation import (
     HARMLESS_WAITS,
     TLS_SECRET_MISSING,
+    Accepted,
     DriverPod,
     DriverSilent,
     Job,
     PodPhase,
     Waiting,
 )
+from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
+from statefulspark_operator.render import containers
 
 
 async def find(ports: Ports, job: Job, pod: DriverPod) -> DriverAccess | DriverSilent:
@@ -45,11 +51,11 @@ async def find(ports: Ports, job: Job, pod: DriverPod) -> DriverAccess | DriverS
     return DriverAccess(token, trust, previous)
 
 
-def doubt(ports: Ports, job: Job, pod: DriverPod) -> None:
+def invalidate(ports: Ports, job: Job, pod: DriverPod) -> None:
     """Have what a driver was asked with read again, because it did not answer."""
-    ports.secrets.doubt(_token_key(job), ports.now())
+    ports.secrets.invalidate(_token_key(job), ports.now())
     if pod.tls_secret is not None:
-        ports.secrets.doubt(_authority_key(job, pod.tls_secret), ports.now())
+        ports.secrets.invalidate(_authority_key(job, pod.tls_secret), ports.now())
 
 
 def forget(ports: Ports, job: Job) -> None:
@@ -115,3 +121,57 @@ def _token_key(job: Job) -> tuple[str, str]:
 def _authority_key(job: Job, name: str) -> tuple[str, str]:
     """The key of an authority is not that of the Secret, of which the credentials of a storage may be another part."""
     return f"{job.namespace}/{AUTHORITY_KEY}", name
+
+
+async def storage_target(ports: Ports, job: Job, accepted: Accepted) -> StorageTarget | StorageUnreadable | None:
+    """Return the connection to a job's storage, or why it cannot be reached."""
+    if accepted.spec is None:
+        return None
+    return await connection(ports, JobKey(job.namespace, job.name), accepted.spec.storage, owner_id=job.uid)
+
+
+async def connection(
+    ports: Ports, key: JobKey, storage: Storage, *, owner_id: str | None
+) -> StorageTarget | StorageUnreadable:
+    """Return the connection to the storage of a job, or why it cannot be reached.
+
+    Args:
+        ports: The ports.
+        key: The job, which need not exist.
+        storage: Its storage.
+        owner_id: Uid of its resource; None if it does not exist.
+    """
+    namespace, reference = key.namespace, storage.credentials_secret
+    if reference is None:
+        return StorageTarget(storage, namespace, key.name, None, owner_id)
+    credentials = await _read_credentials(ports, namespace, reference.name)
+    if credentials is None:
+        message = f"Secret {namespace}/{reference.name} does not exist; create it with the S3 credentials."
+        return StorageUnreadable("CredentialsMissing", message, may_pass=False)
+    if absent := _absent(credentials):
+        # Without this check the S3 client would use the operator's own identity.
+        message = f"Secret {namespace}/{reference.name} has no {' and no '.join(absent)}; add what is missing."
+        return StorageUnreadable("CredentialsMissing", message, may_pass=False)
+    return StorageTarget(storage, namespace, key.name, credentials, owner_id)
+
+
+async def _read_credentials(ports: Ports, namespace: str, name: str) -> Mapping[str, str] | None:
+    kept = ports.secrets.find((namespace, name), ports.now())
+    if kept is not None:
+        return kept
+    credentials = await ports.gateway.read_secret(namespace, name)
+    # One that a person has to complete is read each time, so that this is seen.
+    if credentials is not None and not _absent(credentials):
+        ports.secrets.keep((namespace, name), credentials, ports.now())
+    return credentials
+
+
+def _absent(credentials: Mapping[str, str]) -> list[str]:
+    """Return the keys that a Secret with credentials lacks."""
+    return [key for key in containers.CREDENTIAL_KEYS if not credentials.get(key)]
+
+
+def invalidate_credentials(ports: Ports, namespace: str, storage: Storage) -> None:
+    """Have the credentials of a storage that refuses, or does not answer, read again."""
+    if storage.credentials_secret is not None:
+        ports.secrets.invalidate((namespace, storage.credentials_secret.name), ports.now())

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 
 from statefulspark import errors
 
-from statefulspark_operator.cluster import resources, watched
+from statefulspark_operator.cluster import cache, resources
 from statefulspark_operator.cluster.gateway import Gateway
 from statefulspark_operator.cluster.resources import Resource
 
@@ -148,7 +148,7 @@ class Leadership:
 
     def _is_free(self, existing: Resource, now_s: float) -> bool:
         """Tell whether nobody holds a Lease, or its holder has not renewed it for its time."""
-        version = watched.version_of(existing)
+        version = cache.version_of(existing)
         if self._observed is None or self._observed.version != version:
             self._observed = _Observed(version, now_s)
         lasts_s = resources.number(existing, "spec", "leaseDurationSeconds") or LASTS_S

@@ -1,4 +1,4 @@
-"""The operator's memory of each job between two passes.
+"""What the operator remembers between two passes: of each job, of savepoint objects, and of Secrets.
 
 Everything here may be lost at any time; it costs reads. It is never the reason for an action, but for what a driver has said
 of an operation that ended: that stays so, and whoever has forgotten it learns it from the pod's end.
@@ -6,7 +6,9 @@ of an operation that ended: that stays so, and whoever has forgotten it learns i
 
 from __future__ import annotations
 
+import asyncio
 import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -15,6 +17,7 @@ from statefulspark.contract.api import Operation
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.lifecycle.decision import STEADY
+from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import Rejection
 
 RESYNC_PERIOD = timedelta(minutes=5)
@@ -130,3 +133,138 @@ class Memories:
     def forget(self, key: JobKey) -> None:
         """Drop the memory of a job that does not exist any more."""
         self._jobs.pop(key, None)
+
+
+SECRET_TTL = timedelta(minutes=10)
+"""How long values are used that nothing speaks against."""
+REREAD_AFTER = timedelta(seconds=30)
+"""Values that were read more recently than this are not read again, whatever speaks against them."""
+
+SecretKey = tuple[str, str]
+"""Namespace and name; for the token of a job its uid and the name."""
+
+
+@dataclass(slots=True)
+class SecretCache:
+    """The values, and when they were read."""
+
+    _read: dict[SecretKey, tuple[datetime, Mapping[str, str]]] = field(default_factory=dict)
+
+    def find(self, key: SecretKey, now: datetime) -> Mapping[str, str] | None:
+        """Return the values of a Secret; None if it has to be read."""
+        kept = self._read.get(key)
+        return kept[1] if kept is not None and now - kept[0] < SECRET_TTL else None
+
+    def keep(self, key: SecretKey, values: Mapping[str, str], now: datetime) -> None:
+        """Keep the values of a Secret that was read."""
+        self._read[key] = (now, values)
+
+    def invalidate(self, key: SecretKey, now: datetime) -> None:
+        """Have a Secret that does not work read again, unless it was read a moment ago."""
+        kept = self._read.get(key)
+        if kept is not None and now - kept[0] >= REREAD_AFTER:
+            del self._read[key]
+
+    def forget(self, key: SecretKey) -> None:
+        """Drop a Secret."""
+        self._read.pop(key, None)
+
+    def __len__(self) -> int:
+        """Return the number of Secrets whose values are kept."""
+        return len(self._read)
+
+
+@dataclass(slots=True)
+class SingleFlight:
+    """Lets concurrent callers share one run of a piece of work, which begins after each of them has called.
+
+    When an operator has started, all jobs of a namespace ask for its savepoint objects in the same moment, and in an upgrade
+    of all jobs each asks for them again before it deletes one. A list for each would grow with the square of the jobs.
+    """
+
+    _running: dict[str, asyncio.Task[bool]] = field(default_factory=dict)
+    _next: dict[str, asyncio.Task[bool]] = field(default_factory=dict)
+
+    async def join(self, name: str, work: Callable[[], Awaitable[bool]]) -> bool:
+        """Return the result of a run that begins after this call; runs of one name never overlap."""
+        coming = self._next.get(name)
+        if coming is None:
+            coming = asyncio.create_task(self._run(name, work, self._running.get(name)))
+            self._next[name] = coming
+            coming.add_done_callback(lambda done: self._forget(name, done))
+        return await asyncio.shield(coming)
+
+    async def _run(self, name: str, work: Callable[[], Awaitable[bool]], before: asyncio.Task[bool] | None) -> bool:
+        if before is not None:
+            await asyncio.wait({before})
+        self._running[name] = self._next.pop(name)
+        return await work()
+
+    def _forget(self, name: str, done: asyncio.Task[bool]) -> None:
+        for tasks in (self._running, self._next):
+            if tasks.get(name) is done:
+                del tasks[name]
+
+
+LIST_TTL = timedelta(minutes=5)
+"""How long a namespace's copies of savepoint objects are used before they are listed again: a watch does not tell
+everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedSavepoints:
+    """The savepoint objects of a namespace, parsed once for all jobs and passes until one of them changes.
+
+    Attributes:
+        changes: What `Cache.changes` was.
+        by_uid: Version and content of each; None for one that cannot be read.
+        everything: All that can be read.
+        by_job: The same, by the job that they name.
+    """
+
+    changes: int
+    by_uid: Mapping[str, tuple[str, SavepointObject | None]]
+    everything: tuple[SavepointObject, ...]
+    by_job: Mapping[str, Sequence[SavepointObject]]
+
+
+@dataclass(slots=True)
+class SavepointLists:
+    """When the savepoint objects of each namespace were listed last, whether the cluster knows them, and their content."""
+
+    parsed: dict[str, ParsedSavepoints] = field(default_factory=dict)
+    single_flight: SingleFlight = field(default_factory=SingleFlight)
+    turns: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By namespace and job, the object for which something was done on storage last."""
+    _listed: dict[str, tuple[datetime, bool]] = field(default_factory=dict)
+
+    def forget(self, namespace: str) -> None:
+        """Have the objects of a namespace listed again."""
+        self._listed.pop(namespace, None)
+
+    def is_current(self, namespace: str, now: datetime) -> bool:
+        """Tell whether the objects of a namespace were listed a short time ago."""
+        return namespace in self._listed and now - self._listed[namespace][0] < LIST_TTL
+
+    def is_known(self, namespace: str) -> bool:
+        """Tell whether the cluster knew the kind when the objects of a namespace were listed."""
+        return self._listed[namespace][1]
+
+    def keep(self, namespace: str, *, now: datetime, is_known: bool) -> None:
+        """Note that the objects of a namespace were listed."""
+        self._listed[namespace] = (now, is_known)
+
+
+@dataclass(slots=True)
+class FreedBytes:
+    """Sizes of all files that this operator has deleted on storage.
+
+    Attributes:
+        pruned: In folders of jobs without a driver.
+        purged: With their job, as `deletionPolicy: Delete` says.
+        disposed: Of savepoints whose objects were deleted, by a person or by the retention of a schedule.
+    """
+
+    pruned: int = 0
+    purged: int = 0
+    disposed: int = 0

@@ -6,7 +6,6 @@ always answer for themselves. Storage is read only if the decision needs it: no 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,7 +13,7 @@ from pydantic import ValidationError
 from statefulspark.contract.api import JobStatus, Operation, OperationState
 
 from statefulspark_operator.api import names
-from statefulspark_operator.api.spec import DeletionPolicy, Storage
+from statefulspark_operator.api.spec import DeletionPolicy
 from statefulspark_operator.api.status import (
     DriverState,
     OperationKind,
@@ -22,17 +21,17 @@ from statefulspark_operator.api.status import (
     OperationStatus,
     StatefulSparkJobStatus,
 )
-from statefulspark_operator.cluster import calendar, pods, resources, watched
+from statefulspark_operator.cluster import cache, calendar, pods, resources
 from statefulspark_operator.cluster.driver_api import LONGEST_WAIT_S
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.engine import access
 from statefulspark_operator.engine.ports import Ports
-from statefulspark_operator.engine.validate import Accepted
 from statefulspark_operator.lifecycle.rules import operation as operations
 from statefulspark_operator.lifecycle.savepoints.schedule import Calendar
 from statefulspark_operator.lifecycle.situation import (
+    Accepted,
     DriverPod,
     DriverSilent,
     ExecutorPod,
@@ -42,7 +41,6 @@ from statefulspark_operator.lifecycle.situation import (
     Situation,
 )
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
-from statefulspark_operator.render import containers
 
 LATE_STOP = timedelta(minutes=5)
 """How long a savepoint is looked for after the end of a driver whose stop was given up: on a node that nobody can reach it
@@ -63,7 +61,7 @@ class DriverAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """A job as it was looked at: what Kubernetes has of it, and what its drivers answered.
 
     Attributes:
@@ -104,8 +102,8 @@ class Sight:
 async def read_job(ports: Ports, key: JobKey) -> Resource | None:
     """Return the live resource without what no decision reads, or None if it does not exist."""
     answer = await ports.gateway.get(resources.JOB, key.namespace, key.name)
-    resource = watched.slim(answer) if answer is not None else None
-    ports.watched.keep_read(resources.JOB, key.namespace, key.name, resource)
+    resource = cache.slim(answer) if answer is not None else None
+    ports.cache.update_read(resources.JOB, key.namespace, key.name, resource)
     return resource
 
 
@@ -113,9 +111,9 @@ async def sync(ports: Ports, key: JobKey) -> None:
     """Read a job and its pods from the API server into the cache, which has nothing older afterwards."""
     if await read_job(ports, key) is None:
         return
-    before = ports.watched.all_pods(key)
+    before = ports.cache.pod_entries(key)
     listed = await ports.gateway.list_pods(key.namespace, names.pod_selector(key.name))
-    ports.watched.keep_all(listed, before)
+    ports.cache.replace(listed, before)
 
 
 def read_status(resource: Resource) -> StatefulSparkJobStatus:
@@ -148,7 +146,7 @@ def finalizers(resource: Resource) -> tuple[str, ...]:
     return tuple(name for name in entries if isinstance(name, str)) if isinstance(entries, list) else ()
 
 
-async def look(ports: Ports, resource: Resource, found: tuple[Resource, ...]) -> Sight:
+async def observe(ports: Ports, resource: Resource, found: tuple[Resource, ...]) -> Observation:
     """Look at a job, and ask its driver and its standby.
 
     Args:
@@ -163,7 +161,7 @@ async def look(ports: Ports, resource: Resource, found: tuple[Resource, ...]) ->
     live = [pod for pod in drivers if pod.is_live(now) and not _is_released(status, pod)]
     driver = await _ask_driver(ports, job, status, live)
     standby = await _ask_standby(ports, job, status, [pod for pod in standbys if pod.is_live(now)])
-    return Sight(
+    return Observation(
         now=now,
         resource=resource,
         job=job,
@@ -178,30 +176,30 @@ async def look(ports: Ports, resource: Resource, found: tuple[Resource, ...]) ->
     )
 
 
-async def observe(ports: Ports, sight: Sight, accepted: Accepted) -> Situation:
+async def gather_facts(ports: Ports, observation: Observation, accepted: Accepted) -> Situation:
     """Return all facts about a job but the savepoint objects.
 
     Args:
         ports: The ports.
-        sight: The job as it was looked at.
+        observation: The job as it was looked at.
         accepted: The spec to carry out.
     """
-    job, status = sight.job, sight.status
-    storage = await _read_storage(ports, job, status, accepted) if _needs_storage(sight, accepted) else None
+    job, status = observation.job, observation.status
+    storage = await _read_storage(ports, job, status, accepted) if _needs_storage(observation, accepted) else None
     return Situation(
-        now=sight.now,
+        now=observation.now,
         job=job,
         spec=accepted.spec,
         status=status,
         rejection=accepted.rejection,
-        pods=sight.drivers,
-        driver=sight.driver.status,
-        operation=sight.driver.operation,
+        pods=observation.drivers,
+        driver=observation.driver.status,
+        operation=observation.driver.operation,
         storage=storage,
-        standbys=sight.standbys,
-        standby=sight.standby,
+        standbys=observation.standbys,
+        standby=observation.standby,
         withheld=accepted.withheld,
-        executors=sight.executors,
+        executors=observation.executors,
         calendar=_calendar(accepted),
         code=accepted.code,
     )
@@ -248,11 +246,11 @@ async def _ask_driver(ports: Ports, job: Job, status: StatefulSparkJobStatus, li
     pod = running[-1]
     granted = await access.find(ports, job, pod)
     if isinstance(granted, DriverSilent):
-        access.doubt(ports, job, pod)
+        access.invalidate(ports, job, pod)
         return DriverAnswer(granted)
     answer = await ports.drivers.status(pod, granted)
     if isinstance(answer, DriverSilent):
-        access.doubt(ports, job, pod)
+        access.invalidate(ports, job, pod)
     operation = status.operation
     if operation is None or operation.epoch != pod.epoch or operation.state is not OperationPhase.REQUESTED:
         return DriverAnswer(answer)
@@ -280,25 +278,25 @@ async def _ask_standby(
     granted = await access.find(ports, job, pod)
     answer = granted if isinstance(granted, DriverSilent) else await ports.drivers.status(pod, granted)
     if isinstance(answer, DriverSilent):
-        access.doubt(ports, job, pod)
+        access.invalidate(ports, job, pod)
     return answer
 
 
-def _needs_storage(sight: Sight, accepted: Accepted) -> bool:
+def _needs_storage(observation: Observation, accepted: Accepted) -> bool:
     """Tell whether the decision depends on the content of storage."""
-    if sight.live or accepted.spec is None:
+    if observation.live or accepted.spec is None:
         return False
-    if sight.job.deletion_requested_at is not None:
+    if observation.job.deletion_requested_at is not None:
         return accepted.spec.deletion_policy is DeletionPolicy.DELETE
-    return not accepted.spec.suspend or _may_have_stopped_unseen(sight)
+    return not accepted.spec.suspend or _may_have_stopped_unseen(observation)
 
 
-def _may_have_stopped_unseen(sight: Sight) -> bool:
+def _may_have_stopped_unseen(observation: Observation) -> bool:
     """Tell whether the driver that has ended, or is gone, may have made the savepoint that it was asked for."""
-    operation, driver = sight.status.operation, sight.status.driver
+    operation, driver = observation.status.operation, observation.status.driver
     if operation is None or driver is None or operation.epoch != driver.epoch or not _is_unanswered(operation):
         return False
-    return driver.ended_at is None or sight.now - driver.ended_at < LATE_STOP
+    return driver.ended_at is None or observation.now - driver.ended_at < LATE_STOP
 
 
 def _is_unanswered(operation: OperationStatus) -> bool:
@@ -310,7 +308,7 @@ def _is_unanswered(operation: OperationStatus) -> bool:
 async def _read_storage(
     ports: Ports, job: Job, status: StatefulSparkJobStatus, accepted: Accepted
 ) -> StorageFacts | StorageUnreadable | None:
-    target = await storage_target(ports, job, accepted)
+    target = await access.storage_target(ports, job, accepted)
     if not isinstance(target, StorageTarget):
         return target
     operation = status.operation
@@ -320,59 +318,5 @@ async def _read_storage(
         requests=operations.ids(operation) if operation is not None and _is_unanswered(operation) else (),
     )
     if isinstance(content, StorageUnreadable):
-        doubt_credentials(ports, job.namespace, target.storage)
+        access.invalidate_credentials(ports, job.namespace, target.storage)
     return content
-
-
-async def storage_target(ports: Ports, job: Job, accepted: Accepted) -> StorageTarget | StorageUnreadable | None:
-    """Return the connection to a job's storage, or why it cannot be reached."""
-    if accepted.spec is None:
-        return None
-    return await connection(ports, JobKey(job.namespace, job.name), accepted.spec.storage, owner_id=job.uid)
-
-
-async def connection(
-    ports: Ports, key: JobKey, storage: Storage, *, owner_id: str | None
-) -> StorageTarget | StorageUnreadable:
-    """Return the connection to the storage of a job, or why it cannot be reached.
-
-    Args:
-        ports: The ports.
-        key: The job, which need not exist.
-        storage: Its storage.
-        owner_id: Uid of its resource; None if it does not exist.
-    """
-    namespace, reference = key.namespace, storage.credentials_secret
-    if reference is None:
-        return StorageTarget(storage, namespace, key.name, None, owner_id)
-    credentials = await _read_credentials(ports, namespace, reference.name)
-    if credentials is None:
-        message = f"Secret {namespace}/{reference.name} does not exist; create it with the S3 credentials."
-        return StorageUnreadable("CredentialsMissing", message, may_pass=False)
-    if absent := _absent(credentials):
-        # Without this check the S3 client would use the operator's own identity.
-        message = f"Secret {namespace}/{reference.name} has no {' and no '.join(absent)}; add what is missing."
-        return StorageUnreadable("CredentialsMissing", message, may_pass=False)
-    return StorageTarget(storage, namespace, key.name, credentials, owner_id)
-
-
-async def _read_credentials(ports: Ports, namespace: str, name: str) -> Mapping[str, str] | None:
-    kept = ports.secrets.find((namespace, name), ports.now())
-    if kept is not None:
-        return kept
-    credentials = await ports.gateway.read_secret(namespace, name)
-    # One that a person has to complete is read each time, so that this is seen.
-    if credentials is not None and not _absent(credentials):
-        ports.secrets.keep((namespace, name), credentials, ports.now())
-    return credentials
-
-
-def _absent(credentials: Mapping[str, str]) -> list[str]:
-    """Return the keys that a Secret with credentials lacks."""
-    return [key for key in containers.CREDENTIAL_KEYS if not credentials.get(key)]
-
-
-def doubt_credentials(ports: Ports, namespace: str, storage: Storage) -> None:
-    """Have the credentials of a storage that refuses, or does not answer, read again."""
-    if storage.credentials_secret is not None:
-        ports.secrets.doubt((namespace, storage.credentials_secret.name), ports.now())

@@ -21,11 +21,10 @@ from statefulspark_operator.cluster.driver_api import DriverAccess
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
-from statefulspark_operator.engine import access, observe, ownership, report, revisions, validate
+from statefulspark_operator.engine import access, objects, observe, record, validate
 from statefulspark_operator.engine.ports import Ports
-from statefulspark_operator.engine.validate import Accepted
 from statefulspark_operator.lifecycle import actions, pruning
-from statefulspark_operator.lifecycle.situation import DriverPod, Situation
+from statefulspark_operator.lifecycle.situation import Accepted, DriverPod, Situation
 from statefulspark_operator.render import children, config, driver, network_policy
 from statefulspark_operator.render.base import Manifest, Subject
 
@@ -78,12 +77,12 @@ async def _perform_one(current: Pass, act: actions.Action) -> None:
         case actions.AddFinalizer() | actions.RemoveFinalizer():
             await _set_finalizer(current, is_present=isinstance(act, actions.AddFinalizer))
         case actions.EnsureRevision():
-            await revisions.store(current.ports, current.subject, act.revision)
+            await objects.store_revision(current.ports, current.subject, act.revision)
         case actions.EnsureToken() | actions.EnsureAccess() | actions.EnsureService():
             await _ensure(current, act)
         case actions.EnsureConfig():
             manifest = config.config_map(current.subject, epoch=act.epoch, revision=act.revision, restore=act.restore)
-            await ownership.create(current.ports.gateway, current.situation.job, manifest)
+            await objects.create(current.ports.gateway, current.situation.job, manifest)
         case actions.CreateDriver():
             await _create_driver(current, act)
         case actions.CreateStandby():
@@ -119,12 +118,12 @@ async def _ensure(
         case actions.EnsureAccess():
             await gateway.create(children.network_secret(subject, current.ports.new_token()))
             for manifest in children.access(subject):
-                await ownership.apply(gateway, subject.job, manifest, versions)
+                await objects.apply(gateway, subject.job, manifest, versions)
         case actions.EnsureService():
             peers = current.ports.job_peers
             if peers is not None:
-                await ownership.apply(gateway, subject.job, network_policy.policy(subject.job, peers), versions)
-            await ownership.apply(gateway, subject.job, children.service(subject, epoch=act.epoch), versions)
+                await objects.apply(gateway, subject.job, network_policy.policy(subject.job, peers), versions)
+            await objects.apply(gateway, subject.job, children.service(subject, epoch=act.epoch), versions)
         case _:
             assert_never(act)
 
@@ -140,7 +139,7 @@ async def _create_standby(current: Pass, act: actions.CreateStandby) -> None:
     """Write the configuration of a standby, and create its pod."""
     subject = current.subject
     manifest = config.standby_config_map(subject, pod=act.pod, revision=act.revision)
-    await ownership.create(current.ports.gateway, subject.job, manifest)
+    await objects.create(current.ports.gateway, subject.job, manifest)
     await _create_pod(current, driver.standby_pod(subject, name=act.pod, revision=act.revision), act.pod)
 
 
@@ -177,10 +176,10 @@ async def _delete(
                 await gateway.delete(resources.POD, namespace, pod.name, uid=pod.uid)
             return
         case actions.DeleteStandby():
-            await ownership.delete(gateway, job, resources.CONFIG_MAP, names.standby_config(act.name))
+            await objects.delete(gateway, job, resources.CONFIG_MAP, names.standby_config(act.name))
         case actions.ForgetDriver():
             config_map = names.config_of(current.key.name, act.name, act.epoch)
-            await ownership.delete(gateway, job, resources.CONFIG_MAP, config_map)
+            await objects.delete(gateway, job, resources.CONFIG_MAP, config_map)
         case actions.DeleteDriver():
             grace_s = act.grace_s
         case _:
@@ -256,14 +255,14 @@ def _pod_of(situation: Situation, epoch: int) -> DriverPod | None:
 
 async def _purge(current: Pass) -> None:
     accepted = Accepted(current.situation.spec)
-    target = await observe.storage_target(current.ports, current.situation.job, accepted)
+    target = await access.storage_target(current.ports, current.situation.job, accepted)
     if not isinstance(target, StorageTarget):
         return
     try:
         freed = await current.ports.storage.purge(target)
     except errors.StatefulSparkError:
-        observe.doubt_credentials(current.ports, current.key.namespace, target.storage)
+        access.invalidate_credentials(current.ports, current.key.namespace, target.storage)
         raise
     current.ports.freed.purged += freed.size_bytes
     if freed.files:
-        await report.tell(current.ports, current.key, current.situation.job, (pruning.purged(freed),))
+        await record.tell(current.ports, current.key, current.situation.job, (pruning.purged(freed),))

@@ -3,90 +3,23 @@
 from __future__ import annotations
 
 import secrets as randomness
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from statefulspark_operator.api.pod_templates import PodTemplates
+from statefulspark_operator.cluster.cache import Cache
 from statefulspark_operator.cluster.config_map_watches import ConfigMapWatches, NoWatches
 from statefulspark_operator.cluster.driver_api import DriverApi
 from statefulspark_operator.cluster.gateway import Gateway
 from statefulspark_operator.cluster.storage_reader import StorageReader
-from statefulspark_operator.cluster.watched import Watched
-from statefulspark_operator.engine.knownsecrets import KnownSecrets
-from statefulspark_operator.engine.memory import Memories
-from statefulspark_operator.engine.single_flight import SingleFlight
-from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
+from statefulspark_operator.engine.memory import FreedBytes, Memories, SavepointLists, SecretCache
 from statefulspark_operator.render.network_policy import Peers
 
 
 def utc_now() -> datetime:
     """Return the current time in UTC."""
     return datetime.now(UTC)
-
-
-LISTING_LASTS = timedelta(minutes=5)
-"""How long a namespace's copies of savepoint objects are used before they are listed again: a watch does not tell
-everything."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedSavepoints:
-    """The savepoint objects of a namespace, parsed once for all jobs and passes until one of them changes.
-
-    Attributes:
-        changes: What `Watched.changes` was.
-        by_uid: Version and content of each; None for one that cannot be read.
-        everything: All that can be read.
-        by_job: The same, by the job that they name.
-    """
-
-    changes: int
-    by_uid: Mapping[str, tuple[str, SavepointObject | None]]
-    everything: tuple[SavepointObject, ...]
-    by_job: Mapping[str, Sequence[SavepointObject]]
-
-
-@dataclass(slots=True)
-class Listings:
-    """When the savepoint objects of each namespace were listed last, whether the cluster knows them, and their content."""
-
-    parsed: dict[str, ParsedSavepoints] = field(default_factory=dict)
-    single_flight: SingleFlight = field(default_factory=SingleFlight)
-    turns: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By namespace and job, the object for which something was done on storage last."""
-    _listed: dict[str, tuple[datetime, bool]] = field(default_factory=dict)
-
-    def forget(self, namespace: str) -> None:
-        """Have the objects of a namespace listed again."""
-        self._listed.pop(namespace, None)
-
-    def is_current(self, namespace: str, now: datetime) -> bool:
-        """Tell whether the objects of a namespace were listed a short time ago."""
-        return namespace in self._listed and now - self._listed[namespace][0] < LISTING_LASTS
-
-    def is_known(self, namespace: str) -> bool:
-        """Tell whether the cluster knew the kind when the objects of a namespace were listed."""
-        return self._listed[namespace][1]
-
-    def keep(self, namespace: str, *, now: datetime, is_known: bool) -> None:
-        """Note that the objects of a namespace were listed."""
-        self._listed[namespace] = (now, is_known)
-
-
-@dataclass(slots=True)
-class FreedBytes:
-    """Sizes of all files that this operator has deleted on storage.
-
-    Attributes:
-        pruned: In folders of jobs without a driver.
-        purged: With their job, as `deletionPolicy: Delete` says.
-        disposed: Of savepoints whose objects were deleted, by a person or by the retention of a schedule.
-    """
-
-    pruned: int = 0
-    purged: int = 0
-    disposed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +32,8 @@ class Ports:
         storage: Shared storage.
         now: The clock, UTC.
         new_token: Creates a token for a driver's API.
-        watched: The watches' copies of jobs, pods and savepoint objects.
-        listings: When savepoint objects were listed last.
+        cache: The watches' copies of jobs, pods and savepoint objects.
+        listings: The savepoint objects of each namespace.
         memories: What is remembered of each job between two passes.
         secrets: Secrets as they were read last.
         freed: What was deleted on storage so far.
@@ -115,10 +48,10 @@ class Ports:
     storage: StorageReader
     now: Callable[[], datetime] = utc_now
     new_token: Callable[[], str] = field(default=lambda: randomness.token_urlsafe(32))
-    watched: Watched = field(default_factory=Watched)
-    listings: Listings = field(default_factory=Listings)
+    cache: Cache = field(default_factory=Cache)
+    listings: SavepointLists = field(default_factory=SavepointLists)
     memories: Memories = field(default_factory=Memories)
-    secrets: KnownSecrets = field(default_factory=KnownSecrets)
+    secrets: SecretCache = field(default_factory=SecretCache)
     freed: FreedBytes = field(default_factory=FreedBytes)
     code_watches: ConfigMapWatches = field(default_factory=NoWatches)
     job_peers: Peers | None = None

@@ -13,12 +13,12 @@ from statefulspark import errors
 from statefulspark.contract.api import JobStatus
 
 from statefulspark_operator.api.status import StatefulSparkJobStatus
-from statefulspark_operator.cluster import resources, watched
+from statefulspark_operator.cluster import cache, resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.engine import attend, code, observe, perform, record, report, staleness, tidy, validate
+from statefulspark_operator.engine import observe, perform, record, savepoints, staleness, tidy, validate
 from statefulspark_operator.engine.memory import LONGEST_POLL, Idle, JobMemory
-from statefulspark_operator.engine.observe import Sight
+from statefulspark_operator.engine.observe import Observation
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import actions, decide, health
 from statefulspark_operator.lifecycle.decision import AT_ONCE, Decision
@@ -32,16 +32,16 @@ class _Decided:
     """A decision, and what it was made from.
 
     Attributes:
-        sight: The job, its pods, and what its drivers answered.
+        observation: The job, its pods, and what its drivers answered.
         situation: The facts.
         decision: The decision.
-        attend_after: When the savepoint objects are looked at again; None if there was nothing to do about them.
+        savepoints_after: When the savepoint objects are looked at again; None if there was nothing to do about them.
     """
 
-    sight: Sight
+    observation: Observation
     situation: Situation
     decision: Decision
-    attend_after: timedelta | None
+    savepoints_after: timedelta | None
 
 
 async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None) -> timedelta | None:
@@ -72,21 +72,21 @@ async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None)
 
 async def _from_cache(ports: Ports, key: JobKey, memory: JobMemory, gauges: JobMetrics) -> timedelta | None:
     """Make a pass that only reports; None if there is more to do, or the cache must not be used."""
-    resource, now = ports.watched.find(resources.JOB, key.namespace, key.name), ports.now()
+    resource, now = ports.cache.get(resources.JOB, key.namespace, key.name), ports.now()
     if resource is None or resources.text(resource, "metadata", "deletionTimestamp"):
         return None
     if now >= (memory.resync_at or memory.schedule_resync(key, now)):  # The first pass follows the watches' lists.
         return None
-    sight = await observe.look(ports, resource, ports.watched.pods(key))
-    gauges.hear(key, sight.answer)
-    savepoints = await attend.read(ports, key.namespace)
-    await code.look(ports, key, sight)
-    if memory.idle is not None and memory.idle.holds(_fingerprint(ports, key, sight), now):
-        return _next_poll(memory, memory.idle, sight)
+    observation = await observe.observe(ports, resource, ports.cache.pods(key))
+    gauges.hear(key, observation.answer)
+    listed = await savepoints.list_objects(ports, key.namespace)
+    await validate.check_code(ports, key, observation)
+    if memory.idle is not None and memory.idle.holds(_fingerprint(ports, key, observation), now):
+        return _next_poll(memory, memory.idle, observation)
     memory.idle = None
-    if not sight.live:
+    if not observation.live:
         return None  # A start follows, or something else that storage tells, which is read once.
-    decided = await _decide(ports, key, sight, savepoints)
+    decided = await _decide(ports, key, observation, listed)
     if not staleness.only_reports(decided.situation, decided.decision):
         return None
     return await _carry_out(ports, key, decided, gauges)
@@ -98,52 +98,54 @@ async def _from_api_server(ports: Ports, key: JobKey, memory: JobMemory, gauges:
     memory.schedule_resync(key, ports.now())
     if memory.code is not None and not memory.code.is_final:
         memory.code = None
-    savepoints = await attend.read(ports, key.namespace)
-    while (resource := ports.watched.find(resources.JOB, key.namespace, key.name)) is not None:
-        sight = await observe.look(ports, resource, ports.watched.pods(key))
-        gauges.hear(key, sight.answer)
-        decided = await _decide(ports, key, sight, savepoints)
+    listed = await savepoints.list_objects(ports, key.namespace)
+    while (resource := ports.cache.get(resources.JOB, key.namespace, key.name)) is not None:
+        observation = await observe.observe(ports, resource, ports.cache.pods(key))
+        gauges.hear(key, observation.answer)
+        decided = await _decide(ports, key, observation, listed)
         after = await _carry_out(ports, key, decided, gauges)
         if decided.decision.actions:
             return after
         if not staleness.records_a_step(decided.situation, decided.decision):
-            await tidy.objects(ports, key, decided.situation, decided.decision.status)
-            await tidy.storage(ports, key, decided.situation, decided.decision.status)
+            await tidy.remove_objects(ports, key, decided.situation, decided.decision.status)
+            await tidy.prune_storage(ports, key, decided.situation, decided.decision.status)
             return after
-        savepoints = await attend.read(ports, key.namespace)
-    return await _forget(ports, key, savepoints, gauges)
+        listed = await savepoints.list_objects(ports, key.namespace)
+    return await _forget(ports, key, listed, gauges)
 
 
 async def _forget(
-    ports: Ports, key: JobKey, savepoints: tuple[SavepointObject, ...] | None, gauges: JobMetrics
+    ports: Ports, key: JobKey, listed: tuple[SavepointObject, ...] | None, gauges: JobMetrics
 ) -> timedelta | None:
-    """Drop what is kept of a job that does not exist, and attend to the savepoint objects that it has left."""
+    """Drop what is kept of a job that does not exist, and reconcile the savepoint objects that it has left."""
     gauges.remove(key)
     ports.memories.forget(key)
     ports.code_watches.follow(key, None)
-    after = await attend.without_job(ports, key, savepoints)
+    after = await savepoints.reconcile_without_job(ports, key, listed)
     ports.storage.forget(key)
     return after
 
 
-async def _decide(ports: Ports, key: JobKey, sight: Sight, savepoints: tuple[SavepointObject, ...] | None) -> _Decided:
-    """Attend to the job's savepoint objects, and decide."""
-    checked = await code.look(ports, key, sight)
-    accepted = await validate.validate(ports, sight.resource, sight.status, checked)
-    situation = attend.with_objects(ports, await observe.observe(ports, sight, accepted), savepoints or ())
-    attend_after = await attend.of_job(ports, key, situation) if savepoints is not None else None
-    return _Decided(sight, situation, decide.decide(situation), attend_after)
+async def _decide(
+    ports: Ports, key: JobKey, observation: Observation, listed: tuple[SavepointObject, ...] | None
+) -> _Decided:
+    """Reconcile the job's savepoint objects, and decide."""
+    checked = await validate.check_code(ports, key, observation)
+    accepted = await validate.validate(ports, observation.resource, observation.status, checked)
+    situation = savepoints.add_objects(ports, await observe.gather_facts(ports, observation, accepted), listed or ())
+    savepoints_after = await savepoints.reconcile(ports, key, situation) if listed is not None else None
+    return _Decided(observation, situation, decide.decide(situation), savepoints_after)
 
 
 async def _carry_out(ports: Ports, key: JobKey, decided: _Decided, gauges: JobMetrics) -> timedelta:
     """Record, perform and report a decision; return the delay until the next pass."""
-    resource, situation, decision = decided.sight.resource, decided.situation, decided.decision
+    resource, situation, decision = decided.observation.resource, decided.situation, decided.decision
     memory = ports.memories.of(key)
     # What a failure has said stands until the same step succeeds, instead of being taken back by each attempt.
     is_retry = memory.has_failed and bool(decision.actions) and not staleness.records_a_step(situation, decision)
     recorded = resource if is_retry else await _record(ports, key, resource, decision.status)
     gauges.update(key, decision.status)
-    current = perform.Pass(ports, key, resource, situation, watched.version_of(recorded))
+    current = perform.Pass(ports, key, resource, situation, cache.version_of(recorded))
     try:
         await perform.perform(current, decision.actions)
         memory.has_failed = False
@@ -153,10 +155,10 @@ async def _carry_out(ports: Ports, key: JobKey, decided: _Decided, gauges: JobMe
         raise
     except errors.StatefulSparkError as error:
         memory.has_failed = True
-        await record.record(ports, key, recorded, report.with_failure(situation, decision, error))
+        await record.record(ports, key, recorded, record.with_failure(situation, decision, error))
         raise
     finally:
-        await report.report(ports, key, situation, decision)
+        await record.report(ports, key, situation, decision)
     return _after(ports, key, decided)
 
 
@@ -174,33 +176,33 @@ def _after(ports: Ports, key: JobKey, decided: _Decided) -> timedelta:
     # The operator's own patch wakes nobody; a new pod's events do, and before them it has nothing to tell.
     if staleness.records_a_step(situation, decision) and not creates_a_driver:
         return AT_ONCE
-    if decided.attend_after is not None:
-        return min(decision.requeue_after, decided.attend_after)
+    if decided.savepoints_after is not None:
+        return min(decision.requeue_after, decided.savepoints_after)
     if memory.resync_at is None or not staleness.is_idle(situation, decision, until=memory.resync_at):
         return decision.requeue_after
-    fingerprint = _fingerprint(ports, key, decided.sight)
+    fingerprint = _fingerprint(ports, key, decided.observation)
     polls = memory.idle.polls if memory.idle is not None and memory.idle.fingerprint == fingerprint else 0
     # A batch that hangs has to be seen for the first time in good time.
     longest = min(LONGEST_POLL, health.settings(situation).progress_timeout / 2)
     memory.idle = Idle(fingerprint, memory.resync_at, longest, polls)
-    return _next_poll(memory, memory.idle, decided.sight)
+    return _next_poll(memory, memory.idle, decided.observation)
 
 
-def _next_poll(memory: JobMemory, idle: Idle, sight: Sight) -> timedelta:
+def _next_poll(memory: JobMemory, idle: Idle, observation: Observation) -> timedelta:
     """Return when to look again: a driver has to be asked, and a job without one is woken by events."""
-    if sight.live:
-        return idle.next_poll(sight.now)
+    if observation.live:
+        return idle.next_poll(observation.now)
     is_watched = memory.code is None or memory.code.is_watched
-    return idle.until - sight.now if is_watched else min(idle.until - sight.now, LONGEST_POLL)
+    return idle.until - observation.now if is_watched else min(idle.until - observation.now, LONGEST_POLL)
 
 
-def _fingerprint(ports: Ports, key: JobKey, sight: Sight) -> tuple[str, ...]:
+def _fingerprint(ports: Ports, key: JobKey, observation: Observation) -> tuple[str, ...]:
     """Return the facts of a pass that can change without one: versions of objects, the code, the drivers' answers."""
-    objects = [f"{watched.uid_of(item)} {watched.version_of(item)}" for item in (sight.resource, *sight.pods)]
-    own = [f"{item.uid} {item.resource_version}" for item in attend.own(ports, key.namespace, key.name)]
+    objects = [f"{cache.uid_of(item)} {cache.version_of(item)}" for item in (observation.resource, *observation.pods)]
+    own = [f"{item.uid} {item.resource_version}" for item in savepoints.list_own(ports, key.namespace, key.name)]
     checked = ports.memories.of(key).code
     answers = [
         answer.to_json() if isinstance(answer, JobStatus) else repr(answer)
-        for answer in (sight.driver.status, sight.standby)
+        for answer in (observation.driver.status, observation.standby)
     ]
     return (*sorted([*objects, *own]), str(checked.outcome) if checked is not None else "", *answers)

@@ -7,12 +7,28 @@ nothing is written and no action is performed: the next pass decides from the ne
 from __future__ import annotations
 
 import json
+import logging
 
-from statefulspark_operator.api.status import StatefulSparkJobStatus
+from statefulspark import errors
+
+from statefulspark_operator.api import conditions
+from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.standby import StandbyState, StandbyStatus
+from statefulspark_operator.api.status import (
+    DriverIntent,
+    DriverState,
+    Phase,
+    StatefulSparkJobStatus,
+)
 from statefulspark_operator.cluster import resources
-from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine.ports import Ports
+from statefulspark_operator.lifecycle import actions, announcements, pruning, standby_facts
+from statefulspark_operator.lifecycle.announcements import Announcement
+from statefulspark_operator.lifecycle.decision import Decision
+from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.situation import Job, Situation
 
 
 def as_json(status: StatefulSparkJobStatus) -> Resource:
@@ -43,3 +59,97 @@ async def record(ports: Ports, key: JobKey, resource: Resource, status: Stateful
         return version
     ports.require_leadership()
     return await ports.gateway.patch_status(key, patch, resource_version=version)
+
+
+_LOG = logging.getLogger("statefulspark.reconcile")
+
+
+async def report(ports: Ports, key: JobKey, situation: Situation, decision: Decision) -> None:
+    """Post one event per transition, and write one log line.
+
+    An event that cannot be posted is logged and dropped: it must not delay the job.
+    """
+    transitions = announcements.announcements(situation.status, decision.status)
+    if decision.reason is Reason.DELETION_STATE_KEPT:
+        transitions = (*transitions, pruning.kept(decision.message))
+    level = logging.INFO if transitions or decision.actions else logging.DEBUG
+    _LOG.log(
+        level,
+        "reconciled",
+        extra={
+            "job": str(key),
+            "generation": situation.job.generation,
+            "epoch": decision.status.epoch,
+            "phase": decision.phase.value,
+            "reason": decision.reason.word,
+            "detail": decision.message,
+            "actions": [type(act).__name__ for act in decision.actions],
+        },
+    )
+    await tell(ports, key, situation.job, transitions)
+
+
+async def tell(ports: Ports, key: JobKey, job: Job, notes: tuple[Announcement, ...]) -> None:
+    """Post events about a job; one that cannot be posted is logged and dropped."""
+    for note in notes:
+        try:
+            await ports.gateway.post_event(key, job.uid, EventNote(note.reason, note.message, note.is_warning))
+        except errors.StatefulSparkError as error:
+            _LOG.warning("event not posted", extra={"job": str(key), "reason": note.reason, "error": str(error)})
+
+
+def with_failure(situation: Situation, decision: Decision, error: errors.StatefulSparkError) -> StatefulSparkJobStatus:
+    """Return the status after an action failed.
+
+    Args:
+        situation: The situation that the decision was made from.
+        decision: The decision whose actions failed.
+        error: The failure.
+
+    Returns:
+        The recorded status with the failure in message and Ready; stalled if only a change of the spec helps.
+    """
+    status = decision.status
+    ready = conditions.answer(
+        ConditionType.READY,
+        ConditionStatus.FALSE,
+        error.reason,
+        error.message,
+        now=situation.now,
+        generation=situation.job.generation,
+    )
+    others = tuple(condition for condition in status.conditions if condition.type is not ConditionType.READY)
+    merged = conditions.merge(status.conditions, (ready, *others))
+    changes: dict[str, object] = {"message": error.message, "conditions": merged}
+    standby = status.standby
+    if standby is not None and any(isinstance(act, actions.CreateStandby) for act in decision.actions):
+        changes["standby"] = _without_standby(situation, standby, error)
+    elif isinstance(error, errors.SpecRejectedError):
+        changes |= _stalled(situation, status.driver, error)
+    return status.model_copy(update=changes)
+
+
+def _without_standby(situation: Situation, standby: StandbyStatus, error: errors.StatefulSparkError) -> StandbyStatus:
+    """Return the record of a standby that could not be created.
+
+    One that the API server refuses is refused. One of the running revision, for which a right or a quota is missing, is
+    tried again after a delay, so that the job's own passes succeed. All others are tried again in the next pass.
+    """
+    if isinstance(error, errors.SpecRejectedError):
+        return standby_facts.reached(
+            situation, standby, StandbyState.REFUSED, reason=error.reason, message=error.message
+        )
+    driver = situation.intent
+    is_of_upgrade = driver is None or driver.revision != standby.revision
+    if is_of_upgrade or not isinstance(error, errors.StateUnknownError):
+        return standby
+    return standby_facts.ended(situation, standby, error.reason, error.message)
+
+
+def _stalled(situation: Situation, driver: DriverIntent | None, error: errors.SpecRejectedError) -> dict[str, object]:
+    stalled = situation.stalled(error.reason, error.message)
+    changes: dict[str, object] = {"stalled": stalled, "phase": Phase.STALLED}
+    if driver is not None and driver.state is DriverState.CREATING:
+        ended = {"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": error.reason}
+        changes["driver"] = driver.model_copy(update={**ended, "end_message": error.message})
+    return changes

@@ -13,7 +13,7 @@ from datetime import datetime
 from statefulspark_operator.api.status import DriverState
 from statefulspark_operator.lifecycle import decide, observed, steps
 from statefulspark_operator.lifecycle.decision import Decision
-from statefulspark_operator.lifecycle.savepoints import attendance, naming
+from statefulspark_operator.lifecycle.savepoints import naming, plan
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
 from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
 
@@ -95,4 +95,4 @@ def is_idle(situation: Situation, decision: Decision, *, until: datetime) -> boo
         return False  # Progress waits to be recorded, as it does in most passes of a busy job.
     decided = decide.decide(later)
     is_same = (decided.reason, decided.status, decided.actions) == (decision.reason, decision.status, decision.actions)
-    return is_same and not attendance.of_job(observed.fold(later))
+    return is_same and not plan.changes_of_job(observed.fold(later))

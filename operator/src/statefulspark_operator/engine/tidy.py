@@ -8,26 +8,26 @@ tried again in a later pass. An operator that ends in the middle finds the other
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 from statefulspark import errors
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.status import StatefulSparkJobStatus
-from statefulspark_operator.cluster import resources, watched
+from statefulspark_operator.cluster import cache, resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Kind, Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
-from statefulspark_operator.engine import observe, ownership, record, report, revisions
+from statefulspark_operator.engine import access, objects, observe, record
 from statefulspark_operator.engine.ports import Ports
-from statefulspark_operator.engine.validate import Accepted
 from statefulspark_operator.lifecycle import leftovers, pruning
 from statefulspark_operator.lifecycle.leftovers import Leftovers, StoredObject
-from statefulspark_operator.lifecycle.situation import Situation
+from statefulspark_operator.lifecycle.situation import Accepted, Situation
 
 _LOG = logging.getLogger("statefulspark.tidy")
 
 
-async def objects(ports: Ports, key: JobKey, situation: Situation, status: StatefulSparkJobStatus) -> None:
+async def remove_objects(ports: Ports, key: JobKey, situation: Situation, status: StatefulSparkJobStatus) -> None:
     """Remove the objects of a job that nothing needs, if there may be any.
 
     Args:
@@ -59,18 +59,42 @@ async def _look_through(ports: Ports, key: JobKey, situation: Situation, status:
     names_gone = {item.name for item in unneeded.revisions}
     gone = [item for item in stored if resources.text(item, "metadata", "name") in names_gone]
     # First: a revision that is gone does not tell any more which code it had.
-    await revisions.drop_objects(ports, situation, gone, [item for item in stored if item not in gone])
+    await _drop_code(ports, situation, gone, [item for item in stored if item not in gone])
     await _remove(ports, key, situation, unneeded)
+
+
+async def _drop_code(
+    ports: Ports, situation: Situation, gone: Collection[Resource], kept: Collection[Resource]
+) -> None:
+    """Delete the kept objects with the code of stored revisions; files go with the ConfigMap that the revision owns.
+
+    Args:
+        ports: The ports.
+        situation: The job's situation, with a spec.
+        gone: Stored revisions that are about to be deleted.
+        kept: All others of the job; what one of them names stays.
+    """
+    checksums = _checksums(gone) - _checksums(kept)
+    if not checksums or situation.spec is None:
+        return
+    target = await objects.storage_target(ports, situation.job, situation.spec.storage)
+    ports.require_leadership()
+    await ports.storage.drop_code(target, checksums)
+
+
+def _checksums(stored: Collection[Resource]) -> frozenset[str]:
+    checksums = (resources.text(item, "data", "spec", "job", "from", "s3", "sha256") for item in stored)
+    return frozenset(checksum for checksum in checksums if checksum)
 
 
 async def _own(ports: Ports, key: JobKey, situation: Situation, kind: Kind) -> tuple[Resource, ...]:
     """Return the objects of a kind that belong to the job."""
     listed = await ports.gateway.list_all(kind, key.namespace, selector=names.object_selector(key.name))
-    return tuple(item for item in listed or () if ownership.belongs_to(item, situation.job))
+    return tuple(item for item in listed or () if objects.belongs_to(item, situation.job))
 
 
 def _named(listed: tuple[Resource, ...]) -> tuple[StoredObject, ...]:
-    return tuple(StoredObject(resources.text(item, "metadata", "name"), watched.uid_of(item)) for item in listed)
+    return tuple(StoredObject(resources.text(item, "metadata", "name"), cache.uid_of(item)) for item in listed)
 
 
 async def _remove(ports: Ports, key: JobKey, situation: Situation, unneeded: Leftovers) -> None:
@@ -83,10 +107,10 @@ async def _remove(ports: Ports, key: JobKey, situation: Situation, unneeded: Lef
             await ports.gateway.delete(kind, key.namespace, item.name, uid=item.uid)
     removed = [item.name for item in (*unneeded.configs, *unneeded.revisions)]
     _LOG.info("unneeded objects removed", extra={"job": str(key), "objects": removed})
-    await report.tell(ports, key, situation.job, (leftovers.announcement(unneeded),))
+    await record.tell(ports, key, situation.job, (leftovers.announcement(unneeded),))
 
 
-async def storage(ports: Ports, key: JobKey, situation: Situation, status: StatefulSparkJobStatus) -> None:
+async def prune_storage(ports: Ports, key: JobKey, situation: Situation, status: StatefulSparkJobStatus) -> None:
     """Prune the folder of a job whose driver has ended, if it is time for that.
 
     The job is read once more before: a start that was decided meanwhile would be in its status.
@@ -102,7 +126,7 @@ async def storage(ports: Ports, key: JobKey, situation: Situation, status: State
         return
     try:
         resource = await observe.read_job(ports, key)
-        target = await observe.storage_target(ports, situation.job, Accepted(situation.spec))
+        target = await access.storage_target(ports, situation.job, Accepted(situation.spec))
         if (
             resource is None
             or not _is_as_recorded(resource, situation, status)
@@ -114,7 +138,7 @@ async def storage(ports: Ports, key: JobKey, situation: Situation, status: State
         ports.freed.pruned += pruned.freed.size_bytes
         record_after = pruning.recorded(status.pruning, pruned, epoch=epoch, now=situation.now)
         await record.record(ports, key, resource, status.model_copy(update={"pruning": record_after}))
-        await report.tell(ports, key, situation.job, pruning.told(pruned))
+        await record.tell(ports, key, situation.job, pruning.told(pruned))
     except errors.StatefulSparkError as error:
         _LOG.info("folder not pruned, tried again", extra={"job": str(key), "error": error.message})
 

@@ -7,46 +7,33 @@ those that only code can check.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+import json
 
 from pydantic import ValidationError
 from statefulspark import errors
 from statefulspark.contract import engine
 
 from statefulspark_operator.api import memory, names, resource_rules, revision
+from statefulspark_operator.api.code import ONE_SOURCE_MESSAGE, CodeSource, ConfigMapCode, ObjectCode
 from statefulspark_operator.api.pod_templates import PodTemplates
 from statefulspark_operator.api.spec import NAME_MAX_LENGTH, StatefulSparkJobSpec
 from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, UpgradeMode
-from statefulspark_operator.cluster import calendar, resources
+from statefulspark_operator.cluster import calendar, config_maps, resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.cluster.storage_reader import StorageTarget
+from statefulspark_operator.engine import access
+from statefulspark_operator.engine.memory import CheckedCode
+from statefulspark_operator.engine.observe import Observation
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import code, steps
-from statefulspark_operator.lifecycle.situation import Job, Rejection
+from statefulspark_operator.lifecycle.situation import Accepted, Job, Rejection
 from statefulspark_operator.render import restricted
 from statefulspark_operator.render.base import Subject
 
 LONGEST_ECHO = 200
 """How much of a wrong value a message repeats."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The spec that the operator carries out.
-
-    Attributes:
-        spec: The current spec, or the last valid one; None if there is neither.
-        rejection: Why the current spec is rejected; None if it is valid.
-        withheld: Revision of the current spec, if it was refused, rolled back or aborted, so that the one before
-            is carried out.
-        code: Checksum of the code in the ConfigMap of the current spec; None if it is elsewhere.
-    """
-
-    spec: StatefulSparkJobSpec | None
-    rejection: Rejection | None = None
-    withheld: str | None = None
-    code: str | None = None
 
 
 def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
@@ -168,3 +155,86 @@ async def _read_revision(ports: Ports, resource: Resource, name: str | None) -> 
         return StatefulSparkJobSpec.model_validate(memory.revision[1])
     except ValidationError:
         return None
+
+
+async def check_code(ports: Ports, key: JobKey, observation: Observation) -> str | Rejection | None:
+    """Return the checksum of a job's code, or why it cannot run; None if the code is in the image.
+
+    What was found a moment ago is not looked for again.
+
+    Args:
+        ports: The ports.
+        key: The job.
+        observation: The job as it was looked at.
+
+    Raises:
+        TransientError: The API server does not answer.
+    """
+    memory, source = ports.memories.of(key), resources.section(observation.resource, "spec", "job", "from")
+    changes = ports.code_watches.follow(key, resources.text(source, "configMap", "name") or None)
+    if not source:
+        memory.code = None
+        return None
+    asked = json.dumps(
+        [resources.section(observation.resource, "spec", part) for part in ("job", "storage")], sort_keys=True
+    )
+    before = memory.code
+    if before is not None and before.asked == asked and before.is_current(observation.now, changes):
+        return before.outcome
+    spec = parse(observation.resource)
+    if isinstance(spec, Rejection) or spec.job.from_ is None:
+        return None
+    outcome = await _find_code(ports, key, observation, spec)
+    is_final = isinstance(outcome, str) and spec.job.from_.s3 is not None
+    memory.code = CheckedCode(asked, outcome, observation.now, is_final=is_final, changes=changes)
+    return outcome
+
+
+async def _find_code(
+    ports: Ports, key: JobKey, observation: Observation, spec: StatefulSparkJobSpec
+) -> str | Rejection:
+    match spec.job.from_:
+        case CodeSource(config_map=ConfigMapCode() as config_map):
+            return await _find_in_config_map(ports, key, spec, config_map)
+        case CodeSource(s3=ObjectCode() as source):
+            return await _find_object(ports, observation, spec, source)
+        case _:
+            return Rejection("SpecInvalid", f"{ONE_SOURCE_MESSAGE}.")
+
+
+async def _find_in_config_map(
+    ports: Ports, key: JobKey, spec: StatefulSparkJobSpec, source: ConfigMapCode
+) -> str | Rejection:
+    try:
+        config_map = await ports.gateway.get(resources.CONFIG_MAP, key.namespace, source.name)
+        chosen = code.choose(spec, source, config_maps.files(config_map) if config_map is not None else None)
+        if isinstance(chosen, code.Chosen):
+            return chosen.checksum
+        if source.sha256 is not None and await _is_kept(ports, key, revision.revision_of(spec)):
+            return source.sha256
+    except errors.StateUnknownError as error:
+        return Rejection(error.reason, error.message)
+    return chosen
+
+
+async def _is_kept(ports: Ports, key: JobKey, revision_name: str) -> bool:
+    """Tell whether the code of a revision is kept, so that it can run again whatever its ConfigMap has now."""
+    copy = await ports.gateway.get(resources.CONFIG_MAP, key.namespace, names.code(key.name, revision_name))
+    return copy is not None and resources.text(copy, "metadata", "labels", names.LABEL_REVISION) == revision_name
+
+
+async def _find_object(
+    ports: Ports, observation: Observation, spec: StatefulSparkJobSpec, source: ObjectCode
+) -> str | Rejection:
+    if revision.revision_of(spec) == observation.status.revision:
+        return source.sha256  # It was kept before it ran.
+    target = await access.connection(
+        ports, JobKey(observation.job.namespace, observation.job.name), spec.storage, owner_id=observation.job.uid
+    )
+    if not isinstance(target, StorageTarget):
+        return Rejection(target.reason, f"The code of spec.job.from cannot be read: {target.message}")
+    try:
+        await ports.storage.check_code(target, source, spec.job.entry)
+    except errors.StatefulSparkError as error:
+        return Rejection(error.reason, error.message)
+    return source.sha256

@@ -193,6 +193,24 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
+class Accepted:
+    """The spec that the operator carries out.
+
+    Attributes:
+        spec: The current spec, or the last valid one; None if there is neither.
+        rejection: Why the current spec is rejected; None if it is valid.
+        withheld: Revision of the current spec, if it was refused, rolled back or aborted, so that the one before
+            is carried out.
+        code: Checksum of the code in the ConfigMap of the current spec; None if it is elsewhere.
+    """
+
+    spec: StatefulSparkJobSpec | None
+    rejection: Rejection | None = None
+    withheld: str | None = None
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """The resource's metadata.
 

@@ -17,7 +17,7 @@ from statefulspark_operator.api.status import OperationKind, OperationPhase, Ope
 from statefulspark_operator.lifecycle import actions, ends, health, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, QUICK, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
-from statefulspark_operator.lifecycle.savepoints import attendance, turn
+from statefulspark_operator.lifecycle.savepoints import plan, turn
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import DriverPod, OperationAbsent, Situation
 
@@ -250,7 +250,7 @@ def take_for_object(situation: Situation, pod: DriverPod) -> Decision | None:
 
 def _is_open(situation: Situation, savepoint: SavepointObject) -> bool:
     """Tell whether an object still has to do with drivers."""
-    return savepoint.awaits_driver and not attendance.has_ended(situation, savepoint)
+    return savepoint.awaits_driver and not plan.has_ended(situation, savepoint)
 
 
 def _turn(savepoint: SavepointObject) -> turn.Request:

@@ -1,16 +1,17 @@
-"""Cached copies of jobs, their pods and their savepoint objects, from watches and from the answers to the operator's writes.
+"""The informer cache: jobs, their pods and savepoint objects, from watches and from the answers to the operator's writes.
 
-A copy can be stale: an object that is missing here may exist, and one that is here may be gone, because a watch that was
-opened again does not report earlier deletions. A caller that needs certainty asks the gateway, and stores the answer here.
+It can be stale: an object that is missing here may exist, and one that is here may be gone, because a watch that was opened
+again does not report earlier deletions. It is never older than the operator's own writes. A caller that needs certainty asks
+the gateway, and stores the answer here.
 
-A copy stays JSON text until it is read. As Python objects it takes ten times the memory, and most reads need its version
+An object stays JSON text until it is read. As Python objects it takes ten times the memory, and most reads need its version
 alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -71,8 +72,8 @@ def job_of(resource: Resource) -> JobKey | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
-    """A copy of an object.
+class Entry:
+    """A cached object.
 
     Attributes:
         uid: Its identity.
@@ -86,7 +87,7 @@ class Copy:
 
     @classmethod
     def of(cls, resource: Resource) -> Self:
-        """Make a copy of an object."""
+        """Make an entry of an object."""
         return cls(uid_of(resource), version_of(resource), to_json(slim(resource)))
 
     def read(self) -> Resource:
@@ -96,18 +97,18 @@ class Copy:
 
 
 @dataclass(slots=True)
-class Watched:
-    """Copies of the watched objects, by kind and namespace, pods by job.
+class Cache:
+    """The watched objects, by kind and namespace, pods by job.
 
-    Whoever reads one gets an object of its own: what `slim` leaves out is missing, and everything else is as it was shown.
+    A reader gets an object of its own: what `slim` leaves out is missing, and everything else is as it was shown.
     """
 
-    _groups: dict[Group, dict[str, Copy]] = field(default_factory=dict)
+    _groups: dict[Group, dict[str, Entry]] = field(default_factory=dict)
     _changes: Counter[tuple[str, str]] = field(default_factory=Counter)
     _own_versions: dict[str, str] = field(default_factory=dict)
     _gone: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
-    def show(self, resource: Resource) -> None:
+    def update(self, resource: Resource) -> None:
         """Keep an object as a watch has shown it; an older version than the kept one changes nothing."""
         if uid_of(resource) in self._gone:
             return
@@ -115,10 +116,10 @@ class Watched:
         name = resources.text(resource, "metadata", "name")
         kept = group.get(name)
         if kept is None or not (_is_older(resource, kept) or _is_same(resource, kept)):
-            group[name] = Copy.of(resource)
+            group[name] = Entry.of(resource)
             self._changes[_group(resource)[:2]] += 1
 
-    def show_gone(self, resource: Resource) -> None:
+    def remove(self, resource: Resource) -> None:
         """Drop an object that was deleted; what an answer on its way still says of it is not kept."""
         uid = uid_of(resource)
         self._gone[uid] = None
@@ -131,66 +132,66 @@ class Watched:
             self._drop(belongs_to, name)
 
     def changes(self, kind: Kind, namespace: str) -> int:
-        """Return a number that grows with every change of the copies of a kind that is not Pod in a namespace."""
+        """Return a number that grows with every change of the entries of a kind that is not Pod in a namespace."""
         return self._changes[kind.name, namespace]
 
-    def keep_written(self, resource: Resource) -> None:
+    def update_written(self, resource: Resource) -> None:
         """Keep an object as the API server answered a write of the operator; other kinds are left out."""
         if resources.text(resource, "kind") not in {kind.name for kind in KINDS} or uid_of(resource) in self._gone:
             return
         self._own_versions[uid_of(resource)] = version_of(resource)
-        self.show(resource)
+        self.update(resource)
 
-    def is_own(self, resource: Resource) -> bool:
+    def is_own_write(self, resource: Resource) -> bool:
         """Tell whether an event shows what the operator has written itself, and knows already."""
         return self._own_versions.get(uid_of(resource)) == version_of(resource)
 
-    def find(self, kind: Kind, namespace: str, name: str) -> Resource | None:
-        """Return the copy of an object that is no pod; None if none was shown."""
+    def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
+        """Return a cached object that is no pod; None if there is none."""
         kept = self._groups.get((kind.name, namespace, ""), {}).get(name)
         return kept.read() if kept is not None else None
 
     def pods(self, key: JobKey) -> tuple[Resource, ...]:
-        """Return what the copies of a job's pods say."""
-        return tuple(copy.read() for copy in self.all_pods(key))
+        """Return what the entries of a job's pods say."""
+        return tuple(entry.read() for entry in self.pod_entries(key))
 
-    def all_pods(self, key: JobKey) -> tuple[Copy, ...]:
-        """Return the copies of a job's pods."""
+    def pod_entries(self, key: JobKey) -> tuple[Entry, ...]:
+        """Return the entries of a job's pods."""
         return tuple(self._groups.get((resources.POD.name, key.namespace, key.name), {}).values())
 
-    def all(self, kind: Kind, namespace: str) -> tuple[Copy, ...]:
-        """Return the copies of all objects of a kind that is not Pod in a namespace, to be read by who needs them."""
+    def entries(self, kind: Kind, namespace: str) -> tuple[Entry, ...]:
+        """Return the entries of all objects of a kind that is not Pod in a namespace, to be read by who needs them."""
         return tuple(self._groups.get((kind.name, namespace, ""), {}).values())
 
-    def keep_read(self, kind: Kind, namespace: str, name: str, found: Resource | None) -> None:
-        """Keep the answer of a live read of one object that is no pod; None drops the copy."""
-        if found is not None:
-            self.show({**found, "apiVersion": kind.api_version, "kind": kind.name})
+    def update_read(self, kind: Kind, namespace: str, name: str, answer: Resource | None) -> None:
+        """Keep the answer of a live read of one object that is no pod; None drops the entry."""
+        if answer is not None:
+            self.update({**answer, "apiVersion": kind.api_version, "kind": kind.name})
             return
         group = kind.name, namespace, ""
         if name in self._groups.get(group, {}):
             self._drop(group, name)
 
     def _drop(self, group: Group, name: str) -> None:
-        """Drop a copy, and its group with the last one: jobs come and go."""
+        """Drop an entry, and its group with the last one: jobs come and go."""
         del self._groups[group][name]
         if not self._groups[group]:
             del self._groups[group]
         self._changes[group[:2]] += 1
 
-    def keep_all(self, listed: Collection[Resource], before: Collection[Copy]) -> None:
+    def replace(self, listed: Collection[Resource], before: Collection[Entry]) -> None:
         """Keep the answer of a live listing: of a kind in a namespace, or of a job's pods.
 
         Args:
             listed: The answer.
-            before: The copies before the listing began; those that it does not name are dropped, and newer ones are kept.
+            before: The entries before the listing began; those that it does not name are dropped, and newer ones are kept.
         """
         named = {uid_of(item) for item in listed}
-        for copy in before:
-            if copy.uid not in named:
-                self.show_gone(copy.read())
+        for entry in before:
+            if entry.uid not in named:
+                self.remove(entry.read())
         for item in listed:
-            self.show(item)
+            self.update(item)
 
 
 def _group(resource: Resource) -> Group:
@@ -199,13 +200,56 @@ def _group(resource: Resource) -> Group:
     return kind, namespace, resources.text(resource, "metadata", "labels", names.LABEL_JOB) if is_pod else ""
 
 
-def _is_same(resource: Resource, kept: Copy) -> bool:
+def _is_same(resource: Resource, kept: Entry) -> bool:
     return (uid_of(resource), version_of(resource)) == (kept.uid, kept.version)
 
 
-def _is_older(resource: Resource, kept: Copy) -> bool:
-    """Tell whether an object is older than its copy: versions are numbers that grow (KEP-5504); anything else is news."""
+def _is_older(resource: Resource, kept: Entry) -> bool:
+    """Tell whether an object is older than its entry: versions are numbers that grow (KEP-5504); anything else is news."""
     version = version_of(resource)
     if not (version.isdecimal() and kept.version.isdecimal()):
         return False
     return int(version) < int(kept.version)
+
+
+LONGEST_SYNC_S = 10.0
+"""What has not been shown by then was deleted before the watches began, or comes too late to be waited for."""
+
+
+class InitialSync:
+    """Holds wake-ups back until the watches have shown everything that existed when they began (`WaitForCacheSync`).
+
+    Until then a job's pods may be missing in the cache, and its pass would read from the API server what is on its way:
+    thousands of requests in the seconds after a start. Nothing but cost depends on it, so it may end early.
+    """
+
+    def __init__(self, wake: Callable[[JobKey], None], awaited: Collection[str] = ()) -> None:
+        """Wait for objects; for none, if none are awaited.
+
+        Args:
+            wake: Requests a pass of a job.
+            awaited: Identities of the objects that the watches will show.
+        """
+        self._wake, self._awaited = wake, set(awaited)
+        self._held: dict[JobKey, None] = {}
+
+    def wake(self, key: JobKey) -> None:
+        """Wake a job, now or when the cache is complete."""
+        if self._awaited:
+            self._held[key] = None
+        else:
+            self._wake(key)
+
+    def arrived(self, uid: str) -> None:
+        """Note that an object has arrived."""
+        if uid in self._awaited:
+            self._awaited.remove(uid)
+            if not self._awaited:
+                self.end()
+
+    def end(self) -> None:
+        """Wait for nothing any more, and wake whoever was held back."""
+        self._awaited.clear()
+        held, self._held = self._held, {}
+        for key in held:
+            self._wake(key)

@@ -45,7 +45,7 @@ _ORIGINS = {
 }
 
 
-def of_job(situation: Situation) -> tuple[Change, ...]:
+def changes_of_job(situation: Situation) -> tuple[Change, ...]:
     """Return what is to be done about the objects of a job; nothing if it is all done.
 
     Args:
@@ -64,7 +64,7 @@ def has_ended(situation: Situation, savepoint: SavepointObject) -> bool:
     return savepoint.is_over or isinstance(_event(situation, savepoint), progress.Finished | progress.Refused)
 
 
-def of_no_job(own: Iterable[SavepointObject], others: Iterable[SavepointObject]) -> tuple[Change, ...]:
+def changes_without_job(own: Iterable[SavepointObject], others: Iterable[SavepointObject]) -> tuple[Change, ...]:
     """Return what is to be done about the objects of a job that does not exist.
 
     Args:

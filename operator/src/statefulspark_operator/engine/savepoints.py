@@ -27,11 +27,12 @@ from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import NoSavepoint, StorageTarget
-from statefulspark_operator.engine import observe
-from statefulspark_operator.engine.ports import ParsedSavepoints, Ports
+from statefulspark_operator.engine import access, observe
+from statefulspark_operator.engine.memory import ParsedSavepoints
+from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import observed
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON
-from statefulspark_operator.lifecycle.savepoints import attendance, changes, progress
+from statefulspark_operator.lifecycle.savepoints import changes, plan, progress
 from statefulspark_operator.lifecycle.savepoints import conditions as savepoint_conditions
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import Situation
@@ -40,7 +41,7 @@ from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
 _LOG = logging.getLogger("statefulspark.savepoints")
 
 
-async def read(ports: Ports, namespace: str) -> tuple[SavepointObject, ...] | None:
+async def list_objects(ports: Ports, namespace: str) -> tuple[SavepointObject, ...] | None:
     """Return the savepoint objects of a namespace; None if they cannot be read, and nothing is done about them.
 
     A cluster without their CRD does not know them, and an operator whose role does not have them may not list them.
@@ -48,26 +49,26 @@ async def read(ports: Ports, namespace: str) -> tuple[SavepointObject, ...] | No
     return _parsed(ports, namespace).everything if await _is_listed(ports, namespace) else None
 
 
-def own(ports: Ports, namespace: str, job: str) -> tuple[SavepointObject, ...]:
+def list_own(ports: Ports, namespace: str, job: str) -> tuple[SavepointObject, ...]:
     """Return the objects of a job, as `read` has returned them last."""
     parsed = ports.listings.parsed.get(namespace)
     return tuple(parsed.by_job.get(job, ())) if parsed is not None else ()
 
 
-def with_objects(ports: Ports, situation: Situation, savepoints: tuple[SavepointObject, ...]) -> Situation:
+def add_objects(ports: Ports, situation: Situation, savepoints: tuple[SavepointObject, ...]) -> Situation:
     """Return a situation with the objects as `read` has returned them."""
-    named_here = own(ports, situation.job.namespace, situation.job.name) if savepoints else ()
+    named_here = list_own(ports, situation.job.namespace, situation.job.name) if savepoints else ()
     return dataclasses.replace(situation, savepoints=savepoints, named_here=named_here)
 
 
 def _parsed(ports: Ports, namespace: str) -> ParsedSavepoints:
     """Return the content of the watch's copies; only what has changed is parsed."""
-    changes, before = ports.watched.changes(resources.SAVEPOINT, namespace), ports.listings.parsed.get(namespace)
+    changes, before = ports.cache.changes(resources.SAVEPOINT, namespace), ports.listings.parsed.get(namespace)
     if before is not None and before.changes == changes:
         return before
     by_uid: dict[str, tuple[str, SavepointObject | None]] = {}
     by_job: dict[str, list[SavepointObject]] = {}
-    for copy in ports.watched.all(resources.SAVEPOINT, namespace):
+    for copy in ports.cache.entries(resources.SAVEPOINT, namespace):
         parsed = before.by_uid.get(copy.uid) if before is not None else None
         if parsed is None or parsed[0] != copy.version:
             parsed = (copy.version, _parse(copy.read()))
@@ -90,14 +91,14 @@ async def _is_listed(ports: Ports, namespace: str) -> bool:
 async def _list(ports: Ports, namespace: str) -> bool:
     """List the objects; tell whether that was possible and the cluster knows them."""
     now, kind = ports.now(), resources.SAVEPOINT
-    before = ports.watched.all(kind, namespace)
+    before = ports.cache.entries(kind, namespace)
     try:
         listed = await ports.gateway.list_all(kind, namespace)
     except errors.StatefulSparkError as error:
         _LOG.warning("savepoints not listed", extra={"namespace": namespace, "error": error.message})
         return False
     ports.listings.keep(namespace, now=now, is_known=listed is not None)
-    ports.watched.keep_all(listed or (), before)
+    ports.cache.replace(listed or (), before)
     return listed is not None
 
 
@@ -144,7 +145,7 @@ class _Job:
     storage: Storage | None = None
 
 
-async def of_job(ports: Ports, key: JobKey, situation: Situation) -> timedelta | None:
+async def reconcile(ports: Ports, key: JobKey, situation: Situation) -> timedelta | None:
     """Carry out what is to be done about the objects of a job.
 
     Args:
@@ -158,19 +159,19 @@ async def of_job(ports: Ports, key: JobKey, situation: Situation) -> timedelta |
     planned, after = await _settle(ports, key, situation)
     if any(isinstance(change, changes.Create) for change in planned):
         # What was made is completed in the same pass: after the next one the job may be gone.
-        made = await read(ports, key.namespace) or ()
-        await _settle(ports, key, with_objects(ports, situation, made))
+        made = await list_objects(ports, key.namespace) or ()
+        await _settle(ports, key, add_objects(ports, situation, made))
     return after
 
 
 async def _settle(
     ports: Ports, key: JobKey, situation: Situation
 ) -> tuple[tuple[changes.Change, ...], timedelta | None]:
-    planned = attendance.of_job(observed.fold(situation))
+    planned = plan.changes_of_job(observed.fold(situation))
     if any(isinstance(change, changes.Dispose | changes.Delete) for change in planned):
         # Files may belong to an object that the copies do not have yet, so deleting is decided from what there is now.
-        situation = with_objects(ports, situation, await _read_live(ports, key.namespace))
-        planned = attendance.of_job(observed.fold(situation))
+        situation = add_objects(ports, situation, await _read_live(ports, key.namespace))
+        planned = plan.changes_of_job(observed.fold(situation))
     job = _Job(key, situation.job.uid, situation.spec.storage if situation.spec is not None else None)
     written = [await _carry_out(ports, job, change) for change in _in_turn(ports, key, planned)]
     return planned, (AT_ONCE if any(written) else SOON) if planned else None
@@ -198,21 +199,23 @@ def _in_turn(ports: Ports, key: JobKey, planned: tuple[changes.Change, ...]) -> 
 async def _read_live(ports: Ports, namespace: str) -> tuple[SavepointObject, ...]:
     """Return the objects as they are now; none if they cannot be read, so that nothing is done about them."""
     ports.listings.forget(namespace)
-    return await read(ports, namespace) or ()
+    return await list_objects(ports, namespace) or ()
 
 
-async def without_job(ports: Ports, key: JobKey, savepoints: tuple[SavepointObject, ...] | None) -> timedelta | None:
+async def reconcile_without_job(
+    ports: Ports, key: JobKey, savepoints: tuple[SavepointObject, ...] | None
+) -> timedelta | None:
     """Carry out what is to be done about the objects of a job that does not exist.
 
     Returns:
         The delay until they are looked at again; None if an event will wake them.
     """
     own = tuple(savepoint for savepoint in savepoints or () if savepoint.spec.job == key.name)
-    planned = attendance.of_no_job(own, savepoints or ())
+    planned = plan.changes_without_job(own, savepoints or ())
     if any(isinstance(change, changes.Dispose | changes.Delete) for change in planned):
         savepoints = await _read_live(ports, key.namespace)
         own = tuple(savepoint for savepoint in savepoints if savepoint.spec.job == key.name)
-        planned = attendance.of_no_job(own, savepoints)
+        planned = plan.changes_without_job(own, savepoints)
     for change in _in_turn(ports, key, planned):
         await _carry_out(ports, _Job(key), change)
     return LATER if planned or any(savepoint.is_deleted for savepoint in own) else None
@@ -287,13 +290,13 @@ async def _adopt(ports: Ports, job: _Job, change: changes.Adopt) -> None:
     savepoint, storage = change.savepoint, job.storage
     if storage is None:
         return
-    target = await observe.connection(ports, job.key, storage, owner_id=job.uid)
+    target = await access.connection(ports, job.key, storage, owner_id=job.uid)
     if isinstance(target, StorageTarget):
         snapshot = await ports.storage.find_savepoint(target, change.location)
     else:
         snapshot = target
     if isinstance(snapshot, StorageUnreadable):
-        observe.doubt_credentials(ports, job.key.namespace, storage)
+        access.invalidate_credentials(ports, job.key.namespace, storage)
     status = savepoint.status.model_copy(update={"origin": savepoint.origin, "storage": storage})
     await _write(ports, job, savepoint, _after_look(status, change.location, snapshot))
 
@@ -319,13 +322,13 @@ async def _dispose(ports: Ports, job: _Job, change: changes.Dispose) -> None:
     if storage is None:
         await _set_finalizers(ports, job, savepoint, ())
         return
-    target = await observe.connection(ports, job.key, storage, owner_id=job.uid)
+    target = await access.connection(ports, job.key, storage, owner_id=job.uid)
     try:
         if isinstance(target, StorageUnreadable):
             raise errors.TransientError(target.reason, target.message)
         await ports.storage.dispose(target, change.location)
     except errors.StatefulSparkError as error:
-        observe.doubt_credentials(ports, job.key.namespace, storage)
+        access.invalidate_credentials(ports, job.key.namespace, storage)
         message = f"Its files are not deleted: {error.message} With disposal Keep the object goes without them."
         await _write(ports, job, savepoint, savepoint.status.model_copy(update={"message": message}))
         raise
