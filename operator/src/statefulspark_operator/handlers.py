@@ -1,18 +1,27 @@
-"""Converts Kubernetes' watch events to wake-ups of jobs: the only module that imports kopf.
+"""Converts Kubernetes' watch events to updates of the cache and wake-ups of jobs: the only module that imports kopf.
 
-kopf is used only for watches and their reconnects; nothing depends on its change detection, its stored copies of the spec,
-its finalizer or its timers. An event is kept as a copy of its object, and starts a reconcile pass of its job. A pass that
-acts reads the live state, and copies are compared with it now and then, so that a missed, late or repeated event costs time
-only.
+kopf lists and watches jobs, savepoint objects and pods, and connects again. Nothing depends on its detection of changes, its
+finalizer or its timers. An event updates the cache and starts a pass of its job. A pass that acts reads the API server, and
+the cache is compared with it now and then, so that a missed, late or repeated event costs time only.
+
+What differs from kopf's defaults, and why:
+- `_NoDiffBase`: for handlers of changes, of which there are none, kopf copies each object of each event.
+- `IDLE_WORKER_S`, `LISTED_AT_ONCE`: kopf keeps the object of an event until its worker is idle, and lists a kind at once.
+- An event passes its wake-up on in an empty context: kopf's has the object of the event, and a task keeps its context.
+- `cache.InitialSync`: in kopf's own gate, its indices, each object that arrives wakes all that have arrived before; with 200
+  jobs and their pods that took half a minute.
+- Passes and watches end in `kopf.on.cleanup`: kopf waits five seconds for tasks that still run when it ends.
+- A ConfigMap with code is watched by `KubernetesGateway.watch`: kopf selects by labels, and would read each ConfigMap of the
+  cluster with its content.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import dataclasses
 import functools
-import gc
 import logging
 import os
 import signal
@@ -32,10 +41,9 @@ from statefulspark_operator.cluster import cache, driver_api, kubernetes_gateway
 from statefulspark_operator.cluster.cache import LONGEST_SYNC_S, Cache, InitialSync
 from statefulspark_operator.cluster.config_map_watches import OpenWatches
 from statefulspark_operator.cluster.gateway import Gateway, JobKey
-from statefulspark_operator.engine import freedmemory, leadership, ownloop, queue, reconcile
-from statefulspark_operator.engine.leadership import Leadership, LeaseName
+from statefulspark_operator.engine import leadership, processmemory, queue, reconcile
+from statefulspark_operator.engine.leadership import Leadership, LeaseName, LoopThread
 from statefulspark_operator.engine.memory import FreedBytes
-from statefulspark_operator.engine.ownloop import OwnLoop
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.render import network_policy
 from statefulspark_operator.telemetry import logs, metrics, server
@@ -50,8 +58,6 @@ LISTED_AT_ONCE = 250
 """Objects in a page of a watch's first list, so that a thousand jobs and their pods are not in memory at once."""
 IDLE_WORKER_S = 0.2
 """How long kopf keeps the worker of an object after its last event, and with it that event's whole object."""
-COLLECTED_AFTER = 20_000
-"""New objects after which garbage in cycles is looked for; Python's own number is 700."""
 LEADERSHIP_LOST = 3
 """Exit code of an operator that could not renew its Lease; the kubelet starts it again, and it stands by."""
 
@@ -76,12 +82,12 @@ def build_settings() -> kopf.OperatorSettings:
     settings.networking.connect_timeout = CONNECT_TIMEOUT_S
     settings.persistence.finalizer = f"{base.GROUP}/kopf"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"kopf.{base.GROUP}", v1=False)
-    settings.persistence.diffbase_storage = _NothingCompared()
+    settings.persistence.diffbase_storage = _NoDiffBase()
     return settings
 
 
-class _NothingCompared(kopf.DiffBaseStorage):
-    """Spares kopf the copies of every object that it compares for handlers of changes, of which there are none here."""
+class _NoDiffBase(kopf.DiffBaseStorage):
+    """Keeps no copy of an object to compare the next one with."""
 
     def build(self, **_: object) -> kopf.BodyEssence:
         return kopf.BodyEssence()
@@ -109,16 +115,20 @@ def build_registry(sync: InitialSync, copies: Cache) -> kopf.OperatorRegistry:
             copies.remove(resource)
         else:
             copies.update(resource)
-        key = cache.job_of(resource)
-        if key is not None and (is_gone or not is_own):
-            sync.wake(key)
-        sync.arrived(cache.uid_of(resource))
+        key = cache.job_of(resource) if is_gone or not is_own else None
+        contextvars.Context().run(_pass_on, sync, key, cache.uid_of(resource))
 
     labels = {names.LABEL_ROLE: kopf.PRESENT}
     for kind, only in ((resources.JOB, None), (resources.SAVEPOINT, None), (resources.POD, labels)):
         group, _, version = kind.api_version.rpartition("/")
         kopf.on.event(group, version, kind.plural, registry=registry, id=kind.name.lower(), labels=only)(changed)
     return registry
+
+
+def _pass_on(sync: InitialSync, key: JobKey | None, uid: str) -> None:
+    if key is not None:
+        sync.wake(key)
+    sync.arrived(uid)
 
 
 async def _existing(gateway: Gateway, namespaces: tuple[str, ...]) -> frozenset[str]:
@@ -253,18 +263,14 @@ async def operate(
         _register_login(registry)
         _register_end(registry, work, watches)
         _LOG.info("watching", extra={"namespaces": list(namespaces) or ["(all)"]})
-        try:
-            await kopf.operator(
-                registry=registry,
-                settings=settings,
-                standalone=True,
-                clusterwide=not namespaces,
-                namespaces=namespaces,
-                stop_flag=stop,
-            )
-        finally:
-            await work.close()
-            await watches.close()
+        await kopf.operator(
+            registry=registry,
+            settings=settings,
+            standalone=True,
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+            stop_flag=stop,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +283,7 @@ class Lead:
     """
 
     leader: Leadership
-    loop: OwnLoop
+    loop: LoopThread
 
 
 @contextlib.asynccontextmanager
@@ -304,7 +310,7 @@ async def _renew(leader: Leadership) -> None:
 
 
 def _register_end(registry: kopf.OperatorRegistry, work: queue.WorkQueue, watches: OpenWatches) -> None:
-    """Have passes and watches ended when kopf ends; it would wait five seconds for them, and they would go on as long."""
+    """Have passes and watches ended when kopf ends."""
 
     async def end(**_: object) -> None:
         await work.close()
@@ -322,16 +328,6 @@ def _register_login(registry: kopf.OperatorRegistry) -> None:
     kopf.on.login(registry=registry, id="login")(login)
 
 
-def _spare_the_collector() -> None:
-    """Have the garbage collector leave out what was imported, which stays, and look at the rest less often.
-
-    As Python sets it, it took a fifth of the processor while a thousand jobs started. What it is there for are cycles, and
-    nearly everything here is freed without it.
-    """
-    gc.freeze()
-    gc.set_threshold(COLLECTED_AFTER, 10, 10)
-
-
 async def _main(
     *,
     namespaces: tuple[str, ...],
@@ -341,7 +337,7 @@ async def _main(
     rules: JobRules,
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(freedmemory.given_back())
+        await stack.enter_async_context(processmemory.given_back())
         lead = await stack.enter_async_context(_lease_holder(lease)) if lease is not None else None
         ports = await stack.enter_async_context(_connect(lead.leader if lead is not None else None, rules))
         await operate(ports, namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, lead=lead)
@@ -351,7 +347,7 @@ async def _main(
 async def _lease_holder(lease: LeaseName) -> AsyncIterator[Lead]:
     """Open a loop and a connection for the Lease alone, so that its renewals wait for nothing else."""
     connecting = kubernetes_gateway.KubernetesGateway.connect
-    async with ownloop.running("lease") as loop:
+    async with leadership.run_loop_thread("lease") as loop:
         gateway = await loop.run(connecting(timeout_s=leadership.REQUEST_TIMEOUT_S))
         try:
             yield Lead(Leadership(gateway, lease), loop)
@@ -384,7 +380,7 @@ def run(
     logs.configure(log_format)
     # The first process of a container ignores signals that it does not handle, and kopf handles them while it runs only.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    _spare_the_collector()
+    processmemory.tune_garbage_collection()
     asyncio.run(
         _main(namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, lease=lease, rules=rules)
     )

@@ -100,7 +100,7 @@ GROUPS = (
     Group("operator-changes", _rules("operation", "progress", "upgrade"), _DECISIONS),
     Group("operator-deletions", _rules("deletion", "preconditions"), _DECISIONS),
     Group("operator-handovers", (*_rules("rollback", "standby"), *_lifecycle("going_back")), _DECISIONS),
-    Group("operator-facts", _lifecycle("standby_facts", "steps", "trial", "upgrade_facts"), _DECISIONS),
+    Group("operator-facts", _lifecycle("steps", "upgrade_facts"), _DECISIONS),
     Group("operator-health", _lifecycle("health", "history"), _DECISIONS),
     Group(
         "operator-decisions",

@@ -8,7 +8,7 @@ from statefulspark_operator.api.conditions import ConditionType
 from statefulspark_operator.api.spark_savepoint import SavepointPhase
 from statefulspark_operator.api.standby import StandbyState
 from statefulspark_operator.api.status import Phase, UpgradeState
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.decision import Reason
 
 NOTHING = "Nothing."
 DOCTOR = "Run `statefulspark doctor` on the job's folder."

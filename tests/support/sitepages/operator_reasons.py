@@ -9,7 +9,7 @@ from pathlib import Path
 import statefulspark_operator
 from sitepages import advice, calls, markdown
 from statefulspark import errors
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.decision import Reason
 
 _ERRORS = {
     name for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.StatefulSparkError)

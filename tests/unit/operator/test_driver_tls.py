@@ -29,8 +29,8 @@ from statefulspark_operator.cluster.driver_api import DriverAccess, HttpDriverAp
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine import access
 from statefulspark_operator.engine.memory import REREAD_AFTER
-from statefulspark_operator.lifecycle import decide, standby_facts
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle import decide, upgrade_facts
+from statefulspark_operator.lifecycle.decision import Reason
 from statefulspark_operator.lifecycle.situation import (
     TLS_SECRET_MISSING,
     DriverPod,
@@ -329,7 +329,7 @@ def _standby(**changes: object) -> StandbyStatus | None:
     )
     pod = a_pod(0, name=record.pod, uid="s", revision="new", **changes)
     situation = a_situation(standby=record)
-    return standby_facts.current_standby(dataclasses.replace(situation, standbys=(pod,), standby=None))
+    return upgrade_facts.current_standby(dataclasses.replace(situation, standbys=(pod,), standby=None))
 
 
 def test_a_standby_waits_for_a_certificate_that_is_issued_a_moment_later() -> None:

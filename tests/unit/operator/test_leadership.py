@@ -22,7 +22,7 @@ from statefulspark_operator.cluster import kubernetes_gateway, resources
 from statefulspark_operator.cluster.driver_api import DriverAccess, HttpDriverApi
 from statefulspark_operator.cluster.kubernetes_gateway import KubernetesGateway
 from statefulspark_operator.cluster.resources import Kind, Resource
-from statefulspark_operator.engine import leadership, ownloop
+from statefulspark_operator.engine import leadership
 from statefulspark_operator.engine.leadership import ACTS_FOR_S, LASTS_S, Leadership, LeaseName
 
 WITHIN_S = 20.0
@@ -290,7 +290,7 @@ def test_a_lease_is_renewed_while_the_loop_of_the_passes_is_blocked() -> None:
         renewed.set()
 
     async def scene() -> bool:
-        async with ownloop.running("lease") as loop:
+        async with leadership.run_loop_thread("lease") as loop:
             renewing = loop.start(renew())
             has_renewed = renewed.wait(WITHIN_S)  # Nothing else runs in this loop meanwhile.
             renewing.result(WITHIN_S)

@@ -29,8 +29,7 @@ from statefulspark_operator.api.status import (
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.engine import staleness
 from statefulspark_operator.lifecycle import actions
-from statefulspark_operator.lifecycle.decision import Decision
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.decision import Decision, Reason
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
 
 DELETED = actions.DeleteDriver("flights-driver-1", "uid-1")

@@ -21,7 +21,7 @@ from statefulspark_operator.cluster import cache, resources
 from statefulspark_operator.cluster.cache import Cache, InitialSync
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.engine import ownloop, queue
+from statefulspark_operator.engine import leadership, queue
 from watchedobjects import KEY, a_shown_object
 
 WITHIN_S = 20.0
@@ -283,7 +283,9 @@ def test_an_operator_that_ends_does_not_wait_for_the_watches_of_config_maps(
 
     async def scene() -> float:
         stop, here = asyncio.Event(), asyncio.get_running_loop()
-        async with ownloop.running("server") as elsewhere:  # kopf waits for the tasks of a server in its own loop, too.
+        async with leadership.run_loop_thread(
+            "server"
+        ) as elsewhere:  # kopf waits for the tasks of a server in its own loop, too.
             serving = Server(job).serving()
             url = await elsewhere.run(serving.__aenter__())
             monkeypatch.setenv("KUBECONFIG", str(kubeconfig_of(tmp_path, url)))

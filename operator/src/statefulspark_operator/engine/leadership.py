@@ -11,10 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 from statefulspark import errors
 
@@ -23,6 +26,7 @@ from statefulspark_operator.cluster.gateway import Gateway
 from statefulspark_operator.cluster.resources import Resource
 
 _LOG = logging.getLogger("statefulspark.leadership")
+Result = TypeVar("Result")
 
 LASTS_S = 10
 """A Lease that has not changed for so long is taken."""
@@ -182,3 +186,38 @@ def _with(existing: Resource, **changes: str | int) -> Resource:
 def _stamp() -> str:
     """Return the time for people; no operator goes by it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class LoopThread:
+    """An event loop in a thread of its own, seen from another one, for what must not wait for the passes of all jobs.
+
+    With a thousand jobs a round of the main loop takes seconds, and a request takes several rounds: a Lease that was renewed
+    there was lost while a thousand jobs were created on a busy machine. Nothing but the Lease belongs here: what is shared
+    with the main loop is read without a lock.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Use a loop that runs in another thread; `run_loop_thread` starts one."""
+        self._loop = loop
+
+    def start(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Start work in the loop; it goes on whatever the caller's loop does."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do work in the loop, and wait for it; it is cancelled with the caller."""
+        return await asyncio.wrap_future(self.start(work))
+
+
+@contextlib.asynccontextmanager
+async def run_loop_thread(name: str) -> AsyncIterator[LoopThread]:
+    """Run a loop in a thread of a name while the block runs."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name=name, daemon=True)
+    thread.start()
+    try:
+        yield LoopThread(loop)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -73,11 +72,7 @@ class WorkQueue:
         worker = self._workers.setdefault(key, _JobWorker())
         worker.wake.set()
         if worker.task is None:
-            # In a context of its own: in that of the event that wakes it, kopf's variables hold the event's whole object,
-            # and would for as long as the worker runs.
-            worker.task = asyncio.create_task(
-                self._run(key, worker), name=f"worker {key}", context=contextvars.Context()
-            )
+            worker.task = asyncio.create_task(self._run(key, worker), name=f"worker {key}")
 
     async def close(self) -> None:
         """Stop all workers; running passes are cancelled, which is safe at any point."""

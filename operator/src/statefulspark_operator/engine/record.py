@@ -24,10 +24,9 @@ from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine.ports import Ports
-from statefulspark_operator.lifecycle import actions, announcements, pruning, standby_facts
+from statefulspark_operator.lifecycle import actions, announcements, pruning, upgrade_facts
 from statefulspark_operator.lifecycle.announcements import Announcement
-from statefulspark_operator.lifecycle.decision import Decision
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.decision import Decision, Reason
 from statefulspark_operator.lifecycle.situation import Job, Situation
 
 
@@ -136,14 +135,14 @@ def _without_standby(situation: Situation, standby: StandbyStatus, error: errors
     tried again after a delay, so that the job's own passes succeed. All others are tried again in the next pass.
     """
     if isinstance(error, errors.SpecRejectedError):
-        return standby_facts.reached(
+        return upgrade_facts.reached(
             situation, standby, StandbyState.REFUSED, reason=error.reason, message=error.message
         )
     driver = situation.intent
     is_of_upgrade = driver is None or driver.revision != standby.revision
     if is_of_upgrade or not isinstance(error, errors.StateUnknownError):
         return standby
-    return standby_facts.ended(situation, standby, error.reason, error.message)
+    return upgrade_facts.ended(situation, standby, error.reason, error.message)
 
 
 def _stalled(situation: Situation, driver: DriverIntent | None, error: errors.SpecRejectedError) -> dict[str, object]:

@@ -16,7 +16,7 @@ from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.kubectl.view import View
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.decision import Reason
 from statefulspark_operator.lifecycle.situation import DriverPod
 
 LOGS = "kubectl statefulspark logs {name} -n {namespace}"

@@ -21,7 +21,7 @@ from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.kubectl.view import View
 from statefulspark_operator.lifecycle import steps
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.decision import Reason
 
 _RAN = (RevisionOutcome.STABLE, RevisionOutcome.RUNNING, RevisionOutcome.REPLACED)
 _NO_DRIVER = (Phase.SUSPENDED, Phase.STALLED, Phase.STOPPED, Phase.DELETING)

@@ -21,7 +21,7 @@ from statefulspark_operator.api.status import (
 )
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.lifecycle import steps
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.decision import Reason
 
 _HARMLESS_ENDS = (0, 10, 11)
 """Exit codes FINISHED, DRAINED and STOPPED."""

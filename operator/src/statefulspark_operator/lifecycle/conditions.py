@@ -8,8 +8,7 @@ from statefulspark_operator.api import conditions
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeState, UpgradeStatus
 from statefulspark_operator.lifecycle import code, executors, health, steps
-from statefulspark_operator.lifecycle.decision import Decision
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.decision import Decision, Reason
 from statefulspark_operator.lifecycle.situation import Situation
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 

@@ -8,7 +8,7 @@ from enum import Enum
 from statefulspark.contract.api import JobState, SnapshotSummary
 from statefulspark.contract.exit_codes import ExitCode
 
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.decision import Reason
 from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 
 

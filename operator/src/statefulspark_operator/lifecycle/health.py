@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from statefulspark.contract.api import JobState
 
 from statefulspark_operator.api.health import Health
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.decision import Reason
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
 
 HUNG_GRACE_S = 10

@@ -31,16 +31,7 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RollbackPolicy
-from statefulspark_operator.lifecycle import (
-    ends,
-    executors,
-    health,
-    history,
-    standby_facts,
-    steps,
-    trial,
-    upgrade_facts,
-)
+from statefulspark_operator.lifecycle import ends, executors, health, history, steps, upgrade_facts
 from statefulspark_operator.lifecycle.savepoints import objects, timetable
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts
@@ -108,7 +99,7 @@ def _tried_again(situation: Situation) -> UpgradeStatus | None:
     upgrade, spec = situation.status.upgrade, situation.spec
     if upgrade is None or spec is None or spec.upgrade.rollback is RollbackPolicy.AUTOMATIC:
         return upgrade
-    return trial.record(upgrade, failures=0) if upgrade.trial is not None else upgrade
+    return steps.record_trial(upgrade, failures=0) if upgrade.trial is not None else upgrade
 
 
 def snapshot_status(summary: SnapshotSummary) -> SnapshotStatus:
@@ -311,7 +302,7 @@ def _with_location(situation: Situation, operation: OperationStatus, location: s
 
 def note_standby(situation: Situation) -> Situation:
     """Record the state of the standby."""
-    return with_status(situation, standby=standby_facts.current_standby(situation))
+    return with_status(situation, standby=upgrade_facts.current_standby(situation))
 
 
 def note_upgrade(situation: Situation) -> Situation:

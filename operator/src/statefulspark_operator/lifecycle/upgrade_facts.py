@@ -1,11 +1,12 @@
-"""The progress of an upgrade, from what was observed, and when each step was reached. Pure."""
+"""The progress of an upgrade and of its standby, from what was observed, and when each step was reached. Pure."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from statefulspark.contract.api import JobState
+from statefulspark.contract.api import JobState, JobStatus
 
+from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import (
     DriverState,
     OperationKind,
@@ -13,8 +14,16 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.lifecycle import steps, trial
-from statefulspark_operator.lifecycle.situation import Situation
+from statefulspark_operator.lifecycle import backoff, ends, steps
+from statefulspark_operator.lifecycle.decision import Reason
+from statefulspark_operator.lifecycle.ends import EndKind
+from statefulspark_operator.lifecycle.situation import (
+    TLS_SECRET_MISSING,
+    DriverPod,
+    DriverSilent,
+    PodPhase,
+    Situation,
+)
 
 IDLE_AFTER = timedelta(minutes=1)
 """A driver that has committed nothing for so long, before it is asked to stop or after its first checkpoint, waits for
@@ -138,8 +147,8 @@ def _counted(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
     """Count the checkpoints of the new revision over all its drivers; one that completed ends a row of failures."""
     driver_status = situation.driver_status
     by_driver = max(1, driver_status.checkpoints.completed if driver_status is not None else 1)
-    so_far = trial.of(upgrade)
-    upgrade = trial.record(
+    so_far = steps.trial_of(upgrade)
+    upgrade = steps.record_trial(
         upgrade, checkpoints=max(so_far.checkpoints, so_far.checkpoints_before + by_driver), failures=0
     )
     if upgrade.state is UpgradeState.FIRST_CHECKPOINT:
@@ -148,6 +157,102 @@ def _counted(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
 
 
 def _stable(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
-    if situation.spec is None or trial.of(upgrade).checkpoints < situation.spec.upgrade.stable_after:
+    if situation.spec is None or steps.trial_of(upgrade).checkpoints < situation.spec.upgrade.stable_after:
         return upgrade
     return upgrade.model_copy(update={"state": UpgradeState.STABLE})
+
+
+RETRY_INITIAL = timedelta(seconds=10)
+RETRY_LONGEST = timedelta(minutes=5)
+
+_KILLED, _OUT_OF_MEMORY = 137, "OOMKilled"
+"""The exit code of SIGKILL, which a kubelet, a node or a person may send, and the reason that says it was for memory."""
+_PASSING_WAITS = frozenset({"ContainerCreating", "PodInitializing", "ErrImagePull", TLS_SECRET_MISSING})
+"""Reasons that may pass: the first failed pull is repeated before it becomes `ImagePullBackOff`, and a certificate that is
+applied together with the job is issued a moment later."""
+
+
+def current_standby(situation: Situation) -> StandbyStatus | None:
+    """Return the record of the standby with what its pod and its process say.
+
+    Args:
+        situation: The job, with the status as recorded.
+    """
+    record, pod = situation.status.standby, situation.standby_pod
+    if record is None or record.state is StandbyState.ENDED:
+        return record
+    if pod is None:
+        return _without_pod(situation, record)
+    record = record.model_copy(update={"uid": pod.uid})
+    if pod.is_over or pod.is_lost(situation.now):
+        return _after_end(situation, record, pod)
+    if pod.waiting is not None and pod.waiting.reason not in _PASSING_WAITS:
+        message = f"{pod.name} cannot start ({pod.waiting.reason}): {pod.waiting.message or 'no message'}"
+        return reached(situation, record, StandbyState.REFUSED, reason=pod.waiting.reason, message=message)
+    return _as_it_says(situation, record, pod)
+
+
+def _without_pod(situation: Situation, record: StandbyStatus) -> StandbyStatus:
+    """Keep what was never created, and why another revision was refused; everything else has ended."""
+    is_refused = record.state is StandbyState.REFUSED and not is_of_the_running_revision(situation, record)
+    if record.uid is None or is_refused:
+        return record
+    return ended(situation, record, "StandbyGone", f"Pod {record.pod} does not exist any more.")
+
+
+def is_of_the_running_revision(situation: Situation, record: StandbyStatus) -> bool:
+    """Tell whether it is of the revision that runs, so that its end says nothing about a new one."""
+    return situation.intent is None or situation.intent.revision == record.revision
+
+
+def _as_it_says(situation: Situation, record: StandbyStatus, pod: DriverPod) -> StandbyStatus:
+    answer = situation.standby
+    if isinstance(answer, JobStatus) and answer.standby is not None:
+        state = StandbyState(answer.standby.state.value)
+        if state is not StandbyState.REFUSED:
+            # A standby that warms may say what it is waiting for, for example storage that does not answer.
+            return reached(situation, record, state, reason=answer.standby.reason, message=answer.standby.message)
+        reason, message = answer.standby.reason or "StandbyRefused", answer.standby.message or "It gave no reason."
+        return reached(situation, record, state, reason=reason, message=message)
+    if isinstance(answer, DriverSilent) and answer.is_untrusted:
+        reason, message = Reason.DRIVER_NOT_TRUSTED.word, f"{pod.name}: {answer.message}."
+        return reached(situation, record, StandbyState.WARMING, reason=reason, message=message)
+    if record.state is StandbyState.CREATING and pod.phase is PodPhase.RUNNING:
+        return reached(situation, record, StandbyState.WARMING)
+    return record
+
+
+def _after_end(situation: Situation, record: StandbyStatus, pod: DriverPod) -> StandbyStatus:
+    end = ends.of_pod(pod)
+    if end.kind in (EndKind.DISRUPTED, EndKind.DRAINED) or is_of_the_running_revision(situation, record):
+        return ended(situation, record, end.reason, end.message)
+    if end.code == _KILLED and end.reason != _OUT_OF_MEMORY and record.failures + 1 < steps.TRIAL_BUDGET:
+        return ended(situation, record, end.reason, end.message)
+    return reached(situation, record, StandbyState.REFUSED, reason=end.reason, message=end.message)
+
+
+def reached(
+    situation: Situation,
+    record: StandbyStatus,
+    state: StandbyState,
+    *,
+    reason: str | None = None,
+    message: str | None = None,
+) -> StandbyStatus:
+    """Return a standby's record in a state, with the time since when it is in it."""
+    if (record.state, record.reason, record.message) == (state, reason, message):
+        return record
+    changes: dict[str, object] = {"state": state, "reason": reason, "message": message}
+    if record.state is not state:
+        changes["since"] = situation.now
+    if state is StandbyState.READY:
+        changes["failures"] = 0
+    return record.model_copy(update=changes)
+
+
+def ended(situation: Situation, record: StandbyStatus, reason: str, message: str) -> StandbyStatus:
+    """Return a standby's record after its end; the next one is created after a delay that grows with each end."""
+    failures = record.failures + 1
+    wait = backoff.delay(failures, initial=RETRY_INITIAL, longest=RETRY_LONGEST, seed=situation.job.uid)
+    record = reached(situation, record, StandbyState.ENDED, reason=reason, message=message)
+    return record.model_copy(update={"failures": failures, "retry_at": situation.now + wait})

@@ -26,7 +26,7 @@ from statefulspark_operator.kubectl import findings, losses, pages, reports
 from statefulspark_operator.kubectl.findings import ADVICE, Finding
 from statefulspark_operator.kubectl.view import Surroundings, View, read
 from statefulspark_operator.lifecycle import decide
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.decision import Reason
 from statefulspark_operator.lifecycle.situation import Situation
 
 SITUATIONS = {

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statefulspark_operator.api.spark_savepoint import SavepointPhase
 from statefulspark_operator.api.spec import SavepointForm
-from statefulspark_operator.lifecycle.savepoints import turn
-from statefulspark_operator.lifecycle.savepoints.turn import Request, Turn
+from statefulspark_operator.lifecycle.savepoints import plan
+from statefulspark_operator.lifecycle.savepoints.plan import Request, Turn
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -54,7 +54,7 @@ RUNNING = an_object_request("running", phase=SavepointPhase.IN_PROGRESS)
     ],
 )
 def test_the_turn_is(requests: list[Request], said: Turn) -> None:
-    assert turn.choose(requests) == said
+    assert plan.choose(requests) == said
 
 
 REQUESTS = st.lists(
@@ -76,7 +76,7 @@ REQUESTS = st.lists(
 def test_a_driver_is_never_asked_for_two_and_never_idle_while_one_waits(
     requests: list[Request], data: st.DataObject
 ) -> None:
-    said = turn.choose(requests)
+    said = plan.choose(requests)
     by_name = {request.name: request for request in requests}
     waiting = {
         request.name for request in requests if request.phase is SavepointPhase.PENDING and request.joined is None
@@ -89,4 +89,4 @@ def test_a_driver_is_never_asked_for_two_and_never_idle_while_one_waits(
     for name in said.joins:
         host, guest = by_name[said.start or ""], by_name[name]
         assert (host.location, host.form) == (guest.location, guest.form)
-    assert turn.choose(data.draw(st.permutations(requests))) == said
+    assert plan.choose(data.draw(st.permutations(requests))) == said

@@ -13,8 +13,7 @@ from statefulspark.contract.manifest import Trigger
 from statefulspark_operator.api.spec import DeletionPolicy
 from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase
 from statefulspark_operator.lifecycle import actions
-from statefulspark_operator.lifecycle.decision import SOON, Decision
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.decision import SOON, Decision, Reason
 from statefulspark_operator.lifecycle.rules import preconditions
 from statefulspark_operator.lifecycle.rules.operation import is_exit_overdue
 from statefulspark_operator.lifecycle.situation import DriverPod, OperationAbsent, Situation

@@ -23,10 +23,9 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.lifecycle import backoff, ends, going_back, steps, trial
-from statefulspark_operator.lifecycle.decision import AT_ONCE, Decision
+from statefulspark_operator.lifecycle import backoff, ends, going_back, steps
+from statefulspark_operator.lifecycle.decision import AT_ONCE, Decision, Reason
 from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
-from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts
 
@@ -94,7 +93,7 @@ def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
             "queries": (),
         }
     )
-    if end.kind is EndKind.REFUSED and trial.may_go_back(status.upgrade, situation.spec):
+    if end.kind is EndKind.REFUSED and steps.may_go_back(status.upgrade, situation.spec):
         return _count_failure(situation, status, end)
     if going_back.refused(status) is not None:
         return Decision(Reason.DRIVER_REFUSED, end.message, Phase.RESTARTING, status, (), AT_ONCE)
@@ -163,15 +162,15 @@ def _settle_upgrade(situation: Situation) -> UpgradeStatus | None:
 def _on_trial(situation: Situation, end: DriverEnd, upgrade: UpgradeStatus | None) -> UpgradeStatus | None:
     """Count the end of a revision that is not stable yet, and record what it has committed."""
     driver = situation.intent
-    if upgrade is None or driver is None or not trial.is_on_trial(upgrade, driver) or _was_requested(situation):
+    if upgrade is None or driver is None or not steps.is_on_trial(upgrade, driver) or _was_requested(situation):
         return upgrade
     if end.kind not in (EndKind.FAILED, EndKind.REFUSED):
         return upgrade
     policy = situation.spec.restart if situation.spec else Restart()
     is_last = end.kind is EndKind.REFUSED or _is_beyond(policy, situation.status.restarts.consecutive + 1)
-    failures = trial.BUDGET if is_last else trial.of(upgrade).failures + 1
+    failures = steps.TRIAL_BUDGET if is_last else steps.trial_of(upgrade).failures + 1
     batches = {query.uid: query.batch for query in situation.status.queries if query.batch >= 0}
-    return trial.record(upgrade, failures=failures, committed=trial.of(upgrade).committed | batches)
+    return steps.record_trial(upgrade, failures=failures, committed=steps.trial_of(upgrade).committed | batches)
 
 
 def _restore_after(situation: Situation, end: DriverEnd, operation: OperationStatus | None) -> RestoreIntent | None:
@@ -235,7 +234,7 @@ def _count_failure(situation: Situation, status: StatefulSparkJobStatus, end: Dr
         }
     )
     status = status.model_copy(update={"restarts": counted})
-    is_retried = situation.is_outdated or trial.may_go_back(status.upgrade, situation.spec)
+    is_retried = situation.is_outdated or steps.may_go_back(status.upgrade, situation.spec)
     if _is_beyond(policy, consecutive) and not is_retried:
         return _stall(situation, status, end)
     return Decision(Reason.DRIVER_FAILED, end.message, Phase.RESTARTING, status, (), AT_ONCE)

@@ -15,9 +15,8 @@ from statefulspark.contract.manifest import SnapshotFormat, Trigger
 from statefulspark_operator.api.spec import Savepoint
 from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase
 from statefulspark_operator.lifecycle import actions, ends, health, steps
-from statefulspark_operator.lifecycle.decision import AT_ONCE, QUICK, SOON, Decision
-from statefulspark_operator.lifecycle.reason import Reason
-from statefulspark_operator.lifecycle.savepoints import plan, turn
+from statefulspark_operator.lifecycle.decision import AT_ONCE, QUICK, SOON, Decision, Reason
+from statefulspark_operator.lifecycle.savepoints import plan
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import DriverPod, OperationAbsent, Situation
 
@@ -231,7 +230,7 @@ def take_requested(situation: Situation, pod: DriverPod) -> Decision | None:
 def take_for_object(situation: Situation, pod: DriverPod) -> Decision | None:
     """Does an object wait for a savepoint, and is it its turn?"""
     waiting = {savepoint.uid: savepoint for savepoint in situation.own_savepoints if _is_open(situation, savepoint)}
-    chosen = turn.choose([_turn(savepoint) for savepoint in waiting.values()])
+    chosen = plan.choose([_turn(savepoint) for savepoint in waiting.values()])
     first = next((savepoint for savepoint in waiting.values() if savepoint.name == chosen.start), None)
     if first is None:
         return None
@@ -253,8 +252,8 @@ def _is_open(situation: Situation, savepoint: SavepointObject) -> bool:
     return savepoint.awaits_driver and not plan.has_ended(situation, savepoint)
 
 
-def _turn(savepoint: SavepointObject) -> turn.Request:
-    return turn.Request(
+def _turn(savepoint: SavepointObject) -> plan.Request:
+    return plan.Request(
         savepoint.name,
         savepoint.status.phase,
         savepoint.created_at,

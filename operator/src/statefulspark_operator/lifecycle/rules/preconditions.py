@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from statefulspark_operator.api.status import DriverState, OperationKind, OperationPhase, Phase
 from statefulspark_operator.lifecycle import actions, executors
-from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision, Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
 from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 

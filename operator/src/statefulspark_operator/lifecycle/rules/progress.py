@@ -10,8 +10,7 @@ from statefulspark.contract.api import JobState, JobStatus
 
 from statefulspark_operator.api.status import Phase, UpgradeState
 from statefulspark_operator.lifecycle import actions, executors, health, steps
-from statefulspark_operator.lifecycle.decision import SOON, STEADY, Decision
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.decision import SOON, STEADY, Decision, Reason
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
 from statefulspark_operator.lifecycle.situation import HARMLESS_WAITS, DriverPod, DriverSilent, Situation
 

@@ -15,16 +15,15 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RollbackPolicy
-from statefulspark_operator.lifecycle import going_back, history, trial
-from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, Decision
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle import going_back, history, steps
+from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, Decision, Reason
 from statefulspark_operator.lifecycle.situation import Situation
 
 
 def _failed(situation: Situation) -> tuple[UpgradeStatus, DriverIntent] | None:
     """Return the upgrade whose trial has failed, and its last driver; None if none has."""
     upgrade, driver = situation.status.upgrade, situation.intent
-    if upgrade is None or driver is None or not trial.has_failed(upgrade):
+    if upgrade is None or driver is None or not steps.trial_has_failed(upgrade):
         return None
     if driver.revision != upgrade.to_revision or upgrade.to_revision != situation.desired_revision:
         return None
@@ -125,7 +124,7 @@ def stall_for_rollback(situation: Situation) -> Decision | None:
 
 
 def _verdict(upgrade: UpgradeStatus, driver: DriverIntent) -> str:
-    completed = trial.of(upgrade).checkpoints
+    completed = steps.trial_of(upgrade).checkpoints
     after = "after 1 checkpoint" if completed == 1 else f"after {completed} checkpoints"
     when = after if completed else "before its first checkpoint"
     return f"Revision {upgrade.to_revision} failed {when}: {driver.end_message or 'it gave no reason.'}"
@@ -135,7 +134,9 @@ def _committed(situation: Situation, upgrade: UpgradeStatus) -> str:
     """Name the batches that the failed revision has committed after the savepoint."""
     before = _batches_of(situation.status.last_savepoint, upgrade)
     ahead = [
-        (query, batch) for query, batch in sorted(trial.of(upgrade).committed.items()) if batch > before.get(query, -1)
+        (query, batch)
+        for query, batch in sorted(steps.trial_of(upgrade).committed.items())
+        if batch > before.get(query, -1)
     ]
     if not ahead:
         return "It was not seen to commit a batch."

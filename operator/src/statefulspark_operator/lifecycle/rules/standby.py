@@ -20,9 +20,8 @@ from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import DriverState, Phase, UpgradeState, UpgradeStatus
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.lifecycle import actions, history, steps
-from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, STEADY, Decision
+from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, STEADY, Decision, Reason
 from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
-from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import failure
 from statefulspark_operator.lifecycle.rules import operation as operations
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades

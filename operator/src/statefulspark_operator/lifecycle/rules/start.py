@@ -22,9 +22,8 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import UpgradeMode
-from statefulspark_operator.lifecycle import actions, going_back, history, steps, trial
-from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle import actions, going_back, history, steps
+from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision, Reason
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
 from statefulspark_operator.lifecycle.savepoints import naming
 from statefulspark_operator.lifecycle.situation import DriverPod, Situation
@@ -330,7 +329,7 @@ def _history(situation: Situation, driver: DriverIntent) -> history.History:
 def _started_again(upgrade: UpgradeStatus, driver: DriverIntent | None, state: UpgradeState) -> UpgradeStatus:
     """Return the upgrade for a further driver of its revision; what the earlier ones completed stays counted."""
     if upgrade.state is UpgradeState.FIRST_CHECKPOINT:
-        return trial.record(upgrade, checkpoints_before=trial.of(upgrade).checkpoints)
+        return steps.record_trial(upgrade, checkpoints_before=steps.trial_of(upgrade).checkpoints)
     stopped_at = upgrade.stopped_at or (driver.ended_at if driver is not None else None)
     return upgrade.model_copy(update={"state": state, "stopped_at": stopped_at})
 

@@ -21,9 +21,8 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RestoreMode, UpgradeMode
-from statefulspark_operator.lifecycle import backoff, code, going_back, steps, trial
-from statefulspark_operator.lifecycle.decision import QUICK, SOON, STEADY, Decision
-from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle import backoff, code, going_back, steps
+from statefulspark_operator.lifecycle.decision import QUICK, SOON, STEADY, Decision, Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
 from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 
@@ -144,7 +143,7 @@ def new_upgrade(situation: Situation, target: str, state: UpgradeState) -> Upgra
 def _is_unproven(situation: Situation, before: UpgradeStatus) -> bool:
     """Tell whether no checkpoint was completed since an upgrade, by its revision or, after a rollback, by the old one."""
     if before.state in steps.STARTED:
-        return trial.of(before).checkpoints == 0
+        return steps.trial_of(before).checkpoints == 0
     return going_back.under_way(situation.status, before.from_revision) is not None
 
 

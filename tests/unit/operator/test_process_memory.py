@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from statefulspark_operator.engine import freedmemory
+from statefulspark_operator.engine import processmemory
 
 BLOCK_BYTES = 2000
 """More than Python's own allocator takes, and less than what glibc maps by itself."""
@@ -20,7 +20,7 @@ def _resident_bytes() -> int:
     return pages * 4096
 
 
-@pytest.mark.skipif(freedmemory.trim_of_glibc() is None, reason="another C library than glibc")
+@pytest.mark.skipif(processmemory.trim_of_glibc() is None, reason="another C library than glibc")
 def test_memory_between_blocks_that_live_goes_back() -> None:
     blocks = [bytes(BLOCK_BYTES) for _ in range(BLOCKS)]
     alive = blocks[::20]
@@ -28,7 +28,7 @@ def test_memory_between_blocks_that_live_goes_back() -> None:
     del blocks
 
     async def wait() -> None:
-        async with freedmemory.given_back(pause_s=0.01):
+        async with processmemory.given_back(pause_s=0.01):
             for _ in range(500):
                 await asyncio.sleep(0.01)
                 if full_bytes - _resident_bytes() > BLOCKS * BLOCK_BYTES // 4:
@@ -44,7 +44,7 @@ def test_another_c_library_gives_nothing_back_and_is_no_error(monkeypatch: pytes
     monkeypatch.setattr(ctypes, "CDLL", lambda _: sys)
 
     async def pass_through() -> str:
-        async with freedmemory.given_back(pause_s=0.0):
+        async with processmemory.given_back(pause_s=0.0):
             await asyncio.sleep(0.01)
             return "done"
 
