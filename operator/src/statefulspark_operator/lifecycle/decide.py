@@ -19,6 +19,7 @@ from statefulspark_operator.lifecycle.rules import (
     preconditions,
     progress,
     rollback,
+    savepoints,
     standby,
     start,
     upgrade,
@@ -84,7 +85,7 @@ def _running(situation: Situation, pod: DriverPod) -> Decision:
         or progress.show_untrusted(situation, pod)
         or progress.await_start(situation, pod)
         or operation.take_requested(situation, pod)
-        or operation.take_for_object(situation, pod)  # One at a time: a running request, and every stop, comes before.
+        or savepoints.take(situation, pod)  # One at a time: a running request, and every stop, comes before.
         or standby.resume_creation(situation)  # After all that the job itself needs: it may fail for long.
         or standby.await_standby(situation)
         or standby.keep(situation)
@@ -131,7 +132,7 @@ def _without_driver(situation: Situation) -> Decision:
         return start.await_storage(situation)
     return (
         start.refuse_missing_savepoint(situation, storage)
-        or start.await_named(situation)  # Never from anything else than the spec names.
+        or savepoints.await_named(situation)  # Never from anything else than the spec names.
         or start.start(situation, storage)
     )
 

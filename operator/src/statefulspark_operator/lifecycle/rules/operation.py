@@ -16,8 +16,6 @@ from statefulspark_operator.api.spec import Savepoint
 from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase
 from statefulspark_operator.lifecycle import actions, ends, health, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, QUICK, SOON, Decision, Reason
-from statefulspark_operator.lifecycle.savepoints import plan
-from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import DriverPod, OperationAbsent, Situation
 
 EXIT_GRACE = timedelta(seconds=30)
@@ -225,39 +223,3 @@ def take_requested(situation: Situation, pod: DriverPod) -> Decision | None:
     act = request_for(situation, operation)
     message = "Taking a savepoint."
     return Decision(Reason.SAVEPOINT_REQUESTED, message, Phase.RUNNING, status, (act,), SOON)
-
-
-def take_for_object(situation: Situation, pod: DriverPod) -> Decision | None:
-    """Does an object wait for a savepoint, and is it its turn?"""
-    waiting = {savepoint.uid: savepoint for savepoint in situation.own_savepoints if _is_open(situation, savepoint)}
-    chosen = plan.choose([_turn(savepoint) for savepoint in waiting.values()])
-    first = next((savepoint for savepoint in waiting.values() if savepoint.name == chosen.start), None)
-    if first is None:
-        return None
-    operation = new_operation(
-        situation,
-        kind=OperationKind.SAVEPOINT,
-        trigger=f"object-{first.uid}",
-        epoch=pod.epoch,
-        attempt=first.status.attempt + 1,
-    ).model_copy(update={"savepoints": (first.name, *chosen.joins)})
-    status = situation.status.model_copy(update={"operation": operation})
-    act = request_for(situation, operation)
-    message = f"Taking savepoint {first.name}."
-    return Decision(Reason.SAVEPOINT_REQUESTED, message, Phase.RUNNING, status, (act,), SOON)
-
-
-def _is_open(situation: Situation, savepoint: SavepointObject) -> bool:
-    """Tell whether an object still has to do with drivers."""
-    return savepoint.awaits_driver and not plan.has_ended(situation, savepoint)
-
-
-def _turn(savepoint: SavepointObject) -> plan.Request:
-    return plan.Request(
-        savepoint.name,
-        savepoint.status.phase,
-        savepoint.created_at,
-        location=savepoint.spec.location,
-        form=savepoint.spec.format,
-        joined=savepoint.status.joined,
-    )

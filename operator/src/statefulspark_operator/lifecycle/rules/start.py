@@ -182,27 +182,6 @@ def refuse_missing_savepoint(situation: Situation, storage: StorageFacts) -> Dec
     return Decision(Reason.SAVEPOINT_MISSING, message, Phase.STALLED, status, (), LATER)
 
 
-def await_named(situation: Situation) -> Decision | None:
-    """Is a start requested from the savepoint of an object that is not complete?"""
-    named = situation.named_restore
-    if not isinstance(named, naming.Unresolved) or _takes_it_itself(situation):
-        return None
-    message = f"spec.restore.from: {named.why}"
-    if named.may_come:
-        return Decision(Reason.SAVEPOINT_AWAITED, message, Phase.PENDING, situation.status, (), LATER)
-    stalled = situation.stalled(Reason.SAVEPOINT_AWAITED.word, message)
-    status = situation.status.model_copy(update={"stalled": stalled})
-    return Decision(Reason.SAVEPOINT_AWAITED, message, Phase.STALLED, status, (), LATER)
-
-
-def _takes_it_itself(situation: Situation) -> bool:
-    """Tell whether the named savepoint is one that this job's driver is to take, so that waiting for it would never end."""
-    source = situation.spec.restore.from_ if situation.spec is not None else None
-    name = (source or "").removeprefix(naming.PREFIX)
-    has_run = situation.intent is not None
-    return has_run and any(own.name == name and own.awaits_driver for own in situation.own_savepoints)
-
-
 def start(situation: Situation, storage: StorageFacts) -> Decision:
     """Start the driver that the spec requests."""
     target = situation.desired_revision or ""

@@ -1,0 +1,67 @@
+"""Savepoints that objects ask for, and starts from a savepoint that an object names."""
+
+from __future__ import annotations
+
+from statefulspark_operator.api.status import OperationKind, Phase
+from statefulspark_operator.lifecycle.decision import LATER, SOON, Decision, Reason
+from statefulspark_operator.lifecycle.rules import operation as operations
+from statefulspark_operator.lifecycle.savepoints import naming, plan
+from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
+from statefulspark_operator.lifecycle.situation import DriverPod, Situation
+
+
+def take(situation: Situation, pod: DriverPod) -> Decision | None:
+    """Does an object wait for a savepoint, and is it its turn?"""
+    waiting = {savepoint.uid: savepoint for savepoint in situation.own_savepoints if _is_open(situation, savepoint)}
+    chosen = plan.choose([_turn(savepoint) for savepoint in waiting.values()])
+    first = next((savepoint for savepoint in waiting.values() if savepoint.name == chosen.start), None)
+    if first is None:
+        return None
+    operation = operations.new_operation(
+        situation,
+        kind=OperationKind.SAVEPOINT,
+        trigger=f"object-{first.uid}",
+        epoch=pod.epoch,
+        attempt=first.status.attempt + 1,
+    ).model_copy(update={"savepoints": (first.name, *chosen.joins)})
+    status = situation.status.model_copy(update={"operation": operation})
+    act = operations.request_for(situation, operation)
+    message = f"Taking savepoint {first.name}."
+    return Decision(Reason.SAVEPOINT_REQUESTED, message, Phase.RUNNING, status, (act,), SOON)
+
+
+def _is_open(situation: Situation, savepoint: SavepointObject) -> bool:
+    """Tell whether an object still has to do with drivers."""
+    return savepoint.awaits_driver and not plan.has_ended(situation, savepoint)
+
+
+def _turn(savepoint: SavepointObject) -> plan.Request:
+    return plan.Request(
+        savepoint.name,
+        savepoint.status.phase,
+        savepoint.created_at,
+        location=savepoint.spec.location,
+        form=savepoint.spec.format,
+        joined=savepoint.status.joined,
+    )
+
+
+def await_named(situation: Situation) -> Decision | None:
+    """Is a start requested from the savepoint of an object that is not complete?"""
+    named = situation.named_restore
+    if not isinstance(named, naming.Unresolved) or _takes_it_itself(situation):
+        return None
+    message = f"spec.restore.from: {named.why}"
+    if named.may_come:
+        return Decision(Reason.SAVEPOINT_AWAITED, message, Phase.PENDING, situation.status, (), LATER)
+    stalled = situation.stalled(Reason.SAVEPOINT_AWAITED.word, message)
+    status = situation.status.model_copy(update={"stalled": stalled})
+    return Decision(Reason.SAVEPOINT_AWAITED, message, Phase.STALLED, status, (), LATER)
+
+
+def _takes_it_itself(situation: Situation) -> bool:
+    """Tell whether the named savepoint is one that this job's driver is to take, so that waiting for it would never end."""
+    source = situation.spec.restore.from_ if situation.spec is not None else None
+    name = (source or "").removeprefix(naming.PREFIX)
+    has_run = situation.intent is not None
+    return has_run and any(own.name == name and own.awaits_driver for own in situation.own_savepoints)
