@@ -378,6 +378,9 @@ CASES: dict[str, dict[str, Situation]] = {
         "again, of a job whose history was lost": situation_with(ENDED, history=()),
         "with executors": situation_with(NEW, spec=a_spec(executor={"instances": 1})),
         "after a checkpoint": situation_with(ENDED, last_checkpoint=CHECKPOINT),
+        "with empty state although a savepoint was chosen before": situation_with(
+            ENDED, spec=STATELESS, restore=WANTED, restore_applied=revision.restore_id(STATELESS)
+        ),
         "above the epochs on storage": situation_with(ENDED, storage=StorageFacts(newest_epoch=9)),
         "above the epochs of the status": situation_with(ENDED, epoch=6),
         "above the epochs of pods": situation_with(

@@ -246,6 +246,9 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the first batch comes a minute after the first checkpoint": first_output(60 * SECOND),
         "the first batch comes more than a minute after the first checkpoint": first_output(61 * SECOND),
+        "no driver is recorded any more, and none is there": preparing(
+            driver=None, pods=(), standbys=(), record=None, storage=EMPTY
+        ),
         "the spec has changed": a_situation(spec=warm()),
         "the spec has changed for a job with executors": a_situation(
             spec=a_spec("i:2", upgrade={"mode": "Warm"}, executor={"instances": 1})
