@@ -20,7 +20,7 @@ from s3server import S3Server
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.storage import open_store
 from statefulspark_operator.api import names
-from statefulspark_operator.cluster import config_maps, resources
+from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
 pytestmark = [pytest.mark.api, pytest.mark.s3]
@@ -356,7 +356,7 @@ def test_an_edited_config_map_is_an_upgrade_with_the_charts_rights(scene: Scene)
     assert len(old.stop_requests) == 1
     assert new.config.restore.snapshot == resources.text(scene.status(), "upgrade", "savepoint")
     kept = mounted_code(scene, "flights-driver-2")
-    assert (kept["immutable"], config_maps.files(kept)) == (True, {"flights.py": b"second"})
+    assert (kept["immutable"], resources.config_map_files(kept)) == (True, {"flights.py": b"second"})
     revision = resources.text(scene.status(), "revision")
     (owner,) = resources.items(kept, "metadata", "ownerReferences")
     assert (owner["kind"], owner["name"]) == ("ControllerRevision", f"flights-{revision}")

@@ -13,7 +13,7 @@ from pydantic import JsonValue, ValidationError
 from statefulspark_operator.api import code as api
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
-from statefulspark_operator.cluster import config_maps, pods, resources
+from statefulspark_operator.cluster import pods, resources
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.lifecycle import code
 from statefulspark_operator.lifecycle.situation import Job, Rejection
@@ -142,7 +142,10 @@ def test_a_spec_that_says_which_content_it_wants_is_not_told_another() -> None:
 def test_text_and_bytes_of_a_config_map_are_files_alike() -> None:
     binary: Resource = {"b.py": base64.b64encode(b"\xff").decode()}
 
-    assert config_maps.files({"data": {"a.py": "é"}, "binaryData": binary}) == {"a.py": "é".encode(), "b.py": b"\xff"}
+    assert resources.config_map_files({"data": {"a.py": "é"}, "binaryData": binary}) == {
+        "a.py": "é".encode(),
+        "b.py": b"\xff",
+    }
 
 
 def _container(manifest: Manifest) -> Resource:
@@ -231,7 +234,7 @@ def test_the_kept_code_never_changes_and_goes_with_its_revision() -> None:
     manifest = rendered.kept(Subject(JOB, from_config_map("flights.py")), revision="r1", files=FILES, owner_uid="uid-2")
 
     assert manifest["immutable"] is True
-    assert config_maps.files(manifest) == FILES
+    assert resources.config_map_files(manifest) == FILES
     (owner,) = resources.items(manifest, "metadata", "ownerReferences")
     assert (owner["kind"], owner["name"], owner["uid"]) == ("ControllerRevision", "flights-r1", "uid-2")
 

@@ -16,7 +16,7 @@ import standbycases
 from statefulspark_operator.api import base
 from statefulspark_operator.api.spark_savepoint import SavepointPhase, SparkSavepointStatus
 from statefulspark_operator.lifecycle import decide
-from statefulspark_operator.lifecycle.savepoints import conditions
+from statefulspark_operator.lifecycle.savepoints import progress
 from statefulspark_operator.lifecycle.situation import Situation
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -91,7 +91,7 @@ def test_a_change_that_the_operator_has_not_seen_is_in_progress() -> None:
 )
 def test_a_savepoint_is_waited_for(phase: SavepointPhase, health: str, kstatus: str) -> None:
     status = SparkSavepointStatus(phase=phase)
-    answers = conditions.derive(status, (), now=situationcases.NOW, generation=1)
+    answers = progress.derive_conditions(status, (), now=situationcases.NOW, generation=1)
     savepoint = _object(base.SAVEPOINT_KIND, 1, json.loads(status.model_copy(update={"conditions": answers}).to_json()))
 
     assert (_argo_cd(savepoint)["status"], _kstatus([savepoint])) == (health, [kstatus])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import json
 from datetime import UTC, datetime, timedelta
 
@@ -186,28 +185,6 @@ def test_wake_ups_during_a_pass_lead_to_one_more_pass() -> None:
         return passes
 
     assert asyncio.run(scene()) == 2
-
-
-def test_a_pass_has_nothing_of_the_context_of_the_event_that_woke_it() -> None:
-    """Kopf has the whole object of an event in its context, and a worker keeps its own for as long as the job exists."""
-    event: contextvars.ContextVar[str] = contextvars.ContextVar("event")
-
-    async def scene() -> list[str]:
-        seen: list[str] = []
-
-        async def one_pass(_key: JobKey) -> timedelta | None:
-            seen.append(event.get("nothing"))
-            return None
-
-        work = queue.WorkQueue(one_pass)
-        event.set("an object with all its fields")
-        work.wake(KEY)
-        while not seen:
-            await asyncio.sleep(0.01)
-        await work.close()
-        return seen
-
-    assert asyncio.run(scene()) == ["nothing"]
 
 
 def test_two_passes_over_one_job_never_overlap_and_jobs_do_not_wait_for_each_other() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -132,3 +133,14 @@ def merge_patch(before: Resource, after: Resource) -> Resource:
         elif name not in before or old != value:
             patch[name] = value
     return patch
+
+
+def config_map_files(config_map: Resource) -> dict[str, bytes]:
+    """Return the content of every key, as a volume of the ConfigMap would have it.
+
+    Args:
+        config_map: The object; the API server takes only base64 as `binaryData`.
+    """
+    text = {name: str(value).encode() for name, value in section(config_map, "data").items()}
+    binary = section(config_map, "binaryData")
+    return text | {name: base64.b64decode(str(value)) for name, value in binary.items()}

@@ -29,7 +29,7 @@ from statefulspark_operator.lifecycle.situation import (
     Waiting,
 )
 from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
-from statefulspark_operator.render import containers
+from statefulspark_operator.render import base
 
 
 async def find(ports: Ports, job: Job, pod: DriverPod) -> DriverAccess | DriverSilent:
@@ -168,7 +168,7 @@ async def _read_credentials(ports: Ports, namespace: str, name: str) -> Mapping[
 
 def _absent(credentials: Mapping[str, str]) -> list[str]:
     """Return the keys that a Secret with credentials lacks."""
-    return [key for key in containers.CREDENTIAL_KEYS if not credentials.get(key)]
+    return [key for key in base.CREDENTIAL_KEYS if not credentials.get(key)]
 
 
 def invalidate_credentials(ports: Ports, namespace: str, storage: Storage) -> None:

@@ -12,7 +12,7 @@ from statefulspark import errors
 from statefulspark_operator.api import names
 from statefulspark_operator.api.code import ConfigMapCode, ObjectCode
 from statefulspark_operator.api.spec import Storage
-from statefulspark_operator.cluster import cache, config_maps, resources
+from statefulspark_operator.cluster import cache, resources
 from statefulspark_operator.cluster.gateway import Gateway, JobKey
 from statefulspark_operator.cluster.resources import Kind, Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
@@ -133,7 +133,7 @@ async def _keep_code_files(
         _require_own(kept, cache.uid_of(stored), name)
         return
     original = await gateway.get(resources.CONFIG_MAP, job.namespace, source.name)
-    chosen = code.choose(subject.spec, source, config_maps.files(original) if original is not None else None)
+    chosen = code.choose(subject.spec, source, resources.config_map_files(original) if original is not None else None)
     if isinstance(chosen, code.Chosen):
         uid = cache.uid_of(stored)
         await gateway.create(code_manifests.kept(subject, revision=revision, files=chosen.files, owner_uid=uid))

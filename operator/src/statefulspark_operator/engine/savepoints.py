@@ -33,7 +33,6 @@ from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import observed
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON
 from statefulspark_operator.lifecycle.savepoints import changes, plan, progress
-from statefulspark_operator.lifecycle.savepoints import conditions as savepoint_conditions
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import Situation
 from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
@@ -132,7 +131,7 @@ def _parse(resource: Resource) -> SavepointObject | None:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """The job whose objects are attended to.
+    """The job whose objects are reconciled.
 
     Attributes:
         key: Its namespace and name.
@@ -232,7 +231,7 @@ async def _carry_out(ports: Ports, job: _Job, change: changes.Change) -> bool:
     except errors.StatefulSparkError as error:
         ports.listings.forget(job.key.namespace)
         _LOG.warning(
-            "savepoint not attended to",
+            "savepoint not reconciled",
             extra={
                 "job": str(job.key),
                 "change": type(change).__name__,
@@ -271,7 +270,7 @@ async def _set_finalizers(ports: Ports, job: _Job, savepoint: SavepointObject, f
 
 
 async def _write(ports: Ports, job: _Job, savepoint: SavepointObject, status: SparkSavepointStatus) -> None:
-    answers = savepoint_conditions.derive(
+    answers = progress.derive_conditions(
         status, savepoint.status.conditions, now=ports.now(), generation=savepoint.generation
     )
     status = status.model_copy(update={"conditions": answers})
@@ -349,7 +348,7 @@ async def _delete(ports: Ports, job: _Job, change: changes.Delete) -> None:
 
 async def _tell(ports: Ports, job: _Job, savepoint: SavepointObject, note: EventNote) -> None:
     """Tell an event about the job; about the object itself if there is no job any more."""
-    _LOG.info("savepoint attended to", extra={"job": str(job.key), "reason": note.reason, "detail": note.message})
+    _LOG.info("savepoint reconciled", extra={"job": str(job.key), "reason": note.reason, "detail": note.message})
     if job.uid is not None:
         await ports.gateway.post_event(job.key, job.uid, note)
         return

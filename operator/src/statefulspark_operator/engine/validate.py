@@ -19,7 +19,7 @@ from statefulspark_operator.api.pod_templates import PodTemplates
 from statefulspark_operator.api.spec import NAME_MAX_LENGTH, StatefulSparkJobSpec
 from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, UpgradeMode
-from statefulspark_operator.cluster import calendar, config_maps, resources
+from statefulspark_operator.cluster import calendar, resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
@@ -207,7 +207,7 @@ async def _find_in_config_map(
 ) -> str | Rejection:
     try:
         config_map = await ports.gateway.get(resources.CONFIG_MAP, key.namespace, source.name)
-        chosen = code.choose(spec, source, config_maps.files(config_map) if config_map is not None else None)
+        chosen = code.choose(spec, source, resources.config_map_files(config_map) if config_map is not None else None)
         if isinstance(chosen, code.Chosen):
             return chosen.checksum
         if source.sha256 is not None and await _is_kept(ports, key, revision.revision_of(spec)):

@@ -16,7 +16,7 @@ from statefulspark.contract import layout
 from statefulspark_operator.api import names
 from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Driver, Executor, StatefulSparkJobSpec
-from statefulspark_operator.render import containers
+from statefulspark_operator.render import base
 from statefulspark_operator.render.base import Manifest, Subject
 
 FOLDER = "/opt/job"
@@ -67,14 +67,14 @@ def init_containers(subject: Subject, runner: Driver | Executor) -> list[JsonVal
         "name": "code",
         "image": spec.image,
         "args": _fetch(subject, source),
-        "env": [*containers.credentials(spec.storage), *containers.variables(runner.env)],
-        "securityContext": containers.container_security(),
-        "volumeMounts": [{"name": "work", "mountPath": containers.WORK_FOLDER}, _MOUNT],
+        "env": [*base.credentials(spec.storage), *base.variables(runner.env)],
+        "securityContext": base.container_security(),
+        "volumeMounts": [{"name": "work", "mountPath": base.WORK_FOLDER}, _MOUNT],
     }
     if spec.image_pull_policy is not None:
         rendered["imagePullPolicy"] = spec.image_pull_policy.value
     if runner.resources is not None:
-        rendered["resources"] = containers.resources(runner.resources)
+        rendered["resources"] = base.resources(runner.resources)
     return [rendered]
 
 

@@ -9,7 +9,7 @@ from statefulspark.contract import config as job_config
 
 from statefulspark_operator.api import driver_tls, names
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
-from statefulspark_operator.render import code, config, containers, executor
+from statefulspark_operator.render import base, code, config, executor
 from statefulspark_operator.render.base import Manifest, Subject, identity, metadata, overlay
 
 GRACE_PERIOD_S = 60
@@ -142,8 +142,8 @@ def _pod_spec(subject: Subject, start: _Start) -> Manifest:
         "terminationGracePeriodSeconds": spec.driver.termination_grace_period_seconds or GRACE_PERIOD_S,
         "automountServiceAccountToken": spec.executor.instances > 0,
         "enableServiceLinks": False,
-        "securityContext": containers.pod_security(),
-        "tolerations": containers.node_loss_tolerations(),
+        "securityContext": base.pod_security(),
+        "tolerations": base.node_loss_tolerations(),
         "containers": [_container(subject, start)],
         "volumes": volumes,
     }
@@ -163,7 +163,7 @@ def _container(subject: Subject, start: _Start) -> Manifest:
     spec = subject.spec
     mounts: list[JsonValue] = [
         {"name": "config", "mountPath": config.FOLDER, "readOnly": True},
-        {"name": "work", "mountPath": containers.WORK_FOLDER},
+        {"name": "work", "mountPath": base.WORK_FOLDER},
         *code.mounts(spec),
         _TOKEN_MOUNT,
         *_tls_mounts(spec),
@@ -182,13 +182,13 @@ def _container(subject: Subject, start: _Start) -> Manifest:
         "readinessProbe": _probe(spec, "/readyz", period_s=2, failures=3),
         "livenessProbe": _probe(spec, "/healthz", period_s=10, failures=6),
         "startupProbe": _probe(spec, "/healthz", period_s=2, failures=150),
-        "securityContext": containers.container_security(),
+        "securityContext": base.container_security(),
         "volumeMounts": mounts,
     }
     if spec.image_pull_policy is not None:
         rendered["imagePullPolicy"] = spec.image_pull_policy.value
     if spec.driver.resources is not None:
-        rendered["resources"] = containers.resources(spec.driver.resources)
+        rendered["resources"] = base.resources(spec.driver.resources)
     return rendered
 
 
@@ -217,5 +217,5 @@ def _env(subject: Subject, start: _Start) -> list[JsonValue]:
         *start.variables,
         {"name": job_config.ENV_HOLDER, "value": "$(POD_NAME)/$(POD_UID)"},
     ]
-    entries.extend((*code.variables(spec), *containers.credentials(spec.storage)))
-    return [*entries, *containers.variables(spec.driver.env)]
+    entries.extend((*code.variables(spec), *base.credentials(spec.storage)))
+    return [*entries, *base.variables(spec.driver.env)]

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from statefulspark_operator.api import memory, names
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
-from statefulspark_operator.render import base, code, containers
+from statefulspark_operator.render import base, code
 from statefulspark_operator.render.base import Manifest, Subject
 
 TEMPLATE_FILE = "executor.json"
@@ -174,8 +174,8 @@ def _pod_spec(subject: Subject, owner: Owner) -> Manifest:
     rendered: Manifest = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": containers.pod_security(),
-        "tolerations": containers.node_loss_tolerations(),
+        "securityContext": base.pod_security(),
+        "tolerations": base.node_loss_tolerations(),
         "containers": [_container(subject)],
         "volumes": [
             {"name": "work", "emptyDir": {}},
@@ -196,26 +196,26 @@ def _container(subject: Subject) -> Manifest:
     if _sizes_python(spec):
         own.append({"name": WORKER_MEMORY, "value": str(memory.worker_mib(spec.executor))})
     if is_encrypted(spec):
-        source = containers.secret_key(names.network(subject.job.name), names.NETWORK_EXECUTOR_KEY, is_optional=False)
+        source = base.secret_key(names.network(subject.job.name), names.NETWORK_EXECUTOR_KEY, is_optional=False)
         own.append({"name": AUTH_VARIABLE, "valueFrom": source})
     rendered: Manifest = {
         "name": names.EXECUTOR_CONTAINER,
         "env": [
             *own,
             *code.variables(spec),
-            *containers.credentials(spec.storage),
-            *containers.variables(spec.executor.env),
+            *base.credentials(spec.storage),
+            *base.variables(spec.executor.env),
         ],
-        "securityContext": containers.container_security(),
+        "securityContext": base.container_security(),
         "volumeMounts": [
-            {"name": "work", "mountPath": containers.WORK_FOLDER},
+            {"name": "work", "mountPath": base.WORK_FOLDER},
             {"name": LOCAL_VOLUME, "mountPath": LOCAL_FOLDER},
             *code.mounts(spec),
         ],
     }
     if spec.executor.resources is not None:
         # Of memory and CPU, Spark replaces what is here by its settings.
-        rendered["resources"] = containers.resources(spec.executor.resources)
+        rendered["resources"] = base.resources(spec.executor.resources)
     return rendered
 
 

@@ -12,18 +12,24 @@ from dataclasses import dataclass, field
 
 from prometheus_client import Metric, exposition
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from statefulspark.contract.api import JobStatus
+from statefulspark.contract.api import JobStatus, QueryStatus
 
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import OperationPhase, Phase, StatefulSparkJobStatus, UpgradeState
 from statefulspark_operator.cluster.gateway import JobKey
-from statefulspark_operator.telemetry import answers
-from statefulspark_operator.telemetry.families import PREFIX, Family, Sample, counter, gauge
 
 _Names = tuple[tuple[str, tuple[str, ...]], ...]
 """The name of each metric, and the labels of its own."""
 _MOST_NAMES = 1024
 """Different sets of names that are shared; jobs have few, which differ in their queries."""
+
+PREFIX = "statefulspark_job"
+
+Family = GaugeMetricFamily | CounterMetricFamily
+Sample = tuple[str, tuple[str, ...], float]
+"""The name of a metric without the prefix, the labels of its own, and a value."""
+
+_LABELS = ("namespace", "job")
 
 
 @dataclass(slots=True)
@@ -43,7 +49,7 @@ class JobMetrics:
         if answer is None:
             self._of_answers.pop(key, None)
         else:
-            self._of_answers[key] = self._kept(answers.samples(answer))
+            self._of_answers[key] = self._kept(_of_answer(answer))
 
     def remove(self, key: JobKey) -> None:
         """Remove a job that does not exist any more."""
@@ -113,7 +119,7 @@ def operator_families(
 
 def _families(jobs: Iterable[tuple[JobKey, Iterable[Sample]]]) -> tuple[Metric, ...]:
     """Return the metrics of jobs from their samples, sorted by namespace and name."""
-    families = tuple(family for page in (_health, _snapshots, _changes, answers.families) for family in page())
+    families = tuple(family for page in (_health, _snapshots, _changes, _answers) for family in page())
     by_name = {family.name.removeprefix(f"{PREFIX}_"): family for family in families}
     for key, samples in sorted(jobs, key=lambda job: (job[0].namespace, job[0].name)):
         for name, labels, value in samples:
@@ -123,35 +129,35 @@ def _families(jobs: Iterable[tuple[JobKey, Iterable[Sample]]]) -> tuple[Metric, 
 
 def _health() -> tuple[Family, ...]:
     return (
-        gauge("ready", "1 if the job runs as its spec says."),
-        gauge("phase", "1 for the phase that the job is in.", "phase"),
-        gauge("condition", "1 if its answer is True, 0 if it is False; left out while it is Unknown.", "condition"),
-        counter("restarts", "Restarts after failures."),
-        gauge("consecutive_failures", "Failures since the latest completed checkpoint."),
-        gauge("epoch", "Highest epoch assigned to a driver."),
-        gauge(
+        _gauge("ready", "1 if the job runs as its spec says."),
+        _gauge("phase", "1 for the phase that the job is in.", "phase"),
+        _gauge("condition", "1 if its answer is True, 0 if it is False; left out while it is Unknown.", "condition"),
+        _counter("restarts", "Restarts after failures."),
+        _gauge("consecutive_failures", "Failures since the latest completed checkpoint."),
+        _gauge("epoch", "Highest epoch assigned to a driver."),
+        _gauge(
             "fallback", "1 if the running driver started from older state than the newest, because that was damaged."
         ),
-        gauge("executors", "Executors of the running driver: asked for, running, lost.", "state"),
+        _gauge("executors", "Executors of the running driver: asked for, running, lost.", "state"),
     )
 
 
 def _snapshots() -> tuple[Family, ...]:
     return (
-        gauge("last_checkpoint_timestamp_seconds", "When the latest checkpoint completed."),
-        gauge("last_checkpoint_size_bytes", "Bytes that it references."),
-        gauge("last_savepoint_timestamp_seconds", "When the latest savepoint completed."),
-        gauge("last_savepoint_size_bytes", "Bytes that it holds."),
-        gauge("savepoint_failed", "1 if the latest savepoint, or stop with one, failed."),
-        gauge("unused_bytes", "Size of the files that no snapshot needs, in the folder of a job without a driver."),
-        counter("pruned_bytes", "Size of the files that the operator has removed there; a driver prunes by itself."),
+        _gauge("last_checkpoint_timestamp_seconds", "When the latest checkpoint completed."),
+        _gauge("last_checkpoint_size_bytes", "Bytes that it references."),
+        _gauge("last_savepoint_timestamp_seconds", "When the latest savepoint completed."),
+        _gauge("last_savepoint_size_bytes", "Bytes that it holds."),
+        _gauge("savepoint_failed", "1 if the latest savepoint, or stop with one, failed."),
+        _gauge("unused_bytes", "Size of the files that no snapshot needs, in the folder of a job without a driver."),
+        _counter("pruned_bytes", "Size of the files that the operator has removed there; a driver prunes by itself."),
     )
 
 
 def _changes() -> tuple[Family, ...]:
     return (
-        gauge("upgrade_pause_seconds", "From the last batch before the latest upgrade to the first after it."),
-        gauge("rolled_back", "1 if the latest upgrade was rolled back, and the revision before it runs."),
+        _gauge("upgrade_pause_seconds", "From the last batch before the latest upgrade to the first after it."),
+        _gauge("rolled_back", "1 if the latest upgrade was rolled back, and the revision before it runs."),
     )
 
 
@@ -210,3 +216,58 @@ class _Page:
 def render(families: Iterable[Metric]) -> str:
     """Write metrics in Prometheus' text format. Pure."""
     return exposition.generate_latest(_Page(tuple(families))).decode()
+
+
+def _answers() -> tuple[Family, ...]:
+    """Declare the metrics."""
+    return (
+        _gauge(
+            "lag_rows",
+            "Rows that the sources of a query had and its last batch did not read; left out if no source tells.",
+            "query",
+        ),
+        _counter("input_rows", "Rows that the running driver has read.", "query"),
+        _gauge("rows_per_second", "Rows per second of the last batch.", "query"),
+        _gauge("last_commit_timestamp_seconds", "When the last batch was committed.", "query"),
+        _counter("checkpoints_completed", "Checkpoints and savepoints that the running driver has completed."),
+        _counter("checkpoints_failed", "Checkpoints and savepoints of the running driver that did not complete."),
+        _gauge("last_checkpoint_duration_seconds", "Trigger to completion of the running driver's latest checkpoint."),
+        _gauge("last_savepoint_duration_seconds", "Trigger to completion of the running driver's latest savepoint."),
+    )
+
+
+def _of_answer(answer: JobStatus) -> Iterator[Sample]:
+    """Yield what a driver has said of its job.
+
+    It spares a scraper the drivers, and is as old as the operator's latest look at one: up to half a minute. Without a
+    driver that answers it is left out. Counters begin anew with each driver, as the driver's own do.
+    """
+    for query in answer.queries:
+        yield from _of_query(query)
+    yield "checkpoints_completed", (), answer.checkpoints.completed
+    yield "checkpoints_failed", (), answer.checkpoints.failed
+    for name, snapshot in (("last_checkpoint", answer.last_checkpoint), ("last_savepoint", answer.last_savepoint)):
+        if snapshot is not None:
+            took = snapshot.completed_at - snapshot.triggered_at
+            yield f"{name}_duration_seconds", (), took.total_seconds()
+
+
+def _of_query(query: QueryStatus) -> Iterator[Sample]:
+    label = (query.uid,)
+    lags = [source.lag_rows for source in query.sources if source.lag_rows is not None]
+    if lags:
+        yield "lag_rows", label, sum(lags)
+    yield "input_rows", label, query.input_rows
+    yield "rows_per_second", label, query.rows_per_second
+    if query.last_commit_at is not None:
+        yield "last_commit_timestamp_seconds", label, query.last_commit_at.timestamp()
+
+
+def _counter(name: str, meaning: str, *labels: str) -> CounterMetricFamily:
+    """Declare a counter with labels beside namespace and job."""
+    return CounterMetricFamily(f"{PREFIX}_{name}", meaning, labels=(*_LABELS, *labels))
+
+
+def _gauge(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:
+    """Declare a gauge with labels beside namespace and job."""
+    return GaugeMetricFamily(f"{PREFIX}_{name}", meaning, labels=(*_LABELS, *labels))

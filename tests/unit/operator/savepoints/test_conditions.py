@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.spark_savepoint import SavepointPhase, SparkSavepointStatus
-from statefulspark_operator.lifecycle.savepoints import conditions
+from statefulspark_operator.lifecycle.savepoints import progress
 
 NOON = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
@@ -24,7 +24,7 @@ NOON = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 def test_exactly_one_condition_is_true(phase: SavepointPhase, true: ConditionType) -> None:
     status = SparkSavepointStatus(phase=phase, message="The disk is full.")
 
-    answers = conditions.derive(status, (), now=NOON, generation=2)
+    answers = progress.derive_conditions(status, (), now=NOON, generation=2)
 
     assert {answer.type: answer.status for answer in answers} == {
         kind: ConditionStatus.TRUE if kind is true else ConditionStatus.FALSE
@@ -36,11 +36,15 @@ def test_exactly_one_condition_is_true(phase: SavepointPhase, true: ConditionTyp
 
 
 def test_an_answer_that_stays_keeps_its_time() -> None:
-    waits = conditions.derive(SparkSavepointStatus(), (), now=NOON, generation=1)
+    waits = progress.derive_conditions(SparkSavepointStatus(), (), now=NOON, generation=1)
     later = NOON + timedelta(minutes=5)
 
-    taken = conditions.derive(SparkSavepointStatus(phase=SavepointPhase.IN_PROGRESS), waits, now=later, generation=1)
-    done = conditions.derive(SparkSavepointStatus(phase=SavepointPhase.COMPLETED), taken, now=later, generation=1)
+    taken = progress.derive_conditions(
+        SparkSavepointStatus(phase=SavepointPhase.IN_PROGRESS), waits, now=later, generation=1
+    )
+    done = progress.derive_conditions(
+        SparkSavepointStatus(phase=SavepointPhase.COMPLETED), taken, now=later, generation=1
+    )
 
     assert {answer.last_transition_time for answer in taken} == {NOON}
     assert [(answer.type.value, answer.last_transition_time) for answer in done] == [

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
+from statefulspark_operator.api import conditions
+from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.spark_savepoint import SavepointPhase, SparkSavepointStatus
 
 ATTEMPTS = 3
@@ -132,3 +134,39 @@ def _asked_again(status: SparkSavepointStatus) -> SparkSavepointStatus:
         return status.model_copy(update={"phase": SavepointPhase.FAILED, "message": message})
     message = "The driver ended before it was complete; the next one is asked."
     return status.model_copy(update={"phase": SavepointPhase.PENDING, "request_id": None, "message": message})
+
+
+_TRUE_BY_PHASE = {
+    SavepointPhase.PENDING: ConditionType.RECONCILING,
+    SavepointPhase.IN_PROGRESS: ConditionType.RECONCILING,
+    SavepointPhase.COMPLETED: ConditionType.READY,
+    SavepointPhase.FAILED: ConditionType.STALLED,
+}
+_TYPES = (ConditionType.READY, ConditionType.RECONCILING, ConditionType.STALLED)
+
+
+def derive_conditions(
+    status: SparkSavepointStatus, previous: tuple[Condition, ...], *, now: datetime, generation: int
+) -> tuple[Condition, ...]:
+    """Return `Ready`, `Reconciling` and `Stalled`, of which exactly one is true.
+
+    Args:
+        status: The status that is about to be recorded.
+        previous: The conditions recorded before; an answer that stays keeps its time.
+        now: Time of a changed answer.
+        generation: Generation of the object.
+    """
+    true = _TRUE_BY_PHASE[status.phase]
+    message = status.message or ""
+    current = tuple(
+        conditions.answer(
+            kind,
+            ConditionStatus.TRUE if kind is true else ConditionStatus.FALSE,
+            status.phase.value,
+            message,
+            now=now,
+            generation=generation,
+        )
+        for kind in _TYPES
+    )
+    return conditions.merge(previous, current)
