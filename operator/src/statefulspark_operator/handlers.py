@@ -99,22 +99,22 @@ class _NoDiffBase(kopf.DiffBaseStorage):
         pass
 
 
-def build_registry(sync: InitialSync, copies: Cache) -> kopf.OperatorRegistry:
+def build_registry(sync: InitialSync, objects: Cache) -> kopf.OperatorRegistry:
     """Return kopf's registry: events of jobs, of their savepoints and of their pods are kept, and wake their job.
 
     Args:
         sync: Told of each object, and of the job of each event unless it shows what the operator has written itself.
-        copies: Keeps what the events show.
+        objects: Keeps what the events show.
     """
     registry = kopf.OperatorRegistry()
 
     async def changed(event: Mapping[str, object], body: Mapping[str, JsonValue], **_: object) -> None:
         resource = dict(body)
-        is_gone, is_own = event.get("type") == "DELETED", copies.is_own_write(resource)
+        is_gone, is_own = event.get("type") == "DELETED", objects.is_own_write(resource)
         if is_gone:
-            copies.remove(resource)
+            objects.remove(resource)
         else:
-            copies.update(resource)
+            objects.update(resource)
         key = cache.job_of(resource) if is_gone or not is_own else None
         contextvars.Context().run(_pass_on, sync, key, cache.uid_of(resource))
 
@@ -168,15 +168,15 @@ class JobRules:
 async def _connect(leader: Leadership | None, rules: JobRules) -> AsyncIterator[Ports]:
     """Open the connections to Kubernetes, drivers and storage, and close them at the end."""
     permit = leader.require if leader is not None else (lambda: None)
-    copies = Cache()
-    gateway = await kubernetes_gateway.KubernetesGateway.connect(written=copies.update_written, permit=permit)
+    objects = Cache()
+    gateway = await kubernetes_gateway.KubernetesGateway.connect(written=objects.update_written, permit=permit)
     drivers = driver_api.HttpDriverApi(permit=permit)
     try:
         yield Ports(
             gateway,
             drivers,
             storage_reader.SnapshotStorageReader(allowed=rules.allowed),
-            cache=copies,
+            cache=objects,
             job_peers=rules.job_peers,
             pod_templates=rules.pod_templates,
             require_leadership=permit,

@@ -127,16 +127,16 @@ def test_code_that_is_not_there_is_a_reason(
 def test_other_content_is_another_revision_and_the_same_content_the_same() -> None:
     spec = from_config_map("flights.py")
 
-    first, second = (code.settle(spec, checksum * 32) for checksum in ("aa", "bb"))
+    first, second = (code.pin(spec, checksum * 32) for checksum in ("aa", "bb"))
 
     assert revision.revision_of(first) != revision.revision_of(second)
-    assert revision.revision_of(first) == revision.revision_of(code.settle(spec, "aa" * 32))
+    assert revision.revision_of(first) == revision.revision_of(code.pin(spec, "aa" * 32))
 
 
 def test_a_spec_that_says_which_content_it_wants_is_not_told_another() -> None:
     spec = from_config_map("flights.py", sha256=SUM)
 
-    assert code.settle(spec, "cc" * 32) == spec
+    assert code.pin(spec, "cc" * 32) == spec
 
 
 def test_text_and_bytes_of_a_config_map_are_files_alike() -> None:

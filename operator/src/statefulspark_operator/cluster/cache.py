@@ -115,7 +115,8 @@ class Cache:
         group = self._groups.setdefault(_group(resource), {})
         name = resources.text(resource, "metadata", "name")
         kept = group.get(name)
-        if kept is None or not (_is_older(resource, kept) or _is_same(resource, kept)):
+        is_same = kept is not None and (kept.uid, kept.version) == (uid_of(resource), version_of(resource))
+        if kept is None or not (is_same or _is_older(resource, kept)):
             group[name] = Entry.of(resource)
             self._changes[_group(resource)[:2]] += 1
 
@@ -198,10 +199,6 @@ def _group(resource: Resource) -> Group:
     kind, namespace = resources.text(resource, "kind"), resources.text(resource, "metadata", "namespace")
     is_pod = kind == resources.POD.name
     return kind, namespace, resources.text(resource, "metadata", "labels", names.LABEL_JOB) if is_pod else ""
-
-
-def _is_same(resource: Resource, kept: Entry) -> bool:
-    return (uid_of(resource), version_of(resource)) == (kept.uid, kept.version)
 
 
 def _is_older(resource: Resource, kept: Entry) -> bool:

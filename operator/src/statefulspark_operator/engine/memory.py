@@ -207,7 +207,7 @@ class SingleFlight:
 
 
 LIST_TTL = timedelta(minutes=5)
-"""How long a namespace's copies of savepoint objects are used before they are listed again: a watch does not tell
+"""How long the cached savepoint objects of a namespace are used before they are listed again: a watch does not tell
 everything."""
 
 

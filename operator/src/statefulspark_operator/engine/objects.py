@@ -10,7 +10,7 @@ from __future__ import annotations
 from statefulspark import errors
 
 from statefulspark_operator.api import names
-from statefulspark_operator.api.code import ConfigMapCode, ObjectCode
+from statefulspark_operator.api.code import ConfigMapCode
 from statefulspark_operator.api.spec import Storage
 from statefulspark_operator.cluster import cache, resources
 from statefulspark_operator.cluster.gateway import Gateway, JobKey
@@ -116,7 +116,8 @@ async def store_revision(ports: Ports, subject: Subject, revision: str) -> None:
     if source is not None and source.config_map is not None:
         await _keep_code_files(ports, subject, source.config_map, revision, is_new=is_new)
     elif source is not None and source.s3 is not None:
-        await _keep_code_object(ports, subject, source.s3)
+        target = await storage_target(ports, subject.job, subject.spec.storage)
+        await ports.storage.keep_code(target, source.s3)
 
 
 async def _keep_code_files(
@@ -155,11 +156,6 @@ def _require_own(kept: Resource, owner_uid: str, name: str) -> None:
             f"ConfigMap {name} exists and does not belong to this job, so it is not used; delete it. The driver waits until "
             "it is gone.",
         )
-
-
-async def _keep_code_object(ports: Ports, subject: Subject, source: ObjectCode) -> None:
-    target = await storage_target(ports, subject.job, subject.spec.storage)
-    await ports.storage.keep_code(target, source)
 
 
 async def storage_target(ports: Ports, job: Job, storage: Storage) -> StorageTarget:

@@ -1,6 +1,6 @@
 """Collects the facts for a decision: the resource, its pods, the driver's answer, and storage if it is needed.
 
-Observing never changes anything. A job is looked at in the watches' copies or in the API server, as the caller says; drivers
+Observing never changes anything. A job is read from the cache, which `sync` compares with the API server; drivers
 always answer for themselves. Storage is read only if the decision needs it: no driver runs, or the state is to be deleted.
 """
 
@@ -29,7 +29,6 @@ from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.engine import access
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle.rules import operation as operations
-from statefulspark_operator.lifecycle.savepoints.schedule import Calendar
 from statefulspark_operator.lifecycle.situation import (
     Accepted,
     DriverPod,
@@ -186,6 +185,7 @@ async def gather_facts(ports: Ports, observation: Observation, accepted: Accepte
     """
     job, status = observation.job, observation.status
     storage = await _read_storage(ports, job, status, accepted) if _needs_storage(observation, accepted) else None
+    schedule = accepted.spec.savepoint.schedule if accepted.spec is not None else None
     return Situation(
         now=observation.now,
         job=job,
@@ -200,14 +200,9 @@ async def gather_facts(ports: Ports, observation: Observation, accepted: Accepte
         standby=observation.standby,
         withheld=accepted.withheld,
         executors=observation.executors,
-        calendar=_calendar(accepted),
+        calendar=calendar.read(schedule.cron, schedule.time_zone) if schedule is not None else None,
         code=accepted.code,
     )
-
-
-def _calendar(accepted: Accepted) -> Calendar | None:
-    schedule = accepted.spec.savepoint.schedule if accepted.spec is not None else None
-    return calendar.read(schedule.cron, schedule.time_zone) if schedule is not None else None
 
 
 def _sort_pods(

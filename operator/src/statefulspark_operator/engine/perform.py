@@ -215,7 +215,7 @@ async def _access_to(current: Pass, pod: DriverPod | None) -> DriverAccess | Non
 
 
 async def _request(current: Pass, act: actions.RequestStop | actions.RequestSavepoint) -> None:
-    pod = _pod_of(current.situation, act.epoch)
+    pod = next((pod for pod in current.situation.pods if pod.epoch == act.epoch), None)
     granted = await _access_to(current, pod)
     if pod is None or granted is None:
         return
@@ -247,10 +247,6 @@ async def _request(current: Pass, act: actions.RequestStop | actions.RequestSave
 def _folder_name(savepoint: str | None) -> str:
     """Return the name in a savepoint's folder: that of its object, if a folder may have it."""
     return savepoint if savepoint is not None and _FOLDER_NAME.fullmatch(savepoint) else "manual"
-
-
-def _pod_of(situation: Situation, epoch: int) -> DriverPod | None:
-    return next((pod for pod in situation.pods if pod.epoch == epoch), None)
 
 
 async def _purge(current: Pass) -> None:

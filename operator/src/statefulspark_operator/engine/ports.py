@@ -32,7 +32,7 @@ class Ports:
         storage: Shared storage.
         now: The clock, UTC.
         new_token: Creates a token for a driver's API.
-        cache: The watches' copies of jobs, pods and savepoint objects.
+        cache: Jobs, pods and savepoint objects, as the watches show them.
         listings: The savepoint objects of each namespace.
         memories: What is remembered of each job between two passes.
         secrets: Secrets as they were read last.

@@ -61,7 +61,7 @@ def add_objects(ports: Ports, situation: Situation, savepoints: tuple[SavepointO
 
 
 def _parsed(ports: Ports, namespace: str) -> ParsedSavepoints:
-    """Return the content of the watch's copies; only what has changed is parsed."""
+    """Return the cached objects; only what has changed is parsed."""
     changes, before = ports.cache.changes(resources.SAVEPOINT, namespace), ports.listings.parsed.get(namespace)
     if before is not None and before.changes == changes:
         return before
@@ -81,7 +81,7 @@ def _parsed(ports: Ports, namespace: str) -> ParsedSavepoints:
 
 
 async def _is_listed(ports: Ports, namespace: str) -> bool:
-    """Tell whether the watch's copies are the objects, after they were listed if that is due."""
+    """Tell whether the cache has the objects, after they were listed if that is due."""
     if not ports.listings.is_current(namespace, ports.now()):
         return await ports.listings.single_flight.join(namespace, lambda: _list(ports, namespace))
     return ports.listings.is_known(namespace)
@@ -155,20 +155,20 @@ async def reconcile(ports: Ports, key: JobKey, situation: Situation) -> timedelt
     Returns:
         The delay until they are looked at again, since the operator's own writes wake nobody; None if there was nothing.
     """
-    planned, after = await _settle(ports, key, situation)
+    planned, after = await _carry_out_plan(ports, key, situation)
     if any(isinstance(change, changes.Create) for change in planned):
         # What was made is completed in the same pass: after the next one the job may be gone.
         made = await list_objects(ports, key.namespace) or ()
-        await _settle(ports, key, add_objects(ports, situation, made))
+        await _carry_out_plan(ports, key, add_objects(ports, situation, made))
     return after
 
 
-async def _settle(
+async def _carry_out_plan(
     ports: Ports, key: JobKey, situation: Situation
 ) -> tuple[tuple[changes.Change, ...], timedelta | None]:
     planned = plan.changes_of_job(observed.fold(situation))
     if any(isinstance(change, changes.Dispose | changes.Delete) for change in planned):
-        # Files may belong to an object that the copies do not have yet, so deleting is decided from what there is now.
+        # Files may belong to an object that the cache does not have yet, so deleting is decided from what there is now.
         situation = add_objects(ports, situation, await _read_live(ports, key.namespace))
         planned = plan.changes_of_job(observed.fold(situation))
     job = _Job(key, situation.job.uid, situation.spec.storage if situation.spec is not None else None)

@@ -120,7 +120,7 @@ async def validate(
         return Accepted(revision.running_spec(parsed, running) if running is not None else None, checksum)
     if checksum is None or code.config_map_of(parsed) is None:
         return await _without_withheld(ports, resource, status, parsed)
-    accepted = await _without_withheld(ports, resource, status, code.settle(parsed, checksum))
+    accepted = await _without_withheld(ports, resource, status, code.pin(parsed, checksum))
     return dataclasses.replace(accepted, code=checksum)
 
 

@@ -161,7 +161,7 @@ def _spec(job: Resource, checksum: str | None) -> StatefulSparkJobSpec | None:
         spec = StatefulSparkJobSpec.model_validate(resources.section(job, "spec"))
     except ValidationError:
         return None
-    return code.settle(spec, checksum) if checksum is not None else spec
+    return code.pin(spec, checksum) if checksum is not None else spec
 
 
 def _status(job: Resource) -> StatefulSparkJobStatus:

@@ -1,6 +1,6 @@
 """Which code a spec stands for: a ConfigMap's by its content, an object's by its checksum. Pure.
 
-A spec whose code is known is *settled*: the checksum of the ConfigMap's content is in it, and so in its revision. Everything
+A spec whose code is known is *pinned*: the checksum of the ConfigMap's content is in it, and so in its revision. Everything
 after that treats another content like any other change of the spec.
 """
 
@@ -66,7 +66,7 @@ def choose(spec: StatefulSparkJobSpec, source: ConfigMapCode, files: Mapping[str
     return Chosen(chosen, checksum)
 
 
-def settle(spec: StatefulSparkJobSpec, checksum: str) -> StatefulSparkJobSpec:
+def pin(spec: StatefulSparkJobSpec, checksum: str) -> StatefulSparkJobSpec:
     """Return a spec with the checksum of its ConfigMap's content, unless it says which content it wants.
 
     Args:

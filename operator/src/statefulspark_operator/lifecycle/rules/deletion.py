@@ -16,7 +16,7 @@ from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.decision import SOON, Decision, Reason
 from statefulspark_operator.lifecycle.rules import preconditions
 from statefulspark_operator.lifecycle.rules.operation import is_exit_overdue
-from statefulspark_operator.lifecycle.situation import DriverPod, OperationAbsent, Situation
+from statefulspark_operator.lifecycle.situation import OperationAbsent, Situation
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 
 PURGE_DEADLINE = timedelta(minutes=5)
@@ -98,14 +98,10 @@ def _stop_request(situation: Situation, request_id: str, epoch: int) -> actions.
 def _stop(situation: Situation) -> Decision:
     """Delete one live pod per pass, and wait until deleted pods have ended or count as lost."""
     pod = next((pod for pod in situation.live_pods if pod.deletion_deadline is None), None)
-    message = f"Stopping {_names(situation.live_pods)}."
+    message = f"Stopping {', '.join(pod.name for pod in situation.live_pods)}."
     if pod is None:
         return _decide(situation, Reason.DELETION_STOPPING, message)
     return _decide(situation, Reason.DELETION_STOPPING, message, actions.DeleteDriver(pod.name, pod.uid))
-
-
-def _names(pods: tuple[DriverPod, ...]) -> str:
-    return ", ".join(pod.name for pod in pods)
 
 
 def _purge(situation: Situation, deleted_at: datetime) -> Decision | None:

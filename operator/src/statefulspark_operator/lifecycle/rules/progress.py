@@ -6,7 +6,7 @@ is usually watching.
 
 from __future__ import annotations
 
-from statefulspark.contract.api import JobState, JobStatus
+from statefulspark.contract.api import JobState
 
 from statefulspark_operator.api.status import Phase, UpgradeState
 from statefulspark_operator.lifecycle import actions, executors, health, steps
@@ -104,15 +104,14 @@ def await_start(situation: Situation, pod: DriverPod) -> Decision | None:
         return _await_first_batch(situation)
     if driver_status is None and pod.is_ready:
         return None
-    state = _step(driver_status) if driver_status is not None else _silence(situation)
-    message = f"{pod.name}: {state}."
+    if driver_status is not None:
+        state = driver_status.message or driver_status.state.value
+    else:
+        state = situation.driver.message if isinstance(situation.driver, DriverSilent) else "not answering yet"
+    message = f"{pod.name}: {state.rstrip('.')}."
     shortage = executors.shortage(situation.status.executors) if executors.is_short(situation) else None
     message = f"{message} {shortage}" if shortage is not None else message
     return Decision(Reason.DRIVER_STARTING, message, _phase(situation), situation.status, (), SOON)
-
-
-def _step(answer: JobStatus) -> str:
-    return (answer.message or answer.state.value).rstrip(".")
 
 
 def _await_first_batch(situation: Situation) -> Decision | None:
@@ -123,10 +122,6 @@ def _await_first_batch(situation: Situation) -> Decision | None:
     shortage = executors.shortage(situation.status.executors)
     message = f"{first.message} {shortage}" if shortage is not None else first.message
     return Decision(Reason.DRIVER_STARTING, message, _phase(situation), situation.status, (), SOON)
-
-
-def _silence(situation: Situation) -> str:
-    return situation.driver.message.rstrip(".") if isinstance(situation.driver, DriverSilent) else "not answering yet"
 
 
 def run(situation: Situation) -> Decision:

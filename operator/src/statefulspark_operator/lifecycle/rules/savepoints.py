@@ -12,9 +12,9 @@ from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 
 def take(situation: Situation, pod: DriverPod) -> Decision | None:
     """Does an object wait for a savepoint, and is it its turn?"""
-    waiting = {savepoint.uid: savepoint for savepoint in situation.own_savepoints if _is_open(situation, savepoint)}
-    chosen = plan.choose([_turn(savepoint) for savepoint in waiting.values()])
-    first = next((savepoint for savepoint in waiting.values() if savepoint.name == chosen.start), None)
+    waiting = [own for own in situation.own_savepoints if own.awaits_driver and not plan.has_ended(situation, own)]
+    chosen = plan.choose([_turn(savepoint) for savepoint in waiting])
+    first = next((savepoint for savepoint in waiting if savepoint.name == chosen.start), None)
     if first is None:
         return None
     operation = operations.new_operation(
@@ -28,11 +28,6 @@ def take(situation: Situation, pod: DriverPod) -> Decision | None:
     act = operations.request_for(situation, operation)
     message = f"Taking savepoint {first.name}."
     return Decision(Reason.SAVEPOINT_REQUESTED, message, Phase.RUNNING, status, (act,), SOON)
-
-
-def _is_open(situation: Situation, savepoint: SavepointObject) -> bool:
-    """Tell whether an object still has to do with drivers."""
-    return savepoint.awaits_driver and not plan.has_ended(situation, savepoint)
 
 
 def _turn(savepoint: SavepointObject) -> plan.Request:

@@ -218,7 +218,8 @@ def start(situation: Situation, storage: StorageFacts) -> Decision:
     verb = "Starting" if standby is None else f"{standby.name} takes over as"
     message = f"{verb} epoch {epoch} of revision {target} from {_source(situation, restore)}."
     acts = _start_actions(situation, driver) if standby is None else activation(driver, standby)
-    return Decision(Reason.STARTING, message, _starting_phase(upgrade), status, acts, SOON)
+    phase = Phase.UPGRADING if upgrade is not None and upgrade.state in steps.STARTED else Phase.STARTING
+    return Decision(Reason.STARTING, message, phase, status, acts, SOON)
 
 
 def _await_end(situation: Situation) -> Decision:
@@ -311,7 +312,3 @@ def _started_again(upgrade: UpgradeStatus, driver: DriverIntent | None, state: U
         return steps.record_trial(upgrade, checkpoints_before=steps.trial_of(upgrade).checkpoints)
     stopped_at = upgrade.stopped_at or (driver.ended_at if driver is not None else None)
     return upgrade.model_copy(update={"state": state, "stopped_at": stopped_at})
-
-
-def _starting_phase(upgrade: UpgradeStatus | None) -> Phase:
-    return Phase.UPGRADING if upgrade is not None and upgrade.state in steps.STARTED else Phase.STARTING

@@ -1,7 +1,7 @@
 """What is to be done about the savepoint objects of a job: the other modules of this room, put together. Pure.
 
-A pass settles the objects before it decides about the job, from the job's record of its operation. So the record may be
-replaced afterwards, and an operator that ends in between settles the same again.
+A pass reconciles the objects before it decides about the job, from the job's record of its operation. So the record may be
+replaced afterwards, and an operator that ends in between does the same again.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ def changes_without_job(own: Iterable[SavepointObject], others: Iterable[Savepoi
         others: All objects in the namespace.
     """
     everything = tuple(others)
-    settled = (
+    planned = (
         _without_job(savepoint) or (_part_with(savepoint, everything) if savepoint.is_deleted else None)
         for savepoint in own
     )
-    return tuple(change for change in settled if change is not None)
+    return tuple(change for change in planned if change is not None)
 
 
 def _without_job(savepoint: SavepointObject) -> Change | None:
@@ -333,20 +333,9 @@ def choose(requests: Sequence[Request]) -> Turn:
     """
     if any(request.phase is SavepointPhase.IN_PROGRESS for request in requests):
         return Turn()
-    waiting = sorted((request for request in requests if _waits(request)), key=_rank)
+    waiting = [request for request in requests if request.phase is SavepointPhase.PENDING and request.joined is None]
     if not waiting:
         return Turn()
-    first, *others = waiting
-    return Turn(first.name, tuple(request.name for request in others if _are_equal(first, request)))
-
-
-def _waits(request: Request) -> bool:
-    return request.phase is SavepointPhase.PENDING and request.joined is None
-
-
-def _rank(request: Request) -> tuple[datetime, str]:
-    return request.requested_at, request.name
-
-
-def _are_equal(first: Request, other: Request) -> bool:
-    return (first.location, first.form) == (other.location, other.form)
+    first, *others = sorted(waiting, key=lambda request: (request.requested_at, request.name))
+    equal = [request for request in others if (request.location, request.form) == (first.location, first.form)]
+    return Turn(first.name, tuple(request.name for request in equal))
