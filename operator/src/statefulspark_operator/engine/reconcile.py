@@ -26,6 +26,9 @@ from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import Situation
 from statefulspark_operator.telemetry.metrics import JobMetrics
 
+MOST_STEPS = 8
+"""Steps that one pass records at most, so that rules which never come to rest do not write without a pause."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
@@ -99,7 +102,10 @@ async def _from_api_server(ports: Ports, key: JobKey, memory: JobMemory, gauges:
     if memory.code is not None and not memory.code.is_final:
         memory.code = None
     listed = await savepoints.list_objects(ports, key.namespace)
-    while (resource := ports.cache.get(resources.JOB, key.namespace, key.name)) is not None:
+    for _ in range(MOST_STEPS):
+        resource = ports.cache.get(resources.JOB, key.namespace, key.name)
+        if resource is None:
+            return await _forget(ports, key, listed, gauges)
         observation = await observe.observe(ports, resource, ports.cache.pods(key))
         gauges.hear(key, observation.answer)
         decided = await _decide(ports, key, observation, listed)
@@ -111,7 +117,7 @@ async def _from_api_server(ports: Ports, key: JobKey, memory: JobMemory, gauges:
             await tidy.prune_storage(ports, key, decided.situation, decided.decision.status)
             return after
         listed = await savepoints.list_objects(ports, key.namespace)
-    return await _forget(ports, key, listed, gauges)
+    return AT_ONCE
 
 
 async def _forget(
