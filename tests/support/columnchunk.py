@@ -6,11 +6,18 @@ import dataclasses
 
 import collidingkeys
 import numpy as np
-from statefulspark.state import timers
-from statefulspark.state.columnar import columns, rowforms
-from statefulspark.state.handles import kinds
-from statefulspark.state.memory import numbers, tables
-from statefulspark.state.stored import chunks
+from statefulspark.state import (
+    aggregatingstate,
+    chunks,
+    columns,
+    kinds,
+    liststate,
+    mapstate,
+    numbers,
+    tables,
+    timers,
+    valuestate,
+)
 
 _SHARED_HASH = 0x0BADCAFE
 
@@ -21,7 +28,7 @@ def chunk() -> chunks.Chunk:
         chunks.ChunkKind.DELTA,
         (
             chunks.Section(
-                chunks.StateMeta("value", kinds.VALUE, "any", has_ttl=False),
+                kinds.StateMeta("value", valuestate.VALUE, "any", has_ttl=False),
                 {
                     "AA": "first",
                     None: {"nested": [1, (2.5, None)]},
@@ -33,27 +40,31 @@ def chunk() -> chunks.Chunk:
                 },
             ),
             chunks.Section(
-                chunks.StateMeta("mean", kinds.AGGREGATING, "any", has_ttl=True),
+                kinds.StateMeta("mean", aggregatingstate.AGGREGATING, "any", has_ttl=True),
                 {1: ((10, 4), 1700000000000), 2: ((2**70, 1), 1700000000001), 3: tables.DELETED},
             ),
             chunks.Section(
-                chunks.StateMeta("list", kinds.LIST, "array<any>", has_ttl=False),
-                {"AA": tables.ListChange(3, [1, "two"]), "B6": tables.ListChange(0, [(1, 2)]), "UA": tables.DELETED},
-            ),
-            chunks.Section(
-                chunks.StateMeta("map", kinds.MAP, "map<string,any>", has_ttl=False),
+                kinds.StateMeta("list", liststate.LIST, "array<any>", has_ttl=False),
                 {
-                    "AA": tables.MapChange(replaced=True, puts={"JFK": 215, "EWR": None}),
-                    "B6": tables.MapChange(replaced=False, puts={}, removed={"LGA"}),
+                    "AA": liststate.ListChange(3, [1, "two"]),
+                    "B6": liststate.ListChange(0, [(1, 2)]),
+                    "UA": tables.DELETED,
                 },
             ),
             chunks.Section(
-                chunks.StateMeta("count", kinds.REDUCING, "int", has_ttl=False),
+                kinds.StateMeta("map", mapstate.MAP, "map<string,any>", has_ttl=False),
+                {
+                    "AA": mapstate.MapChange(replaced=True, puts={"JFK": 215, "EWR": None}),
+                    "B6": mapstate.MapChange(replaced=False, puts={}, removed={"LGA"}),
+                },
+            ),
+            chunks.Section(
+                kinds.StateMeta("count", aggregatingstate.REDUCING, "int", has_ttl=False),
                 numbers.Numbers(np.array([-1, 2, 2**40]), np.array([100, -3, 200])),
             ),
             chunks.Section(
                 timers.meta_of(timers.TimeDomain.EVENT_TIME),
-                {"AA": tables.MapChange(replaced=False, puts={1700000000000: None})},
+                {"AA": mapstate.MapChange(replaced=False, puts={1700000000000: None})},
             ),
         ),
     )
@@ -79,16 +90,16 @@ def timers_chunk() -> chunks.Chunk:
             chunks.Section(
                 timers.meta_of(timers.TimeDomain.EVENT_TIME),
                 {
-                    "AA": tables.MapChange(replaced=True, puts=few),
-                    ("UA", 7): tables.MapChange(replaced=True, puts=dict.fromkeys(range(100, 140))),
-                    "B6": tables.MapChange(replaced=False, puts={2**63 - 1: None}, removed={1700000000001, 5}),
-                    None: tables.MapChange(replaced=False, puts={}, removed={6}),
+                    "AA": mapstate.MapChange(replaced=True, puts=few),
+                    ("UA", 7): mapstate.MapChange(replaced=True, puts=dict.fromkeys(range(100, 140))),
+                    "B6": mapstate.MapChange(replaced=False, puts={2**63 - 1: None}, removed={1700000000001, 5}),
+                    None: mapstate.MapChange(replaced=False, puts={}, removed={6}),
                     "gone": tables.DELETED,
                 },
             ),
             chunks.Section(
                 timers.meta_of(timers.TimeDomain.PROCESSING_TIME),
-                {"AA": tables.MapChange(replaced=True, puts={8: None})},
+                {"AA": mapstate.MapChange(replaced=True, puts={8: None})},
             ),
         ),
     )
@@ -99,7 +110,7 @@ def timers_as_columns() -> chunks.Chunk:
     return dataclasses.replace(timers_chunk(), sections=tuple(map(_as_columns, timers_chunk().sections)))
 
 
-def columns_of(changes: tables.Changes, form: rowforms.ChangeForm) -> columns.Columns:
+def columns_of(changes: tables.Changes, form: columns.ChangeForm) -> columns.Columns:
     """Return changes as columns, which are not too large for it."""
     made = columns.Columns.of(changes, form)
     assert made is not None

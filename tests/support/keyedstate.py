@@ -6,10 +6,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from statefulspark.state import functions, timers
-from statefulspark.state.caching import cache, spill
-from statefulspark.state.memory import ttl
-from statefulspark.state.stored import compaction, store
+from statefulspark.state import cache, compaction, functions, spill, store, timers, ttl
 from statefulspark.testing.keyed import MemoryLog
 
 

@@ -1,6 +1,6 @@
 """A kind of state that the product does not have: the elements of a key, the greatest first. All that a new kind takes.
 
-In the product the last paragraph, the row, would stand in `statefulspark/state/handles/kinds.py`.
+In the product the last paragraph, the row, would stand in `statefulspark/state/kinds.py`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from statefulspark.state.handles import kindtypes
-from statefulspark.state.memory import cleanup, tables, ttl
-from statefulspark.state.memory import scope as scopes
+from statefulspark.state import cleanup, kinds, tables, ttl
 from statefulspark.state.types import codec, conversions, typetext
 
 Cells = list[tables.Cell]
@@ -62,7 +60,7 @@ class RankedHandle:
     """The elements of the current key."""
 
     def __init__(
-        self, meta: kindtypes.StateMeta, scope: scopes.Scope, life: ttl.Ttl | None, cleaner: cleanup.Cleaner | None
+        self, meta: kinds.StateMeta, scope: kinds.Scope, life: ttl.Ttl | None, cleaner: cleanup.Cleaner | None
     ) -> None:
         self._meta, self._scope, self._life, self._cleaner = meta, scope, life, cleaner
         self._table = RankedTable()
@@ -131,11 +129,11 @@ def _cells(changes: tables.Changes) -> Iterator[tables.Cell]:
     return (cell for change in changes.values() if change is not tables.DELETED for cell in cast("Cells", change))
 
 
-def _entries(changes: tables.Changes) -> Iterator[kindtypes.Entry]:
+def _entries(changes: tables.Changes) -> Iterator[kinds.Entry]:
     return ((key, rank, cell) for key, row in changes.items() for rank, cell in enumerate(cast("Cells", row)))
 
 
-def _gather(entries: Iterable[kindtypes.Entry]) -> tables.Changes:
+def _gather(entries: Iterable[kinds.Entry]) -> tables.Changes:
     rows: tables.Changes = {}
     for key, _, cell in sorted(entries, key=lambda entry: cast("int", entry[1])):
         cast("Cells", rows.setdefault(key, [])).append(cell)
@@ -146,10 +144,10 @@ def _itself(_: object, view: object, __: ttl.Ttl | None) -> object:
     return view
 
 
-RANKED = kindtypes.register(
-    kindtypes.StateKind(
+RANKED = kinds.register(
+    kinds.StateKind(
         "RankedState",
-        kindtypes.Shape(
+        kinds.Shape(
             name="ranked",
             table=RankedTable,
             merge=_merge,

@@ -148,7 +148,7 @@ class Sums(state.KeyedProcessFunction):
         self._error = _ERROR if self._accidents.doom() else 0
         self._accidents.reach("open")
         from statefulspark.operators.keyed import log
-        from statefulspark.state.stored import heads
+        from statefulspark.state import heads
 
         accidents = self._accidents
         for name in ("put_chunk", "set_head"):

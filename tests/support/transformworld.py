@@ -8,9 +8,7 @@ from keyedstate import MemoryLog, new_ids
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 from statefulspark.operators.transform import function, modes, wrapping
-from statefulspark.state import functions, timers
-from statefulspark.state.caching import cache
-from statefulspark.state.stored import store
+from statefulspark.state import cache, functions, store, timers
 
 KEY = spark_types.StructType([spark_types.StructField("key", spark_types.StringType())])
 

@@ -40,8 +40,8 @@ from statefulspark.recovery.plan import StartMode, StartPlan
 from statefulspark.sinks import base
 from statefulspark.sinks.kafka import records
 from statefulspark.sources import running
+from statefulspark.state import evolution
 from statefulspark.state import functions as state_functions
-from statefulspark.state.stored import evolution
 from statefulspark.state.types import conversions, typetext
 from statefulspark.testing import stores
 from transformworld import KEY, schema

@@ -19,7 +19,7 @@ from statefulspark.driver.snapshots import kafka_offsets
 from statefulspark.operatorstate import record
 from statefulspark.packs import names, packfile
 from statefulspark.sources import segmentfile
-from statefulspark.state.stored import chunks, heads
+from statefulspark.state import chunks, heads
 from statefulspark.state.types import typetext
 
 _GOLDEN = Path(__file__).resolve().parents[2] / "golden"

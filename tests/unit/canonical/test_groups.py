@@ -10,15 +10,23 @@ from statefulspark import errors
 from statefulspark.canonical import groups, key_columns, rows
 from statefulspark.packs import names, packfile, ranges
 from statefulspark.packs import reading as packs
-from statefulspark.state import keygroups
-from statefulspark.state.handles import kinds
-from statefulspark.state.memory import numbers, tables
-from statefulspark.state.stored import chunks, compaction, heads
+from statefulspark.state import (
+    aggregatingstate,
+    chunks,
+    heads,
+    keygroups,
+    kinds,
+    liststate,
+    mapstate,
+    numbers,
+    tables,
+    valuestate,
+)
 from statefulspark.testing import stores
 
-_VALUE = chunks.StateMeta("total", kinds.VALUE, "bigint", has_ttl=False)
-_LIST = chunks.StateMeta("seen", kinds.LIST, "array<any>", has_ttl=True)
-_MAP = chunks.StateMeta("parts", kinds.MAP, "map<any,any>", has_ttl=False)
+_VALUE = kinds.StateMeta("total", valuestate.VALUE, "bigint", has_ttl=False)
+_LIST = kinds.StateMeta("seen", liststate.LIST, "array<any>", has_ttl=True)
+_MAP = kinds.StateMeta("parts", mapstate.MAP, "map<any,any>", has_ttl=False)
 
 
 def a_chunk(kind: chunks.ChunkKind, **changes: tables.Changes) -> bytes:
@@ -28,21 +36,21 @@ def a_chunk(kind: chunks.ChunkKind, **changes: tables.Changes) -> bytes:
 
 def a_layout(*versions: int) -> bytes:
     return heads.GroupHead(
-        versions[-1], "id", tuple(compaction.ChunkRun(one, 1, 1) for one in versions), ("id",)
+        versions[-1], "id", tuple(heads.ChunkRun(one, 1, 1) for one in versions), ("id",)
     ).pack_layout()
 
 
 _FULL = a_chunk(
     chunks.ChunkKind.FULL,
     total={"a": 1, "b": 2},
-    seen={"a": tables.ListChange(0, [("x", 10), ("y", 11)])},
-    parts={"b": tables.MapChange(replaced=True, puts={1: 0.5, 2: 1.5})},
+    seen={"a": liststate.ListChange(0, [("x", 10), ("y", 11)])},
+    parts={"b": mapstate.MapChange(replaced=True, puts={1: 0.5, 2: 1.5})},
 )
 _DELTA = a_chunk(
     chunks.ChunkKind.DELTA,
     total={"a": tables.DELETED, "c": 3},
-    seen={"a": tables.ListChange(1, [("z", 12)])},
-    parts={"b": tables.MapChange(replaced=False, puts={3: 2.5}, removed={1})},
+    seen={"a": liststate.ListChange(1, [("z", 12)])},
+    parts={"b": mapstate.MapChange(replaced=False, puts={3: 2.5}, removed={1})},
 )
 _ROWS = {
     ("total", "b", None, 2, 0),
@@ -69,7 +77,7 @@ def test_the_chunks_of_a_group_are_put_together_in_the_order_of_versions() -> No
 
 
 def test_numbers_that_were_kept_as_arrays_are_rows_like_others() -> None:
-    meta = chunks.StateMeta("sum", kinds.REDUCING, "int", has_ttl=False)
+    meta = kinds.StateMeta("sum", aggregatingstate.REDUCING, "int", has_ttl=False)
     full = chunks.Section(meta, numbers.Numbers(np.array([1, 2, 3]), np.array([10, 20, 30])))
     delta = chunks.Section(meta, numbers.Numbers(np.array([2, 4]), np.array([21, 40])))
     reader = groups.GroupReader("all")
@@ -91,7 +99,7 @@ def test_rows_that_become_columns_and_a_group_again_hold_the_same_state() -> Non
     reader.chunk(5, 9, _DELTA)
     reader.head(5, 9, a_layout(4, 9))
     _, chunk = reader.finish() or pytest.fail("no group")
-    found: dict[chunks.StateMeta, list[rows.Row]] = {}
+    found: dict[kinds.StateMeta, list[rows.Row]] = {}
     for meta, row in groups.to_rows(chunk):
         found.setdefault(meta, []).append(row)
     back = {
@@ -135,7 +143,7 @@ def a_packed_layout(*versions: int, stored: Mapping[int, bytes]) -> tuple[bytes,
     where = dict(zip(stored, pack.ranges, strict=True))
     memory = stores.MemoryStore()
     memory.write(names.key("all", _PACK.reference), pack.body)
-    runs = tuple(compaction.ChunkRun(version, 1, 1, where.get(version)) for version in versions)
+    runs = tuple(heads.ChunkRun(version, 1, 1, where.get(version)) for version in versions)
     return heads.GroupHead(versions[-1], "id", runs, ("id",)).pack_layout(), packs.PackReader(memory, "all")
 
 

@@ -12,9 +12,7 @@ from statefulspark.checkpoint import plans
 from statefulspark.contract.manifest import FileEntry, KeyedStateEntry, OperatorEntry, QueryEntry, SourceEntry
 from statefulspark.evolution import comparison, keyed_states, parallelism, rewrite, sources
 from statefulspark.recovery import uids
-from statefulspark.state import functions
-from statefulspark.state.handles import descriptors, kinds
-from statefulspark.state.stored import chunks
+from statefulspark.state import functions, kinds, mapstate, valuestate
 
 _TWS = "transformWithStateInPandasExec"
 
@@ -300,7 +298,7 @@ def test_one_name_twice_is_found_behind_sources_without_names() -> None:
 def test_what_manifests_and_chunks_say_of_a_state_is_the_same() -> None:
     entry = KeyedStateEntry(name="n", kind="MapState", type="map<int,str>", has_ttl=True)
 
-    assert keyed_states.meta_of(entry) == chunks.StateMeta("n", kinds.MAP, "map<int,str>", has_ttl=True)
+    assert keyed_states.meta_of(entry) == kinds.StateMeta("n", mapstate.MAP, "map<int,str>", has_ttl=True)
     assert keyed_states.entry_of(keyed_states.meta_of(entry)) == entry
 
 
@@ -311,7 +309,7 @@ class _Declares(functions.KeyedProcessFunction):
         self._type = type_
 
     def open(self, ctx: functions.KeyedContext) -> None:
-        ctx.state(descriptors.ValueState("n", self._type))
+        ctx.state(valuestate.ValueState("n", self._type))
 
 
 def _keyed(*types: tuple[str, type]) -> tuple[comparison.Evolution, dict[str, object]]:

@@ -8,9 +8,7 @@ from plannedqueries import a_planned_operator, a_planned_query
 from statefulspark import errors
 from statefulspark.contract.manifest import KeyedStateEntry
 from statefulspark.evolution import comparison, keyed_states
-from statefulspark.state import functions, timers
-from statefulspark.state.handles import descriptors, kinds
-from statefulspark.state.memory import ttl
+from statefulspark.state import functions, liststate, mapstate, timers, ttl, valuestate
 
 _NAME = "transformWithStateInPandasExec"
 WHERE = "operator 'sums' of query 'q'"
@@ -19,7 +17,7 @@ WHERE = "operator 'sums' of query 'q'"
 class Declares(functions.KeyedProcessFunction):
     """Declares what it is given."""
 
-    def __init__(self, *states: descriptors.ValueState[object] | descriptors.ListState[object]) -> None:
+    def __init__(self, *states: valuestate.ValueState[object] | liststate.ListState[object]) -> None:
         self._states = states
 
     def open(self, ctx: functions.KeyedContext) -> None:
@@ -29,7 +27,7 @@ class Declares(functions.KeyedProcessFunction):
 
 def changed(
     stored: tuple[KeyedStateEntry, ...] | None,
-    *states: descriptors.ValueState[object] | descriptors.ListState[object],
+    *states: valuestate.ValueState[object] | liststate.ListState[object],
     ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
     known: bool = True,
 ) -> comparison.Evolution:
@@ -49,31 +47,31 @@ DAY = ttl.Ttl(days=1)
 @pytest.mark.parametrize(
     ("stored", "declared", "migrates", "told"),
     [
-        pytest.param((value(),), descriptors.ValueState("n", int), False, (), id="the same"),
+        pytest.param((value(),), valuestate.ValueState("n", int), False, (), id="the same"),
         pytest.param(
             (value(),),
-            descriptors.ValueState("n", float),
+            valuestate.ValueState("n", float),
             False,
             (f"{WHERE}: state 'n' is migrated from int to float, each key group when it is next used",),
             id="migrated",
         ),
         pytest.param(
             (),
-            descriptors.ValueState("n", int),
+            valuestate.ValueState("n", int),
             False,
             (f"{WHERE}: state 'n' is new and starts empty",),
             id="new",
         ),
         pytest.param(
             (value(),),
-            descriptors.ValueState("n", int, ttl=DAY),
+            valuestate.ValueState("n", int, ttl=DAY),
             True,
             (f"{WHERE}: state 'n' gets a time to live",),
             id="time to live on",
         ),
         pytest.param(
             (value(has_ttl=True),),
-            descriptors.ValueState("n", int),
+            valuestate.ValueState("n", int),
             True,
             (f"{WHERE}: state 'n' loses its time to live",),
             id="time to live off",
@@ -82,7 +80,7 @@ DAY = ttl.Ttl(days=1)
 )
 def test_each_change_is_told_in_a_sentence(
     stored: tuple[KeyedStateEntry, ...],
-    declared: descriptors.ValueState[object],
+    declared: valuestate.ValueState[object],
     migrates: bool,
     told: tuple[str, ...],
 ) -> None:
@@ -98,13 +96,13 @@ def test_each_change_is_told_in_a_sentence(
 @pytest.mark.parametrize(
     ("stored", "declared", "reason", "told"),
     [
-        pytest.param(value(), descriptors.ValueState("n", str), "StateTypeIncompatible", "<str>", id="type"),
-        pytest.param(value(), descriptors.ListState("n", int), "StateTypeIncompatible", "[ListState<", id="kind"),
-        pytest.param(value(), descriptors.ValueState("n", int, ttl=DAY), "StateTtlIncompatible", "MIGRATE", id="ttl"),
+        pytest.param(value(), valuestate.ValueState("n", str), "StateTypeIncompatible", "<str>", id="type"),
+        pytest.param(value(), liststate.ListState("n", int), "StateTypeIncompatible", "[ListState<", id="kind"),
+        pytest.param(value(), valuestate.ValueState("n", int, ttl=DAY), "StateTtlIncompatible", "MIGRATE", id="ttl"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_operator_and_both_sides(
-    stored: KeyedStateEntry, declared: descriptors.ValueState[object], reason: str, told: str
+    stored: KeyedStateEntry, declared: valuestate.ValueState[object], reason: str, told: str
 ) -> None:
     with pytest.raises(errors.SpecRejectedError, match=WHERE) as refused:
         changed((stored,), declared)
@@ -122,11 +120,11 @@ def test_a_state_that_is_no_longer_declared_is_told_and_kept() -> None:
 
 
 def test_states_of_a_snapshot_that_does_not_name_them_are_left_to_the_first_batch() -> None:
-    assert changed(None, descriptors.ValueState("n", str)).sentences == ()
+    assert changed(None, valuestate.ValueState("n", str)).sentences == ()
 
 
 def test_a_function_that_the_driver_could_not_open_is_told() -> None:
-    (warning,) = changed((value(),), descriptors.ValueState("n", str), known=False).warnings
+    (warning,) = changed((value(),), valuestate.ValueState("n", str), known=False).warnings
 
     assert "compared when the first batch reads them" in warning
 
@@ -135,6 +133,6 @@ def test_timers_are_told_from_a_map_by_their_name() -> None:
     """Both are stored as maps; only the name says which table holds them."""
     entry = keyed_states.entry_of(timers.meta_of(timers.TimeDomain.EVENT_TIME))
 
-    assert entry.kind == kinds.MAP.value
+    assert entry.kind == mapstate.MAP.value
     assert keyed_states.meta_of(entry) == timers.meta_of(timers.TimeDomain.EVENT_TIME)
-    assert keyed_states.meta_of(entry).kind is kinds.TIMERS
+    assert keyed_states.meta_of(entry).kind is timers.TIMERS

@@ -8,9 +8,7 @@ import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.packs import names, packfile, ranges
-from statefulspark.state import functions
-from statefulspark.state.handles import descriptors
-from statefulspark.state.stored import compaction, store
+from statefulspark.state import compaction, functions, store, valuestate
 
 _IDS = new_ids()
 _NEVER = compaction.Policy(fan_in=100, max_size_amplification=1000.0)
@@ -22,7 +20,7 @@ class Totals:
     """Declares the state, as a function does when it is opened."""
 
     def __call__(self, context: functions.KeyedContext) -> None:
-        self.state = context.state(descriptors.ValueState[int]("total"))
+        self.state = context.state(valuestate.ValueState[int]("total"))
 
 
 def run(log: MemoryLog, *, policy: compaction.Policy = _NEVER, **totals: int) -> None:

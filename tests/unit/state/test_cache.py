@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from statefulspark.state.caching import cache
-from statefulspark.state.stored import grouptables, store
+from statefulspark.state import cache, grouptables, store
 
 
 def _group(size_bytes: int = 10) -> store.CachedGroup:

@@ -14,10 +14,18 @@ import msgpack
 import pytest
 from goldenchunks import CHUNKS, DELTA, FULL, HEAD, LONG
 from statefulspark import errors
-from statefulspark.state import timers
-from statefulspark.state.handles import kinds
-from statefulspark.state.memory import tables, timertable
-from statefulspark.state.stored import chunks, compressed, grouptables, heads
+from statefulspark.state import (
+    cells,
+    chunks,
+    grouptables,
+    heads,
+    kinds,
+    liststate,
+    mapstate,
+    tables,
+    timers,
+    valuestate,
+)
 from statefulspark.state.types import codec
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "state"
@@ -26,7 +34,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "state"
 CELLS = chunks.Chunk(chunks.ChunkKind.DELTA, DELTA.sections[:1])
 
 
-def _objects(chunk: chunks.Chunk) -> list[tuple[chunks.StateMeta, tables.Changes]]:
+def _objects(chunk: chunks.Chunk) -> list[tuple[kinds.StateMeta, tables.Changes]]:
     return [(section.meta, section.changes) for section in chunk.sections]
 
 
@@ -65,7 +73,7 @@ def test_a_chunk_is_sealed_smaller_where_that_is_worth_it_and_else_as_it_is() ->
 
 
 def _of_bytes(value: bytes) -> chunks.Chunk:
-    meta = chunks.StateMeta("s", kinds.VALUE, "bytes", has_ttl=False)
+    meta = kinds.StateMeta("s", valuestate.VALUE, "bytes", has_ttl=False)
     return chunks.Chunk(chunks.ChunkKind.FULL, (chunks.Section(meta, {1: value}),))
 
 
@@ -99,15 +107,15 @@ def test_a_chunk_that_claims_more_than_its_frame_can_have_takes_no_memory(claime
 
 def test_all_that_zstandard_can_pack_is_read_again() -> None:
     body = bytes(200 * 2**20)
-    packed = compressed.compress(body)
+    packed = chunks.compress(body)
 
     assert packed is not None
-    assert compressed.decompress(packed) == body
+    assert chunks.decompress(packed) == body
 
 
 def test_a_chunk_that_is_compressed_twice_is_refused() -> None:
     sealed = chunks.seal(chunks.encode(LONG))
-    packed = compressed.compress(sealed[:4] + bytes(2000))
+    packed = chunks.compress(sealed[:4] + bytes(2000))
     assert packed is not None
 
     with pytest.raises(errors.SnapshotCorruptError, match="compressed twice"):
@@ -155,7 +163,7 @@ def test_golden_timers_are_ordered_when_they_are_read() -> None:
     group = grouptables.GroupTables()
     group.apply(chunks.decode((GOLDEN / "chunk-v1-types.bin").read_bytes(), "types"))
     table = group.table(timers.meta_of(timers.TimeDomain.EVENT_TIME))
-    assert isinstance(table, timertable.TimerTable)
+    assert isinstance(table, timers.TimerTable)
     assert table.peek() == (1700000000000, "AA")
 
 
@@ -178,15 +186,15 @@ def test_the_first_chunk_of_a_key_group_becomes_its_tables_without_a_copy() -> N
     group.apply(chunk)
     changes = {section.meta.name: section.changes for section in chunk.sections}
     lists, maps = changes["list"]["AA"], changes["map"]["AA"]
-    assert isinstance(lists, tables.ListChange)
-    assert isinstance(maps, tables.MapChange)
+    assert isinstance(lists, liststate.ListChange)
+    assert isinstance(maps, mapstate.MapChange)
     assert group.tables["value"].rows is changes["value"]
     assert group.tables["list"].rows["AA"] is lists.items
     assert group.tables["map"].rows["AA"] is maps.puts
 
 
 def test_changes_that_delete_keep_what_they_delete_when_the_table_is_empty() -> None:
-    table = tables.CellTable()
+    table = cells.CellTable()
     changes: tables.Changes = {"AA": 1, "UA": tables.DELETED}
     table.apply(changes)
     assert table.rows == {"AA": 1}

@@ -13,11 +13,20 @@ import msgpack
 import pyarrow as pa
 import pytest
 from statefulspark import errors
-from statefulspark.state import timers
-from statefulspark.state.columnar import columns
-from statefulspark.state.handles import kinds, kindtypes
-from statefulspark.state.memory import numbers, tables
-from statefulspark.state.stored import chunks, grouptables, views
+from statefulspark.state import (
+    aggregatingstate,
+    chunks,
+    columns,
+    grouptables,
+    kinds,
+    liststate,
+    mapstate,
+    numbers,
+    tables,
+    timers,
+    valuestate,
+    views,
+)
 from statefulspark.state.types import codec
 
 FOLDER = Path(__file__).parents[2] / "golden" / "state"
@@ -26,15 +35,15 @@ WHERE = "7 of key group 3"
 FULL, DELTA = chunks.ChunkKind.FULL, chunks.ChunkKind.DELTA
 
 
-def _meta(name: str = "s", kind: kindtypes.StateKind = kinds.VALUE, *, has_ttl: bool = False) -> chunks.StateMeta:
-    return chunks.StateMeta(name, kind, "any", has_ttl)
+def _meta(name: str = "s", kind: kinds.StateKind = valuestate.VALUE, *, has_ttl: bool = False) -> kinds.StateMeta:
+    return kinds.StateMeta(name, kind, "any", has_ttl)
 
 
-def _chunk(*sections: tuple[chunks.StateMeta, tables.Content], kind: chunks.ChunkKind = FULL) -> chunks.Chunk:
+def _chunk(*sections: tuple[kinds.StateMeta, tables.Content], kind: chunks.ChunkKind = FULL) -> chunks.Chunk:
     return chunks.Chunk(kind, tuple(chunks.Section(meta, content) for meta, content in sections))
 
 
-def _objects(chunk: chunks.Chunk) -> list[tuple[chunks.StateMeta, tables.Changes]]:
+def _objects(chunk: chunks.Chunk) -> list[tuple[kinds.StateMeta, tables.Changes]]:
     return [(section.meta, section.changes) for section in chunk.sections]
 
 
@@ -45,11 +54,11 @@ def _stored_as(chunk: chunks.Chunk) -> list[str]:
     return [names[type(section.content)] for section in read.sections]
 
 
-LARGE_ROWS: dict[str, tuple[kindtypes.StateKind, Callable[[int], object]]] = {
-    "values": (kinds.VALUE, lambda number: f"value {number:040}"),
-    "accumulators": (kinds.AGGREGATING, lambda number: (number, f"{number:040}")),
-    "lists": (kinds.LIST, lambda number: tables.ListChange(0, [f"{number:040}"])),
-    "maps": (kinds.MAP, lambda number: tables.MapChange(replaced=True, puts={f"{number:040}": number})),
+LARGE_ROWS: dict[str, tuple[kinds.StateKind, Callable[[int], object]]] = {
+    "values": (valuestate.VALUE, lambda number: f"value {number:040}"),
+    "accumulators": (aggregatingstate.AGGREGATING, lambda number: (number, f"{number:040}")),
+    "lists": (liststate.LIST, lambda number: liststate.ListChange(0, [f"{number:040}"])),
+    "maps": (mapstate.MAP, lambda number: mapstate.MapChange(replaced=True, puts={f"{number:040}": number})),
 }
 
 
@@ -93,7 +102,7 @@ def test_the_size_of_rows_is_that_of_changes_that_are_no_deletions() -> None:
             _chunk(
                 (
                     timers.meta_of(timers.TimeDomain.EVENT_TIME),
-                    {number: tables.MapChange(replaced=True, puts=dict.fromkeys(range(20))) for number in range(300)},
+                    {number: mapstate.MapChange(replaced=True, puts=dict.fromkeys(range(20))) for number in range(300)},
                 )
             ),
             "objects",
@@ -372,6 +381,6 @@ FULL_BASE = _chunk(
     (columnchunk.chunk().sections[0].meta, {"AA": 0, "gone": 1}),
     (
         columnchunk.chunk().sections[2].meta,
-        {"AA": tables.ListChange(0, [7, 8, 9, 10]), "UA": tables.ListChange(0, [1])},
+        {"AA": liststate.ListChange(0, [7, 8, 9, 10]), "UA": liststate.ListChange(0, [1])},
     ),
 )

@@ -13,10 +13,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statefulspark.state.columnar import blobs, columns, merging, rowforms
-from statefulspark.state.handles import kinds, kindtypes
-from statefulspark.state.memory import tables
-from statefulspark.state.stored import chunks, compaction, heads, views
+from statefulspark.state import (
+    chunks,
+    columns,
+    heads,
+    kinds,
+    liststate,
+    mapstate,
+    merging,
+    tables,
+    timers,
+    valuestate,
+    views,
+)
 
 # Of each type other numbers, since 1, 1.0 and True are one key of a dict.
 SIMPLE = st.one_of(
@@ -40,26 +49,26 @@ CELLS = st.one_of(
 )
 TUPLES = st.tuples(st.one_of(SIMPLE, st.tuples(SIMPLE)), st.integers(0, 9))
 LISTS = st.builds(
-    tables.ListChange, st.integers(0, 3), st.one_of(st.lists(CELLS, max_size=3), st.lists(TUPLES, max_size=3))
+    liststate.ListChange, st.integers(0, 3), st.one_of(st.lists(CELLS, max_size=3), st.lists(TUPLES, max_size=3))
 )
 MAPS = st.builds(
-    tables.MapChange,
+    mapstate.MapChange,
     st.booleans(),
     st.one_of(st.dictionaries(KEYS, CELLS, max_size=3), st.dictionaries(KEYS, TUPLES, max_size=3)),
     st.frozensets(KEYS, max_size=2),
 )
 MOMENTS = st.dictionaries(st.sampled_from([0, 1, -1, 2**40, -(2**63) + 1, 2**63 - 1]), st.none(), max_size=4)
 TIMERS = st.one_of(
-    st.builds(tables.MapChange, st.just(value=True), MOMENTS.filter(bool)),
-    st.builds(tables.MapChange, st.just(value=False), MOMENTS, st.frozensets(st.integers(-1, 2), max_size=2)),
+    st.builds(mapstate.MapChange, st.just(value=True), MOMENTS.filter(bool)),
+    st.builds(mapstate.MapChange, st.just(value=False), MOMENTS, st.frozensets(st.integers(-1, 2), max_size=2)),
 )
-WITHOUT_ROW = dataclasses.replace(kinds.MAP, shape=dataclasses.replace(kinds.MAP.shape, row=None))
-KINDS: dict[str, tuple[kindtypes.StateKind, st.SearchStrategy[object]]] = {
-    "values": (kinds.VALUE, CELLS),
-    "tuples": (kinds.VALUE, TUPLES),
-    "lists": (kinds.LIST, LISTS),
-    "maps": (kinds.MAP, MAPS),
-    "timers": (kinds.TIMERS, TIMERS),
+WITHOUT_ROW = dataclasses.replace(mapstate.MAP, shape=dataclasses.replace(mapstate.MAP.shape, row=None))
+KINDS: dict[str, tuple[kinds.StateKind, st.SearchStrategy[object]]] = {
+    "values": (valuestate.VALUE, CELLS),
+    "tuples": (valuestate.VALUE, TUPLES),
+    "lists": (liststate.LIST, LISTS),
+    "maps": (mapstate.MAP, MAPS),
+    "timers": (timers.TIMERS, TIMERS),
     "a shape that says nothing of rows": (WITHOUT_ROW, MAPS),
 }
 each_kind = pytest.mark.parametrize("name", KINDS)
@@ -69,7 +78,7 @@ def _changes(name: str, keys: st.SearchStrategy[object] = KEYS) -> st.SearchStra
     return st.dictionaries(keys, st.one_of(KINDS[name][1], st.just(tables.DELETED)), max_size=8)
 
 
-def _form(name: str) -> rowforms.ChangeForm:
+def _form(name: str) -> columns.ChangeForm:
     return KINDS[name][0].shape.row_form
 
 
@@ -105,9 +114,9 @@ def _merge_objects(layers: Sequence[tables.Changes], name: str, *, is_full: bool
 def _types(value: object) -> object:
     """Return the types of a change, since 1, True and 1.0 are equal, and a list is no tuple where it is a key."""
     match value:
-        case tables.ListChange():
+        case liststate.ListChange():
             return _types(value.items)
-        case tables.MapChange():
+        case mapstate.MapChange():
             return _types(value.puts), {_types(entry) for entry in value.removed}
         case list() | tuple():
             return type(value), tuple(map(_types, value))
@@ -162,34 +171,34 @@ def test_keys_of_one_and_of_two_columns_can_share_a_hash(wanted: int) -> None:
 def test_no_changes_are_columns_too() -> None:
     made = _columns({})
 
-    assert (len(made), made.changes(rowforms.CELLS)) == (0, {})
-    assert made.changes_at(np.zeros(0, np.int64), rowforms.CELLS) == []
+    assert (len(made), made.changes(columns.CELL_ROWS)) == (0, {})
+    assert made.changes_at(np.zeros(0, np.int64), columns.CELL_ROWS) == []
 
 
 def test_a_map_in_a_full_chunk_has_no_entries_that_were_removed() -> None:
     """Else a map whose entries come and go would grow for ever."""
     layers: list[tables.Changes] = [
         {},
-        {"a": tables.MapChange(replaced=False, puts={1: 1}, removed={0})},
-        *({"a": tables.MapChange(replaced=False, puts={n: n}, removed={n - 1})} for n in range(2, 9)),
+        {"a": mapstate.MapChange(replaced=False, puts={1: 1}, removed={0})},
+        *({"a": mapstate.MapChange(replaced=False, puts={n: n}, removed={n - 1})} for n in range(2, 9)),
     ]
 
-    assert _merge(layers, "maps", is_full=True) == {"a": tables.MapChange(replaced=True, puts={8: 8}, removed=set())}
+    assert _merge(layers, "maps", is_full=True) == {"a": mapstate.MapChange(replaced=True, puts={8: 8}, removed=set())}
     assert _merge(layers[:2], "maps", is_full=True) == {
-        "a": tables.MapChange(replaced=True, puts={1: 1}, removed=set())
+        "a": mapstate.MapChange(replaced=True, puts={1: 1}, removed=set())
     }
 
 
 def test_a_value_of_20_mb_is_a_row_like_any_other() -> None:
     large = b"0123456789" * 2_000_000
 
-    assert _columns({"a": 1, "b": large}).changes(rowforms.CELLS) == {"a": 1, "b": large}
+    assert _columns({"a": 1, "b": large}).changes(columns.CELL_ROWS) == {"a": 1, "b": large}
     assert _merge([{"a": 1, "b": large}, {"a": 2}], "values", is_full=True) == {"a": 2, "b": large}
 
 
 def test_a_value_that_cannot_be_stored_is_told_by_its_type() -> None:
     with pytest.raises(TypeError, match=r"^builtins\.set$"):
-        columns.Columns.of({"a": {1}}, rowforms.CELLS)
+        columns.Columns.of({"a": {1}}, columns.CELL_ROWS)
 
 
 def _is_of_tuples(layer: tables.Changes) -> bool:
@@ -216,8 +225,8 @@ def test_merging_columns_equals_merging_objects(name: str, is_full: bool, draw: 
 A, B, C = (collidingkeys.with_hash(7, begin) for begin in (b"a", b"b", b"c"))
 
 
-def _puts(**entries: object) -> tables.MapChange:
-    return tables.MapChange(replaced=False, puts=dict(entries))
+def _puts(**entries: object) -> mapstate.MapChange:
+    return mapstate.MapChange(replaced=False, puts=dict(entries))
 
 
 COLLISIONS = {
@@ -273,8 +282,8 @@ def test_tuples_and_other_values_are_not_merged_as_columns() -> None:
     assert _merge([{"a": (1, 2)}, {"b": 3}], "values", is_full=True) is None
 
 
-def _meta(name: str) -> chunks.StateMeta:
-    return chunks.StateMeta("s", KINDS[name][0], "any", has_ttl=False)
+def _meta(name: str) -> kinds.StateMeta:
+    return kinds.StateMeta("s", KINDS[name][0], "any", has_ttl=False)
 
 
 def _chunk(kind: chunks.ChunkKind, changes: tables.Changes, name: str) -> chunks.Chunk:
@@ -351,7 +360,7 @@ def test_no_keys_are_found_where_none_are_asked_for() -> None:
 @pytest.mark.parametrize("count", [31, 32, 33, 34, 66, 100])
 def test_changes_of_many_batches_are_found_like_those_of_few(count: int) -> None:
     keys: list[object] = [A, B, C, *range(5)]
-    base: tables.Changes = {key: tables.MapChange(replaced=True, puts={"x": 0}) for key in keys}
+    base: tables.Changes = {key: mapstate.MapChange(replaced=True, puts={"x": 0}) for key in keys}
     batches: list[tables.Changes] = [
         {keys[number % 7]: _puts(**{str(number % 3): number}), keys[number * 3 % 8]: tables.DELETED}
         for number in range(count)
@@ -369,14 +378,14 @@ def test_changes_of_many_batches_are_found_like_those_of_few(count: int) -> None
     merged = view.merged(_chunk(chunks.ChunkKind.DELTA, {}, "maps"), {})
     assert merged is not None
     assert functools.reduce(lambda found, section: found | section.changes, merged.sections, {}) == {
-        key: tables.MapChange(replaced=True, puts=row)  # type: ignore[arg-type]  # rows of a table of maps
+        key: mapstate.MapChange(replaced=True, puts=row)  # type: ignore[arg-type]  # rows of a table of maps
         for key, row in expected.items()
     }
 
 
 def test_a_state_that_is_merged_has_the_type_that_was_declared_last() -> None:
     view = _view([{"a": 1}], "values")
-    newer = chunks.StateMeta("s", kinds.VALUE, "bigint", has_ttl=False)
+    newer = kinds.StateMeta("s", valuestate.VALUE, "bigint", has_ttl=False)
 
     merged = view.merged(chunks.Chunk(chunks.ChunkKind.DELTA, (chunks.Section(newer, {"b": 2}),)), {})
 
@@ -386,7 +395,7 @@ def test_a_state_that_is_merged_has_the_type_that_was_declared_last() -> None:
 
 def test_states_that_a_batch_does_not_change_and_new_ones_are_merged_too() -> None:
     view = _view([{"a": 1}], "values")
-    other = chunks.StateMeta("t", kinds.VALUE, "any", has_ttl=False)
+    other = kinds.StateMeta("t", valuestate.VALUE, "any", has_ttl=False)
 
     merged = view.merged(chunks.Chunk(chunks.ChunkKind.DELTA, (chunks.Section(other, {"b": 2}),)), {})
 
@@ -409,8 +418,8 @@ def test_a_view_whose_values_have_several_forms_is_not_merged_as_columns() -> No
 
 def _head(version: int, *lineage: str, base: int = 1) -> heads.GroupHead:
     runs = (
-        compaction.ChunkRun(base, 1, 1),
-        *(compaction.ChunkRun(later, 1, 1) for later in range(base + 1, version + 1)),
+        heads.ChunkRun(base, 1, 1),
+        *(heads.ChunkRun(later, 1, 1) for later in range(base + 1, version + 1)),
     )
     return heads.GroupHead(version, lineage[-1], runs, lineage)
 
@@ -455,7 +464,7 @@ def test_what_was_noted_is_forgotten_once_a_head_without_it_was_seen() -> None:
 def test_a_view_that_cannot_take_what_was_noted_stays_at_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
     view = _view([{"a": 1}], "values")
     view.at(1, "one")
-    monkeypatch.setattr(blobs, "LARGEST_BYTES", 1)
+    monkeypatch.setattr(columns.blobs, "LARGEST_BYTES", 1)
     view.note(_head(2, "one", "two"), NOTED)
 
     assert view.follow(_head(2, "one", "two"))

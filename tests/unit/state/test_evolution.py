@@ -12,10 +12,7 @@ from typing import NamedTuple
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import functions
-from statefulspark.state.handles import descriptors
-from statefulspark.state.memory import ttl
-from statefulspark.state.stored import evolution
+from statefulspark.state import aggregatingstate, evolution, functions, liststate, mapstate, ttl, valuestate
 from statefulspark.state.types import conversions, typetext
 from statefulspark.state.types.conversions import Outcome
 
@@ -124,8 +121,8 @@ class Bench:
         return results[0]
 
 
-def _value(declared: object) -> descriptors.ValueState[object]:
-    return descriptors.ValueState("s", declared)  # type: ignore[arg-type]
+def _value(declared: object) -> valuestate.ValueState[object]:
+    return valuestate.ValueState("s", declared)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -149,10 +146,10 @@ def test_a17_values_of_own_types_come_back_equal_in_every_kind_of_state(declared
     bench = Bench()
     for make, write, read in (
         (_value, lambda s: s.update(value), lambda s: s.value()),
-        (lambda kind: descriptors.ListState("l", kind), lambda s: s.add(value), lambda s: s.get()[0]),
-        (lambda kind: descriptors.MapState("m", str, kind), lambda s: s.put("x", value), lambda s: s.items()[0][1]),
+        (lambda kind: liststate.ListState("l", kind), lambda s: s.add(value), lambda s: s.get()[0]),
+        (lambda kind: mapstate.MapState("m", str, kind), lambda s: s.put("x", value), lambda s: s.items()[0][1]),
         (
-            lambda kind: descriptors.ReducingState("r", lambda _, new: new, kind),
+            lambda kind: aggregatingstate.ReducingState("r", lambda _, new: new, kind),
             lambda s: (s.add(value), s.add(value)),
             lambda s: s.get(),
         ),
@@ -294,9 +291,9 @@ def test_a_reconfigured_state_goes_on_in_its_stored_form_and_can_be_rolled_back(
 
 def test_a_codec_migrates_what_its_older_version_stored() -> None:
     bench = Bench()
-    bench.run(descriptors.ListState("s", OldCelsius()), lambda s: s.update([1.5, 20.0]))
-    assert bench.run(descriptors.ListState("s", Celsius()), lambda s: s.get()) == [1.5, 20.0]
-    assert bench.run(descriptors.ListState("s"), lambda s: s.get()) == [15, 200]
+    bench.run(liststate.ListState("s", OldCelsius()), lambda s: s.update([1.5, 20.0]))
+    assert bench.run(liststate.ListState("s", Celsius()), lambda s: s.get()) == [1.5, 20.0]
+    assert bench.run(liststate.ListState("s"), lambda s: s.get()) == [15, 200]
 
 
 def test_migration_and_a_switched_time_to_live_go_together() -> None:
@@ -305,7 +302,7 @@ def test_migration_and_a_switched_time_to_live_go_together() -> None:
     results: list[object] = []
 
     def open_function(context: functions.KeyedContext) -> None:
-        bench.handle = context.state(descriptors.ValueState("s", float, ttl.Ttl(hours=1)))
+        bench.handle = context.state(valuestate.ValueState("s", float, ttl.Ttl(hours=1)))
 
     def on_key(context: functions.KeyedContext) -> None:
         context.enter("k")
@@ -318,10 +315,10 @@ def test_migration_and_a_switched_time_to_live_go_together() -> None:
 
 def test_a14_the_type_of_the_keys_of_a_map_never_changes_and_that_of_its_values_may() -> None:
     bench = Bench()
-    bench.run(descriptors.MapState("s", str, int), lambda s: s.put("a", 1))
-    assert bench.run(descriptors.MapState("s", str, float), lambda s: s.items()) == [("a", 1.0)]
+    bench.run(mapstate.MapState("s", str, int), lambda s: s.put("a", 1))
+    assert bench.run(mapstate.MapState("s", str, float), lambda s: s.items()) == [("a", 1.0)]
     with pytest.raises(errors.SpecRejectedError, match="The type of the keys of a map can never change"):
-        bench.run(descriptors.MapState("s", int, float), lambda s: s.items())
+        bench.run(mapstate.MapState("s", int, float), lambda s: s.items())
 
 
 def test_a14_the_type_of_a_key_never_changes() -> None:
@@ -356,8 +353,8 @@ def test_a_value_of_another_type_than_declared_is_refused_when_it_is_written(
 ) -> None:
     for descriptor, write in (
         (_value(declared), lambda s: s.update(value)),
-        (descriptors.ListState("l", declared), lambda s: s.add(value)),  # type: ignore[arg-type]
-        (descriptors.MapState("m", str, declared), lambda s: s.put("x", value)),  # type: ignore[arg-type]
+        (liststate.ListState("l", declared), lambda s: s.add(value)),  # type: ignore[arg-type]
+        (mapstate.MapState("m", str, declared), lambda s: s.put("x", value)),  # type: ignore[arg-type]
     ):
         with pytest.raises(errors.SpecRejectedError, match=sentence):
             Bench().run(descriptor, write)
@@ -374,8 +371,8 @@ def test_types_are_text_or_types(declared: object) -> None:
 
 def test_a5_a_default_is_what_an_unset_value_reads_as() -> None:
     bench = Bench()
-    descriptor = descriptors.ValueState("s", int, default=7)
+    descriptor = valuestate.ValueState("s", int, default=7)
     assert bench.run(descriptor, lambda s: (s.value(), s.get())) == (7, 7)
     assert bench.run(descriptor, lambda s: (s.update(1), s.value())[1]) == 1
-    expiring = descriptors.ValueState("t", int, ttl.Ttl(hours=1), default=7)
+    expiring = valuestate.ValueState("t", int, ttl.Ttl(hours=1), default=7)
     assert bench.run(expiring, lambda s: s.value()) is None, "ignored with a time to live, as in Flink"

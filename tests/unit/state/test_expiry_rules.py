@@ -8,10 +8,19 @@ from collections.abc import Callable
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import functions, timers
-from statefulspark.state.handles import kinds
-from statefulspark.state.memory import cleanup, scope, tables, timertable, ttl
-from statefulspark.state.stored import chunks, expiry
+from statefulspark.state import (
+    cells,
+    chunks,
+    cleanup,
+    expiry,
+    functions,
+    kinds,
+    liststate,
+    mapstate,
+    tables,
+    timers,
+    ttl,
+)
 
 
 @pytest.mark.parametrize(
@@ -123,18 +132,18 @@ OLD, NEW = (1, 5), (2, 6)
 @pytest.mark.parametrize(
     ("table", "row", "left"),
     [
-        pytest.param(tables.CellTable, OLD, None, id="an old value"),
-        pytest.param(tables.CellTable, NEW, NEW, id="a new value"),
-        pytest.param(tables.ListTable, [OLD, OLD], None, id="a list of old ones"),
-        pytest.param(tables.ListTable, [OLD, NEW], [NEW], id="a list of both"),
-        pytest.param(tables.ListTable, [NEW, NEW], [NEW, NEW], id="a list of new ones"),
-        pytest.param(tables.MapTable, {"a": OLD}, None, id="a map of old ones"),
-        pytest.param(tables.MapTable, {"a": OLD, "b": NEW}, {"b": NEW}, id="a map of both"),
-        pytest.param(tables.MapTable, {"b": NEW}, {"b": NEW}, id="a map of new ones"),
+        pytest.param(cells.CellTable, OLD, None, id="an old value"),
+        pytest.param(cells.CellTable, NEW, NEW, id="a new value"),
+        pytest.param(liststate.ListTable, [OLD, OLD], None, id="a list of old ones"),
+        pytest.param(liststate.ListTable, [OLD, NEW], [NEW], id="a list of both"),
+        pytest.param(liststate.ListTable, [NEW, NEW], [NEW, NEW], id="a list of new ones"),
+        pytest.param(mapstate.MapTable, {"a": OLD}, None, id="a map of old ones"),
+        pytest.param(mapstate.MapTable, {"a": OLD, "b": NEW}, {"b": NEW}, id="a map of both"),
+        pytest.param(mapstate.MapTable, {"b": NEW}, {"b": NEW}, id="a map of new ones"),
     ],
 )
 def test_a31_what_is_expired_is_deleted_and_written_and_nothing_else(
-    table: type[tables.CellTable | tables.ListTable | tables.MapTable], row: object, left: object
+    table: type[cells.CellTable | liststate.ListTable | mapstate.MapTable], row: object, left: object
 ) -> None:
     """The one key is looked at twice, since the step is longer than the table."""
     cleaned, dropped = table(), table()
@@ -157,9 +166,9 @@ def test_a31_a_cleaner_without_a_key_group_looks_at_nothing() -> None:
     cleanup.Cleaner(9, 5).step(10)
 
 
-def _a_cleaner(of_round: cleanup.CleanupRound, *keys: str, count: int = 1) -> tuple[cleanup.Cleaner, tables.CellTable]:
+def _a_cleaner(of_round: cleanup.CleanupRound, *keys: str, count: int = 1) -> tuple[cleanup.Cleaner, cells.CellTable]:
     """Return a cleaner that looks at key group 0, whose entries are all expired at 10 ms, and their table."""
-    table = tables.CellTable()
+    table = cells.CellTable()
     table.rows.update(dict.fromkeys(keys, OLD))
     cleaner = cleanup.Cleaner(count, 5)
     cleaner.round = of_round
@@ -237,13 +246,13 @@ def test_functions_see_flinks_watermark_where_the_engine_has_none_or_the_end_of_
 
 
 def test_a29_an_export_keeps_its_kind_and_what_is_left_of_each_entry() -> None:
-    meta = chunks.StateMeta("map", kinds.MAP, "map<any,any>", has_ttl=True)
-    change = tables.MapChange(replaced=False, puts={"a": OLD, "b": NEW}, removed=frozenset({"c"}))
+    meta = kinds.StateMeta("map", mapstate.MAP, "map<any,any>", has_ttl=True)
+    change = mapstate.MapChange(replaced=False, puts={"a": OLD, "b": NEW}, removed=frozenset({"c"}))
     group = chunks.Chunk(chunks.ChunkKind.DELTA, (chunks.Section(meta, {"k": change, "gone": tables.DELETED}),))
 
     exported = expiry.without_expired(group, {"map": 5}, now_ms=10)
 
-    left = tables.MapChange(replaced=False, puts={"b": NEW}, removed=frozenset({"c"}))
+    left = mapstate.MapChange(replaced=False, puts={"b": NEW}, removed=frozenset({"c"}))
     assert exported == chunks.Chunk(
         chunks.ChunkKind.DELTA, (chunks.Section(meta, {"k": left, "gone": tables.DELETED}),)
     )
@@ -327,8 +336,10 @@ def test_timers_are_written_down_as_they_always_were(domain: timers.TimeDomain, 
     Worker(lambda _: None, new_ids(), domains=_BOTH).run(log, work)
 
     (chunk,) = [chunks.decode(blob, "x") for _, blob in log.chunks.values()]
-    meta = chunks.StateMeta(name, kinds.TIMERS, "map<bigint,any>", has_ttl=False)
-    assert chunk.sections == (chunks.Section(meta, {"a": tables.MapChange(replaced=True, puts={10: None, 20: None})}),)
+    meta = kinds.StateMeta(name, timers.TIMERS, "map<bigint,any>", has_ttl=False)
+    assert chunk.sections == (
+        chunks.Section(meta, {"a": mapstate.MapChange(replaced=True, puts={10: None, 20: None})}),
+    )
     assert timers.meta_of(domain) == meta
     assert meta.kind.value == "MapState"
 
@@ -360,9 +371,9 @@ def test_timers_that_were_not_declared_are_refused_by_reason() -> None:
 
 
 def test_stored_timers_that_would_never_fire_are_refused_by_reason() -> None:
-    table = timertable.TimerTable()
+    table = timers.TimerTable()
     table.rows["a"] = {1: None}
-    service = timers.TimerService(scope.Scope(), frozenset())
+    service = timers.TimerService(kinds.Scope(), frozenset())
 
     with pytest.raises(errors.SpecRejectedError) as refused:
         timers.check_declared({"_timer_state/processing_user-timers": table}, service, "sums")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import pytest
 from keyedstate import Bench, Mean, MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import functions
-from statefulspark.state.handles import descriptors
-from statefulspark.state.stored import compaction
+from statefulspark.state import aggregatingstate, compaction, functions, liststate, mapstate, ttl, valuestate
 
 ALL = [
-    descriptors.ValueState("s"),
-    descriptors.ListState("s"),
-    descriptors.MapState("s"),
-    descriptors.ReducingState("s", max),
-    descriptors.AggregatingState("s", Mean()),
+    valuestate.ValueState("s"),
+    liststate.ListState("s"),
+    mapstate.MapState("s"),
+    aggregatingstate.ReducingState("s", max),
+    aggregatingstate.AggregatingState("s", Mean()),
 ]
 
 
@@ -30,7 +28,7 @@ def test_a3_state_outside_a_key_is_refused_with_flinks_sentence(descriptor: obje
 
 
 def test_a5_a_value_is_none_until_set_and_after_update_with_none() -> None:
-    bench = Bench(descriptors.ValueState("s"))
+    bench = Bench(valuestate.ValueState("s"))
     assert bench.at(0, lambda s: s.value()) is None
     bench.at(0, lambda s: s.update(0))
     assert bench.at(0, lambda s: s.value()) == 0
@@ -40,7 +38,7 @@ def test_a5_a_value_is_none_until_set_and_after_update_with_none() -> None:
 
 
 def test_a6_a_list_is_empty_never_none_and_refuses_null() -> None:
-    bench = Bench(descriptors.ListState("s"))
+    bench = Bench(liststate.ListState("s"))
     assert bench.at(0, lambda s: s.get()) == []
     for work, sentence in (
         (lambda s: s.add(None), "You cannot add null to a ListState"),
@@ -59,14 +57,14 @@ def test_a6_a_list_is_empty_never_none_and_refuses_null() -> None:
 
 
 def test_changing_a_list_that_was_read_changes_no_state() -> None:
-    bench = Bench(descriptors.ListState("s"))
+    bench = Bench(liststate.ListState("s"))
     bench.at(0, lambda s: s.update([1]))
     bench.at(0, lambda s: s.get().append(2))
     assert bench.at(0, lambda s: s.get()) == [1]
 
 
 def test_a7_reducing_folds_and_is_none_while_empty() -> None:
-    bench = Bench(descriptors.ReducingState("s", lambda one, two: one + two))
+    bench = Bench(aggregatingstate.ReducingState("s", lambda one, two: one + two))
     assert bench.at(0, lambda s: s.get()) is None
     bench.at(0, lambda s: (s.add(2), s.add(None), s.add(3)))
     bench.forget()
@@ -74,7 +72,7 @@ def test_a7_reducing_folds_and_is_none_while_empty() -> None:
 
 
 def test_a8_aggregating_gives_the_result_of_the_accumulator() -> None:
-    bench = Bench(descriptors.AggregatingState("s", Mean()))
+    bench = Bench(aggregatingstate.AggregatingState("s", Mean()))
     assert bench.at(0, lambda s: s.get()) is None
     bench.at(0, lambda s: (s.add(2), s.add(None), s.add(4)))
     bench.forget()
@@ -83,21 +81,21 @@ def test_a8_aggregating_gives_the_result_of_the_accumulator() -> None:
 
 def test_a9_the_warning_of_a_folding_state_is_about_the_line_of_the_job() -> None:
     with pytest.warns(DeprecationWarning, match="use AggregatingState") as warned:
-        descriptors.FoldingState("s", 0, max)
+        aggregatingstate.FoldingState("s", 0, max)
 
     assert warned[0].filename == __file__
 
 
 def test_a9_folding_is_a_deprecated_aggregating_state() -> None:
     with pytest.warns(DeprecationWarning, match="use AggregatingState"):
-        descriptor = descriptors.FoldingState("s", "", lambda text, number: f"{text}{number}")
+        descriptor = aggregatingstate.FoldingState("s", "", lambda text, number: f"{text}{number}")
     bench = Bench(descriptor)
     bench.at(0, lambda s: (s.add(1), s.add(2)))
     assert bench.at(0, lambda s: s.get()) == "12"
 
 
 def test_a10_a_map_is_empty_never_none_and_may_hold_none() -> None:
-    bench = Bench(descriptors.MapState("s"))
+    bench = Bench(mapstate.MapState("s"))
     assert bench.at(0, lambda s: (s.is_empty(), s.entries(), s.get(1), s.contains(1))) == (True, [], None, False)
     bench.at(0, lambda s: (s.put(1, None), s.put_all({2: "b", 3: "c"}), s.remove(3), s.remove(4)))
     bench.forget()
@@ -109,7 +107,7 @@ def test_a10_a_map_is_empty_never_none_and_may_hold_none() -> None:
 
 
 def test_a11_clear_removes_the_state_of_the_current_key_only() -> None:
-    bench = Bench(descriptors.ValueState("s"))
+    bench = Bench(valuestate.ValueState("s"))
     bench.at(0, lambda s: s.update(1), key="one")
     bench.at(0, lambda s: s.update(2), key="two")
     bench.at(0, lambda s: s.clear(), key="one")
@@ -118,8 +116,8 @@ def test_a11_clear_removes_the_state_of_the_current_key_only() -> None:
 
 def test_a12_a_name_is_declared_once() -> None:
     def declare(context: functions.KeyedContext) -> None:
-        context.state(descriptors.ValueState("s"))
-        context.state(descriptors.ValueState("s"))
+        context.state(valuestate.ValueState("s"))
+        context.state(valuestate.ValueState("s"))
 
     with pytest.raises(errors.SpecRejectedError, match="names must be unique per operator"):
         Worker(declare, new_ids()).run(MemoryLog(), lambda _: None)
@@ -127,8 +125,8 @@ def test_a12_a_name_is_declared_once() -> None:
 
 def test_a13_a_name_with_another_type_is_refused_with_both_types() -> None:
     def declare(context: functions.KeyedContext) -> None:
-        context.state(descriptors.ValueState("s", int))
-        context.state(descriptors.ListState("s", int))
+        context.state(valuestate.ValueState("s", int))
+        context.state(liststate.ListState("s", int))
 
     with pytest.raises(
         errors.SpecRejectedError, match=r"Was \[ValueState<int>\], registered with \[ListState<array<int>>\]"
@@ -139,12 +137,12 @@ def test_a13_a_name_with_another_type_is_refused_with_both_types() -> None:
 def test_a12_a_state_declared_after_open_is_refused() -> None:
     with pytest.raises(errors.SpecRejectedError, match="declare every state in open"):
         Worker(lambda _: None, new_ids()).run(
-            MemoryLog(), lambda context: context.state(descriptors.ValueState("late")) and None
+            MemoryLog(), lambda context: context.state(valuestate.ValueState("late")) and None
         )
 
 
 def test_a15_count_window_average_gives_flinks_documented_output() -> None:
-    bench = Bench(descriptors.ValueState("s"))
+    bench = Bench(valuestate.ValueState("s"))
 
     def average(state: object, number: int) -> tuple[int, int] | None:
         count, total = state.value() or (0, 0)  # type: ignore[attr-defined]
@@ -159,26 +157,26 @@ def test_a15_count_window_average_gives_flinks_documented_output() -> None:
 
 
 HOUR = 3_600_000
-SHOWN = descriptors.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
-ON_READ = descriptors.TtlUpdate.ON_READ_AND_WRITE
+SHOWN = ttl.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
+ON_READ = ttl.TtlUpdate.ON_READ_AND_WRITE
 
 
 @pytest.mark.parametrize("hours", [0, -1])
 def test_a19_a_time_to_live_is_positive(hours: int) -> None:
     with pytest.raises(errors.SpecRejectedError, match="TTL is expected to be positive"):
-        descriptors.Ttl(hours=hours)
+        ttl.Ttl(hours=hours)
 
 
 def test_a23_a_value_is_expired_at_the_boundary() -> None:
-    bench = Bench(descriptors.ValueState("s", ttl=descriptors.Ttl(hours=1)))
+    bench = Bench(valuestate.ValueState("s", ttl=ttl.Ttl(hours=1)))
     bench.at(0, lambda s: s.update(1))
     assert bench.at(HOUR - 1, lambda s: s.value()) == 1
     assert bench.at(HOUR, lambda s: s.value()) is None
 
 
 def test_a20_only_writing_renews_unless_reading_is_said_to() -> None:
-    for update, expected in ((descriptors.TtlUpdate.ON_CREATE_AND_WRITE, None), (ON_READ, 1)):
-        bench = Bench(descriptors.ValueState("s", ttl=descriptors.Ttl(hours=1, update=update)))
+    for update, expected in ((ttl.TtlUpdate.ON_CREATE_AND_WRITE, None), (ON_READ, 1)):
+        bench = Bench(valuestate.ValueState("s", ttl=ttl.Ttl(hours=1, update=update)))
         bench.at(0, lambda s: s.update(1))
         bench.at(HOUR - 1, lambda s: s.value())
         bench.forget()
@@ -186,14 +184,14 @@ def test_a20_only_writing_renews_unless_reading_is_said_to() -> None:
 
 
 def test_a22_an_expired_value_is_returned_once_and_deleted_by_the_read() -> None:
-    bench = Bench(descriptors.ValueState("s", ttl=descriptors.Ttl(hours=1, visibility=SHOWN)))
+    bench = Bench(valuestate.ValueState("s", ttl=ttl.Ttl(hours=1, visibility=SHOWN)))
     bench.at(0, lambda s: s.update(1))
     assert [bench.at(2 * HOUR, lambda s: s.value()) for _ in range(2)] == [1, None]
 
 
 def test_a18_list_elements_and_map_entries_expire_one_by_one() -> None:
-    elements = Bench(descriptors.ListState("s", ttl=descriptors.Ttl(hours=1)))
-    entries = Bench(descriptors.MapState("s", ttl=descriptors.Ttl(hours=1)))
+    elements = Bench(liststate.ListState("s", ttl=ttl.Ttl(hours=1)))
+    entries = Bench(mapstate.MapState("s", ttl=ttl.Ttl(hours=1)))
     for hour in (0, 0.5):
         elements.at(int(hour * HOUR), lambda s, hour=hour: s.add(hour))
         entries.at(int(hour * HOUR), lambda s, hour=hour: s.put(hour, None))
@@ -205,13 +203,13 @@ def test_a18_list_elements_and_map_entries_expire_one_by_one() -> None:
     assert entries.at(2 * HOUR, lambda s: s.is_empty()) is True
 
 
-@pytest.mark.parametrize("kind", [descriptors.ValueState, descriptors.ListState, descriptors.MapState])
+@pytest.mark.parametrize("kind", [valuestate.ValueState, liststate.ListState, mapstate.MapState])
 def test_a30_what_is_expired_is_dropped_when_a_group_is_written_in_full(kind: type) -> None:
-    bench = Bench(kind("s", ttl=descriptors.Ttl(hours=1)))
+    bench = Bench(kind("s", ttl=ttl.Ttl(hours=1)))
     writes = {
-        descriptors.ValueState: lambda s: s.update("expired"),
-        descriptors.ListState: lambda s: s.add("expired"),
-        descriptors.MapState: lambda s: s.put("expired", 1),
+        valuestate.ValueState: lambda s: s.update("expired"),
+        liststate.ListState: lambda s: s.add("expired"),
+        mapstate.MapState: lambda s: s.put("expired", 1),
     }
     full = compaction.Policy(fan_in=2, max_size_amplification=0.0)
     bench.at(0, writes[kind], key="old")
@@ -222,7 +220,7 @@ def test_a30_what_is_expired_is_dropped_when_a_group_is_written_in_full(kind: ty
 @pytest.mark.parametrize("name", ["", "1a", "a b", "x" * 129])
 def test_a_name_that_cannot_be_written_down_is_refused(name: str) -> None:
     with pytest.raises(errors.SpecRejectedError, match="is not a valid state name"):
-        descriptors.ValueState(name)
+        valuestate.ValueState(name)
 
 
 def test_what_is_no_descriptor_is_refused() -> None:

@@ -14,12 +14,7 @@ import pyarrow as pa
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import functions, rows
-from statefulspark.state.caching import spill
-from statefulspark.state.columnar import columns
-from statefulspark.state.handles import descriptors, kinds
-from statefulspark.state.memory import tables
-from statefulspark.state.stored import chunks
+from statefulspark.state import chunks, columns, functions, kinds, mapstate, rows, spill, tables, valuestate
 from statefulspark.state.types import codec, keyforms
 from statefulspark.testing import KeyedHarness
 
@@ -61,7 +56,7 @@ def test_keys_are_packed_in_the_one_form() -> None:
 
 
 def test_keys_that_an_earlier_release_stored_are_read_in_the_one_form() -> None:
-    meta = chunks.StateMeta("s", kinds.VALUE, "any", has_ttl=False)
+    meta = kinds.StateMeta("s", valuestate.VALUE, "any", has_ttl=False)
     stored = chunks.encode(chunks.Chunk(chunks.ChunkKind.FULL, (chunks.Section(meta, {-0.0: 1, OTHER_NAN: 2}),)))
     assert msgpack.packb(-0.0) in stored
 
@@ -71,7 +66,7 @@ def test_keys_that_an_earlier_release_stored_are_read_in_the_one_form() -> None:
     assert sorted(map(repr, section.changes)) == ["0.0", "nan"]
     made = section.columns()
     assert made is not None
-    assert made.changes(kinds.VALUE.shape.row_form)[math.nan] == 2
+    assert made.changes(valuestate.VALUE.shape.row_form)[math.nan] == 2
 
 
 @pytest.mark.parametrize("memory_bytes", [1 << 30, 0], ids=["in memory", "on disk"])
@@ -81,7 +76,7 @@ def test_state_of_such_keys_is_found_in_tables_and_in_views_after_restarts(tmp_p
 
     class Count:
         def declare(self, context: functions.KeyedContext) -> None:
-            self.count = context.state(descriptors.ValueState[str]("count", str))
+            self.count = context.state(valuestate.ValueState[str]("count", str))
 
     def batch(values: list[object]) -> dict[str, str | None]:
         """Add a mark to the state of each key, in a new process."""
@@ -110,7 +105,7 @@ def test_state_of_such_keys_is_found_in_tables_and_in_views_after_restarts(tmp_p
 def test_the_harness_for_tests_has_the_same_keys() -> None:
     class Count(functions.KeyedProcessFunction):
         def open(self, ctx: functions.KeyedContext) -> None:
-            self.count = ctx.state(descriptors.ValueState[int]("count", int))
+            self.count = ctx.state(valuestate.ValueState[int]("count", int))
 
         def process(
             self, key: object, given: list[functions.InputRow], ctx: functions.KeyedContext
@@ -131,7 +126,7 @@ class CountOfKey(functions.KeyedProcessFunction):
     """Yields each key as it is shown, and how often it came."""
 
     def open(self, ctx: functions.KeyedContext) -> None:
-        self.count = ctx.state(descriptors.ValueState[int]("count", int))
+        self.count = ctx.state(valuestate.ValueState[int]("count", int))
 
     def process(
         self, key: object, given: list[functions.InputRow], ctx: functions.KeyedContext
@@ -169,7 +164,7 @@ def test_both_points_in_time_of_a_repeated_hour_are_two_keys() -> None:
 def test_entries_of_a_repeated_hour_that_a_function_makes_stay_apart_over_restarts(declared: tuple[str, ...]) -> None:
     class Hours(functions.KeyedProcessFunction):
         def open(self, ctx: functions.KeyedContext) -> None:
-            self.hours = ctx.state(descriptors.MapState("hours", *declared))
+            self.hours = ctx.state(mapstate.MapState("hours", *declared))
 
         def process(
             self, key: object, given: list[functions.InputRow], ctx: functions.KeyedContext
@@ -219,4 +214,4 @@ def test_entries_that_are_equal_have_equal_bytes(one: object, other: object) -> 
 def test_two_keys_of_equal_bytes_are_never_written() -> None:
     changes: tables.Changes = {REPEATED_HOUR[1]: "a", REPEATED_HOUR[1].astimezone(datetime.UTC): "b"}
     with pytest.raises(errors.InternalError, match=r"differ and have the same stored form"):
-        columns.Columns.of(changes, kinds.VALUE.shape.row_form)
+        columns.Columns.of(changes, valuestate.VALUE.shape.row_form)

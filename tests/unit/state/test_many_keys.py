@@ -12,10 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyedstate import Mean, MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import functions
-from statefulspark.state.handles import descriptors
-from statefulspark.state.memory import numbers, ttl
-from statefulspark.state.stored import chunks
+from statefulspark.state import aggregatingstate, chunks, functions, liststate, mapstate, numbers, ttl, valuestate
 from statefulspark.state.types import conversions
 
 HOUR_MS = 3_600_000
@@ -35,21 +32,21 @@ class Halves(conversions.Codec[int]):
 
 HOUR = ttl.Ttl(hours=1)
 VALUES = {
-    "integers": descriptors.ValueState("s", int),
-    "any": descriptors.ValueState("s"),
-    "default": descriptors.ValueState("s", int, default=7),
-    "expiring": descriptors.ValueState("s", int, ttl=HOUR),
-    "codec": descriptors.ValueState("s", Halves()),
+    "integers": valuestate.ValueState("s", int),
+    "any": valuestate.ValueState("s"),
+    "default": valuestate.ValueState("s", int, default=7),
+    "expiring": valuestate.ValueState("s", int, ttl=HOUR),
+    "codec": valuestate.ValueState("s", Halves()),
 }
 LISTS = {
-    "plain": descriptors.ListState("s", int),
-    "expiring": descriptors.ListState("s", int, ttl=HOUR),
-    "codec": descriptors.ListState("s", Halves()),
+    "plain": liststate.ListState("s", int),
+    "expiring": liststate.ListState("s", int, ttl=HOUR),
+    "codec": liststate.ListState("s", Halves()),
 }
 MAPS = {
-    "plain": descriptors.MapState("s", str, int),
-    "expiring": descriptors.MapState("s", str, int, ttl=HOUR),
-    "codec": descriptors.MapState("s", str, Halves()),
+    "plain": mapstate.MapState("s", str, int),
+    "expiring": mapstate.MapState("s", str, int, ttl=HOUR),
+    "codec": mapstate.MapState("s", str, Halves()),
 }
 KEYS = st.integers(0, 4)
 NUMBERS = st.integers(-9, 9)
@@ -199,7 +196,8 @@ def test_maps_of_many_keys(name: str, form: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    "descriptor", [descriptors.ReducingState("s", operator.add, int), descriptors.AggregatingState("s", Mean())]
+    "descriptor",
+    [aggregatingstate.ReducingState("s", operator.add, int), aggregatingstate.AggregatingState("s", Mean())],
 )
 def test_folded_values_of_many_keys_are_read_and_cleared(descriptor: object, form: str) -> None:
     group = Group(descriptor, is_vectorized=True)

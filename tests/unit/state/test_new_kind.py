@@ -17,14 +17,22 @@ from statefulspark import errors, storage
 from statefulspark.canonical import documents, groups, parts, rows
 from statefulspark.contract.manifest import Manifest, OperatorEntry, QueryEntry, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.evolution import keyed_states
-from statefulspark.state import functions
-from statefulspark.state.caching import spill
-from statefulspark.state.handles import descriptors, kindtypes
-from statefulspark.state.memory import tables, ttl
-from statefulspark.state.stored import chunks, compaction, evolution, expiry, grouptables
+from statefulspark.state import (
+    chunks,
+    compaction,
+    evolution,
+    expiry,
+    functions,
+    grouptables,
+    kinds,
+    liststate,
+    spill,
+    tables,
+    ttl,
+)
 
-META = chunks.StateMeta("best", RANKED, "array<bigint>", has_ttl=False)
-TIMED = chunks.StateMeta("best", RANKED, "array<bigint>", has_ttl=True)
+META = kinds.StateMeta("best", RANKED, "array<bigint>", has_ttl=False)
+TIMED = kinds.StateMeta("best", RANKED, "array<bigint>", has_ttl=True)
 NEVER_MERGE = compaction.Policy(fan_in=1000, max_size_amplification=1000.0)
 MERGE_RUNS = compaction.Policy(fan_in=2, max_size_amplification=1000.0)
 ALWAYS_FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
@@ -150,7 +158,7 @@ def test_the_type_of_a_new_kind_evolves() -> None:
     with pytest.raises(
         errors.SpecRejectedError, match=r"Was \[RankedState<array<double>>\], registered with \[ListState<"
     ):
-        Worker(Ranks(descriptors.ListState("best", "bigint")).declare, new_ids()).run(log, lambda _: None)
+        Worker(Ranks(liststate.ListState("best", "bigint")).declare, new_ids()).run(log, lambda _: None)
 
 
 class Medal(enum.Enum):
@@ -169,7 +177,7 @@ def test_a_new_kind_holds_values_of_a_users_own_type() -> None:
 
 
 @pytest.mark.parametrize("meta", [META, TIMED], ids=["plain", "with a time to live"])
-def test_a_new_kind_is_exported_as_rows_and_comes_back(meta: chunks.StateMeta) -> None:
+def test_a_new_kind_is_exported_as_rows_and_comes_back(meta: kinds.StateMeta) -> None:
     held = {"a": [(3, 9), (1, 8)], "b": [(7, 9)]} if meta.has_ttl else {"a": [3, 1], "b": [7]}
     chunk = chunks.Chunk(chunks.ChunkKind.FULL, (chunks.Section(meta, held),))
 
@@ -191,11 +199,11 @@ def test_what_is_written_down_of_a_new_kind_leads_to_its_row() -> None:
 
 def test_a_name_is_taken_once_and_an_unknown_one_is_told_with_those_that_there_are() -> None:
     with pytest.raises(ValueError, match="a kind of state named 'RankedState' exists already"):
-        kindtypes.register(kindtypes.StateKind("RankedState", RANKED.shape, RANKED.handle))
+        kinds.register(kinds.StateKind("RankedState", RANKED.shape, RANKED.handle))
     with pytest.raises(
         ValueError, match=r"'HeapState' is not a kind of state that this release knows: .*MapState, RankedState"
     ):
-        kindtypes.named("HeapState", "best")
+        kinds.named("HeapState", "best")
 
 
 def test_read_state_shows_a_new_kind(tmp_path: Path) -> None:

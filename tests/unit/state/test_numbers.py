@@ -14,11 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import functions
-from statefulspark.state.caching import spill
-from statefulspark.state.handles import cellhandles, descriptors
-from statefulspark.state.memory import numbers
-from statefulspark.state.stored import chunks, compaction
+from statefulspark.state import aggregatingstate, chunks, compaction, functions, numbers, spill
 
 EAGER = compaction.Policy(fan_in=2, max_size_amplification=3.0, small_run_bytes=64)
 REDUCES: dict[str, Callable[..., object]] = {"add": operator.add, "min": min, "max": max}
@@ -33,8 +29,8 @@ class Bench:
 
     def __init__(self, reduce: Callable[..., object], kind: type, *, arrays: bool = True, **options: object) -> None:
         self.log = MemoryLog()
-        self.handle: cellhandles.ReducingHandle[object]
-        self._descriptor = descriptors.ReducingState("s", reduce, kind)
+        self.handle: aggregatingstate.ReducingHandle[object]
+        self._descriptor = aggregatingstate.ReducingState("s", reduce, kind)
         self._ids = new_ids()
         self._arrays = arrays
         self._options = options
@@ -180,9 +176,9 @@ def test_state_of_arrays_is_read_row_by_row_after_a_change_of_the_function() -> 
 
     def declare(context: functions.KeyedContext) -> None:
         nonlocal handle
-        handle = context.state(descriptors.ReducingState("s", operator.add, int))
+        handle = context.state(aggregatingstate.ReducingState("s", operator.add, int))
 
-    handle: cellhandles.ReducingHandle[int]
+    handle: aggregatingstate.ReducingHandle[int]
     Worker(declare, new_ids()).run(bench.log, work)
     assert read == [15]
     assert bench.stored() == {1: 15, 2: 20}

@@ -9,11 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
-from statefulspark.state import functions
-from statefulspark.state.columnar import columns, renewals, rowforms
-from statefulspark.state.handles import descriptors, kindtypes, shapes
-from statefulspark.state.memory import tables, ttl
-from statefulspark.state.stored import compaction, store
+from statefulspark.state import (
+    columns,
+    compaction,
+    functions,
+    kinds,
+    liststate,
+    mapstate,
+    merging,
+    store,
+    tables,
+    ttl,
+    valuestate,
+)
+from statefulspark.state.cells import CellTable
 
 NOW_MS = 1_795_000_000_000
 """A day in November 2026."""
@@ -26,14 +35,14 @@ IN_FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
 
 
 def _columns(cells: tables.Changes) -> columns.Columns:
-    return columnchunk.columns_of(cells, rowforms.CELLS)
+    return columnchunk.columns_of(cells, columns.CELL_ROWS)
 
 
 @given(cells=st.dictionaries(st.integers(0, 30), st.tuples(VALUES, TIMES), max_size=20), cutoff_ms=TIMES)
 def test_columns_lose_what_is_expired(cells: tables.Changes, cutoff_ms: int) -> None:
-    left = renewals.without_expired(_columns(cells), cutoff_ms).changes(rowforms.CELLS)
+    left = merging.without_expired(_columns(cells), cutoff_ms).changes(columns.CELL_ROWS)
 
-    alive = {key: cell for key, cell in cells.items() if tables.CellTable.alive(cell, cutoff_ms)}  # type: ignore[arg-type]
+    alive = {key: cell for key, cell in cells.items() if CellTable.alive(cell, cutoff_ms)}  # type: ignore[arg-type]
     assert left.items() >= alive.items()
     # A time before 1970-02-20 is shorter, so that the value before it may look like a part of it.
     kept_for_now = {key: cell for key, cell in left.items() if key not in alive}
@@ -43,15 +52,18 @@ def test_columns_lose_what_is_expired(cells: tables.Changes, cutoff_ms: int) -> 
 def test_a_value_that_ends_like_a_time_does_not_hide_that_its_cell_is_expired() -> None:
     cells: tables.Changes = {1: (LIKE_A_TIME, NOW_MS - 1), 2: (LIKE_A_TIME, NOW_MS + 1)}
 
-    assert renewals.without_expired(_columns(cells), NOW_MS).changes(rowforms.CELLS) == {2: (LIKE_A_TIME, NOW_MS + 1)}
+    assert merging.without_expired(_columns(cells), NOW_MS).changes(columns.CELL_ROWS) == {2: (LIKE_A_TIME, NOW_MS + 1)}
 
 
-PARTS: dict[str, tuple[kindtypes.Shape, st.SearchStrategy[object]]] = {
-    "lists": (shapes.LISTS, st.builds(tables.ListChange, st.just(0), st.lists(st.tuples(VALUES, TIMES), max_size=4))),
+PARTS: dict[str, tuple[kinds.Shape, st.SearchStrategy[object]]] = {
+    "lists": (
+        liststate.LISTS,
+        st.builds(liststate.ListChange, st.just(0), st.lists(st.tuples(VALUES, TIMES), max_size=4)),
+    ),
     "maps": (
-        shapes.MAPS,
+        mapstate.MAPS,
         st.builds(
-            tables.MapChange,
+            mapstate.MapChange,
             st.just(value=True),
             st.dictionaries(st.integers(0, 9), st.tuples(VALUES, TIMES), max_size=4),
         ),
@@ -68,8 +80,8 @@ def test_lists_and_maps_lose_the_parts_that_are_expired(
     whole = draw.draw(st.dictionaries(st.integers(0, 30), rows, max_size=8))
     made = columnchunk.columns_of(whole, shape.row_form)
 
-    with mock.patch.object(renewals, "_SLICE", at_once):
-        left = renewals.without_expired_parts(made, cutoff_ms, shape.row_form, shape.alive)
+    with mock.patch.object(merging, "_SLICE", at_once):
+        left = merging.without_expired_parts(made, cutoff_ms, shape.row_form, shape.alive)
 
     assert left is not None
     alive = {key: shape.alive(row, cutoff_ms) for key, row in whole.items()}
@@ -77,15 +89,15 @@ def test_lists_and_maps_lose_the_parts_that_are_expired(
 
 
 def test_lists_of_which_nothing_is_expired_stay_the_same_bytes() -> None:
-    made = columnchunk.columns_of({1: tables.ListChange(0, [("a", NOW_MS)])}, shapes.LISTS.row_form)
-    assert renewals.without_expired_parts(made, NOW_MS - 1, shapes.LISTS.row_form, shapes.LISTS.alive) is made
+    made = columnchunk.columns_of({1: liststate.ListChange(0, [("a", NOW_MS)])}, liststate.LISTS.row_form)
+    assert merging.without_expired_parts(made, NOW_MS - 1, liststate.LISTS.row_form, liststate.LISTS.alive) is made
 
 
 def test_lists_that_are_too_large_while_two_forms_of_them_are_there_are_told() -> None:
     items = [("a", NOW_MS), ("b", NOW_MS + 2)]
-    made = columnchunk.columns_of({1: tables.ListChange(0, items)}, shapes.LISTS.row_form)
-    with mock.patch.object(renewals.blobs, "LARGEST_BYTES", made.rows.nbytes):
-        assert renewals.without_expired_parts(made, NOW_MS, shapes.LISTS.row_form, shapes.LISTS.alive) is None
+    made = columnchunk.columns_of({1: liststate.ListChange(0, items)}, liststate.LISTS.row_form)
+    with mock.patch.object(merging.blobs, "LARGEST_BYTES", made.rows.nbytes):
+        assert merging.without_expired_parts(made, NOW_MS, liststate.LISTS.row_form, liststate.LISTS.alive) is None
 
 
 class Texts:
@@ -93,10 +105,10 @@ class Texts:
 
     def declare(self, context: functions.KeyedContext) -> None:
         life = ttl.Ttl(seconds=1)
-        self.text = context.state(descriptors.ValueState[str]("text", str, life))
-        self.unused = context.state(descriptors.ValueState[str]("unused", str, life))
-        self.kept = context.state(descriptors.ValueState[str]("kept", str))
-        self.list = context.state(descriptors.ListState[str]("list", str, life))
+        self.text = context.state(valuestate.ValueState[str]("text", str, life))
+        self.unused = context.state(valuestate.ValueState[str]("unused", str, life))
+        self.kept = context.state(valuestate.ValueState[str]("kept", str))
+        self.list = context.state(liststate.ListState[str]("list", str, life))
 
     def set(self, context: functions.KeyedContext, keys: range, *, with_lists: bool) -> None:
         for key in keys:
@@ -138,7 +150,7 @@ def test_a_state_that_the_function_does_not_declare_any_more_keeps_what_is_expir
     )
 
     def declare_one(context: functions.KeyedContext) -> None:
-        texts.kept = context.state(descriptors.ValueState[str]("kept", str))
+        texts.kept = context.state(valuestate.ValueState[str]("kept", str))
 
     def work(context: functions.KeyedContext) -> None:
         context.enter(1)

@@ -9,14 +9,12 @@ from typing import NamedTuple
 
 import pytest
 from statefulspark import errors
-from statefulspark.state.handles import descriptors, kinds, kindtypes
-from statefulspark.state.memory import ttl
-from statefulspark.state.stored import chunks, evolution
+from statefulspark.state import aggregatingstate, evolution, kinds, liststate, mapstate, ttl, valuestate
 from statefulspark.state.types import conversions, typetext
 from statefulspark.state.types.conversions import Outcome
 
 _KEY_OF_A_MAP = "The type of the keys of a map can never change."
-_VALUE, _LIST, _MAP = kinds.VALUE, kinds.LIST, kinds.MAP
+_VALUE, _LIST, _MAP = valuestate.VALUE, liststate.LIST, mapstate.MAP
 
 
 class Color(enum.Enum):
@@ -241,8 +239,8 @@ def test_a17_what_fits_rewrites_nothing(stored: object, declared: object, outcom
     assert _compare(stored, declared) == evolution.Verdict(outcome)
 
 
-def _meta(type_text: str = "bigint", kind: kindtypes.StateKind = _VALUE, *, ttl: bool = False) -> chunks.StateMeta:
-    return chunks.StateMeta("s", kind, type_text, has_ttl=ttl)
+def _meta(type_text: str = "bigint", kind: kinds.StateKind = _VALUE, *, ttl: bool = False) -> kinds.StateMeta:
+    return kinds.StateMeta("s", kind, type_text, has_ttl=ttl)
 
 
 _MIGRATE = ttl.TtlChange.MIGRATE
@@ -257,7 +255,7 @@ _MIGRATE = ttl.TtlChange.MIGRATE
     ],
 )
 def test_b12_a_time_to_live_that_is_switched_by_choice_is_rewritten(
-    stored: chunks.StateMeta, declared: chunks.StateMeta, change: str, rewrites: bool
+    stored: kinds.StateMeta, declared: kinds.StateMeta, change: str, rewrites: bool
 ) -> None:
     found = evolution.resolve(stored, evolution.Declaration(declared, "bigint", _MIGRATE))
 
@@ -294,7 +292,7 @@ def test_a_reconfigured_state_is_written_down_as_it_was() -> None:
         ("map<string,bigint>", _MAP, "bigint"),
     ],
 )
-def test_the_type_of_values_is_what_one_of_them_has(type_text: str, kind: kindtypes.StateKind, value: str) -> None:
+def test_the_type_of_values_is_what_one_of_them_has(type_text: str, kind: kinds.StateKind, value: str) -> None:
     assert evolution.value_type(_meta(type_text, kind)) == typetext.parse(value)
 
 
@@ -345,7 +343,7 @@ def test_the_type_of_values_is_what_one_of_them_has(type_text: str, kind: kindty
     ],
 )
 def test_state_that_cannot_be_taken_over_is_refused_with_both_sides(
-    stored: chunks.StateMeta, declared: chunks.StateMeta, reason: str, message: str
+    stored: kinds.StateMeta, declared: kinds.StateMeta, reason: str, message: str
 ) -> None:
     with pytest.raises(errors.SpecRejectedError) as refused:
         evolution.resolve(stored, evolution.Declaration(declared, declared.type_text))
@@ -381,16 +379,16 @@ def test_a14_keys_of_another_type_are_refused_by_reason() -> None:
 @pytest.mark.parametrize(
     ("declare", "type_text"),
     [
-        pytest.param(lambda: descriptors.ValueState("s", int), "int", id="a value"),
-        pytest.param(lambda: descriptors.ListState("s", int), "array<int>", id="a list"),
-        pytest.param(lambda: descriptors.MapState("s", str, int), "map<str,int>", id="a map"),
-        pytest.param(lambda: descriptors.ReducingState("s", max, int), "int", id="a reducing state"),
-        pytest.param(lambda: descriptors.FoldingState("s", 0, max, int), "int", id="a folding state"),
-        pytest.param(lambda: descriptors.MapState("s"), "map<any,any>", id="nothing declared"),
+        pytest.param(lambda: valuestate.ValueState("s", int), "int", id="a value"),
+        pytest.param(lambda: liststate.ListState("s", int), "array<int>", id="a list"),
+        pytest.param(lambda: mapstate.MapState("s", str, int), "map<str,int>", id="a map"),
+        pytest.param(lambda: aggregatingstate.ReducingState("s", max, int), "int", id="a reducing state"),
+        pytest.param(lambda: aggregatingstate.FoldingState("s", 0, max, int), "int", id="a folding state"),
+        pytest.param(lambda: mapstate.MapState("s"), "map<any,any>", id="nothing declared"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:FoldingState is deprecated:DeprecationWarning")
-def test_a_declared_type_is_written_down(declare: Callable[[], descriptors.ValueState[object]], type_text: str) -> None:
+def test_a_declared_type_is_written_down(declare: Callable[[], valuestate.ValueState[object]], type_text: str) -> None:
     assert declare().type_text == type_text
 
 
@@ -398,7 +396,7 @@ def test_a9_a_folding_state_is_an_aggregating_one() -> None:
     life = ttl.Ttl(days=1)
 
     with pytest.warns(DeprecationWarning, match="use AggregatingState"):
-        folding = descriptors.FoldingState("sum", 0, lambda total, number: total + number, int, life)
+        folding = aggregatingstate.FoldingState("sum", 0, lambda total, number: total + number, int, life)
 
     assert (folding.name, folding.type, folding.ttl) == ("sum", int, life)
     assert (folding.function.add(folding.function.create(), 4), folding.function.result(4)) == (4, 4)
@@ -406,13 +404,13 @@ def test_a9_a_folding_state_is_an_aggregating_one() -> None:
 
 @pytest.mark.parametrize("name", ["s", "_s", "S9_.-", "s" * 128])
 def test_a_name_for_a_state_is_allowed(name: str) -> None:
-    assert descriptors.ValueState(name).name == name
+    assert valuestate.ValueState(name).name == name
 
 
 @pytest.mark.parametrize("name", ["", "9s", "-s", "s s", "größe", "s" * 129])
 @pytest.mark.parametrize("build", [
-    descriptors.ValueState, descriptors.ListState, descriptors.MapState,
-    lambda name: descriptors.ReducingState(name, max), lambda name: descriptors.AggregatingState(name, None),
+    valuestate.ValueState, liststate.ListState, mapstate.MapState,
+    lambda name: aggregatingstate.ReducingState(name, max), lambda name: aggregatingstate.AggregatingState(name, None),
 ], ids=["value", "list", "map", "reducing", "aggregating"])  # fmt: skip
 def test_a_name_that_is_none_is_refused_for_every_kind(build: Callable[[str], object], name: str) -> None:
     with pytest.raises(errors.SpecRejectedError, match=f"^StateNameInvalid: '{name}' is not a valid state name"):

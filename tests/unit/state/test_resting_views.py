@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
-from statefulspark.state import functions
-from statefulspark.state.caching import spill
-from statefulspark.state.handles import descriptors
-from statefulspark.state.stored import compaction
+from statefulspark.state import compaction, functions, spill, valuestate
 
 GROUPS, KEYS = 4, 400
 POLICY = compaction.Policy(fan_in=4, max_size_amplification=0.5, small_run_bytes=64)
@@ -24,7 +21,7 @@ class Texts:
     """A function with one text of some length for each key."""
 
     def declare(self, context: functions.KeyedContext) -> None:
-        self.text = context.state(descriptors.ValueState[str]("text", str))
+        self.text = context.state(valuestate.ValueState[str]("text", str))
 
 
 class Partition:

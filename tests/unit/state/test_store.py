@@ -13,11 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import functions
-from statefulspark.state.caching import spill
-from statefulspark.state.columnar import columns
-from statefulspark.state.handles import descriptors
-from statefulspark.state.stored import chunks, compaction, heads, store
+from statefulspark.state import (
+    aggregatingstate,
+    chunks,
+    columns,
+    compaction,
+    functions,
+    heads,
+    liststate,
+    mapstate,
+    spill,
+    store,
+    ttl,
+    valuestate,
+)
 
 Model = dict[str, dict[object, object]]
 BASE: list[object] = [f"base {number}" for number in range(300)]
@@ -36,10 +45,10 @@ class States:
 
     def declare(self, context: functions.KeyedContext) -> None:
         self.context = context
-        self.value = context.state(descriptors.ValueState[int]("value", "bigint"))
-        self.total = context.state(descriptors.ReducingState[int]("total", lambda one, two: one + two))
-        self.list = context.state(descriptors.ListState[int]("list", int))
-        self.map = context.state(descriptors.MapState[int, int]("map"))
+        self.value = context.state(valuestate.ValueState[int]("value", "bigint"))
+        self.total = context.state(aggregatingstate.ReducingState[int]("total", lambda one, two: one + two))
+        self.list = context.state(liststate.ListState[int]("list", int))
+        self.map = context.state(mapstate.MapState[int, int]("map"))
 
     def read(self, keys: list[object]) -> Model:
         found: Model = {"value": {}, "total": {}, "list": {}, "map": {}}
@@ -293,7 +302,7 @@ def test_a_value_that_cannot_be_stored_names_state_and_type() -> None:
 def test_state_that_the_function_no_longer_declares_is_kept() -> None:
     states, worker, log = _counter()
     worker.run(log, _update(states, "a", 1))
-    without = Worker(lambda context: context.state(descriptors.ValueState("new")) and None, new_ids())
+    without = Worker(lambda context: context.state(valuestate.ValueState("new")) and None, new_ids())
     full = compaction.Policy(fan_in=2, max_size_amplification=0.0)
     without.run(log, lambda context: context.enter("a"), policy=full)
     seen: list[object] = []
@@ -307,15 +316,15 @@ def test_state_that_the_function_no_longer_declares_is_kept() -> None:
     ("descriptor", "sentence"),
     [
         (
-            descriptors.ValueState("value", str),
+            valuestate.ValueState("value", str),
             r"Incompatible key/value state types. Was \[ValueState<bigint>\], registered with \[ValueState<str>\]",
         ),
         (
-            descriptors.ListState("value"),
+            liststate.ListState("value"),
             r"Incompatible key/value state types. Was \[ValueState<bigint>\], registered with \[ListState<array<any>>\]",
         ),
         (
-            descriptors.ValueState("value", "bigint", ttl=descriptors.Ttl(days=1)),
+            valuestate.ValueState("value", "bigint", ttl=ttl.Ttl(days=1)),
             "was written without a time to live and is declared with",
         ),
     ],

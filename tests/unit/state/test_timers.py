@@ -9,10 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import functions, timers
-from statefulspark.state.handles import descriptors, kinds
-from statefulspark.state.memory import tables, timertable
-from statefulspark.state.stored import chunks
+from statefulspark.state import chunks, functions, mapstate, tables, timers, valuestate
 
 EVENT, PROCESSING = timers.TimeDomain.EVENT_TIME, timers.TimeDomain.PROCESSING_TIME
 BOTH = frozenset(timers.TimeDomain)
@@ -198,7 +195,7 @@ def test_any_history_of_timers_equals_a_set(steps: list[tuple[list[tuple[str, in
 
 
 def test_the_heap_does_not_grow_with_timers_that_are_moved_for_ever() -> None:
-    table = timertable.TimerTable()
+    table = timers.TimerTable()
     table.rows["a"] = {}
     for at_ms in range(20_000):
         table.rows["a"] = {at_ms: None}
@@ -208,9 +205,9 @@ def test_the_heap_does_not_grow_with_timers_that_are_moved_for_ever() -> None:
 
 
 def test_timers_that_are_read_all_at_once_are_in_order_with_those_after_them() -> None:
-    table = timertable.TimerTable()
-    table.apply({key: tables.MapChange(replaced=True, puts={100 - key: None, 200 + key: None}) for key in range(50)})
-    table.apply({49: tables.MapChange(replaced=False, puts={7: None}, removed={51}), 48: tables.DELETED})
+    table = timers.TimerTable()
+    table.apply({key: mapstate.MapChange(replaced=True, puts={100 - key: None, 200 + key: None}) for key in range(50)})
+    table.apply({49: mapstate.MapChange(replaced=False, puts={7: None}, removed={51}), 48: tables.DELETED})
 
     in_order: list[object] = []
     while (first := table.peek()) is not None:
@@ -226,10 +223,10 @@ def test_timers_are_stored_as_a_map_state_that_no_user_state_can_be_named_like()
     worker.run(log, _set(("a", 10)))  # type: ignore[arg-type]
     (chunk,) = [chunks.decode(blob, "x") for _, blob in log.chunks.values()]
     assert [(section.meta.name, section.meta.kind.value) for section in chunk.sections] == [
-        ("_timer_state/event_user-timers", kinds.MAP.value)
+        ("_timer_state/event_user-timers", mapstate.MAP.value)
     ]
     with pytest.raises(errors.SpecRejectedError, match="is not a valid state name"):
-        descriptors.ValueState("_timer_state/event_user-timers")
+        valuestate.ValueState("_timer_state/event_user-timers")
 
 
 def test_timers_that_would_never_fire_are_refused() -> None:

@@ -13,12 +13,22 @@ import numpy as np
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import functions, timers
-from statefulspark.state.caching import cache, spill
-from statefulspark.state.columnar import blobs, columns, moments
-from statefulspark.state.handles import descriptors, kinds
-from statefulspark.state.memory import tables
-from statefulspark.state.stored import chunks, compaction, store, timerindex, views
+from statefulspark.state import (
+    blobs,
+    cache,
+    chunks,
+    columns,
+    compaction,
+    functions,
+    mapstate,
+    spill,
+    store,
+    tables,
+    timerindex,
+    timers,
+    valuestate,
+    views,
+)
 
 EVENT, PROCESSING = timers.TimeDomain.EVENT_TIME, timers.TimeDomain.PROCESSING_TIME
 BOTH = frozenset(timers.TimeDomain)
@@ -45,7 +55,7 @@ class Job:
         self.restart()
 
     def declare(self, context: functions.KeyedContext) -> None:
-        self.text = context.state(descriptors.ValueState[str]("text", str))
+        self.text = context.state(valuestate.ValueState[str]("text", str))
 
     def restart(self) -> None:
         """Go on in a new process."""
@@ -289,30 +299,30 @@ def test_random_batches_fire_what_is_due_and_nothing_else(job: Job, seed: int) -
 
 
 def _columns(changes: tables.Changes) -> columns.Columns:
-    return columnchunk.columns_of(changes, kinds.TIMERS.shape.row_form)
+    return columnchunk.columns_of(changes, timers.TIMERS.shape.row_form)
 
 
 @pytest.mark.parametrize(
     ("change", "earliest_ms", "is_whole"),
     [
-        (tables.MapChange(replaced=True, puts={7: None, 5: None, 9: None}), 5, True),
-        (tables.MapChange(replaced=True, puts={-(2**63) + 1: None}), -(2**63) + 1, True),
-        (tables.MapChange(replaced=True, puts={2**63 - 1: None}), moments.NEVER - 1, True),
-        (tables.MapChange(replaced=True, puts=dict.fromkeys(range(3, 100))), 3, True),
-        (tables.MapChange(replaced=True, puts=dict.fromkeys(range(4, 20_000))), 4, True),
-        (tables.MapChange(replaced=False, puts={7: None}, removed={5}), 7, False),
-        (tables.MapChange(replaced=False, puts={}, removed={5}), moments.NEVER, False),
-        (tables.DELETED, moments.NEVER, True),
+        (mapstate.MapChange(replaced=True, puts={7: None, 5: None, 9: None}), 5, True),
+        (mapstate.MapChange(replaced=True, puts={-(2**63) + 1: None}), -(2**63) + 1, True),
+        (mapstate.MapChange(replaced=True, puts={2**63 - 1: None}), timerindex.NEVER - 1, True),
+        (mapstate.MapChange(replaced=True, puts=dict.fromkeys(range(3, 100))), 3, True),
+        (mapstate.MapChange(replaced=True, puts=dict.fromkeys(range(4, 20_000))), 4, True),
+        (mapstate.MapChange(replaced=False, puts={7: None}, removed={5}), 7, False),
+        (mapstate.MapChange(replaced=False, puts={}, removed={5}), timerindex.NEVER, False),
+        (tables.DELETED, timerindex.NEVER, True),
     ],
     ids=["several", "first", "last", "bytes of medium length", "long bytes", "some", "only removed", "deleted"],
 )
 def test_the_earliest_moment_of_a_row_is_read_without_unpacking_it(
     change: object, earliest_ms: int, is_whole: bool
 ) -> None:
-    others: tables.Changes = {key: tables.MapChange(replaced=True, puts={1: None}) for key in ("a", "b")}
+    others: tables.Changes = {key: mapstate.MapChange(replaced=True, puts={1: None}) for key in ("a", "b")}
     made = _columns({**others, "c": change})
 
-    earliest, are_whole = moments.read(made)
+    earliest, are_whole = timerindex.read_moments(made)
 
     position = made.keys.to_pylist().index(columns.pack_keys(["c"])[0])
     assert (int(earliest[position]), bool(are_whole[position])) == (earliest_ms, is_whole)
@@ -320,7 +330,7 @@ def test_the_earliest_moment_of_a_row_is_read_without_unpacking_it(
 
 
 def test_no_rows_have_no_moments() -> None:
-    earliest, are_whole = moments.read(_columns({}))
+    earliest, are_whole = timerindex.read_moments(_columns({}))
     assert (len(earliest), len(are_whole)) == (0, 0)
 
 
@@ -335,19 +345,19 @@ def test_no_rows_have_no_moments() -> None:
     ids=["no bytes", "no flags", "half a moment", "seven bytes of a moment"],
 )
 def test_a_row_of_timers_that_is_cut_short_is_told_with_its_chunk(row: bytes, why: str) -> None:
-    made = _columns({key: tables.MapChange(replaced=True, puts={1: None}) for key in ("a", "b", "c")})
+    made = _columns({key: mapstate.MapChange(replaced=True, puts={1: None}) for key in ("a", "b", "c")})
     cut = dataclasses.replace(made, rows=blobs.of([row, *made.rows.to_pylist()[1:]]), source="chunk 7 of group 3")
 
     with pytest.raises(
         errors.SnapshotCorruptError, match=rf"chunk 7 of group 3 of keyed state cannot be read: {why}\."
     ):
-        moments.read(cut)
+        timerindex.read_moments(cut)
 
 
 def test_a_damaged_row_of_timers_is_told_or_read_and_never_breaks_anything_else() -> None:
     changes: tables.Changes = {
-        "a": tables.MapChange(replaced=True, puts={1: None, 2: None}),
-        "b": tables.MapChange(replaced=False, puts={3: None}, removed={4}),
+        "a": mapstate.MapChange(replaced=True, puts={1: None, 2: None}),
+        "b": mapstate.MapChange(replaced=False, puts={3: None}, removed={4}),
     }
     section = chunks.Section(timers.meta_of(EVENT), _columns(changes))
     blob = chunks.encode(chunks.Chunk(chunks.ChunkKind.FULL, (section,)))
@@ -368,7 +378,7 @@ def test_a_damaged_row_of_timers_is_told_or_read_and_never_breaks_anything_else(
 
 def test_an_index_tells_the_earliest_of_all_other_rows() -> None:
     index = timerindex.TimerIndex()
-    index.add(np.array([5, 7, moments.NEVER]))
+    index.add(np.array([5, 7, timerindex.NEVER]))
     index.add(np.array([6]))
     none = np.zeros(0, np.int64)
 
@@ -378,5 +388,8 @@ def test_an_index_tells_the_earliest_of_all_other_rows() -> None:
     assert index.next_ms(np.array([0, 1, 0]), np.array([0, 0, 1])) is None
     assert [(number, positions.tolist()) for number, positions in index.due(6)] == [(0, [0]), (1, [0])]
     assert list(index.due(4)) == []
-    assert [(number, positions.tolist()) for number, positions in index.due(moments.NEVER)] == [(0, [0, 1]), (1, [0])]
+    assert [(number, positions.tolist()) for number, positions in index.due(timerindex.NEVER)] == [
+        (0, [0, 1]),
+        (1, [0]),
+    ]
     assert index.size_bytes == 4 * 8

@@ -8,10 +8,20 @@ from collections.abc import Callable
 import keyedstate
 import pytest
 from statefulspark import errors
-from statefulspark.state import functions
-from statefulspark.state.handles import descriptors, kinds
-from statefulspark.state.memory import cleanup, tables, ttl
-from statefulspark.state.stored import chunks, compaction, expiry
+from statefulspark.state import (
+    aggregatingstate,
+    cells,
+    chunks,
+    cleanup,
+    compaction,
+    expiry,
+    functions,
+    kinds,
+    liststate,
+    mapstate,
+    ttl,
+    valuestate,
+)
 
 HOUR = 3_600_000
 FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
@@ -31,11 +41,11 @@ class Bench(keyedstate.Bench):
 
 
 KINDS = {
-    "value": (descriptors.ValueState, lambda s: s.update(1), lambda s: s.value(), None),
-    "reducing": (lambda name, ttl: descriptors.ReducingState(name, max, ttl=ttl), lambda s: s.add(1), lambda s: s.get(),
+    "value": (valuestate.ValueState, lambda s: s.update(1), lambda s: s.value(), None),
+    "reducing": (lambda name, ttl: aggregatingstate.ReducingState(name, max, ttl=ttl), lambda s: s.add(1), lambda s: s.get(),
                  None),
-    "list": (descriptors.ListState, lambda s: s.add(1), lambda s: s.get(), []),
-    "map": (descriptors.MapState, lambda s: s.put(1, 1), lambda s: s.get(1), None),
+    "list": (liststate.ListState, lambda s: s.add(1), lambda s: s.get(), []),
+    "map": (mapstate.MapState, lambda s: s.put(1, 1), lambda s: s.get(1), None),
 }  # fmt: skip
 
 
@@ -79,7 +89,7 @@ def test_a20_a_disabled_time_to_live_is_none_at_all(kind: str) -> None:
 
 
 def test_a23_the_longest_time_to_live_never_ends() -> None:
-    bench = Bench(descriptors.ValueState("s", ttl=ttl.Ttl(days=999_999_999)))
+    bench = Bench(valuestate.ValueState("s", ttl=ttl.Ttl(days=999_999_999)))
     bench.at(2**62, lambda s: s.update(1))
     assert bench.at(2**62 + 8 * 10**16, lambda s: s.value()) == 1
     assert bench.at(2**63 - 1, lambda s: s.value()) is None
@@ -114,14 +124,14 @@ def _fill(bench: Bench, count: int) -> None:
 
 
 def test_a28_expired_entries_stay_in_the_state_until_somebody_cleans_up() -> None:
-    bench = Bench(descriptors.ValueState("s", ttl=ttl.Ttl(hours=1).disable_cleanup_in_background()))
+    bench = Bench(valuestate.ValueState("s", ttl=ttl.Ttl(hours=1).disable_cleanup_in_background()))
     _fill(bench, 5)
     bench.at(2 * HOUR, lambda s: s.update("new"), key="new", policy=FULL)
     assert len(bench.stored()) == 6
 
 
 def test_a30_compaction_drops_expired_entries_by_default() -> None:
-    bench = Bench(descriptors.ValueState("s", ttl=ttl.Ttl(hours=1)))
+    bench = Bench(valuestate.ValueState("s", ttl=ttl.Ttl(hours=1)))
     _fill(bench, 5)
     bench.at(2 * HOUR, lambda s: s.update("new"), key="new", policy=FULL)
     assert bench.stored() == ["new"]
@@ -148,7 +158,7 @@ def test_a31_each_access_looks_at_the_next_entries_and_deletes_the_expired(kind:
 
 def test_a31_every_entry_is_looked_at_in_turn_and_live_ones_stay() -> None:
     life = ttl.Ttl(hours=1).disable_cleanup_in_background().cleanup_incrementally(3)
-    bench = Bench(descriptors.ValueState("s", ttl=life))
+    bench = Bench(valuestate.ValueState("s", ttl=life))
     _fill(bench, 10)
     bench.at(HOUR // 2, lambda s: s.update("young"), key="young")
     for _ in range(12):
@@ -161,7 +171,7 @@ def test_a31_every_entry_is_looked_at_in_turn_and_live_ones_stay() -> None:
 def test_a31_records_count_as_accesses_only_when_asked_to(every_record: bool) -> None:
     life = ttl.Ttl(hours=1).disable_cleanup_in_background()
     life = life.cleanup_incrementally(1, run_for_every_record=every_record)
-    bench = Bench(descriptors.ValueState("s", ttl=life))
+    bench = Bench(valuestate.ValueState("s", ttl=life))
     _fill(bench, 8)
     written = bench._worker.run(bench.log, lambda context: context.clean(9), now_ms=2 * HOUR)
     assert (written.delta_bytes > 0) is every_record
@@ -174,27 +184,27 @@ def test_a29_an_export_leaves_out_what_is_expired_and_the_live_state_keeps_it() 
         chunks.ChunkKind.FULL,
         (
             chunks.Section(
-                chunks.StateMeta("value", kinds.VALUE, "any", has_ttl=True),
+                kinds.StateMeta("value", valuestate.VALUE, "any", has_ttl=True),
                 {"old": (1, 0), "new": (2, 10)},
             ),
             chunks.Section(
-                chunks.StateMeta("list", kinds.LIST, "array<any>", has_ttl=True),
-                {"old": tables.ListChange(0, [(1, 0)]), "both": tables.ListChange(0, [(1, 0), (2, 10)])},
+                kinds.StateMeta("list", liststate.LIST, "array<any>", has_ttl=True),
+                {"old": liststate.ListChange(0, [(1, 0)]), "both": liststate.ListChange(0, [(1, 0), (2, 10)])},
             ),
             chunks.Section(
-                chunks.StateMeta("map", kinds.MAP, "map<any,any>", has_ttl=True),
-                {"both": tables.MapChange(replaced=True, puts={"a": (1, 0), "b": (None, 10)})},
+                kinds.StateMeta("map", mapstate.MAP, "map<any,any>", has_ttl=True),
+                {"both": mapstate.MapChange(replaced=True, puts={"a": (1, 0), "b": (None, 10)})},
             ),
-            chunks.Section(chunks.StateMeta("other", kinds.VALUE, "any", has_ttl=True), {"old": (1, 0)}),
-            chunks.Section(chunks.StateMeta("plain", kinds.VALUE, "any", has_ttl=False), {"old": 1}),
+            chunks.Section(kinds.StateMeta("other", valuestate.VALUE, "any", has_ttl=True), {"old": (1, 0)}),
+            chunks.Section(kinds.StateMeta("plain", valuestate.VALUE, "any", has_ttl=False), {"old": 1}),
         ),
     )
     before = chunks.encode(group)
     exported = expiry.without_expired(group, {"value": 5, "list": 5, "map": 5, "plain": 5, "gone": 5}, now_ms=5)
     assert {section.meta.name: section.changes for section in exported.sections} == {
         "value": {"new": (2, 10)},
-        "list": {"both": tables.ListChange(0, [(2, 10)])},
-        "map": {"both": tables.MapChange(replaced=True, puts={"b": (None, 10)})},
+        "list": {"both": liststate.ListChange(0, [(2, 10)])},
+        "map": {"both": mapstate.MapChange(replaced=True, puts={"b": (None, 10)})},
         "other": {"old": (1, 0)},
         "plain": {"old": 1},
     }
@@ -206,8 +216,8 @@ def test_a29_the_times_to_live_of_a_function_can_be_read_for_an_export() -> None
 
     class Function(functions.KeyedProcessFunction):
         def open(self, ctx: functions.KeyedContext) -> None:
-            self.one = ctx.state(descriptors.ValueState("one", ttl=life))
-            self.two = ctx.state(descriptors.ListState("two"))
+            self.one = ctx.state(valuestate.ValueState("one", ttl=life))
+            self.two = ctx.state(liststate.ListState("two"))
 
         def close(self) -> None:
             raise AttributeError("what open() left out")
@@ -218,13 +228,13 @@ def test_a29_the_times_to_live_of_a_function_can_be_read_for_an_export() -> None
 
 
 def test_a25_everything_but_having_a_time_to_live_may_change_between_runs() -> None:
-    bench = Bench(descriptors.ValueState("s", ttl=ttl.Ttl(hours=1)))
+    bench = Bench(valuestate.ValueState("s", ttl=ttl.Ttl(hours=1)))
     bench.at(0, lambda s: s.update(1))
     for life in (
         ttl.Ttl(hours=9, update=ttl.TtlUpdate.ON_READ_AND_WRITE).cleanup_incrementally(1),
         ttl.Ttl(hours=5, visibility=ttl.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP).cleanup_full_snapshot(),
     ):
-        bench.declare(descriptors.ValueState("s", ttl=life))
+        bench.declare(valuestate.ValueState("s", ttl=life))
         assert bench.at(3 * HOUR, lambda s: s.value()) == 1
 
 
@@ -232,9 +242,9 @@ def test_a25_everything_but_having_a_time_to_live_may_change_between_runs() -> N
 def test_a26_switching_a_time_to_live_on_or_off_is_refused_by_name(
     first: ttl.Ttl | None, second: ttl.Ttl | None
 ) -> None:
-    bench = Bench(descriptors.ValueState("s", ttl=first))
+    bench = Bench(valuestate.ValueState("s", ttl=first))
     bench.at(0, lambda s: s.update(1))
-    bench.declare(descriptors.ValueState("s", ttl=second))
+    bench.declare(valuestate.ValueState("s", ttl=second))
     with pytest.raises(errors.SpecRejectedError, match=r"State 's' was written with.* a time to live .*ttl_change"):
         bench.at(0, lambda s: s.value())
 
@@ -263,14 +273,14 @@ def test_b12_switched_off_by_choice_entries_stay_for_good(kind: str) -> None:
 
 
 def test_a27_a_map_with_a_time_to_live_may_hold_none() -> None:
-    bench = Bench(descriptors.MapState("s", ttl=ttl.Ttl(hours=1)))
+    bench = Bench(mapstate.MapState("s", ttl=ttl.Ttl(hours=1)))
     bench.at(0, lambda s: s.put("a", None))
     assert bench.at(1, lambda s: (s.contains("a"), s.get("a"), s.entries())) == (True, None, [("a", None)])
     assert bench.at(HOUR, lambda s: s.contains("a")) is False
 
 
 def test_a31_what_is_not_at_hand_is_owed_to_the_other_key_groups_in_turn() -> None:
-    table = tables.CellTable()
+    table = cells.CellTable()
     table.rows.update({key: (key, 0) for key in range(3)})
     cleaner = cleanup.Cleaner(count=2, duration_ms=10)
     cleaner.round = cleanup.CleanupRound([4, 5, 6])

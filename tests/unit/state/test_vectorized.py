@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyedstate import Mean, MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import functions
-from statefulspark.state.handles import descriptors
-from statefulspark.state.memory import ttl
+from statefulspark.state import aggregatingstate, functions, ttl
 from statefulspark.state.types import conversions
 
 
@@ -29,10 +27,10 @@ class Tenths(conversions.Codec[int]):
 
 
 DESCRIPTORS = {
-    "reducing": descriptors.ReducingState("s", operator.add, int),
-    "aggregating": descriptors.AggregatingState("s", Mean()),
-    "expiring": descriptors.ReducingState("s", operator.add, int, ttl.Ttl(hours=1)),
-    "codec": descriptors.ReducingState("s", operator.add, Tenths()),
+    "reducing": aggregatingstate.ReducingState("s", operator.add, int),
+    "aggregating": aggregatingstate.AggregatingState("s", Mean()),
+    "expiring": aggregatingstate.ReducingState("s", operator.add, int, ttl.Ttl(hours=1)),
+    "codec": aggregatingstate.ReducingState("s", operator.add, Tenths()),
 }
 ADDED = st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.one_of(st.none(), st.integers(-9, 9))), max_size=6)
 

@@ -14,12 +14,7 @@ from pathlib import Path
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import functions
-from statefulspark.state.caching import cache, spill
-from statefulspark.state.columnar import columns
-from statefulspark.state.handles import descriptors
-from statefulspark.state.memory import ttl
-from statefulspark.state.stored import compaction, heads, store
+from statefulspark.state import cache, columns, compaction, functions, heads, spill, store, ttl, valuestate
 
 KEYS = 2000
 ALL: list[object] = list(range(KEYS))
@@ -33,7 +28,7 @@ class Values:
     """A function with one value state, and what it does to keys."""
 
     def __init__(self, kind: object = int, life: ttl.Ttl | None = None) -> None:
-        self._descriptor = descriptors.ValueState[object]("value", kind, life)
+        self._descriptor = valuestate.ValueState[object]("value", kind, life)
 
     def declare(self, context: functions.KeyedContext) -> None:
         self.state = context.state(self._descriptor)
@@ -452,7 +447,7 @@ def test_a_state_that_is_dropped_is_in_no_view_afterwards(world: World) -> None:
 
 def test_a_state_that_the_function_does_not_declare_stays(world: World) -> None:
     without = Worker(
-        lambda context: context.state(descriptors.ValueState("other")) and None,
+        lambda context: context.state(valuestate.ValueState("other")) and None,
         world.ids,
         disk=world.disk,
         memory_bytes=world._memory_bytes,

@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from statefulspark.canonical import rows
 from statefulspark.contract.manifest import KeyedStateEntry
-from statefulspark.state.handles import kindtypes
+from statefulspark.state import kinds
 from statefulspark.state.types import typetext
 
 
 def type_of_column(state: KeyedStateEntry, column: str) -> typetext.Type:
     """Return the declared type of a column of a state; `any` if none was declared."""
-    declared, shape = typetext.parse(state.type), kindtypes.named(state.kind, state.name).shape
+    declared, shape = typetext.parse(state.type), kinds.named(state.kind, state.name).shape
     if not shape.container:
         return declared if column == rows.VALUE else typetext.UNKNOWN
     if declared.family != shape.container or not declared.arguments:

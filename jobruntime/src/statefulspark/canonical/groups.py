@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statefulspark import errors
 from statefulspark.canonical import rows
 from statefulspark.packs import reading
-from statefulspark.state.stored import chunks, compaction, grouptables, heads
+from statefulspark.state import chunks, grouptables, heads, kinds
 
 Group = tuple[int, chunks.Chunk]
 """A key group's number, and its whole state."""
@@ -87,7 +87,7 @@ class GroupReader:
             tables.apply(chunk)
         return group, tables.full()
 
-    def _decoded(self, group: int, run: compaction.ChunkRun, blobs: Mapping[int, bytes]) -> chunks.Chunk:
+    def _decoded(self, group: int, run: heads.ChunkRun, blobs: Mapping[int, bytes]) -> chunks.Chunk:
         source = f"{run.version} of key group {group} of operator {self.operator!r}"
         if run.packed is None:
             return chunks.decode(blobs[run.version], source)
@@ -121,7 +121,7 @@ def _versions(head: heads.GroupHead) -> tuple[int, ...]:
     return tuple(run.version for run in head.runs)
 
 
-def build(rows_by_state: Mapping[chunks.StateMeta, Iterable[rows.Row]], key_type: str = "") -> StoredGroup:
+def build(rows_by_state: Mapping[kinds.StateMeta, Iterable[rows.Row]], key_type: str = "") -> StoredGroup:
     """Store rows as a key group of version 1; the same rows give the same id in every attempt.
 
     Args:
@@ -132,11 +132,11 @@ def build(rows_by_state: Mapping[chunks.StateMeta, Iterable[rows.Row]], key_type
     chunk = chunks.Chunk(chunks.ChunkKind.FULL, sections)
     blob = chunks.encode(chunk)
     unique_id = hashlib.sha256(blob).hexdigest()[:16]
-    run = compaction.ChunkRun(1, len(blob), chunk.count)
+    run = heads.ChunkRun(1, len(blob), chunk.count)
     return StoredGroup(heads.GroupHead(1, unique_id, (run,), (unique_id,), key_type), chunks.seal(blob))
 
 
-def to_rows(chunk: chunks.Chunk) -> Iterator[tuple[chunks.StateMeta, rows.Row]]:
+def to_rows(chunk: chunks.Chunk) -> Iterator[tuple[kinds.StateMeta, rows.Row]]:
     """Yield every row of a full chunk with its state."""
     for section in chunk.sections:
         for row in rows.of_section(section):

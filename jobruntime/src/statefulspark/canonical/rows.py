@@ -18,7 +18,7 @@ from typing import cast
 import pyarrow as pa
 
 from statefulspark.canonical import values
-from statefulspark.state.stored import chunks
+from statefulspark.state import chunks, kinds
 
 KEY, VALUE, RENEWED = "key", "value", "renewed_ms"
 
@@ -39,14 +39,14 @@ def of_section(section: chunks.Section) -> Iterator[Row]:
     return ((key, sub, *cast("tuple[object, int]", cell)) for key, sub, cell in entries)
 
 
-def to_section(meta: chunks.StateMeta, rows: Iterable[Row]) -> chunks.Section:
+def to_section(meta: kinds.StateMeta, rows: Iterable[Row]) -> chunks.Section:
     """Build a state of a full chunk; the elements of a list may be in any order."""
     timed = ((key, sub, (value, renewed)) for key, sub, value, renewed in rows)
     plain = ((key, sub, value) for key, sub, value, _ in rows)
     return chunks.Section(meta, meta.kind.shape.gather(timed if meta.has_ttl else plain))
 
 
-def to_table(meta: chunks.StateMeta, rows: Sequence[Row], key_count: int) -> pa.Table:
+def to_table(meta: kinds.StateMeta, rows: Sequence[Row], key_count: int) -> pa.Table:
     """Convert rows to columns, each with the simplest type that holds its values."""
     keys, subs, cells, renewed = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
     columns = dict(zip(key_names(key_count), _key_columns(keys, key_count), strict=True))
@@ -70,7 +70,7 @@ def _key_columns(keys: list[object], count: int) -> list[list[object]]:
     return [list(column) for column in columns] or [[] for _ in range(count)]
 
 
-def from_table(meta: chunks.StateMeta, table: pa.Table, key_count: int, source: str) -> Iterator[Row]:
+def from_table(meta: kinds.StateMeta, table: pa.Table, key_count: int, source: str) -> Iterator[Row]:
     """Convert a table of `to_table` back to rows.
 
     Raises:

@@ -13,19 +13,18 @@ from dataclasses import replace
 from statefulspark import errors
 from statefulspark.contract.manifest import KeyedStateEntry
 from statefulspark.evolution.comparison import Evolution
-from statefulspark.state.handles import kindtypes
-from statefulspark.state.stored import chunks, evolution
+from statefulspark.state import evolution, kinds
 
 Declarations = Mapping[str, tuple[evolution.Declaration, ...] | None]
 """Declared states by operator uid; None where they are not known before the first batch."""
 
 
-def meta_of(entry: KeyedStateEntry) -> chunks.StateMeta:
+def meta_of(entry: KeyedStateEntry) -> kinds.StateMeta:
     """Return the description of a state in chunks."""
-    return chunks.StateMeta(entry.name, kindtypes.named(entry.kind, entry.name), entry.type, entry.has_ttl)
+    return kinds.StateMeta(entry.name, kinds.named(entry.kind, entry.name), entry.type, entry.has_ttl)
 
 
-def entry_of(meta: chunks.StateMeta) -> KeyedStateEntry:
+def entry_of(meta: kinds.StateMeta) -> KeyedStateEntry:
     """Return the description of a state in manifests."""
     return KeyedStateEntry(name=meta.name, kind=meta.kind.value, type=meta.type_text, has_ttl=meta.has_ttl)
 
@@ -74,7 +73,7 @@ def _changes(
             yield from _resolved(stored[name], declaration, where)
 
 
-def _resolved(stored: chunks.StateMeta, declaration: evolution.Declaration, where: str) -> Iterator[str]:
+def _resolved(stored: kinds.StateMeta, declaration: evolution.Declaration, where: str) -> Iterator[str]:
     try:
         resolution = evolution.resolve(stored, declaration)
     except errors.SpecRejectedError as error:

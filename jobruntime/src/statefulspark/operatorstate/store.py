@@ -12,8 +12,7 @@ from typing import Generic, TypeVar, cast
 
 from statefulspark import errors
 from statefulspark.operatorstate.model import Mode, OperatorStateMeta, Part, SubtaskState
-from statefulspark.state.handles import descriptors, kinds
-from statefulspark.state.stored import chunks, evolution
+from statefulspark.state import evolution, kinds, liststate, mapstate
 from statefulspark.state.types import conversions
 
 T = TypeVar("T")
@@ -169,7 +168,7 @@ class BroadcastHandle(Generic[K, V]):
         return tuple((entry, self._form.write(value)) for entry, value in self._entries.items())
 
 
-_ListOrMap = descriptors.ListState[object] | descriptors.MapState[object, object]
+_ListOrMap = liststate.ListState[object] | mapstate.MapState[object, object]
 _Handle = OperatorListHandle[object] | BroadcastHandle[object, object]
 
 
@@ -182,7 +181,7 @@ class OperatorStateStore:
         self._metas: dict[str, OperatorStateMeta] = {}
         self._handles: dict[str, _Handle] = {}
 
-    def get_list_state(self, descriptor: descriptors.ListState[T]) -> OperatorListHandle[T]:
+    def get_list_state(self, descriptor: liststate.ListState[T]) -> OperatorListHandle[T]:
         """Return a list that is divided evenly when the parallelism changes.
 
         Args:
@@ -191,17 +190,17 @@ class OperatorStateStore:
         Raises:
             SpecRejectedError: `StateDescriptorInvalid`, `StateModeIncompatible` or `StateTypeIncompatible`.
         """
-        return cast("OperatorListHandle[T]", self._handle(descriptor, descriptors.ListState, Mode.SPLIT))
+        return cast("OperatorListHandle[T]", self._handle(descriptor, liststate.ListState, Mode.SPLIT))
 
-    def get_union_list_state(self, descriptor: descriptors.ListState[T]) -> OperatorListHandle[T]:
+    def get_union_list_state(self, descriptor: liststate.ListState[T]) -> OperatorListHandle[T]:
         """Return a list; at every restore each subtask gets all elements of all subtasks.
 
         It is meant for few elements, because its length is the sum of all lists. See `get_list_state` for arguments and
         errors.
         """
-        return cast("OperatorListHandle[T]", self._handle(descriptor, descriptors.ListState, Mode.UNION))
+        return cast("OperatorListHandle[T]", self._handle(descriptor, liststate.ListState, Mode.UNION))
 
-    def get_broadcast_state(self, descriptor: descriptors.MapState[K, V]) -> BroadcastHandle[K, V]:
+    def get_broadcast_state(self, descriptor: mapstate.MapState[K, V]) -> BroadcastHandle[K, V]:
         """Return a map; at every restore each subtask, also a new one, gets a copy.
 
         Args:
@@ -210,7 +209,7 @@ class OperatorStateStore:
         Raises:
             SpecRejectedError: `StateDescriptorInvalid`, `StateModeIncompatible` or `StateTypeIncompatible`.
         """
-        return cast("BroadcastHandle[K, V]", self._handle(descriptor, descriptors.MapState, Mode.BROADCAST))
+        return cast("BroadcastHandle[K, V]", self._handle(descriptor, mapstate.MapState, Mode.BROADCAST))
 
     def contents(self) -> dict[str, SubtaskState]:
         """Return the current content of every state, including restored states that were not declared."""
@@ -272,9 +271,9 @@ def _conversion(descriptor: _ListOrMap, meta: OperatorStateMeta) -> conversions.
     return conversions.of(descriptor.value_type, evolution.value_type(_keyed(meta)))
 
 
-def _keyed(meta: OperatorStateMeta) -> chunks.StateMeta:
-    kind = kinds.MAP if meta.mode is Mode.BROADCAST else kinds.LIST
-    return chunks.StateMeta(meta.name, kind, meta.type_text, has_ttl=False)
+def _keyed(meta: OperatorStateMeta) -> kinds.StateMeta:
+    kind = mapstate.MAP if meta.mode is Mode.BROADCAST else liststate.LIST
+    return kinds.StateMeta(meta.name, kind, meta.type_text, has_ttl=False)
 
 
 def _without_none(values: Iterable[T] | None) -> list[T]:

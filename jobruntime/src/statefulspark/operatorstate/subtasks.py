@@ -21,7 +21,7 @@ from statefulspark.operatorstate.functions import (
 )
 from statefulspark.operatorstate.model import NamedState, OperatorState, OperatorStateMeta, SubtaskState
 from statefulspark.operatorstate.store import OperatorStateStore
-from statefulspark.state.handles import descriptors
+from statefulspark.state import liststate
 
 F = TypeVar("F")
 R = TypeVar("R")
@@ -196,7 +196,7 @@ def gather(shares: list[Mapping[str, SubtaskState]]) -> OperatorState:
     return OperatorState(len(shares), states)
 
 
-_LIST: descriptors.ListState[object] = descriptors.ListState(LIST_CHECKPOINTED)
+_LIST: liststate.ListState[object] = liststate.ListState(LIST_CHECKPOINTED)
 
 
 def _only_list(share: Mapping[str, SubtaskState]) -> list[object]:

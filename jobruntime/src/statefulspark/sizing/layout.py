@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from statefulspark.sizing import coefficients, questions
 from statefulspark.sizing.questions import Door, Questions
-from statefulspark.state import keygroups
-from statefulspark.state.caching import cache
+from statefulspark.state import cache, keygroups
 
 MIB = 1 << 20
 HEADROOM = 0.7

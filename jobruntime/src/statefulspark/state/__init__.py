@@ -1,34 +1,35 @@
 """Keyed state: the states a user declares, key groups, and the chunks they are stored as.
 
 ```
-descriptors   what is declared: kind, name, type            ttl              time to live       typetext    types as text
-kinds         the table of kinds, one row each              kindtypes        fields of a row    shapes      what kinds share
-functions     base classes for users                        context          KeyedContext       scope       the current key
-cells, entries, converting   the handles                    timers           timer service      expiry      cleanup
-conversions   values of user-defined types                  evolution        stored state against declared state
-tables        values and changes of one state in one key group                valuetypes       checks of value types
-chunks        their stored form (docs/formats.md)             codec            values as bytes
-store         versions, validation      compaction            cache            tables between batches
-keygroups     from key to key group
+valuestate, aggregatingstate, liststate, mapstate, timers   a kind of state each: descriptor, handle, rows, changes, bytes
+kinds      what a kind brings along, and the current key     cells, entries, many   what kinds share
+tables     rows and changes of one key group                 numbers                numbers as arrays
+ttl        time to live           cleanup, expiry            what has expired is dropped
+store      a key group in a batch: load, commit              grouptables, views     its rows: as tables, or as columns
+columns    rows by hash           blobs, merging, timerindex  how they are joined, and when timers in them are due
+chunks     the stored form (docs/formats.md)                 columnlayout, heads, compaction
+types      values as bytes, user-defined types               evolution              stored state against declared state
+context    KeyedContext           functions                  base classes for users
+cache, spill   key groups between batches                    keygroups              from key to key group
 ```
 Nothing in this package depends on Spark; `statefulspark.operators.keyed` connects it to Spark.
 """
 
-from statefulspark.state.functions import InputRow, KeyedContext, KeyedProcessFunction, VectorizedProcessFunction
-from statefulspark.state.handles.cellhandles import AggregatingHandle, ReducingHandle, ValueHandle
-from statefulspark.state.handles.descriptors import (
+from statefulspark.state.aggregatingstate import (
     AggregateFunction,
+    AggregatingHandle,
     AggregatingState,
     FoldingState,
-    ListState,
-    MapState,
+    ReducingHandle,
     ReducingState,
-    ValueState,
 )
-from statefulspark.state.handles.entries import ListHandle, MapHandle
-from statefulspark.state.memory.ttl import Ttl, TtlChange, TtlUpdate, TtlVisibility
+from statefulspark.state.functions import InputRow, KeyedContext, KeyedProcessFunction, VectorizedProcessFunction
+from statefulspark.state.liststate import ListHandle, ListState
+from statefulspark.state.mapstate import MapHandle, MapState
 from statefulspark.state.timers import MAX_WATERMARK, NO_WATERMARK, TimeDomain, TimerService
+from statefulspark.state.ttl import Ttl, TtlChange, TtlUpdate, TtlVisibility
 from statefulspark.state.types.conversions import Codec, Outcome, StoredCodec
+from statefulspark.state.valuestate import ValueHandle, ValueState
 
 __all__ = [
     "MAX_WATERMARK",

@@ -13,12 +13,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard, TypeVar, overload
 
 from statefulspark import errors
-from statefulspark.state import timers
-from statefulspark.state.handles import cellhandles, cells, descriptors, entries
-from statefulspark.state.handles.kindtypes import Converting, Descriptor, StateKind, View
-from statefulspark.state.memory import cleanup, ttl
-from statefulspark.state.memory import scope as scopes
-from statefulspark.state.stored import chunks, evolution, grouptables
+from statefulspark.state import (
+    aggregatingstate,
+    cells,
+    cleanup,
+    evolution,
+    grouptables,
+    kinds,
+    liststate,
+    mapstate,
+    timers,
+    ttl,
+    valuestate,
+)
+from statefulspark.state.kinds import Converting, Descriptor, StateKind, View
 from statefulspark.state.types import conversions, keyforms
 
 if TYPE_CHECKING:
@@ -43,7 +51,7 @@ class _State:
     converting: Converting | None = None
 
     @property
-    def meta(self) -> chunks.StateMeta:
+    def meta(self) -> kinds.StateMeta:
         return self.declaration.meta
 
 
@@ -86,13 +94,13 @@ class KeyedContext:
         self.is_rehearsal = is_rehearsal
         self._is_vectorized = is_vectorized
         self._shown_key = None if zone is None else keyforms.in_zone(zone)
-        self._scope = scopes.Scope()
+        self._scope = kinds.Scope()
         self._scope.now_ms, self._scope.watermark_ms = now_ms, watermark_ms
         self._ttl_change = ttl_change
         self._is_open = False
         self._states: dict[str, _State] = {}
         self._each_record: list[tuple[cleanup.Cleaner, int]] = []
-        self._resolutions: dict[tuple[str, chunks.StateMeta], evolution.Resolution] = {}
+        self._resolutions: dict[tuple[str, kinds.StateMeta], evolution.Resolution] = {}
         self._timers = timers.TimerService(self._scope, domains)
         self._firing: timers.TimeDomain | None = None
         self._keys_of: Callable[[pa.Table], list[object]]
@@ -107,7 +115,7 @@ class KeyedContext:
         Raises:
             SpecRejectedError: There is none, as in `open` and `close`.
         """
-        if self._scope.key is scopes.NO_KEY:
+        if self._scope.key is kinds.NO_KEY:
             raise errors.SpecRejectedError("NoCurrentKey", "There is no current key outside process() and on_timer().")
         return self._scope.key if self._shown_key is None else self._shown_key(self._scope.key)
 
@@ -148,17 +156,17 @@ class KeyedContext:
         return timers.to_ms(moment) <= self._scope.watermark_ms
 
     @overload
-    def state(self, descriptor: descriptors.ValueState[T]) -> cellhandles.ValueHandle[T]: ...
+    def state(self, descriptor: valuestate.ValueState[T]) -> valuestate.ValueHandle[T]: ...
     @overload
-    def state(self, descriptor: descriptors.ReducingState[T]) -> cellhandles.ReducingHandle[T]: ...
+    def state(self, descriptor: aggregatingstate.ReducingState[T]) -> aggregatingstate.ReducingHandle[T]: ...
     @overload
     def state(
-        self, descriptor: descriptors.AggregatingState[In, Acc, Out]
-    ) -> cellhandles.AggregatingHandle[In, Acc, Out]: ...
+        self, descriptor: aggregatingstate.AggregatingState[In, Acc, Out]
+    ) -> aggregatingstate.AggregatingHandle[In, Acc, Out]: ...
     @overload
-    def state(self, descriptor: descriptors.ListState[T]) -> entries.ListHandle[T]: ...
+    def state(self, descriptor: liststate.ListState[T]) -> liststate.ListHandle[T]: ...
     @overload
-    def state(self, descriptor: descriptors.MapState[K, V]) -> entries.MapHandle[K, V]: ...
+    def state(self, descriptor: mapstate.MapState[K, V]) -> mapstate.MapHandle[K, V]: ...
     def state(self, descriptor: object) -> object:
         """Return the handle of a state; call it in `open`, once per state.
 
@@ -172,7 +180,7 @@ class KeyedContext:
             )
         life = ttl.enabled(descriptor.ttl)
         value = descriptor.value_type
-        meta = chunks.StateMeta(descriptor.name, descriptor.kind, descriptor.type_text, life is not None)
+        meta = kinds.StateMeta(descriptor.name, descriptor.kind, descriptor.type_text, life is not None)
         self._check_new(meta)
         cleaner = None
         if life is not None and life.incremental is not None:
@@ -191,7 +199,7 @@ class KeyedContext:
         self._states[meta.name] = declared
         return kind.handle(descriptor, declared.converting or view, life)  # type: ignore[arg-type]  # the kind is its own
 
-    def _check_new(self, meta: chunks.StateMeta) -> None:
+    def _check_new(self, meta: kinds.StateMeta) -> None:
         if self._is_open:
             raise errors.SpecRejectedError(
                 "StateDeclaredTooLate", f"State '{meta.name}' is declared after open(); declare every state in open()."
@@ -250,7 +258,7 @@ class KeyedContext:
         """Until when timers are due, by name of the state that has them."""
         return {domain.meta.name: self._timers.now_ms(domain.domain) for domain in self._timers.domains}
 
-    def _adopt(self, group: grouptables.GroupTables, state: _State, stored: chunks.StateMeta) -> None:
+    def _adopt(self, group: grouptables.GroupTables, state: _State, stored: kinds.StateMeta) -> None:
         resolution = self._resolutions.get((state.meta.name, stored))
         if resolution is None:
             resolution = evolution.resolve(stored, state.declaration)
@@ -283,7 +291,7 @@ class KeyedContext:
 
     def leave(self) -> None:
         """Clear the current key."""
-        self._scope.key = scopes.NO_KEY
+        self._scope.key = kinds.NO_KEY
         self._scope.to_objects = None
         self._firing = None
 

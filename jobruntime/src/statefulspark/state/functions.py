@@ -13,11 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from statefulspark.state import timers
+from statefulspark.state import evolution, timers, ttl, valuestate
 from statefulspark.state.context import KeyedContext
-from statefulspark.state.handles import cellhandles, descriptors
-from statefulspark.state.memory import ttl
-from statefulspark.state.stored import evolution
 
 __all__ = [
     "Declared",
@@ -117,11 +114,11 @@ class FlatMapWithState(KeyedProcessFunction, Generic[S]):
     def __init__(
         self,
         function: Callable[[InputRow, S | None], tuple[Iterable[object] | None, S | None]],
-        state: descriptors.ValueState[S],
+        state: valuestate.ValueState[S],
     ) -> None:
         self._call = function
         self._descriptor = state
-        self._state: cellhandles.ValueHandle[S]
+        self._state: valuestate.ValueHandle[S]
 
     def open(self, ctx: KeyedContext) -> None:
         """Declare the state."""
@@ -151,7 +148,7 @@ class MapWithState(FlatMapWithState[S]):
     def __init__(
         self,
         function: Callable[[InputRow, S | None], tuple[object, S | None]],
-        state: descriptors.ValueState[S],
+        state: valuestate.ValueState[S],
     ) -> None:
         def flat_map(row: InputRow, before: S | None) -> tuple[Iterable[object], S | None]:
             emitted, after = function(row, before)

@@ -29,7 +29,6 @@ _INVERSE_5, _INVERSE_CC9E2D51, _INVERSE_1B873593, _INVERSE_85EBCA6B, _INVERSE_C2
 )
 _EPOCH_DATE = datetime.date(1970, 1, 1)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-
 KeyPart = str | bytes | bool | int | datetime.date | datetime.datetime | decimal.Decimal | None
 """The Python value of one key column."""
 

@@ -12,16 +12,19 @@ processing time is when Spark planned the batch. Its removal is committed togeth
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import enum
-from collections.abc import Collection
+import heapq
+import struct
+from collections.abc import Collection, Iterable
 from typing import Final, cast
+
+import numpy as np
 
 from statefulspark import errors
 from statefulspark.contract import watermark
-from statefulspark.state.handles import kinds
-from statefulspark.state.memory import scope, tables, timertable
-from statefulspark.state.stored import chunks
+from statefulspark.state import columns, kinds, mapstate, tables
 
 NO_WATERMARK: Final = -(2**63)
 """The watermark before there is one, as in Flink."""
@@ -47,12 +50,112 @@ TIMER_CHOICES: Final = {
     "both": frozenset(TimeDomain),
 }
 """The allowed values of `timers`, and their time domains."""
+TIMER_PREFIX = "_timer_state/"
+"""Name prefix of the states that hold timers."""
+_REBUILD_AT = 1024
+_FEW_MOMENTS = 8
+"""The change of a key with at most so many timers has all of them, and so says what its earliest one is."""
 
 
-def meta_of(domain: TimeDomain) -> chunks.StateMeta:
+class TimerTable(mapstate.MapTable):
+    """Timers per key, with a heap over all of them; heap entries of deleted timers are dropped lazily."""
+
+    __slots__ = ("_heap", "_number", "_rebuild_at")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heap: list[tuple[int, int, tables.Key]] = []
+        self._number = 0
+        self._rebuild_at = _REBUILD_AT
+
+    def _change(self, key: tables.Key, entries: set[object] | None) -> object:
+        row = self.rows.get(key)
+        are_few = isinstance(row, dict) and len(row) <= _FEW_MOMENTS
+        return super()._change(key, None if are_few else entries)
+
+    def push(self, at_ms: int, key: tables.Key) -> None:
+        """Add a timer that was put into the map of a key to the heap."""
+        self._number += 1
+        heapq.heappush(self._heap, (at_ms, self._number, key))
+        if len(self._heap) > self._rebuild_at:
+            self._rebuild()
+
+    def peek(self) -> tuple[int, tables.Key] | None:
+        """Return the earliest timer and its key, None when there is none."""
+        heap, rows = self._heap, self.rows
+        while heap:
+            at_ms, _, key = heap[0]
+            moments = rows.get(key)
+            if isinstance(moments, dict) and at_ms in moments:
+                return at_ms, key
+            heapq.heappop(heap)
+        return None
+
+    def apply(self, changes: tables.Changes) -> None:
+        """Apply changes to the table."""
+        super().apply(changes)
+        if len(changes) > len(self._heap):
+            self._rebuild()
+            return
+        for key, change in changes.items():
+            if isinstance(change, mapstate.MapChange):
+                for at_ms in change.puts:
+                    self.push(at_ms, key)  # type: ignore[arg-type]  # moments are integers
+
+    def _rebuild(self) -> None:
+        """Drop stale entries; done each time the heap has doubled, so that the cost per push is constant."""
+        moments = [(at_ms, key) for key, row in self.rows.items() if isinstance(row, dict) for at_ms in row]
+        self._heap = [(at_ms, number, key) for number, (at_ms, key) in enumerate(moments)]
+        self._number = len(self._heap)
+        heapq.heapify(self._heap)
+        self._rebuild_at = max(_REBUILD_AT, 2 * len(self._heap))
+
+
+REPLACES, HAS_PUTS = 1, 2
+"""Flags of a row of moments: whether it has all moments of its key, and whether it has any."""
+MOMENT_BYTES = 8
+_COUNT = struct.Struct("<I")
+
+
+def _moments_to_row(change: object) -> object:
+    given = cast("mapstate.MapChange", change)
+    puts = sorted(cast("Iterable[int]", given.puts))
+    flags = bytes([REPLACES * given.replaced | HAS_PUTS * bool(puts)])
+    if given.replaced:
+        return flags + _pack_moments(puts)
+    return flags + _pack_moments([*puts, *cast("Iterable[int]", given.removed)]) + _COUNT.pack(len(puts))
+
+
+def _moments_of_row(row: object) -> object:
+    flags, body = cast("bytes", row)[0], cast("bytes", row)[1:]
+    replaced = bool(flags & REPLACES)
+    puts = len(body) // MOMENT_BYTES
+    if not replaced:
+        puts = int.from_bytes(body[-_COUNT.size :], "little")
+        body = body[: -_COUNT.size]
+    moments: list[int] = np.frombuffer(body, "<i8").tolist()
+    if flags > REPLACES | HAS_PUTS or puts > len(moments) or bool(puts) != bool(flags & HAS_PUTS):
+        raise ValueError(f"a row of {len(moments)} moments has {puts} that are put, and the flags {flags}")
+    return mapstate.MapChange(replaced, dict.fromkeys(moments[:puts]), set(moments[puts:]))
+
+
+def _pack_moments(moments: list[int]) -> bytes:
+    return struct.pack(f"<{len(moments)}q", *moments)
+
+
+MOMENT_ROWS = columns.ChangeForm(_moments_to_row, _moments_of_row)
+"""Timers: flags in one byte; the moments that are put, in ascending order; those that are removed; and, of a row that has
+not all of its key, how many are put. So the earliest is where `moments` finds it without unpacking anything."""
+MOMENTS = dataclasses.replace(mapstate.MAPS, name="moments", table=TimerTable, has_moments=True, row=MOMENT_ROWS)
+"""Stored as maps, or as columns of moments, and ordered in memory."""
+TIMERS = kinds.register(kinds.StateKind("MapState", MOMENTS, kinds.view_itself, prefix=TIMER_PREFIX))
+"""Timers of one key; not declared by users, and stored as maps."""
+
+
+def meta_of(domain: TimeDomain) -> kinds.StateMeta:
     """Return the metadata of the timers of a domain. The name has a slash, which names of user states cannot have."""
-    name = f"{tables.TIMER_PREFIX}{domain.value.removesuffix('-time')}_user-timers"
-    return chunks.StateMeta(name, kinds.TIMERS, "map<bigint,any>", has_ttl=False)
+    name = f"{TIMER_PREFIX}{domain.value.removesuffix('-time')}_user-timers"
+    return kinds.StateMeta(name, TIMERS, "map<bigint,any>", has_ttl=False)
 
 
 def watermark_of(engine_ms: int) -> int:
@@ -83,14 +186,14 @@ class Timers:
 
     __slots__ = ("_other_ms", "_scope", "_table", "domain", "meta")
 
-    def __init__(self, domain: TimeDomain, keyed: scope.Scope) -> None:
+    def __init__(self, domain: TimeDomain, keyed: kinds.Scope) -> None:
         self.domain = domain
         self.meta = meta_of(domain)
         self._scope = keyed
-        self._table = timertable.TimerTable()
+        self._table = TimerTable()
         self._other_ms: int | None = None
 
-    def bind(self, table: timertable.TimerTable, other_ms: int | None = None) -> None:
+    def bind(self, table: TimerTable, other_ms: int | None = None) -> None:
         """Switch to another key group.
 
         Args:
@@ -152,7 +255,7 @@ class TimerService:
         domains: The declared domains of the operator; timers of others are rejected.
     """
 
-    def __init__(self, keyed: scope.Scope, domains: frozenset[TimeDomain]) -> None:
+    def __init__(self, keyed: kinds.Scope, domains: frozenset[TimeDomain]) -> None:
         self._scope = keyed
         self._timers = {domain: Timers(domain, keyed) for domain in TimeDomain if domain in domains}
         # One attribute for each, because functions call these for every key.
@@ -237,8 +340,8 @@ def check_declared(stored: Collection[str], service: TimerService, uid: str) -> 
     """
     declared = {timers.meta.name for timers in service.domains}
     for name in stored:
-        if name.startswith(tables.TIMER_PREFIX) and name not in declared:
-            kind = name.removeprefix(tables.TIMER_PREFIX).partition("_")[0]
+        if name.startswith(TIMER_PREFIX) and name not in declared:
+            kind = name.removeprefix(TIMER_PREFIX).partition("_")[0]
             raise errors.SpecRejectedError(
                 "TimersNotDeclared",
                 f"The state of keyed operator '{uid}' has {kind}-time timers, which would not fire as declared "

@@ -17,11 +17,8 @@ import pyarrow as pa
 
 from statefulspark import errors
 from statefulspark.packs import ranges
-from statefulspark.state import functions, rows
+from statefulspark.state import cache, functions, heads, rows, store, ttl
 from statefulspark.state import timers as state_timers
-from statefulspark.state.caching import cache
-from statefulspark.state.memory import ttl
-from statefulspark.state.stored import heads, store
 from statefulspark.state.types import keyforms
 
 DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from statefulspark import state
 from statefulspark.operators import keyed
-from statefulspark.state.stored import heads
+from statefulspark.state import heads
 
 pytestmark = pytest.mark.spark
 # Functions of a job file are copied to the workers by value; those of this module have to be, too.

@@ -9,8 +9,7 @@ import pytest
 import statefulspark as ss
 from statefulspark import errors
 from statefulspark.operators.keyed import declaring
-from statefulspark.state import functions
-from statefulspark.state.memory import ttl
+from statefulspark.state import functions, ttl
 
 
 class Opens(ss.KeyedProcessFunction):

@@ -11,9 +11,7 @@ from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.operators.keyed import packedlog
 from statefulspark.packs import names, ranges, reading, window
-from statefulspark.state import functions, keygroups
-from statefulspark.state.handles import descriptors
-from statefulspark.state.stored import heads, store
+from statefulspark.state import functions, heads, keygroups, store, valuestate
 from statefulspark.storage import ObjectInfo
 from statefulspark.testing import stores
 
@@ -28,7 +26,7 @@ class Totals:
     """Declares the state, as a function does when it is opened."""
 
     def __call__(self, context: functions.KeyedContext) -> None:
-        self.state = context.state(descriptors.ValueState[str]("total"))
+        self.state = context.state(valuestate.ValueState[str]("total"))
 
 
 class PartitionState:

@@ -7,10 +7,7 @@ import itertools
 import pytest
 from keyedstate import MemoryLog, new_ids
 from statefulspark.operators.transform import deleting
-from statefulspark.state import context
-from statefulspark.state.caching import cache
-from statefulspark.state.handles import descriptors
-from statefulspark.state.stored import store
+from statefulspark.state import cache, context, store, valuestate
 
 _RUNS = (f"run-{number}" for number in itertools.count())
 GROUPS = range(3)
@@ -28,7 +25,7 @@ class Partition:
 
     def write(self, group: int) -> None:
         opened = context.KeyedContext("test", 0)
-        states = [opened.state(descriptors.ValueState(name, int)) for name in ("gone", "kept")]
+        states = [opened.state(valuestate.ValueState(name, int)) for name in ("gone", "kept")]
         loaded = self.load(group)
         opened.bind(loaded.tables)
         opened.enter("key")

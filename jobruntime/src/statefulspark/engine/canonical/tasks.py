@@ -15,9 +15,7 @@ from statefulspark.canonical import documents, groups, key_columns, parts, rows
 from statefulspark.engine.canonical import state_tables
 from statefulspark.evolution import keyed_states
 from statefulspark.packs import reading
-from statefulspark.state import keygroups
-from statefulspark.state.handles import kinds
-from statefulspark.state.stored import chunks, expiry
+from statefulspark.state import chunks, expiry, keygroups, kinds, timers
 from statefulspark.state.types import codec
 from statefulspark.storage import StorageOptions
 
@@ -109,7 +107,7 @@ class KeyedExport:
 @dataclass(slots=True)
 class _KeyedWork:
     task: KeyedExport
-    collected: dict[chunks.StateMeta, list[rows.Row]] = field(default_factory=dict)
+    collected: dict[kinds.StateMeta, list[rows.Row]] = field(default_factory=dict)
     sample: list[tuple[object, int]] = field(default_factory=list)
     size_bytes: int = 0
     written: int = 0
@@ -291,7 +289,7 @@ class BuildGroups:
         """Yield a row per key group: head and chunk."""
         metas = [keyed_states.meta_of(state) for state in self.states]
         current: int | None = None
-        group_rows: dict[chunks.StateMeta, list[rows.Row]] = {}
+        group_rows: dict[kinds.StateMeta, list[rows.Row]] = {}
         for batch in batches:
             for state, key, sub, value, renewed, group in zip(
                 *(column.to_pylist() for column in batch.columns), strict=True
@@ -305,17 +303,25 @@ class BuildGroups:
         if current is not None and group_rows:
             yield self._row(current, group_rows)
 
-    def _row(self, group: int, group_rows: dict[chunks.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
+    def _row(self, group: int, group_rows: dict[kinds.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
         representative = keygroups.mark(group)
         return _group_row(representative, groups.build(group_rows, ", ".join(self.key_types)), group_rows)
 
 
 def _group_row(
-    group: int, stored: groups.StoredGroup, group_rows: dict[chunks.StateMeta, list[rows.Row]]
+    group: int, stored: groups.StoredGroup, group_rows: dict[kinds.StateMeta, list[rows.Row]]
 ) -> pa.RecordBatch:
     head = stored.head
-    timers = any(meta.kind is kinds.TIMERS for meta in group_rows)
-    columns = [[group], [head.version], [head.unique_id], [head.base], [head.pack_layout()], [stored.blob], [timers]]
+    has_timers = any(meta.kind is timers.TIMERS for meta in group_rows)
+    columns = [
+        [group],
+        [head.version],
+        [head.unique_id],
+        [head.base],
+        [head.pack_layout()],
+        [stored.blob],
+        [has_timers],
+    ]
     arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _GROUPS_ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=_GROUPS_ARROW)
 

@@ -19,8 +19,7 @@ from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import grouping, lateness, limits, modes
 from statefulspark.operators.transform import operator as transform_operator
 from statefulspark.operators.transform import processor as transform_processor
-from statefulspark.state.caching import cache
-from statefulspark.state.memory import ttl
+from statefulspark.state import cache, ttl
 
 
 @dataclass(frozen=True, slots=True)

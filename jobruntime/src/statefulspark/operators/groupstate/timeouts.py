@@ -13,7 +13,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from statefulspark import errors
 from statefulspark import state as keyed_state
 from statefulspark.operators.transform import modes
-from statefulspark.state import timers as state_timers
+from statefulspark.state import timers
 
 
 class Timeout(enum.Enum):
@@ -64,7 +64,7 @@ class Timeouts:
         self._context, self._now_ms = context, now_ms
 
     @property
-    def _domain(self) -> state_timers.Timers:
+    def _domain(self) -> timers.Timers:
         return self._context.timer_service.domains[0]
 
     def set(self, at_ms: int) -> None:

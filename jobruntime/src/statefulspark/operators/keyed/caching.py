@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from statefulspark.state.caching import cache, spill
+from statefulspark.state import cache, spill
 
 WORKER_CACHE = cache.LruCache()
 """Tables of this Python worker. Spark reuses workers between batches; a new one starts with an empty cache."""

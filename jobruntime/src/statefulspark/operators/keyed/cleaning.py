@@ -13,9 +13,7 @@ from typing import Protocol
 
 from pyspark import TaskContext
 
-from statefulspark.state import functions, keygroups
-from statefulspark.state.memory import cleanup
-from statefulspark.state.stored import store
+from statefulspark.state import cleanup, functions, keygroups, store
 
 LOAD_THRESHOLD = 1000
 """A key group is loaded when the number of pending entries reaches its size or this number."""

@@ -7,8 +7,7 @@ import logging
 from collections.abc import Callable
 
 from statefulspark import errors
-from statefulspark.state import functions, timers
-from statefulspark.state.memory import ttl
+from statefulspark.state import functions, timers, ttl
 
 _log = logging.getLogger(__name__)
 

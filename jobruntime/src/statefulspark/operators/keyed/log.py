@@ -12,7 +12,7 @@ from pyspark.sql.streaming import stateful_processor
 from statefulspark.contract import statevariables, watermark
 from statefulspark.operators.keyed import packplaces
 from statefulspark.packs import ranges
-from statefulspark.state.stored import heads
+from statefulspark.state import heads
 from statefulspark.storage import StorageOptions
 
 _HEAD = spark_types.StructType(

@@ -9,9 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
 
 from statefulspark.operators.keyed import operator
-from statefulspark.state import functions
-from statefulspark.state.handles import descriptors
-from statefulspark.state.memory import ttl
+from statefulspark.state import functions, ttl, valuestate
 from statefulspark.state.types import conversions
 
 S = TypeVar("S")
@@ -47,7 +45,7 @@ def map_with_state(
     Raises:
         SpecRejectedError: An argument cannot be used; the message names it.
     """
-    state = descriptors.ValueState("state", state_type, state_ttl)
+    state = valuestate.ValueState("state", state_type, state_ttl)
     wrapped = functions.MapWithState(function, state)
     return operator.keyed_process(df, key=key, function=wrapped, uid=uid, schema=schema, **options)
 
@@ -82,6 +80,6 @@ def flat_map_with_state(
     Raises:
         SpecRejectedError: An argument cannot be used; the message names it.
     """
-    state = descriptors.ValueState("state", state_type, state_ttl)
+    state = valuestate.ValueState("state", state_type, state_ttl)
     wrapped = functions.FlatMapWithState(function, state)
     return operator.keyed_process(df, key=key, function=wrapped, uid=uid, schema=schema, **options)

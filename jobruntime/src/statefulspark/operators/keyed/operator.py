@@ -17,15 +17,12 @@ from statefulspark import errors
 from statefulspark.evolution import parallelism
 from statefulspark.operators import columns as frame_columns
 from statefulspark.operators.keyed import declaring, packing, packplaces, processor, registry
-from statefulspark.state import functions
-from statefulspark.state import timers as state_timers
-from statefulspark.state.caching import cache
-from statefulspark.state.memory import ttl
+from statefulspark.state import cache, functions, timers, ttl
 
 TimerChoice = Literal["event-time", "processing-time", "both"]
 _TIME_MODES = {
-    state_timers.TimeDomain.EVENT_TIME: "EventTime",
-    state_timers.TimeDomain.PROCESSING_TIME: "ProcessingTime",
+    timers.TimeDomain.EVENT_TIME: "EventTime",
+    timers.TimeDomain.PROCESSING_TIME: "ProcessingTime",
 }
 
 _KEY_TYPES = (
@@ -173,7 +170,7 @@ def pack_by_group(
 
 def _check_timers(
     chosen: str | None, function: functions.KeyedProcessFunction, uid: str
-) -> frozenset[state_timers.TimeDomain]:
+) -> frozenset[timers.TimeDomain]:
     if chosen is not None and isinstance(function, functions.VectorizedProcessFunction):
         raise errors.SpecRejectedError(
             "TimersInvalid",
@@ -187,12 +184,12 @@ def _check_timers(
             f"{type(function).__qualname__} of keyed operator '{uid}' has an on_timer(), but keyed_process() got "
             'no timers: pass timers="event-time", "processing-time" or "both".',
         )
-    domains = state_timers.TIMER_CHOICES.get(chosen)
+    domains = timers.TIMER_CHOICES.get(chosen)
     if domains is None:
         raise errors.SpecRejectedError(
             "TimersInvalid",
             f"Keyed operator '{uid}' was given timers={chosen!r}; use one of "
-            f"{', '.join(map(repr, state_timers.TIMER_CHOICES))}, or None.",
+            f"{', '.join(map(repr, timers.TIMER_CHOICES))}, or None.",
         )
     return domains
 

@@ -18,8 +18,7 @@ from statefulspark import errors
 from statefulspark.operators.keyed import cleaning
 from statefulspark.packs import garbage, names
 from statefulspark.packs.ranges import PackedChunk, PackRange
-from statefulspark.state import keygroups
-from statefulspark.state.stored import compaction, heads
+from statefulspark.state import heads, keygroups
 from statefulspark.storage import ObjectStore
 
 _LOG = logging.getLogger(__name__)
@@ -291,11 +290,11 @@ def _warn(error: errors.StateUnknownError) -> None:
     )
 
 
-def _runs(of_groups: Iterable[heads.GroupHead | None]) -> Sequence[compaction.ChunkRun]:
+def _runs(of_groups: Iterable[heads.GroupHead | None]) -> Sequence[heads.ChunkRun]:
     return [run for head in of_groups if head is not None for run in head.runs]
 
 
-def _placed(run: compaction.ChunkRun, where: PackRange | None) -> compaction.ChunkRun:
+def _placed(run: heads.ChunkRun, where: PackRange | None) -> heads.ChunkRun:
     return run if where is None else dataclasses.replace(run, packed=where)
 
 

@@ -22,10 +22,7 @@ from pyspark.sql.streaming import stateful_processor
 from statefulspark import errors, usercode
 from statefulspark.operators import spark_errors
 from statefulspark.operators.keyed import caching, cleaning, log, packedlog, packing, packplaces, pausing, rehearsing
-from statefulspark.state import functions, keygroups, rows, timers
-from statefulspark.state.caching import cache
-from statefulspark.state.memory import ttl
-from statefulspark.state.stored import evolution, store
+from statefulspark.state import cache, evolution, functions, keygroups, rows, store, timers, ttl
 from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:

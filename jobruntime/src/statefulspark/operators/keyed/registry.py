@@ -14,8 +14,7 @@ from types import MappingProxyType
 
 from statefulspark import errors
 from statefulspark.contract import layout
-from statefulspark.state import functions, keygroups
-from statefulspark.state.stored import evolution
+from statefulspark.state import evolution, functions, keygroups
 from statefulspark.storage import StorageOptions
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from pyspark import TaskContext
 
-from statefulspark.state.stored import store
+from statefulspark.state import store
 
 Load = Callable[[int], store.LoadedGroup]
 Commit = Callable[[store.LoadedGroup], object]

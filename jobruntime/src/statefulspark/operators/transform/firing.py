@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from statefulspark import state as keyed_state
-from statefulspark.state import timers as state_timers
+from statefulspark.state import timers
 
 
 class ProcessorTimers:
@@ -28,7 +28,7 @@ class ProcessorTimers:
         self._deleted: dict[object, set[int]] = {}
 
     @property
-    def _domain(self) -> state_timers.Timers:
+    def _domain(self) -> timers.Timers:
         return self._context.timer_service.domains[0]
 
     def register(self, at_ms: int) -> None:

@@ -20,8 +20,7 @@ from statefulspark.operators import columns
 from statefulspark.operators.keyed import declaring, operator, packplaces, registry
 from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import function, grouping, inputs, keys, lateness, limits, modes, processor
-from statefulspark.state.caching import cache
-from statefulspark.state.memory import ttl
+from statefulspark.state import cache, ttl
 
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 """Key types of initial state that are interchangeable."""

@@ -18,8 +18,7 @@ from statefulspark import errors
 from statefulspark import state as keyed_state
 from statefulspark.operators.keyed import log, packing, processor
 from statefulspark.operators.transform import deleting, inputs, lateness, wrapping
-from statefulspark.state import keygroups
-from statefulspark.state.stored import store
+from statefulspark.state import keygroups, store
 
 if TYPE_CHECKING:
     import pandas as pd

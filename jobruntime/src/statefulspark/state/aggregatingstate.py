@@ -1,0 +1,296 @@
+"""`ReducingState` and `AggregatingState`: one value per key, folded from what a function adds."""
+
+from __future__ import annotations
+
+import builtins
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar, cast, overload
+
+import pyarrow as pa
+
+from statefulspark.state import cells, kinds, many, numbers, ttl
+from statefulspark.state.ttl import Ttl
+from statefulspark.state.types import typetext
+from statefulspark.state.types.conversions import Codec
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+T = TypeVar("T")
+Acc = TypeVar("Acc")
+In_contra = TypeVar("In_contra", contravariant=True)
+Out_co = TypeVar("Out_co", covariant=True)
+
+
+class AggregateFunction(Protocol[In_contra, Acc, Out_co]):
+    """Aggregation of an aggregating state: `create`, then `add` for each value, `result` on a read."""
+
+    def create(self) -> Acc:
+        """Return an empty accumulator."""
+
+    def add(self, accumulator: Acc, value: In_contra) -> Acc:
+        """Return the accumulator with the value added."""
+
+    def result(self, accumulator: Acc) -> Out_co:
+        """Return the result of an accumulator."""
+
+
+class ReducingHandle(cells.CellHandle[T]):
+    """One value of the current key, folded from what was added."""
+
+    __slots__ = ("_reduce",)
+
+    def __init__(self, cells: cells.AnyCells, reduce: Callable[[T, T], T]) -> None:
+        super().__init__(cells)
+        self._reduce = reduce
+
+    def add(self, value: T | None) -> None:
+        """Add a value. None leaves the state as it is."""
+        if value is None:
+            return
+        before = cast("T | None", self._cells.read())
+        self._cells.write(value if before is None else self._reduce(before, value))
+
+    @overload
+    def add_many(self, keys: numbers.ArrowColumn, values: numbers.ArrowColumn) -> pa.Array: ...
+    @overload
+    def add_many(self, keys: cells.Keys, values: Sequence[T | None]) -> list[T | None]: ...
+    def add_many(
+        self, keys: numbers.ArrowColumn | cells.Keys, values: numbers.ArrowColumn | Sequence[T | None]
+    ) -> pa.Array | list[T | None]:
+        """Fold one value into the state of each of many keys; in `process_table` only.
+
+        Numbers by integer key stay arrays, in memory and in storage, and cost no Python object each: the state is
+        declared as `int` or `float` without a time to live, its function is `operator.add`, `min` or `max`, and the
+        keys are a column of integers without duplicates.
+
+        Args:
+            keys: Keys that the table has: a column, or a sequence.
+            values: A value for each of them, likewise; None leaves the state of its key as it is.
+
+        Returns:
+            The folded value of each key, in the order of the keys: a column for columns, a list for sequences.
+        """
+        if not many.are_columns("add_many", keys, values):
+            reduce = cast("cells.Reduce", self._reduce)
+            return cast(
+                "list[T | None]",
+                self._cells.fold(cast("Sequence[object]", keys), cast("Sequence[T | None]", values), reduce),
+            )
+        folded = self._cells.fold_columns(cast("numbers.ArrowColumn", keys), cast("numbers.ArrowColumn", values))
+        if folded is None:
+            folded = many.to_column("add_many", self.add_many(*self.turns.objects(keys, values)))  # type: ignore[arg-type]
+        return folded
+
+    def get(self) -> T | None:
+        """Return the folded value, or None when nothing was added."""
+        return cast("T | None", self._cells.read())
+
+    def clear(self) -> None:
+        """Remove the value of the current key."""
+        self._cells.remove()
+
+
+class AggregatingHandle(cells.CellHandle[Out], Generic[In, Acc, Out]):
+    """One accumulator of the current key."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, cells: cells.AnyCells, function: AggregateFunction[In, Acc, Out]) -> None:
+        super().__init__(cells)
+        self._function = function
+
+    def add(self, value: In | None) -> None:
+        """Add a value. None leaves the state as it is."""
+        if value is None:
+            return
+        before = cast("Acc | None", self._cells.read())
+        accumulator = self._function.create() if before is None else before
+        self._cells.write(self._function.add(accumulator, value))
+
+    @overload
+    def add_many(self, keys: numbers.ArrowColumn, values: numbers.ArrowColumn) -> pa.Array: ...
+    @overload
+    def add_many(self, keys: cells.Keys, values: Sequence[In | None]) -> list[Out | None]: ...
+    def add_many(
+        self, keys: numbers.ArrowColumn | cells.Keys, values: numbers.ArrowColumn | Sequence[In | None]
+    ) -> pa.Array | list[Out | None]:
+        """Fold one value into the accumulator of each of many keys; in `process_table` only.
+
+        Args:
+            keys: Keys that the table has: a column, or a sequence; a key may come more than once.
+            values: A value for each of them, likewise; None leaves the accumulator of its key as it is.
+
+        Returns:
+            The result of each key after its value, in the order of the keys: a column for columns, a list for sequences.
+        """
+        if many.are_columns("add_many", keys, values):
+            return many.to_column("add_many", self._add_each(*self.turns.objects(keys, values)))  # type: ignore[arg-type]
+        return self._add_each(cast("Sequence[object]", keys), cast("Sequence[In | None]", values))
+
+    def _add_each(self, keys: cells.Keys, values: Sequence[In | None]) -> list[Out | None]:
+        stored = self._cells.fold(keys, [None] * len(keys), _same)
+        before: dict[object, object] = dict(zip(keys, stored, strict=True))
+        results: list[Out | None] = []
+        for key, value in zip(keys, values, strict=True):
+            accumulator = cast("Acc | None", before[key])
+            if value is not None:
+                start = self._function.create() if accumulator is None else accumulator
+                before[key] = accumulator = self._function.add(start, value)
+            results.append(None if accumulator is None else self._function.result(accumulator))
+        self._cells.fold(list(before), list(before.values()), _newer)
+        return results
+
+    def get(self) -> Out | None:
+        """Return the result of what was added, or None when nothing was added."""
+        accumulator = cast("Acc | None", self._cells.read())
+        return None if accumulator is None else self._function.result(accumulator)
+
+    def clear(self) -> None:
+        """Remove the accumulator of the current key."""
+        self._cells.remove()
+
+
+def _same(before: object, _: object) -> object:
+    return before
+
+
+def _newer(_: object, after: object) -> object:
+    return after
+
+
+class _WithReduce(Protocol):
+    """What a handle needs of the declaration of a reducing state."""
+
+    @property
+    def reduce(self) -> Callable[[object, object], object]: ...
+
+
+class _WithFunction(Protocol):
+    """What a handle needs of the declaration of an aggregating state."""
+
+    @property
+    def function(self) -> AggregateFunction[object, object, object]: ...
+
+
+def _reducing(descriptor: _WithReduce, view: cells.AnyCells, _: ttl.Ttl | None) -> ReducingHandle[object]:
+    return ReducingHandle(view, descriptor.reduce)
+
+
+def _aggregating(
+    descriptor: _WithFunction, view: cells.AnyCells, _: ttl.Ttl | None
+) -> AggregatingHandle[object, object, object]:
+    return AggregatingHandle(view, descriptor.function)
+
+
+def _number_cells(descriptor: _WithReduce, state: kinds.StateMeta, scope: kinds.Scope) -> cells.NumberCells | None:
+    """Return cells that are folded as columns, if the function and the type allow it."""
+    number = numbers.KINDS.get(typetext.parse(state.type_text).family)
+    combine = numbers.combination_of(descriptor.reduce)
+    return None if number is None or combine is None else cells.NumberCells(state, scope, number, combine)
+
+
+REDUCING = kinds.register(kinds.StateKind("ReducingState", cells.CELLS, _reducing, in_arrays=_number_cells))
+"""One value, folded from values of its own type."""
+AGGREGATING = kinds.register(kinds.StateKind("AggregatingState", cells.CELLS, _aggregating))
+"""One accumulator, folded from values of another type."""
+
+
+@dataclass(frozen=True)
+class ReducingState(Generic[T]):
+    """One value per key, reduced from all added values; None while there is none.
+
+    Attributes:
+        name: Unique name within the operator.
+        reduce: Combines the value so far with an added one.
+        type: Type of the value.
+        ttl: Time to live of the value.
+    """
+
+    name: str
+    reduce: Callable[[T, T], T]
+    type: builtins.type[T] | Codec[T] | str | None = None
+    ttl: Ttl | None = None
+
+    kind = REDUCING
+
+    def __post_init__(self) -> None:
+        kinds.check_name(self.name)
+
+    @property
+    def type_text(self) -> str:
+        """The type as it is stored with the state."""
+        return typetext.canonical(self.type)
+
+    @property
+    def value_type(self) -> object:
+        """The declared type of a value."""
+        return self.type
+
+
+@dataclass(frozen=True)
+class AggregatingState(Generic[In, Acc, Out]):
+    """One accumulator per key; a read returns the result of the function, None while nothing was added.
+
+    Attributes:
+        name: Unique name within the operator.
+        function: How values are folded.
+        type: Type of the accumulator.
+        ttl: Time to live of the accumulator.
+    """
+
+    name: str
+    function: AggregateFunction[In, Acc, Out]
+    type: builtins.type[Acc] | Codec[Acc] | str | None = None
+    ttl: Ttl | None = None
+
+    kind = AGGREGATING
+
+    def __post_init__(self) -> None:
+        kinds.check_name(self.name)
+
+    @property
+    def type_text(self) -> str:
+        """The type as it is stored with the state."""
+        return typetext.canonical(self.type)
+
+    @property
+    def value_type(self) -> object:
+        """The declared type of an accumulator."""
+        return self.type
+
+
+@dataclass(frozen=True)
+class _Fold(Generic[In, Acc]):
+    initial: Acc
+    fold: Callable[[Acc, In], Acc] = field()
+
+    def create(self) -> Acc:
+        return self.initial
+
+    def add(self, accumulator: Acc, value: In) -> Acc:
+        return self.fold(accumulator, value)
+
+    def result(self, accumulator: Acc) -> Acc:
+        return accumulator
+
+
+def FoldingState(  # noqa: N802 - named like the other descriptors
+    name: str,
+    initial: Acc,
+    fold: Callable[[Acc, In], Acc],
+    type: builtins.type[Acc] | Codec[Acc] | str | None = None,  # noqa: A002 - the same name as on every descriptor
+    ttl: Ttl | None = None,
+) -> AggregatingState[In, Acc, Acc]:
+    """Declare a folding state: a deprecated name of an aggregating state.
+
+    Args:
+        name: Unique name within the operator.
+        initial: The empty accumulator; `fold` must not change it in place.
+        fold: Combines the accumulator with a value.
+        type: Type of the accumulator.
+        ttl: Time to live of the accumulator.
+    """
+    warnings.warn("FoldingState is deprecated; use AggregatingState.", DeprecationWarning, stacklevel=2)
+    return AggregatingState(name, _Fold(initial, fold), type, ttl)

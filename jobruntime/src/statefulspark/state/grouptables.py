@@ -1,0 +1,120 @@
+"""The tables of one key group: all states of an operator in memory, for all keys or some of them.
+
+They are built from chunks, changed by handles, and return the changes as a chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import cast
+
+from statefulspark.state import cells, chunks, evolution, expiry, kinds, numbers, tables
+
+
+class GroupTables:
+    """The tables of all states of one key group, by name. States that the job no longer declares stay in it."""
+
+    __slots__ = ("_adopted", "metas", "must_rewrite", "tables")
+
+    def __init__(self) -> None:
+        self.metas: dict[str, kinds.StateMeta] = {}
+        self.tables: dict[str, tables.Table] = {}
+        self.must_rewrite = False
+        self._adopted: list[tuple[evolution.Resolution, int]] = []
+
+    def table(self, meta: kinds.StateMeta) -> tables.Table:
+        """Return the table of a state, an empty one if it is new.
+
+        Raises:
+            SpecRejectedError: The stored state has another kind or type, or a time to live where there is none now.
+        """
+        stored = self.metas.get(meta.name)
+        if stored is not None and stored != meta:
+            self.adopt(evolution.resolve(stored, evolution.Declaration(meta)), now_ms=0)
+        elif stored is None:
+            self.metas[meta.name] = meta
+            self.tables[meta.name] = meta.kind.shape.table()
+        return self.tables[meta.name]
+
+    def adopt(self, resolution: evolution.Resolution, *, now_ms: int) -> None:
+        """Convert stored values to the declared type; the next commit writes the converted values.
+
+        Args:
+            resolution: How to convert.
+            now_ms: Last renewal of values that get a time to live.
+        """
+        meta = resolution.meta
+        if resolution.rewrites:
+            stored = self.metas[meta.name]
+            expiry.convert_cells(self.tables[meta.name], _cell_rewriter(resolution, stored.has_ttl, now_ms))
+            self.must_rewrite = True
+        self.metas[meta.name] = meta
+        self._adopted.append((resolution, now_ms))
+
+    def adopt_like(self, part: GroupTables) -> None:
+        """Repeat the conversions that were done in a part of this key group."""
+        for resolution, now_ms in part._adopted:
+            self.adopt(resolution, now_ms=now_ms)
+
+    def drop(self, names: Collection[str]) -> None:
+        """Drop states of all keys; the next commit removes them from storage."""
+        for name in self.metas.keys() & set(names):
+            del self.metas[name], self.tables[name]
+            self.must_rewrite = True
+
+    def written(self) -> None:
+        """Reset the pending conversions after they were written."""
+        self.must_rewrite = False
+        self._adopted.clear()
+
+    def apply(self, chunk: chunks.Chunk) -> None:
+        """Apply a chunk to the tables, which may keep its objects and change these later."""
+        for section in chunk.sections:
+            name = section.meta.name
+            if name not in self.tables:
+                self.tables[name] = section.meta.kind.shape.table()
+            self.metas[name] = section.meta
+            self.tables[name].apply(section.table_content)  # type: ignore[arg-type]  # numbers are in tables of cells only
+
+    def use_numbers_like(self, chunk: chunks.Chunk) -> None:
+        """Hold those states as numbers that a chunk has as numbers, where that is possible."""
+        for section in chunk.sections:
+            table = self.tables[section.meta.name]
+            if isinstance(section.content, numbers.Numbers) and isinstance(table, cells.CellTable):
+                table.as_numbers(section.content.kind)
+
+    def take_changes(self) -> chunks.Chunk:
+        """Return the changes since the last call as a delta chunk, and reset them."""
+        sections = ((self.metas[name], table.take_changes()) for name, table in self.tables.items())
+        changed = tuple(chunks.Section(meta, changes) for meta, changes in sections if len(changes))
+        return chunks.Chunk(chunks.ChunkKind.DELTA, changed)
+
+    def full(self) -> chunks.Chunk:
+        """Return the whole content as a full chunk."""
+        sections = (
+            chunks.Section(self.metas[name], table.full()) for name, table in self.tables.items() if table.count
+        )
+        return chunks.Chunk(chunks.ChunkKind.FULL, tuple(sections))
+
+    @property
+    def keys(self) -> int:
+        """Number of keys, counted once per state."""
+        return sum(table.count for table in self.tables.values())
+
+    @property
+    def arrays(self) -> tuple[int, int]:
+        """How many of these keys are in arrays, and the memory that the arrays take."""
+        array_tables = [table for table in self.tables.values() if table.array_bytes]
+        return sum(table.count for table in array_tables), sum(table.array_bytes for table in array_tables)
+
+
+def _cell_rewriter(resolution: evolution.Resolution, had_ttl: bool, now_ms: int) -> Callable[[object], object]:
+    convert, change, has_ttl = resolution.convert, resolution.ttl_change, resolution.meta.has_ttl
+
+    def rewrite(cell: object) -> object:
+        value, renewed_ms = cast("tuple[object, int]", cell) if had_ttl else (cell, now_ms)
+        if convert is not None and value is not None:
+            value = convert(value)
+        return (value, now_ms if change == "on" else renewed_ms) if has_ttl else value
+
+    return rewrite

@@ -1,0 +1,179 @@
+"""The head of a key group: its version, the chunks that make it up, the versions before it, and its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import msgpack
+
+from statefulspark import errors
+from statefulspark.contract import formats
+from statefulspark.packs import names, ranges
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRun:
+    """A chunk in the log.
+
+    Attributes:
+        version: Version of the newest batch in it; its key in the log.
+        size_bytes: Its length before compression.
+        count: Number of entries.
+        packed: Where it is, if it is in a pack; None if the log has it.
+    """
+
+    version: int
+    size_bytes: int
+    count: int
+    packed: ranges.PackRange | None = None
+
+
+LINEAGE_LENGTH = 32
+"""Number of latest version ids in a head: an older copy is rebuilt."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHead:
+    """The current version of a key group.
+
+    Attributes:
+        version: Number of batches that changed the group.
+        unique_id: Id of the attempt that wrote it.
+        runs: The chunks of the version, oldest first; the first one is full.
+        lineage: Ids of the latest versions, oldest first, ending with `unique_id`.
+        key_type: Types of the key columns, for example `string, bigint`; empty if nobody told.
+    """
+
+    version: int
+    unique_id: str
+    runs: tuple[ChunkRun, ...]
+    lineage: tuple[str, ...]
+    key_type: str = ""
+
+    @property
+    def base(self) -> int:
+        """Version of the full chunk."""
+        return self.runs[0].version
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of all chunks."""
+        return sum(run.size_bytes for run in self.runs)
+
+    @property
+    def count(self) -> int:
+        """Number of entries in all chunks; a key counts once per chunk that contains it."""
+        return sum(run.count for run in self.runs)
+
+    def has_ancestor(self, version: int, unique_id: str) -> bool:
+        """Tell whether a version is this head or one of its predecessors."""
+        position = len(self.lineage) - 1 - (self.version - version)
+        return 0 <= position < len(self.lineage) and self.lineage[position] == unique_id
+
+    def pack_layout(self) -> bytes:
+        """Encode runs, lineage and key type, which are stored beside version, id and base."""
+        return Layout(self.runs, self.lineage, self.key_type).pack()
+
+    @staticmethod
+    def from_layout(version: int, unique_id: str, layout: bytes) -> GroupHead:
+        """Decode a layout.
+
+        Raises:
+            FormatVersionError: The layout has a version that this release does not know.
+            SnapshotCorruptError: `ChunkUnreadable`: it is no layout.
+        """
+        stored = Layout.unpack(layout, version)
+        return GroupHead(version, unique_id, stored.runs, stored.lineage, stored.key_type)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a head stores beside its version, id and base.
+
+    Attributes:
+        runs: The chunks of the version, oldest first.
+        lineage: Ids of the latest versions, oldest first.
+        key_type: Types of the key columns.
+    """
+
+    runs: tuple[ChunkRun, ...]
+    lineage: tuple[str, ...]
+    key_type: str
+
+    def pack(self) -> bytes:
+        """Encode it."""
+        packs = tuple(dict.fromkeys(run.packed.pack for run in self.runs if run.packed is not None))
+        runs = [_run_fields(run, packs) for run in self.runs]
+        body: bytes = msgpack.packb([formats.HEAD.writes, runs, list(self.lineage), self.key_type, list(packs)])
+        return body
+
+    @classmethod
+    def unpack(cls, body: bytes, version: int) -> Self:
+        """Decode a layout.
+
+        Args:
+            body: The layout.
+            version: Version of the key group, for errors.
+
+        Raises:
+            FormatVersionError: The layout has a version that this release does not know.
+            SnapshotCorruptError: `ChunkUnreadable`: it is no layout.
+        """
+        try:
+            layout_version, *fields = msgpack.unpackb(body)
+            formats.HEAD.require_known(layout_version, "The head of a key group")
+            return cls._of(fields)
+        except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
+            raise errors.SnapshotCorruptError(
+                "ChunkUnreadable",
+                f"The head of a key group, version {version}, cannot be read: {error}. It is damaged; restore from another "
+                "checkpoint or savepoint.",
+            ) from error
+
+    @classmethod
+    def _of(cls, fields: Sequence[object]) -> Self:
+        runs, lineage, key_type, listed = fields
+        packs = [names.parse(_text(pack)).reference for pack in _list(listed)]
+        return cls(
+            tuple(_run(_list(run), packs) for run in _list(runs)),
+            tuple(_list(lineage)),  # type: ignore[arg-type]  # compared with ids, and nothing else
+            str(key_type),
+        )
+
+
+def _run_fields(run: ChunkRun, packs: Sequence[str]) -> list[object]:
+    fields: list[object] = [run.version, run.size_bytes, run.count]
+    if run.packed is not None:
+        stored = run.packed
+        fields.append([packs.index(stored.pack), stored.offset, stored.length, stored.crc32c])
+    return fields
+
+
+def _run(fields: Sequence[object], packs: Sequence[str]) -> ChunkRun:
+    version, size_bytes, count, *more = fields
+    packed = None
+    if more:
+        (where,) = more
+        pack, offset, length, crc32c = map(_natural, _list(where))
+        packed = ranges.PackRange(packs[pack], offset, length, crc32c)
+    return ChunkRun(version, size_bytes, count, packed)  # type: ignore[arg-type]  # what is stored is taken
+
+
+def _list(value: object) -> Sequence[object]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r:.100} is no list")
+    return value
+
+
+def _natural(value: object) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r:.100} is no position in a pack")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.100} is no name of a pack")
+    return value

@@ -1,0 +1,408 @@
+"""`ListState`: a list of elements per key.
+
+With a time to live, each element expires on its own. A read deletes the expired ones that it finds.
+"""
+
+from __future__ import annotations
+
+import builtins
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar, cast
+
+import pyarrow as pa
+
+from statefulspark import errors
+from statefulspark.state import cleanup, columns, entries, kinds, many, tables
+from statefulspark.state.kinds import StateMeta
+from statefulspark.state.ttl import Ttl
+from statefulspark.state.types import codec, conversions, typetext
+from statefulspark.state.types.conversions import Codec
+
+In = TypeVar("In")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class ListChange:
+    """Replaces the list from index `start` on by `items`."""
+
+    start: int
+    items: list[tables.Cell]
+
+
+class ListTable:
+    """A list of cells per key; `dirty` holds the first index that changed."""
+
+    __slots__ = ("cursor", "dirty", "rows")
+    has_parts: ClassVar[bool] = True
+    array_bytes: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        self.rows: dict[tables.Key, object] = {}
+        self.dirty: dict[tables.Key, int] = {}
+        self.cursor: Iterator[tuple[tables.Key]] | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of keys."""
+        return len(self.rows)
+
+    def touch_row(self, key: tables.Key) -> None:
+        """Mark the whole list of a key as changed."""
+        self.dirty[key] = 0
+
+    def touch(self, key: tables.Key, start: int) -> None:
+        """Mark the list of a key as changed from an index on."""
+        self.dirty[key] = min(start, self.dirty.get(key, start))
+
+    def take_changes(self) -> tables.Changes:
+        """Return the changes since the last call, and reset them."""
+        rows, dirty = self.rows, self.dirty
+        self.dirty = {}
+        return {
+            key: ListChange(start, rows[key][start:]) if key in rows else tables.DELETED  # type: ignore[index]  # rows are lists
+            for key, start in dirty.items()
+        }
+
+    def full(self) -> tables.Changes:
+        """Return changes that build this table from an empty one."""
+        return {key: ListChange(0, items) for key, items in self.rows.items() if isinstance(items, list)}
+
+    def apply(self, changes: tables.Changes) -> None:
+        """Apply changes to the table."""
+        rows = self.rows
+        if not rows:
+            self.rows = {key: change.items for key, change in changes.items() if isinstance(change, ListChange)}
+            return
+        tables.apply_deleted(rows, changes)
+        for key, change in changes.items():
+            if isinstance(change, ListChange):
+                before = rows.get(key, []) if change.start else []
+                rows[key] = [*before[: change.start], *change.items]  # type: ignore[index]  # rows are lists
+
+    @staticmethod
+    def alive(row: list[tuple[object, int]], cutoff_ms: int, /) -> list[tuple[object, int]] | None:
+        """Return the elements that were renewed after a time, None when there are none."""
+        return [cell for cell in row if cell[1] > cutoff_ms] or None
+
+    @staticmethod
+    def convert(row: list[tables.Cell], convert: Callable[[tables.Cell], tables.Cell], /) -> list[tables.Cell]:
+        """Return the list with every element converted."""
+        return [convert(cell) for cell in row]
+
+
+class ListsOfKeys(many.OfManyKeys, Generic[T]):
+    """What lists do with many keys."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def get(self) -> list[T]:
+        """Return the elements of the current key."""
+
+    @abstractmethod
+    def add(self, value: T) -> None:
+        """Append an element to the list of the current key."""
+
+    @abstractmethod
+    def update(self, values: Iterable[T]) -> None:
+        """Replace the list of the current key."""
+
+    def get_many(self, keys: many.Given) -> pa.Array | list[list[T]]:
+        """Return the elements of each of many keys, oldest first; in `process_table` only.
+
+        Args:
+            keys: Keys that the table has: a column, or a sequence.
+
+        Returns:
+            The list of each key, in the order of the keys: a column for a column, a list for a sequence.
+        """
+        lists = [self.get() for _ in self.turns.rows("get_many", keys)]
+        return many.to_column("get_many", lists) if many.is_column(keys) else lists
+
+    def add_many(self, keys: many.Given, values: many.Given) -> None:
+        """Append an element for each row; in `process_table` only.
+
+        Args:
+            keys: The key of each row: a column, or a sequence; a key may come more than once.
+            values: The element of each row, likewise.
+
+        Raises:
+            SpecRejectedError: An element is None.
+        """
+        for (value,) in self.turns.rows("add_many", keys, values):
+            self.add(cast("T", value))
+
+    def update_many(self, keys: many.Given, lists: many.Given) -> None:
+        """Replace the list of each of many keys; no elements clear it. In `process_table` only.
+
+        Args:
+            keys: Keys that the table has: a column, or a sequence.
+            lists: A list for each of them, likewise.
+
+        Raises:
+            SpecRejectedError: A list, or one of the elements, is None.
+        """
+        for (values,) in self.turns.rows("update_many", keys, lists):
+            self.update(cast("Iterable[T]", values))
+
+
+class ListHandle(ListsOfKeys[T]):
+    """The list of the current key."""
+
+    __slots__ = ("_expiry", "_meta", "_scope", "_table")
+
+    def __init__(
+        self,
+        meta: StateMeta,
+        scope: kinds.Scope,
+        ttl: Ttl | None,
+        cleaner: cleanup.Cleaner | None = None,
+    ) -> None:
+        self._meta = meta
+        self._scope = scope
+        self._expiry = entries.Expiry(scope, ttl, cleaner)
+        self._table = ListTable()
+
+    def bind(self, table: ListTable) -> None:
+        """Switch to another key group."""
+        self._table = table
+
+    @property
+    def turns(self) -> many.Turns:
+        """Makes keys the current one, in turn."""
+        return many.Turns(self._scope, self._meta)
+
+    def _cells(self) -> list[object]:
+        key = self._scope.require_key(self._meta)
+        self._expiry.step()
+        return cast("list[object]", self._table.rows.get(key, []))
+
+    def get(self) -> list[T]:
+        """Return the elements, oldest first; an empty list when there are none. The list is a copy."""
+        cells = self._cells()
+        if not self._expiry.active:
+            return cast("list[T]", list(cells))
+        alive = [cell for cell in cells if not self._expiry.is_expired(cell)]
+        shown = cells if self._expiry.shows_expired else alive
+        values = [self._expiry.unwrap(cell) for cell in shown]
+        if self._expiry.renews_on_read and alive:
+            self._replace([self._expiry.wrap(self._expiry.unwrap(cell)) for cell in alive])
+        elif len(alive) < len(cells):
+            self._replace(alive)
+        return cast("list[T]", values)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.get())
+
+    def add(self, value: T) -> None:
+        """Append an element.
+
+        Raises:
+            SpecRejectedError: It is None.
+        """
+        self.add_all((value,))
+
+    def add_all(self, values: Iterable[T]) -> None:
+        """Append any number of elements.
+
+        Raises:
+            SpecRejectedError: The iterable, or one of the elements, is None.
+        """
+        added = [self._expiry.wrap(value) for value in self._checked(values)]
+        key = self._scope.require_key(self._meta)
+        self._expiry.step()
+        if not added:
+            return
+        cells = cast("list[object]", self._table.rows.setdefault(key, []))
+        self._table.touch(key, len(cells))
+        cells.extend(added)
+
+    def update(self, values: Iterable[T]) -> None:
+        """Replace the list; with no elements this clears it.
+
+        Raises:
+            SpecRejectedError: The iterable, or one of the elements, is None.
+        """
+        self._replace([self._expiry.wrap(value) for value in self._checked(values)])
+
+    def clear(self) -> None:
+        """Remove the list of the current key."""
+        self._replace([])
+
+    def _checked(self, values: Iterable[T] | None) -> list[T]:
+        if values is None:
+            raise errors.SpecRejectedError("NullInState", "List of values to add cannot be null.")
+        checked = list(values)
+        if any(value is None for value in checked):
+            raise errors.SpecRejectedError("NullInState", "You cannot add null to a ListState.")
+        return checked
+
+    def _replace(self, cells: list[object]) -> None:
+        key = self._scope.require_key(self._meta)
+        if cells:
+            self._table.rows[key] = cells
+        elif self._table.rows.pop(key, None) is None:
+            return
+        self._table.touch(key, 0)
+
+
+class ConvertingList(ListsOfKeys[T]):
+    """The list of the current key, as `ListHandle`.
+
+    Attributes:
+        conversion: Converts elements; a key group with an older stored form has its own.
+    """
+
+    __slots__ = ("_stored", "conversion")
+
+    def __init__(self, stored: ListHandle[object], conversion: conversions.Conversion) -> None:
+        self._stored = stored
+        self.conversion = conversion
+
+    @property
+    def turns(self) -> many.Turns:
+        """Makes keys the current one, in turn."""
+        return self._stored.turns
+
+    def get(self) -> list[T]:
+        """Return the elements, oldest first; an empty list when there are none."""
+        return cast("list[T]", [self.conversion.decode(item) for item in self._stored.get()])
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.get())
+
+    def add(self, value: T) -> None:
+        """Append an element; None is rejected."""
+        self.add_all((value,))
+
+    def add_all(self, values: Iterable[T]) -> None:
+        """Append any number of elements; a None element is rejected."""
+        self._stored.add_all(self._encoded(values))
+
+    def update(self, values: Iterable[T]) -> None:
+        """Replace the list; with no elements this clears it."""
+        self._stored.update(self._encoded(values))
+
+    def clear(self) -> None:
+        """Remove the list of the current key."""
+        self._stored.clear()
+
+    def _encoded(self, values: Iterable[T] | None) -> list[object]:
+        if values is None:
+            return cast("list[object]", None)
+        return [conversions.converted(self.conversion.encode, value) for value in values]
+
+
+def encode_lists(changes: tables.Changes) -> list[object]:
+    """Return the start index of each list change, and the elements from that index on."""
+    lists = [change for change in changes.values() if isinstance(change, ListChange)]
+    return [[change.start for change in lists], *entries.flat_columns([change.items for change in lists])]
+
+
+def decode_lists(keys: list[object], starts: list[int], counts: list[int], items: list[object]) -> tables.Changes:
+    """Undo `encode_lists`."""
+    elements = codec.unpack_column(items)
+    entries.require_all(counts, elements)
+    return dict(zip(keys, map(ListChange, starts, map(list, entries.split_by_key(counts, elements))), strict=True))
+
+
+def _list_to_row(change: object) -> object:
+    given = cast("ListChange", change)
+    return [given.start, codec.pack_column(given.items)]
+
+
+def _list_of_row(row: object) -> object:
+    start, items = cast("tuple[int, list[object]]", row)
+    return ListChange(start, codec.unpack_column(items))
+
+
+LIST_ROWS = columns.ChangeForm(_list_to_row, _list_of_row)
+
+
+def merge_lists(older: tables.Changes, newer: tables.Changes) -> None:
+    """Fold newer changes of a list table into older ones, in place."""
+    for key, change in newer.items():
+        before = older.get(key)
+        if isinstance(change, ListChange) and isinstance(before, ListChange) and change.start > before.start:
+            older[key] = ListChange(before.start, before.items[: change.start - before.start] + change.items)
+        else:
+            older[key] = change
+
+
+def _set_elements(changes: tables.Changes) -> Iterator[tables.Cell]:
+    lists = (change.items for change in changes.values() if isinstance(change, ListChange))
+    return (cell for items in lists for cell in items)
+
+
+def _alive_list(change: object, cutoff_ms: int) -> object:
+    before = cast("ListChange", change)
+    items = ListTable.alive(cast("list[tuple[object, int]]", before.items), cutoff_ms)
+    return None if items is None else ListChange(before.start, [*items])
+
+
+def _entries_of_lists(changes: tables.Changes) -> Iterator[kinds.Entry]:
+    for key, change in changes.items():
+        for index, cell in enumerate(cast("ListChange", change).items):
+            yield key, index, cell
+
+
+def _gather_lists(entries_of_keys: Iterable[kinds.Entry]) -> tables.Changes:
+    lists: dict[tables.Key, list[tuple[int, tables.Cell]]] = {}
+    for key, index, cell in entries_of_keys:
+        lists.setdefault(key, []).append((cast("int", index), cell))
+    for elements in lists.values():
+        elements.sort(key=lambda element: element[0])
+    return {key: ListChange(0, [cell for _, cell in elements]) for key, elements in lists.items()}
+
+
+LISTS = kinds.Shape(
+    name="lists",
+    table=ListTable,
+    merge=merge_lists,
+    encode=encode_lists,
+    decode=decode_lists,
+    cells=_set_elements,
+    alive=_alive_list,
+    entries=_entries_of_lists,
+    gather=_gather_lists,
+    view=ListHandle,
+    converting=ConvertingList,
+    container="array",
+    column="index",
+    row=LIST_ROWS,
+)
+LIST = kinds.register(kinds.StateKind("ListState", LISTS, kinds.view_itself))
+"""A list of elements."""
+
+
+@dataclass(frozen=True)
+class ListState(Generic[T]):
+    """A list per key. Unset reads as an empty list, never None; an element is never None.
+
+    Attributes:
+        name: Unique name within the operator.
+        type: Type of an element.
+        ttl: Time to live of each element.
+    """
+
+    name: str
+    type: builtins.type[T] | Codec[T] | str | None = None
+    ttl: Ttl | None = None
+
+    kind = LIST
+
+    def __post_init__(self) -> None:
+        kinds.check_name(self.name)
+
+    @property
+    def type_text(self) -> str:
+        """The type as it is stored with the state."""
+        return f"array<{typetext.canonical(self.type)}>"
+
+    @property
+    def value_type(self) -> object:
+        """The declared type of an element."""
+        return self.type

@@ -1,0 +1,504 @@
+"""`MapState`: a map of entries per key.
+
+With a time to live, each entry expires on its own. A read deletes the expired ones that it finds.
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar, cast
+
+import pyarrow as pa
+
+from statefulspark import errors
+from statefulspark.state import cleanup, columns, entries, kinds, many, tables
+from statefulspark.state.kinds import StateMeta
+from statefulspark.state.ttl import Ttl
+from statefulspark.state.types import codec, conversions, keyforms, typetext
+from statefulspark.state.types.conversions import Codec
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(slots=True)
+class MapChange:
+    """Entries put and removed; `replaced` means that all other entries are removed."""
+
+    replaced: bool
+    puts: dict[object, tables.Cell]
+    removed: AbstractSet[object] = frozenset()
+
+
+class MapTable:
+    """A map of cells per key; `dirty` holds the entries that changed, or None when the map was replaced."""
+
+    __slots__ = ("cursor", "dirty", "rows")
+    has_parts: ClassVar[bool] = True
+    array_bytes: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        self.rows: dict[tables.Key, object] = {}
+        self.dirty: dict[tables.Key, set[object] | None] = {}
+        self.cursor: Iterator[tuple[tables.Key]] | None = None
+
+    def touch(self, key: tables.Key, entry: object) -> None:
+        """Mark one entry of a key's map as changed."""
+        if key not in self.dirty:
+            self.dirty[key] = {entry}
+            return
+        entries = self.dirty[key]
+        if entries is not None:
+            entries.add(entry)
+
+    @property
+    def count(self) -> int:
+        """Number of keys."""
+        return len(self.rows)
+
+    def touch_row(self, key: tables.Key) -> None:
+        """Mark a key's map as replaced or cleared."""
+        self.dirty[key] = None
+
+    def take_changes(self) -> tables.Changes:
+        """Return the changes since the last call, and reset them."""
+        dirty, self.dirty = self.dirty, {}
+        return {key: self._change(key, entries) for key, entries in dirty.items()}
+
+    def _change(self, key: tables.Key, entries: set[object] | None) -> object:
+        row = self.rows.get(key)
+        if not isinstance(row, dict):
+            return tables.DELETED
+        if entries is None:
+            return MapChange(replaced=True, puts=dict(row))
+        puts = {entry: row[entry] for entry in entries if entry in row}
+        if len(puts) == len(entries):
+            return MapChange(replaced=False, puts=puts)
+        return MapChange(replaced=False, puts=puts, removed=entries - puts.keys())
+
+    def full(self) -> tables.Changes:
+        """Return changes that build this table from an empty one."""
+        return {key: MapChange(replaced=True, puts=row) for key, row in self.rows.items() if isinstance(row, dict)}
+
+    def apply(self, changes: tables.Changes) -> None:
+        """Apply changes to the table."""
+        rows = self.rows
+        if not rows:
+            self.rows = {key: change.puts for key, change in changes.items() if isinstance(change, MapChange)}
+            return
+        tables.apply_deleted(rows, changes)
+        for key, change in changes.items():
+            if isinstance(change, MapChange):
+                _apply_map(rows, key, change)
+
+    @staticmethod
+    def alive(row: dict[object, tuple[object, int]], cutoff_ms: int, /) -> dict[object, tuple[object, int]] | None:
+        """Return the entries that were renewed after a time, None when there are none."""
+        return {entry: cell for entry, cell in row.items() if cell[1] > cutoff_ms} or None
+
+    @staticmethod
+    def convert(
+        row: dict[object, tables.Cell], convert: Callable[[tables.Cell], tables.Cell], /
+    ) -> dict[object, tables.Cell]:
+        """Return the map with every value converted."""
+        return {entry: convert(cell) for entry, cell in row.items()}
+
+
+def _apply_map(rows: dict[tables.Key, object], key: tables.Key, change: MapChange) -> None:
+    row = rows.get(key)
+    if change.replaced or not isinstance(row, dict):
+        rows[key] = dict(change.puts)
+        return
+    row.update(change.puts)
+    for entry in change.removed:
+        row.pop(entry, None)
+
+
+class MapsOfKeys(many.OfManyKeys, Generic[K, V]):
+    """What maps do with many keys."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def get(self, entry: K) -> V | None:
+        """Return the value of an entry of the current key."""
+
+    @abstractmethod
+    def put(self, entry: K, value: V) -> None:
+        """Set an entry of the current key."""
+
+    @abstractmethod
+    def remove(self, entry: K) -> None:
+        """Remove an entry of the current key."""
+
+    @abstractmethod
+    def entries(self) -> list[tuple[K, V]]:
+        """Return all entries of the current key."""
+
+    def get_many(self, keys: many.Given, entries: many.Given) -> pa.Array | list[V | None]:
+        """Return the value of one entry for each row; in `process_table` only.
+
+        Args:
+            keys: The key of each row: a column, or a sequence; a key may come more than once.
+            entries: The entry of each row, likewise.
+
+        Returns:
+            The value of each row's entry, None where there is none: a column for columns, a list for sequences.
+        """
+        values = [self.get(cast("K", entry)) for (entry,) in self.turns.rows("get_many", keys, entries)]
+        return many.to_column("get_many", values) if many.is_column(keys) else values
+
+    def entries_many(self, keys: many.Given) -> list[list[tuple[K, V]]]:
+        """Return all entries of each of many keys, as a list of pairs for each key; in `process_table` only.
+
+        Args:
+            keys: Keys that the table has: a column, or a sequence.
+        """
+        return [self.entries() for _ in self.turns.rows("entries_many", keys)]
+
+    def put_many(self, keys: many.Given, entries: many.Given, values: many.Given) -> None:
+        """Set an entry for each row; in `process_table` only.
+
+        Args:
+            keys: The key of each row: a column, or a sequence; a key may come more than once.
+            entries: The entry of each row, likewise; of one that comes twice for a key the last value stays.
+            values: The value of each row, likewise.
+        """
+        for entry, value in self.turns.rows("put_many", keys, entries, values):
+            self.put(cast("K", entry), cast("V", value))
+
+    def remove_many(self, keys: many.Given, entries: many.Given) -> None:
+        """Remove an entry for each row, if it exists; in `process_table` only.
+
+        Args:
+            keys: The key of each row: a column, or a sequence; a key may come more than once.
+            entries: The entry of each row, likewise.
+        """
+        for (entry,) in self.turns.rows("remove_many", keys, entries):
+            self.remove(cast("K", entry))
+
+
+class MapHandle(MapsOfKeys[K, V]):
+    """The map of the current key."""
+
+    __slots__ = ("_expiry", "_meta", "_scope", "_table")
+
+    def __init__(
+        self,
+        meta: StateMeta,
+        scope: kinds.Scope,
+        ttl: Ttl | None,
+        cleaner: cleanup.Cleaner | None = None,
+    ) -> None:
+        self._meta = meta
+        self._scope = scope
+        self._expiry = entries.Expiry(scope, ttl, cleaner)
+        self._table = MapTable()
+
+    def bind(self, table: MapTable) -> None:
+        """Switch to another key group."""
+        self._table = table
+
+    @property
+    def turns(self) -> many.Turns:
+        """Makes keys the current one, in turn."""
+        return many.Turns(self._scope, self._meta)
+
+    def _row(self) -> dict[object, object]:
+        key = self._scope.require_key(self._meta)
+        self._expiry.step()
+        return cast("dict[object, object]", self._table.rows.get(key, {}))
+
+    def get(self, entry: K) -> V | None:
+        """Return the value of an entry, or None when there is no such entry."""
+        return cast("V | None", self._read(keyforms.entry_form(entry), self._row())[1])
+
+    def contains(self, entry: K) -> bool:
+        """Tell whether there is an entry; its value may be None."""
+        return self._read(keyforms.entry_form(entry), self._row())[0]
+
+    __contains__ = contains
+
+    def put(self, entry: K, value: V) -> None:
+        """Set an entry; points in time in its key become UTC, and Decimals lose trailing zeros."""
+        key, entry = self._scope.require_key(self._meta), cast("K", keyforms.entry_form(entry))
+        self._expiry.step()
+        row = cast("dict[object, object]", self._table.rows.setdefault(key, {}))
+        row[entry] = self._expiry.wrap(value)
+        self._table.touch(key, entry)
+
+    def put_all(self, entries: Mapping[K, V]) -> None:
+        """Set many entries.
+
+        Raises:
+            SpecRejectedError: The map is None.
+        """
+        if entries is None:
+            raise errors.SpecRejectedError("NullInState", "Map of entries to put cannot be null.")
+        for entry, value in entries.items():
+            self.put(entry, value)
+
+    def remove(self, entry: K) -> None:
+        """Remove an entry if it exists."""
+        self._remove(self._row(), keyforms.entry_form(entry))
+
+    def _remove(self, row: dict[object, object], entry: object) -> None:
+        if entry not in row:
+            return
+        del row[entry]
+        if not row:
+            del self._table.rows[self._scope.key]
+        self._table.touch(self._scope.key, entry)
+
+    def entries(self) -> list[tuple[K, V]]:
+        """Return all entries. The order is not part of the contract."""
+        row = self._row()
+        cells = ((entry, self._read(entry, row)) for entry in list(row))
+        return [(cast("K", entry), cast("V", value)) for entry, (present, value) in cells if present]
+
+    items = entries
+
+    def keys(self) -> list[K]:
+        """Return the keys of all entries."""
+        return [entry for entry, _ in self.entries()]
+
+    def values(self) -> list[V]:
+        """Return the values of all entries."""
+        return [value for _, value in self.entries()]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+    def is_empty(self) -> bool:
+        """Tell whether there is no entry."""
+        return not self.entries() if self._expiry.active else not self._row()
+
+    def clear(self) -> None:
+        """Remove the map of the current key."""
+        key = self._scope.require_key(self._meta)
+        if self._table.rows.pop(key, None) is not None:
+            self._table.touch_row(key)
+
+    def _read(self, entry: object, row: dict[object, object]) -> tuple[bool, object]:
+        if entry not in row:
+            return False, None
+        cell = row[entry]
+        value = self._expiry.unwrap(cell)
+        if self._expiry.is_expired(cell):
+            self._remove(row, entry)
+            return self._expiry.shows_expired, value if self._expiry.shows_expired else None
+        if self._expiry.renews_on_read:
+            row[entry] = self._expiry.wrap(value)
+            self._table.touch(self._scope.key, entry)
+        return True, value
+
+
+class ConvertingMap(MapsOfKeys[K, V]):
+    """The map of the current key, as `MapHandle`; keys are stored as they are.
+
+    Attributes:
+        conversion: Converts values; a key group with an older stored form has its own.
+    """
+
+    __slots__ = ("_stored", "conversion")
+
+    def __init__(self, stored: MapHandle[K, object], conversion: conversions.Conversion) -> None:
+        self._stored = stored
+        self.conversion = conversion
+
+    @property
+    def turns(self) -> many.Turns:
+        """Makes keys the current one, in turn."""
+        return self._stored.turns
+
+    def _decoded(self, stored: object) -> V:
+        return cast("V", conversions.converted(self.conversion.decode, stored))
+
+    def get(self, entry: K) -> V | None:
+        """Return the value of an entry, or None when there is no such entry."""
+        return self._decoded(self._stored.get(entry))
+
+    def contains(self, entry: K) -> bool:
+        """Tell whether there is an entry; its value may be None."""
+        return self._stored.contains(entry)
+
+    __contains__ = contains
+
+    def put(self, entry: K, value: V) -> None:
+        """Set an entry."""
+        self._stored.put(entry, conversions.converted(self.conversion.encode, value))
+
+    def put_all(self, entries: Mapping[K, V]) -> None:
+        """Set many entries."""
+        for entry, value in entries.items():
+            self.put(entry, value)
+
+    def remove(self, entry: K) -> None:
+        """Remove an entry if it exists."""
+        self._stored.remove(entry)
+
+    def entries(self) -> list[tuple[K, V]]:
+        """Return all entries. The order is not part of the contract."""
+        return [(entry, self._decoded(value)) for entry, value in self._stored.entries()]
+
+    items = entries
+
+    def keys(self) -> list[K]:
+        """Return the keys of all entries."""
+        return self._stored.keys()
+
+    def values(self) -> list[V]:
+        """Return the values of all entries."""
+        return [value for _, value in self.entries()]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+    def is_empty(self) -> bool:
+        """Tell whether there is no entry."""
+        return self._stored.is_empty()
+
+    def clear(self) -> None:
+        """Remove the map of the current key."""
+        self._stored.clear()
+
+
+def encode_maps(changes: tables.Changes) -> list[object]:
+    """Return which maps are replaced, their entries and values, and the entries that were removed."""
+    maps = [change for change in changes.values() if isinstance(change, MapChange)]
+    return [
+        [change.replaced for change in maps],
+        *entries.flat_columns([change.puts for change in maps]),
+        codec.pack_column(itertools.chain.from_iterable(change.puts.values() for change in maps)),
+        *entries.flat_columns([change.removed for change in maps]),
+    ]
+
+
+def decode_maps(
+    keys: list[object],
+    replaced: list[bool],
+    counts: list[int],
+    names: list[object],
+    values: list[object],
+    removed_counts: list[int],
+    removed: list[object],
+) -> tables.Changes:
+    """Undo `encode_maps`."""
+    unpacked, cells, gone = map(codec.unpack_column, (names, values, removed))
+    entries.require_all(counts, unpacked)
+    entries.require_all(counts, cells)
+    entries.require_all(removed_counts, gone)
+    puts = map(dict, entries.split_by_key(counts, zip(unpacked, cells, strict=True)))
+    if not gone:
+        return dict(zip(keys, map(MapChange, replaced, puts), strict=True))
+    maps = map(MapChange, replaced, puts, map(set, entries.split_by_key(removed_counts, gone)))
+    return dict(zip(keys, maps, strict=True))
+
+
+def _map_to_row(change: object) -> object:
+    given = cast("MapChange", change)
+    columns = (given.puts, given.puts.values(), given.removed)
+    return [given.replaced, *map(codec.pack_column, columns)]
+
+
+def _map_of_row(row: object) -> object:
+    replaced, *columns = cast("tuple[bool, list[object], list[object], list[object]]", row)
+    entries, cells, removed = map(codec.unpack_column, columns)
+    return MapChange(replaced, dict(zip(entries, cells, strict=True)), set(removed))
+
+
+MAP_ROWS = columns.ChangeForm(_map_to_row, _map_of_row)
+
+
+def merge_maps(older: tables.Changes, newer: tables.Changes) -> None:
+    """Fold newer changes of a map table into older ones, in place."""
+    for key, change in newer.items():
+        before = older.get(key)
+        if isinstance(change, MapChange) and not change.replaced and isinstance(before, MapChange):
+            puts = before.puts | change.puts
+            for entry in change.removed:
+                puts.pop(entry, None)
+            removed = set() if before.replaced else (before.removed - change.puts.keys()) | change.removed
+            older[key] = MapChange(before.replaced, puts, removed)
+        elif isinstance(change, MapChange) and before is tables.DELETED:
+            # Older entries must stay deleted when this change is applied without the deletion.
+            older[key] = MapChange(replaced=True, puts=change.puts)
+        else:
+            older[key] = change
+
+
+def _set_values(changes: tables.Changes) -> Iterator[tables.Cell]:
+    maps = (change.puts for change in changes.values() if isinstance(change, MapChange))
+    return (cell for puts in maps for cell in puts.values())
+
+
+def _alive_map(change: object, cutoff_ms: int) -> object:
+    before = cast("MapChange", change)
+    puts = MapTable.alive(cast("dict[object, tuple[object, int]]", before.puts), cutoff_ms)
+    return None if puts is None else MapChange(before.replaced, {**puts}, before.removed)
+
+
+def _entries_of_maps(changes: tables.Changes) -> Iterator[kinds.Entry]:
+    for key, change in changes.items():
+        for entry, cell in cast("MapChange", change).puts.items():
+            yield key, entry, cell
+
+
+def _gather_maps(entries_of_keys: Iterable[kinds.Entry]) -> tables.Changes:
+    maps: dict[tables.Key, dict[object, tables.Cell]] = {}
+    for key, entry, cell in entries_of_keys:
+        maps.setdefault(key, {})[entry] = cell
+    return {key: MapChange(replaced=True, puts=puts) for key, puts in maps.items()}
+
+
+MAPS = kinds.Shape(
+    name="maps",
+    table=MapTable,
+    merge=merge_maps,
+    encode=encode_maps,
+    decode=decode_maps,
+    cells=_set_values,
+    alive=_alive_map,
+    entries=_entries_of_maps,
+    gather=_gather_maps,
+    view=MapHandle,
+    converting=ConvertingMap,
+    container="map",
+    column="entry",
+    has_entry_keys=True,
+    row=MAP_ROWS,
+)
+MAP = kinds.register(kinds.StateKind("MapState", MAPS, kinds.view_itself))
+"""A map of entries."""
+
+
+@dataclass(frozen=True)
+class MapState(Generic[K, V]):
+    """A map per key. Unset behaves as an empty map, never None. An entry may hold None.
+
+    Attributes:
+        name: Unique name within the operator.
+        key_type: Type of the keys of the map.
+        value_type: Type of its values.
+        ttl: Time to live of each entry.
+    """
+
+    name: str
+    key_type: builtins.type[K] | Codec[K] | str | None = None
+    value_type: builtins.type[V] | Codec[V] | str | None = None
+    ttl: Ttl | None = None
+
+    kind = MAP
+
+    def __post_init__(self) -> None:
+        kinds.check_name(self.name)
+
+    @property
+    def type_text(self) -> str:
+        """The type as it is stored with the state."""
+        return f"map<{typetext.canonical(self.key_type)},{typetext.canonical(self.value_type)}>"

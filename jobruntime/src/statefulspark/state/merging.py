@@ -1,0 +1,183 @@
+"""Merges columns of one state, and leaves out what has expired: all rows stay bytes but those that have to be looked at."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from statefulspark.state import blobs, columns, tables
+from statefulspark.state.columns import Columns
+
+In = TypeVar("In")
+Fold = Callable[[tables.Changes, tables.Changes], None]
+"""Folds newer changes into older ones, in place."""
+
+
+def merge(layers: Sequence[Columns], form: columns.ChangeForm, fold: Fold, *, is_full: bool) -> Columns | None:
+    """Merge the changes of a state.
+
+    Args:
+        layers: The oldest first, without a gap.
+        form: Form of the rows.
+        fold: Folds changes of the same key.
+        is_full: Whether the oldest has everything: deletions are left out, and changes of other keys change nothing that is
+            older.
+
+    Returns:
+        Columns with the same effect; None where they cannot be merged as columns: they have different forms of tuples, or
+        are too large together.
+    """
+    forms = {layer.are_tuples for layer in layers if layer.row_bytes}
+    if len(forms) > 1 or _is_too_large(layers):
+        return None
+    whole = Columns(
+        np.concatenate([layer.hashes for layer in layers]),
+        pa.concat_arrays([layer.keys for layer in layers]),
+        pa.concat_arrays([layer.rows for layer in layers]),
+        are_tuples=True in forms,
+        source=layers[0].source,
+    )
+    order = np.argsort(whole.hashes, kind="stable").astype(np.int64)
+    base_keys = len(layers[0]) if is_full else len(order)
+    is_new = order >= base_keys
+    chains = _chains(whole, order, is_new if not form.replaces else np.zeros(len(order), np.bool_))
+    is_last = np.ones(len(order), np.bool_)
+    is_last[[index for chain in chains for index in chain[:-1]]] = False
+    keys = order[is_last]
+    if form.replaces:
+        rows, positions = whole.rows, keys
+    else:
+        begun_with = [[tables.DELETED] if is_new[chain[0]] else [] for chain in chains]
+        folded = _fold(whole, order, chains, begun_with, form, fold)
+        rows, positions = _with_folded(whole.rows, order, chains, folded, form)
+        positions = positions[is_last]
+    if is_full:
+        is_there = blobs.sizes(rows)[positions] > 0
+        keys, positions = keys[is_there], positions[is_there]
+    return Columns(whole.hashes[keys], blobs.take(whole.keys, keys), blobs.take(rows, positions), whole.are_tuples)
+
+
+def _chains(whole: Columns, order: blobs.Positions, is_new: npt.NDArray[np.bool_]) -> list[list[int]]:
+    """Return the indices into `order` of each key that is there more than once or new, the oldest first."""
+    hashes = whole.hashes[order]
+    is_like_next = np.concatenate([hashes[1:] == hashes[:-1], [False]])
+    looked_at = np.flatnonzero(is_like_next | np.concatenate([[False], is_like_next[:-1]]) | is_new)
+    chains: dict[bytes, list[int]] = {}
+    for index, key in zip(looked_at.tolist(), blobs.take(whole.keys, order[looked_at]).to_pylist(), strict=True):
+        chains.setdefault(key, []).append(index)
+    return [chain for chain in chains.values() if len(chain) > 1 or is_new[chain[0]]]
+
+
+def _fold(
+    whole: Columns,
+    order: blobs.Positions,
+    chains: Sequence[Sequence[int]],
+    begun_with: Sequence[Sequence[object]],
+    form: columns.ChangeForm,
+    fold: Fold,
+) -> list[object]:
+    """Return the one change that each chain comes to."""
+    indices = [index for chain in chains for index in chain]
+    changes = iter(whole.changes_at(order[indices], form))
+    return [
+        _fold_chain([*before, *(next(changes) for _ in chain)], fold)
+        for before, chain in zip(begun_with, chains, strict=True)
+    ]
+
+
+def _fold_chain(changes: Sequence[object], fold: Fold) -> object:
+    first, *others = changes
+    older: tables.Changes = {None: first}
+    for change in others:
+        fold(older, {None: change})
+    return older[None]
+
+
+def _with_folded(
+    rows: pa.BinaryArray,
+    order: blobs.Positions,
+    chains: Sequence[Sequence[int]],
+    folded: Sequence[object],
+    form: columns.ChangeForm,
+) -> tuple[pa.BinaryArray, blobs.Positions]:
+    """Return rows with folded ones behind them, and where among them that of each index into `order` is."""
+    packed = blobs.of(columns.pack_rows(folded, form)[0])
+    return columns.with_others(rows, order, [chain[-1] for chain in chains], packed)
+
+
+def _is_too_large(layers: Sequence[Columns]) -> bool:
+    keys_bytes = sum(int(layer.keys.nbytes) for layer in layers)
+    # Rows that are folded come beside those that they are made of.
+    return max(keys_bytes, 2 * sum(int(layer.rows.nbytes) for layer in layers)) > blobs.LARGEST_BYTES
+
+
+AlivePart = Callable[[object, int], object]
+_SLICE = 4096
+"""Rows that are objects at the same time."""
+_TIME_BYTES = 8
+_UINT64 = 0xCF
+"""Begins an integer of eight bytes in msgpack."""
+
+
+def without_expired(cells: Columns, cutoff_ms: int) -> Columns:
+    """Return columns without the cells that were renewed at or before a time.
+
+    Args:
+        cells: Of a state with one cell for each key and a time to live, without deletions.
+        cutoff_ms: In milliseconds since 1970.
+    """
+    suspects = np.flatnonzero(~_are_surely_alive(cells, cutoff_ms)).astype(np.int64)
+    if not len(suspects):
+        return cells
+    unpacked = cast("list[tuple[object, int]]", cells.changes_at(suspects, columns.CELL_ROWS))
+    is_expired = np.array([renewed_ms <= cutoff_ms for _, renewed_ms in unpacked], np.bool_)
+    return cells.take(np.delete(np.arange(len(cells)), suspects[is_expired]))
+
+
+def without_expired_parts(whole: Columns, cutoff_ms: int, form: columns.ChangeForm, alive: AlivePart) -> Columns | None:
+    """Return columns without the elements and entries that were renewed at or before a time.
+
+    Rows become objects, some at a time, and only those that lose something are packed again.
+
+    Args:
+        whole: Of a state with a list or a map for each key and a time to live, without deletions.
+        cutoff_ms: In milliseconds since 1970.
+        form: Form of the rows.
+        alive: Returns the part of a row that was renewed later; None if there is none.
+
+    Returns:
+        The columns; None if they are too large, while both forms of rows are there.
+    """
+    is_left, shorter = np.ones(len(whole), np.bool_), dict[int, object]()
+    for begin in range(0, len(whole), _SLICE):
+        positions = np.arange(begin, min(begin + _SLICE, len(whole)))
+        for position, row in zip(positions.tolist(), whole.changes_at(positions, form), strict=True):
+            part = alive(row, cutoff_ms)
+            if part is None:
+                is_left[position] = False
+            elif part != row:
+                shorter[position] = part
+    if not shorter:
+        return whole if is_left.all() else whole.take(np.flatnonzero(is_left))
+    packed = blobs.of(columns.pack_rows(shorter.values(), form)[0])
+    if packed.nbytes + whole.rows.nbytes > blobs.LARGEST_BYTES:
+        return None
+    rows, positions = columns.with_others(whole.rows, np.arange(len(whole)), list(shorter), packed)
+    return dataclasses.replace(whole, rows=blobs.take(rows, positions)).take(np.flatnonzero(is_left))
+
+
+def _are_surely_alive(cells: Columns, cutoff_ms: int) -> npt.NDArray[np.bool_]:
+    """Tell of each row whether it ends in a time after the cutoff, as far as its last bytes tell."""
+    offsets, body = blobs.parts(cells.rows)
+    are_alive = np.zeros(len(cells), np.bool_)
+    long_enough = np.flatnonzero(np.diff(offsets) > _TIME_BYTES)
+    starts = offsets[1:][long_enough].astype(np.int64) - _TIME_BYTES
+    each_byte = np.frombuffer(body, np.uint8)
+    times = blobs.integers(each_byte, starts, ">u8")
+    are_alive[long_enough] = (each_byte[starts - 1] == _UINT64) & (times > max(cutoff_ms, 0))
+    return are_alive
