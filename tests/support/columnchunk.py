@@ -75,7 +75,7 @@ def as_columns() -> chunks.Chunk:
     return dataclasses.replace(
         chunk(),
         sections=tuple(
-            section if section.meta.kind.shape.has_moments else _as_columns(section) for section in chunk().sections
+            section if section.meta.kind.has_moments else _as_columns(section) for section in chunk().sections
         ),
     )
 
@@ -110,9 +110,9 @@ def timers_as_columns() -> chunks.Chunk:
     return dataclasses.replace(timers_chunk(), sections=tuple(map(_as_columns, timers_chunk().sections)))
 
 
-def columns_of(changes: tables.Changes, form: columns.ChangeForm) -> columns.Columns:
+def columns_of(changes: tables.Changes, kind: kinds.StateKind) -> columns.Columns:
     """Return changes as columns, which are not too large for it."""
-    made = columns.Columns.of(changes, form)
+    made = columns.Columns.of(changes, kind)
     assert made is not None
     return made
 

@@ -1,7 +1,4 @@
-"""A kind of state that the product does not have: the elements of a key, the greatest first. All that a new kind takes.
-
-In the product the last paragraph, the row, would stand in `statefulspark/state/kinds.py`.
-"""
+"""A kind of state that the product does not have: the elements of a key, the greatest first. All that a new kind takes."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from statefulspark.state import cleanup, kinds, tables, ttl
-from statefulspark.state.types import codec, conversions, typetext
+from statefulspark.state.types import codec, conversions
 
 Cells = list[tables.Cell]
 
@@ -111,64 +108,55 @@ class ConvertingRanked:
         return [self.conversion.decode(stored) for stored in self._stored.get()]
 
 
-def _encode(changes: tables.Changes) -> list[object]:
-    rows = [cast("Cells", change) for change in changes.values()]
-    return [[len(row) for row in rows], codec.pack_column(itertools.chain.from_iterable(rows))]
+class RankedKind(kinds.StateKind):
+    """What is done with it."""
+
+    container = "array"
+    column = "rank"
+
+    def new_table(self) -> RankedTable:
+        return RankedTable()
+
+    def new_view(
+        self, state: kinds.StateMeta, scope: kinds.Scope, life: ttl.Ttl | None, cleaner: cleanup.Cleaner | None
+    ) -> RankedHandle:
+        return RankedHandle(state, scope, life, cleaner)
+
+    def converting(self, view: RankedHandle, conversion: conversions.Conversion) -> ConvertingRanked:
+        return ConvertingRanked(view, conversion)
+
+    def merge(self, older: tables.Changes, newer: tables.Changes) -> None:
+        older.update(newer)
+
+    def encode(self, changes: tables.Changes) -> list[object]:
+        rows = [cast("Cells", change) for change in changes.values()]
+        return [[len(row) for row in rows], codec.pack_column(itertools.chain.from_iterable(rows))]
+
+    def decode(self, keys: list[object], counts: list[int], packed: list[object]) -> tables.Changes:  # type: ignore[override]
+        rest = iter(codec.unpack_column(packed))
+        return {key: list(itertools.islice(rest, count)) for key, count in zip(keys, counts, strict=True)}
+
+    def written_cells(self, changes: tables.Changes) -> Iterator[tables.Cell]:
+        return (cell for change in changes.values() if change is not tables.DELETED for cell in cast("Cells", change))
+
+    def alive(self, change: list[tuple[object, int]], cutoff_ms: int) -> object:
+        return RankedTable.alive(change, cutoff_ms)
+
+    def entries(self, changes: tables.Changes) -> Iterator[kinds.Entry]:
+        return ((key, rank, cell) for key, row in changes.items() for rank, cell in enumerate(cast("Cells", row)))
+
+    def gather(self, entries: Iterable[kinds.Entry]) -> tables.Changes:
+        rows: tables.Changes = {}
+        for key, _, cell in sorted(entries, key=lambda entry: cast("int", entry[1])):
+            cast("Cells", rows.setdefault(key, [])).append(cell)
+        return rows
 
 
-def _decode(keys: list[object], counts: list[int], packed: list[object]) -> tables.Changes:
-    rest = iter(codec.unpack_column(packed))
-    return {key: list(itertools.islice(rest, count)) for key, count in zip(keys, counts, strict=True)}
-
-
-def _merge(older: tables.Changes, newer: tables.Changes) -> None:
-    older.update(newer)
-
-
-def _cells(changes: tables.Changes) -> Iterator[tables.Cell]:
-    return (cell for change in changes.values() if change is not tables.DELETED for cell in cast("Cells", change))
-
-
-def _entries(changes: tables.Changes) -> Iterator[kinds.Entry]:
-    return ((key, rank, cell) for key, row in changes.items() for rank, cell in enumerate(cast("Cells", row)))
-
-
-def _gather(entries: Iterable[kinds.Entry]) -> tables.Changes:
-    rows: tables.Changes = {}
-    for key, _, cell in sorted(entries, key=lambda entry: cast("int", entry[1])):
-        cast("Cells", rows.setdefault(key, [])).append(cell)
-    return rows
-
-
-def _itself(_: object, view: object, __: ttl.Ttl | None) -> object:
-    return view
-
-
-RANKED = kinds.register(
-    kinds.StateKind(
-        "RankedState",
-        kinds.Shape(
-            name="ranked",
-            table=RankedTable,
-            merge=_merge,
-            encode=_encode,
-            decode=_decode,
-            cells=_cells,
-            alive=RankedTable.alive,  # type: ignore[arg-type]
-            entries=_entries,
-            gather=_gather,
-            view=RankedHandle,
-            converting=ConvertingRanked,
-            container="array",
-            column="rank",
-        ),
-        _itself,
-    )
-)
+RANKED = RankedKind("RankedState")
 
 
 @dataclass(frozen=True)
-class RankedState:
+class RankedState(kinds.Descriptor):
     """Declares it."""
 
     name: str
@@ -176,11 +164,3 @@ class RankedState:
     ttl: ttl.Ttl | None = None
 
     kind = RANKED
-
-    @property
-    def type_text(self) -> str:
-        return f"array<{typetext.canonical(self.type)}>"
-
-    @property
-    def value_type(self) -> object:
-        return self.type

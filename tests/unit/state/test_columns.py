@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 from collections.abc import Sequence
 
@@ -62,14 +61,25 @@ TIMERS = st.one_of(
     st.builds(mapstate.MapChange, st.just(value=True), MOMENTS.filter(bool)),
     st.builds(mapstate.MapChange, st.just(value=False), MOMENTS, st.frozensets(st.integers(-1, 2), max_size=2)),
 )
-WITHOUT_ROW = dataclasses.replace(mapstate.MAP, shape=dataclasses.replace(mapstate.MAP.shape, row=None))
+
+
+class RowlessKind(mapstate.MapKind):
+    """A map that says nothing of rows."""
+
+    make_row = kinds.StateKind.make_row
+    read_row = kinds.StateKind.read_row
+
+    def __init__(self) -> None:
+        """Stay out of the register."""
+
+
 KINDS: dict[str, tuple[kinds.StateKind, st.SearchStrategy[object]]] = {
     "values": (valuestate.VALUE, CELLS),
     "tuples": (valuestate.VALUE, TUPLES),
     "lists": (liststate.LIST, LISTS),
     "maps": (mapstate.MAP, MAPS),
     "timers": (timers.TIMERS, TIMERS),
-    "a shape that says nothing of rows": (WITHOUT_ROW, MAPS),
+    "a kind that says nothing of rows": (RowlessKind(), MAPS),
 }
 each_kind = pytest.mark.parametrize("name", KINDS)
 
@@ -78,8 +88,8 @@ def _changes(name: str, keys: st.SearchStrategy[object] = KEYS) -> st.SearchStra
     return st.dictionaries(keys, st.one_of(KINDS[name][1], st.just(tables.DELETED)), max_size=8)
 
 
-def _form(name: str) -> columns.ChangeForm:
-    return KINDS[name][0].shape.row_form
+def _kind(name: str) -> kinds.StateKind:
+    return KINDS[name][0]
 
 
 def _copy(changes: tables.Changes) -> tables.Changes:
@@ -88,17 +98,16 @@ def _copy(changes: tables.Changes) -> tables.Changes:
 
 
 def _columns(changes: tables.Changes, name: str = "values") -> columns.Columns:
-    return columnchunk.columns_of(changes, _form(name))
+    return columnchunk.columns_of(changes, _kind(name))
 
 
 def _merge(layers: Sequence[tables.Changes], name: str, *, is_full: bool) -> tables.Changes | None:
     """Merge as columns, and return the outcome as objects."""
-    shape = KINDS[name][0].shape
-    merged = merging.merge([_columns(layer, name) for layer in layers], shape.row_form, shape.merge, is_full=is_full)
+    merged = merging.merge([_columns(layer, name) for layer in layers], _kind(name), is_full=is_full)
     if merged is None:
         return None
     assert (np.diff(merged.hashes.astype(np.int64)) >= 0).all()
-    return merged.changes(shape.row_form)
+    return merged.changes(_kind(name))
 
 
 def _merge_objects(layers: Sequence[tables.Changes], name: str, *, is_full: bool) -> tables.Changes:
@@ -107,7 +116,7 @@ def _merge_objects(layers: Sequence[tables.Changes], name: str, *, is_full: bool
     for newer in layers[1:]:
         if is_full:
             older = dict.fromkeys(newer, tables.DELETED) | older
-        KINDS[name][0].shape.merge(older, _copy(newer))
+        KINDS[name][0].merge(older, _copy(newer))
     return {key: change for key, change in older.items() if not is_full or change is not tables.DELETED}
 
 
@@ -131,7 +140,7 @@ def test_columns_give_back_the_changes_that_they_were_made_of(name: str, draw: s
     changes = draw.draw(_changes(name))
 
     made = _columns(changes, name)
-    found = made.changes(_form(name))
+    found = made.changes(_kind(name))
 
     assert (found, len(made)) == (changes, len(changes))
     assert _types(found) == _types(changes)
@@ -144,7 +153,7 @@ def test_the_changes_at_positions_come_in_the_order_of_the_positions(name: str, 
     made = _columns(changes, name)
     positions = draw.draw(st.lists(st.integers(0, len(made) - 1), max_size=5) if changes else st.just([]))
 
-    found = made.changes_at(np.array(positions, np.int64), _form(name))
+    found = made.changes_at(np.array(positions, np.int64), _kind(name))
 
     keys = columns.unpack_keys(made.keys)
     assert found == [changes[keys[position]] for position in positions]
@@ -171,8 +180,8 @@ def test_keys_of_one_and_of_two_columns_can_share_a_hash(wanted: int) -> None:
 def test_no_changes_are_columns_too() -> None:
     made = _columns({})
 
-    assert (len(made), made.changes(columns.CELL_ROWS)) == (0, {})
-    assert made.changes_at(np.zeros(0, np.int64), columns.CELL_ROWS) == []
+    assert (len(made), made.changes(valuestate.VALUE)) == (0, {})
+    assert made.changes_at(np.zeros(0, np.int64), valuestate.VALUE) == []
 
 
 def test_a_map_in_a_full_chunk_has_no_entries_that_were_removed() -> None:
@@ -192,13 +201,13 @@ def test_a_map_in_a_full_chunk_has_no_entries_that_were_removed() -> None:
 def test_a_value_of_20_mb_is_a_row_like_any_other() -> None:
     large = b"0123456789" * 2_000_000
 
-    assert _columns({"a": 1, "b": large}).changes(columns.CELL_ROWS) == {"a": 1, "b": large}
+    assert _columns({"a": 1, "b": large}).changes(valuestate.VALUE) == {"a": 1, "b": large}
     assert _merge([{"a": 1, "b": large}, {"a": 2}], "values", is_full=True) == {"a": 2, "b": large}
 
 
 def test_a_value_that_cannot_be_stored_is_told_by_its_type() -> None:
     with pytest.raises(TypeError, match=r"^builtins\.set$"):
-        columns.Columns.of({"a": {1}}, columns.CELL_ROWS)
+        columns.Columns.of({"a": {1}}, valuestate.VALUE)
 
 
 def _is_of_tuples(layer: tables.Changes) -> bool:
@@ -316,7 +325,7 @@ def _view(layers: Sequence[tables.Changes], name: str) -> views.GroupView:
 
 def _rows(layers: Sequence[tables.Changes], name: str) -> dict[object, object]:
     """Return what a table has after the layers."""
-    table = KINDS[name][0].shape.table()
+    table = KINDS[name][0].new_table()
     for layer in layers:
         table.apply(_copy(layer))
     return table.rows

@@ -66,7 +66,7 @@ def test_keys_that_an_earlier_release_stored_are_read_in_the_one_form() -> None:
     assert sorted(map(repr, section.changes)) == ["0.0", "nan"]
     made = section.columns()
     assert made is not None
-    assert made.changes(valuestate.VALUE.shape.row_form)[math.nan] == 2
+    assert made.changes(valuestate.VALUE)[math.nan] == 2
 
 
 @pytest.mark.parametrize("memory_bytes", [1 << 30, 0], ids=["in memory", "on disk"])
@@ -214,4 +214,4 @@ def test_entries_that_are_equal_have_equal_bytes(one: object, other: object) -> 
 def test_two_keys_of_equal_bytes_are_never_written() -> None:
     changes: tables.Changes = {REPEATED_HOUR[1]: "a", REPEATED_HOUR[1].astimezone(datetime.UTC): "b"}
     with pytest.raises(errors.InternalError, match=r"differ and have the same stored form"):
-        columns.Columns.of(changes, valuestate.VALUE.shape.row_form)
+        columns.Columns.of(changes, valuestate.VALUE)

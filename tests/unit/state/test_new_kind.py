@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import statefulspark as ss
 from keyedstate import MemoryLog, Worker, new_ids
-from rankedstate import RANKED, RankedState
+from rankedstate import RANKED, RankedKind, RankedState
 from statefulspark import errors, storage
 from statefulspark.canonical import documents, groups, parts, rows
 from statefulspark.contract.manifest import Manifest, OperatorEntry, QueryEntry, SnapshotFormat, SnapshotKind, Trigger
@@ -190,7 +190,7 @@ def test_a_new_kind_is_exported_as_rows_and_comes_back(meta: kinds.StateMeta) ->
     assert chunks.decode(stored.blob, "it") == chunk
 
 
-def test_what_is_written_down_of_a_new_kind_leads_to_its_row() -> None:
+def test_what_is_written_down_of_a_new_kind_leads_to_it() -> None:
     assert keyed_states.meta_of(keyed_states.entry_of(META)) == META
     assert pickle.loads(pickle.dumps(META)).kind is RANKED  # noqa: S301 - our own bytes
     assert copy.deepcopy(evolution.Declaration(META)).meta.kind is RANKED
@@ -199,7 +199,7 @@ def test_what_is_written_down_of_a_new_kind_leads_to_its_row() -> None:
 
 def test_a_name_is_taken_once_and_an_unknown_one_is_told_with_those_that_there_are() -> None:
     with pytest.raises(ValueError, match="a kind of state named 'RankedState' exists already"):
-        kinds.register(kinds.StateKind("RankedState", RANKED.shape, RANKED.handle))
+        RankedKind("RankedState")
     with pytest.raises(
         ValueError, match=r"'HeapState' is not a kind of state that this release knows: .*MapState, RankedState"
     ):

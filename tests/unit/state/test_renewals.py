@@ -23,6 +23,7 @@ from statefulspark.state import (
     valuestate,
 )
 from statefulspark.state.cells import CellTable
+from statefulspark.state.valuestate import VALUE
 
 NOW_MS = 1_795_000_000_000
 """A day in November 2026."""
@@ -35,12 +36,12 @@ IN_FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
 
 
 def _columns(cells: tables.Changes) -> columns.Columns:
-    return columnchunk.columns_of(cells, columns.CELL_ROWS)
+    return columnchunk.columns_of(cells, VALUE)
 
 
 @given(cells=st.dictionaries(st.integers(0, 30), st.tuples(VALUES, TIMES), max_size=20), cutoff_ms=TIMES)
 def test_columns_lose_what_is_expired(cells: tables.Changes, cutoff_ms: int) -> None:
-    left = merging.without_expired(_columns(cells), cutoff_ms).changes(columns.CELL_ROWS)
+    left = merging.without_expired(_columns(cells), cutoff_ms, VALUE).changes(VALUE)
 
     alive = {key: cell for key, cell in cells.items() if CellTable.alive(cell, cutoff_ms)}  # type: ignore[arg-type]
     assert left.items() >= alive.items()
@@ -52,16 +53,16 @@ def test_columns_lose_what_is_expired(cells: tables.Changes, cutoff_ms: int) -> 
 def test_a_value_that_ends_like_a_time_does_not_hide_that_its_cell_is_expired() -> None:
     cells: tables.Changes = {1: (LIKE_A_TIME, NOW_MS - 1), 2: (LIKE_A_TIME, NOW_MS + 1)}
 
-    assert merging.without_expired(_columns(cells), NOW_MS).changes(columns.CELL_ROWS) == {2: (LIKE_A_TIME, NOW_MS + 1)}
+    assert merging.without_expired(_columns(cells), NOW_MS, VALUE).changes(VALUE) == {2: (LIKE_A_TIME, NOW_MS + 1)}
 
 
-PARTS: dict[str, tuple[kinds.Shape, st.SearchStrategy[object]]] = {
+PARTS: dict[str, tuple[kinds.StateKind, st.SearchStrategy[object]]] = {
     "lists": (
-        liststate.LISTS,
+        liststate.LIST,
         st.builds(liststate.ListChange, st.just(0), st.lists(st.tuples(VALUES, TIMES), max_size=4)),
     ),
     "maps": (
-        mapstate.MAPS,
+        mapstate.MAP,
         st.builds(
             mapstate.MapChange,
             st.just(value=True),
@@ -76,28 +77,28 @@ PARTS: dict[str, tuple[kinds.Shape, st.SearchStrategy[object]]] = {
 def test_lists_and_maps_lose_the_parts_that_are_expired(
     name: str, draw: st.DataObject, cutoff_ms: int, at_once: int
 ) -> None:
-    shape, rows = PARTS[name]
+    kind, rows = PARTS[name]
     whole = draw.draw(st.dictionaries(st.integers(0, 30), rows, max_size=8))
-    made = columnchunk.columns_of(whole, shape.row_form)
+    made = columnchunk.columns_of(whole, kind)
 
     with mock.patch.object(merging, "_SLICE", at_once):
-        left = merging.without_expired_parts(made, cutoff_ms, shape.row_form, shape.alive)
+        left = merging.without_expired(made, cutoff_ms, kind)
 
     assert left is not None
-    alive = {key: shape.alive(row, cutoff_ms) for key, row in whole.items()}
-    assert left.changes(shape.row_form) == {key: row for key, row in alive.items() if row is not None}
+    alive = {key: kind.alive(row, cutoff_ms) for key, row in whole.items()}
+    assert left.changes(kind) == {key: row for key, row in alive.items() if row is not None}
 
 
 def test_lists_of_which_nothing_is_expired_stay_the_same_bytes() -> None:
-    made = columnchunk.columns_of({1: liststate.ListChange(0, [("a", NOW_MS)])}, liststate.LISTS.row_form)
-    assert merging.without_expired_parts(made, NOW_MS - 1, liststate.LISTS.row_form, liststate.LISTS.alive) is made
+    made = columnchunk.columns_of({1: liststate.ListChange(0, [("a", NOW_MS)])}, liststate.LIST)
+    assert merging.without_expired(made, NOW_MS - 1, liststate.LIST) is made
 
 
 def test_lists_that_are_too_large_while_two_forms_of_them_are_there_are_told() -> None:
     items = [("a", NOW_MS), ("b", NOW_MS + 2)]
-    made = columnchunk.columns_of({1: liststate.ListChange(0, items)}, liststate.LISTS.row_form)
+    made = columnchunk.columns_of({1: liststate.ListChange(0, items)}, liststate.LIST)
     with mock.patch.object(merging.blobs, "LARGEST_BYTES", made.rows.nbytes):
-        assert merging.without_expired_parts(made, NOW_MS, liststate.LISTS.row_form, liststate.LISTS.alive) is None
+        assert merging.without_expired(made, NOW_MS, liststate.LIST) is None
 
 
 class Texts:

@@ -299,7 +299,7 @@ def test_random_batches_fire_what_is_due_and_nothing_else(job: Job, seed: int) -
 
 
 def _columns(changes: tables.Changes) -> columns.Columns:
-    return columnchunk.columns_of(changes, timers.TIMERS.shape.row_form)
+    return columnchunk.columns_of(changes, timers.TIMERS)
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,14 @@ from statefulspark.state.types import typetext
 
 def type_of_column(state: KeyedStateEntry, column: str) -> typetext.Type:
     """Return the declared type of a column of a state; `any` if none was declared."""
-    declared, shape = typetext.parse(state.type), kinds.named(state.kind, state.name).shape
-    if not shape.container:
+    declared, kind = typetext.parse(state.type), kinds.named(state.kind, state.name)
+    if not kind.container:
         return declared if column == rows.VALUE else typetext.UNKNOWN
-    if declared.family != shape.container or not declared.arguments:
+    if declared.family != kind.container or not declared.arguments:
         return typetext.UNKNOWN
     if column == rows.VALUE:
         return declared.arguments[-1]
-    return declared.arguments[0] if shape.has_entry_keys and column == shape.column else typetext.UNKNOWN
+    return declared.arguments[0] if kind.has_entry_keys and column == kind.column else typetext.UNKNOWN
 
 
 def name_fields(stored: pa.DataType, declared: typetext.Type) -> pa.DataType:

@@ -33,7 +33,7 @@ def key_names(count: int) -> tuple[str, ...]:
 
 def of_section(section: chunks.Section) -> Iterator[Row]:
     """Yield the rows of a state in a full chunk."""
-    entries = section.meta.kind.shape.entries(section.changes)
+    entries = section.meta.kind.entries(section.changes)
     if not section.meta.has_ttl:
         return ((key, sub, cell, 0) for key, sub, cell in entries)
     return ((key, sub, *cast("tuple[object, int]", cell)) for key, sub, cell in entries)
@@ -43,14 +43,14 @@ def to_section(meta: kinds.StateMeta, rows: Iterable[Row]) -> chunks.Section:
     """Build a state of a full chunk; the elements of a list may be in any order."""
     timed = ((key, sub, (value, renewed)) for key, sub, value, renewed in rows)
     plain = ((key, sub, value) for key, sub, value, _ in rows)
-    return chunks.Section(meta, meta.kind.shape.gather(timed if meta.has_ttl else plain))
+    return chunks.Section(meta, meta.kind.gather(timed if meta.has_ttl else plain))
 
 
 def to_table(meta: kinds.StateMeta, rows: Sequence[Row], key_count: int) -> pa.Table:
     """Convert rows to columns, each with the simplest type that holds its values."""
     keys, subs, cells, renewed = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
     columns = dict(zip(key_names(key_count), _key_columns(keys, key_count), strict=True))
-    sub = meta.kind.shape.column
+    sub = meta.kind.column
     if sub:
         columns[sub] = subs
     columns[VALUE] = cells
@@ -82,7 +82,7 @@ def from_table(meta: kinds.StateMeta, table: pa.Table, key_count: int, source: s
 
     parts = [column(name) for name in key_names(key_count)]
     keys: Iterable[object] = parts[0] if key_count == 1 else zip(*parts, strict=True)
-    sub = meta.kind.shape.column
+    sub = meta.kind.column
     subs: Sequence[object] = column(sub) if sub else [None] * table.num_rows
     renewed: Sequence[object] = column(RENEWED) if meta.has_ttl else [0] * table.num_rows
     return cast("Iterator[Row]", zip(keys, subs, column(VALUE), renewed, strict=True))

@@ -55,9 +55,9 @@ class ReducingHandle(cells.CellHandle[T]):
     @overload
     def add_many(self, keys: numbers.ArrowColumn, values: numbers.ArrowColumn) -> pa.Array: ...
     @overload
-    def add_many(self, keys: cells.Keys, values: Sequence[T | None]) -> list[T | None]: ...
+    def add_many(self, keys: Sequence[object], values: Sequence[T | None]) -> list[T | None]: ...
     def add_many(
-        self, keys: numbers.ArrowColumn | cells.Keys, values: numbers.ArrowColumn | Sequence[T | None]
+        self, keys: numbers.ArrowColumn | Sequence[object], values: numbers.ArrowColumn | Sequence[T | None]
     ) -> pa.Array | list[T | None]:
         """Fold one value into the state of each of many keys; in `process_table` only.
 
@@ -112,9 +112,9 @@ class AggregatingHandle(cells.CellHandle[Out], Generic[In, Acc, Out]):
     @overload
     def add_many(self, keys: numbers.ArrowColumn, values: numbers.ArrowColumn) -> pa.Array: ...
     @overload
-    def add_many(self, keys: cells.Keys, values: Sequence[In | None]) -> list[Out | None]: ...
+    def add_many(self, keys: Sequence[object], values: Sequence[In | None]) -> list[Out | None]: ...
     def add_many(
-        self, keys: numbers.ArrowColumn | cells.Keys, values: numbers.ArrowColumn | Sequence[In | None]
+        self, keys: numbers.ArrowColumn | Sequence[object], values: numbers.ArrowColumn | Sequence[In | None]
     ) -> pa.Array | list[Out | None]:
         """Fold one value into the accumulator of each of many keys; in `process_table` only.
 
@@ -129,7 +129,7 @@ class AggregatingHandle(cells.CellHandle[Out], Generic[In, Acc, Out]):
             return many.to_column("add_many", self._add_each(*self.turns.objects(keys, values)))  # type: ignore[arg-type]
         return self._add_each(cast("Sequence[object]", keys), cast("Sequence[In | None]", values))
 
-    def _add_each(self, keys: cells.Keys, values: Sequence[In | None]) -> list[Out | None]:
+    def _add_each(self, keys: Sequence[object], values: Sequence[In | None]) -> list[Out | None]:
         stored = self._cells.fold(keys, [None] * len(keys), _same)
         before: dict[object, object] = dict(zip(keys, stored, strict=True))
         results: list[Out | None] = []
@@ -160,45 +160,40 @@ def _newer(_: object, after: object) -> object:
     return after
 
 
-class _WithReduce(Protocol):
-    """What a handle needs of the declaration of a reducing state."""
+class ReducingKind(cells.CellKind):
+    """One value per key, folded from values of its own type."""
 
-    @property
-    def reduce(self) -> Callable[[object, object], object]: ...
+    def new_array_view(
+        self, descriptor: ReducingState[object], state: kinds.StateMeta, scope: kinds.Scope
+    ) -> cells.NumberCells | None:
+        """Return cells that are folded as columns, if the function and the type allow it."""
+        number = numbers.KINDS.get(typetext.parse(state.type_text).family)
+        combine = numbers.combination_of(descriptor.reduce)
+        return None if number is None or combine is None else cells.NumberCells(state, scope, number, combine)
 
-
-class _WithFunction(Protocol):
-    """What a handle needs of the declaration of an aggregating state."""
-
-    @property
-    def function(self) -> AggregateFunction[object, object, object]: ...
-
-
-def _reducing(descriptor: _WithReduce, view: cells.AnyCells, _: ttl.Ttl | None) -> ReducingHandle[object]:
-    return ReducingHandle(view, descriptor.reduce)
-
-
-def _aggregating(
-    descriptor: _WithFunction, view: cells.AnyCells, _: ttl.Ttl | None
-) -> AggregatingHandle[object, object, object]:
-    return AggregatingHandle(view, descriptor.function)
+    def handle(
+        self, descriptor: ReducingState[object], view: cells.AnyCells, life: ttl.Ttl | None
+    ) -> ReducingHandle[object]:
+        """Return the handle."""
+        return ReducingHandle(view, descriptor.reduce)
 
 
-def _number_cells(descriptor: _WithReduce, state: kinds.StateMeta, scope: kinds.Scope) -> cells.NumberCells | None:
-    """Return cells that are folded as columns, if the function and the type allow it."""
-    number = numbers.KINDS.get(typetext.parse(state.type_text).family)
-    combine = numbers.combination_of(descriptor.reduce)
-    return None if number is None or combine is None else cells.NumberCells(state, scope, number, combine)
+class AggregatingKind(cells.CellKind):
+    """One accumulator per key, folded from values of another type."""
+
+    def handle(
+        self, descriptor: AggregatingState[object, object, object], view: cells.AnyCells, life: ttl.Ttl | None
+    ) -> AggregatingHandle[object, object, object]:
+        """Return the handle."""
+        return AggregatingHandle(view, descriptor.function)
 
 
-REDUCING = kinds.register(kinds.StateKind("ReducingState", cells.CELLS, _reducing, in_arrays=_number_cells))
-"""One value, folded from values of its own type."""
-AGGREGATING = kinds.register(kinds.StateKind("AggregatingState", cells.CELLS, _aggregating))
-"""One accumulator, folded from values of another type."""
+REDUCING = ReducingKind("ReducingState")
+AGGREGATING = AggregatingKind("AggregatingState")
 
 
 @dataclass(frozen=True)
-class ReducingState(Generic[T]):
+class ReducingState(kinds.Descriptor, Generic[T]):
     """One value per key, reduced from all added values; None while there is none.
 
     Attributes:
@@ -215,22 +210,9 @@ class ReducingState(Generic[T]):
 
     kind = REDUCING
 
-    def __post_init__(self) -> None:
-        kinds.check_name(self.name)
-
-    @property
-    def type_text(self) -> str:
-        """The type as it is stored with the state."""
-        return typetext.canonical(self.type)
-
-    @property
-    def value_type(self) -> object:
-        """The declared type of a value."""
-        return self.type
-
 
 @dataclass(frozen=True)
-class AggregatingState(Generic[In, Acc, Out]):
+class AggregatingState(kinds.Descriptor, Generic[In, Acc, Out]):
     """One accumulator per key; a read returns the result of the function, None while nothing was added.
 
     Attributes:
@@ -246,19 +228,6 @@ class AggregatingState(Generic[In, Acc, Out]):
     ttl: Ttl | None = None
 
     kind = AGGREGATING
-
-    def __post_init__(self) -> None:
-        kinds.check_name(self.name)
-
-    @property
-    def type_text(self) -> str:
-        """The type as it is stored with the state."""
-        return typetext.canonical(self.type)
-
-    @property
-    def value_type(self) -> object:
-        """The declared type of an accumulator."""
-        return self.type
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import ClassVar, Generic, TypeVar, cast, overload
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import ClassVar, Generic, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
 
-from statefulspark.state import cleanup, columns, kinds, many, numbers, tables, ttl
+from statefulspark.state import cleanup, kinds, many, numbers, tables, ttl
 from statefulspark.state.kinds import StateMeta
 from statefulspark.state.ttl import Ttl
 from statefulspark.state.types import codec, conversions
@@ -380,60 +380,63 @@ class ConvertingCells:
 AnyCells = Cells | ConvertingCells
 
 
-def encode_cells(changes: tables.Changes) -> list[object]:
-    """Return the column of cells."""
-    return [codec.pack_column(changes.values())]
+class CellKind(kinds.StateKind):
+    """One cell per key."""
 
+    is_one_cell: ClassVar[bool] = True
+    has_columns: ClassVar[bool] = True
 
-def decode_cells(keys: list[object], cells: list[object]) -> tables.Changes:
-    """Undo `encode_cells`."""
-    return dict(zip(keys, codec.unpack_column(cells), strict=True))
+    def new_table(self) -> CellTable:
+        """Return an empty table."""
+        return CellTable()
 
+    def new_view(
+        self, state: kinds.StateMeta, scope: kinds.Scope, life: ttl.Ttl | None, cleaner: cleanup.Cleaner | None
+    ) -> Cells:
+        """Return the view of the tables of a state."""
+        if life is None:
+            return Cells(state, scope)
+        return ExpiringCells(state, scope, life) if cleaner is None else CleaningCells(state, scope, life, cleaner)
 
-def merge_cells(older: tables.Changes, newer: tables.Changes) -> None:
-    """Fold newer changes of a cell table into older ones, in place."""
-    older.update(newer)
+    def converting(self, view: Cells, conversion: conversions.Conversion) -> ConvertingCells:
+        """Wrap a view for a user-defined type."""
+        return ConvertingCells(view, conversion)
 
+    def merge(self, older: tables.Changes, newer: tables.Changes) -> None:
+        """Fold newer changes into older ones, in place."""
+        older.update(newer)
 
-def _view_of_cells(
-    state: kinds.StateMeta, scope: kinds.Scope, life: ttl.Ttl | None, cleaner: cleanup.Cleaner | None
-) -> Cells:
-    if life is None:
-        return Cells(state, scope)
-    return ExpiringCells(state, scope, life) if cleaner is None else CleaningCells(state, scope, life, cleaner)
+    def encode(self, changes: tables.Changes) -> list[object]:
+        """Return the column of cells."""
+        return [codec.pack_column(changes.values())]
 
+    def decode(self, keys: Collection[object], cells: list[object]) -> tables.Changes:  # type: ignore[override]  # its own columns
+        """Undo `encode`."""
+        return dict(zip(keys, codec.unpack_column(cells), strict=True))
 
-def _set_cells(changes: tables.Changes) -> Iterable[tables.Cell]:
-    return changes.values()
+    def make_row(self, change: object) -> object:
+        """Return the cell."""
+        return change
 
+    def read_row(self, row: object) -> object:
+        """Return the cell."""
+        return row
 
-def _alive_cell(change: object, cutoff_ms: int) -> object:
-    return CellTable.alive(cast("tuple[object, int]", change), cutoff_ms)
+    def written_cells(self, changes: tables.Changes) -> Iterable[tables.Cell]:
+        """Return the cells that changes set."""
+        return changes.values()
 
+    def alive(self, change: tuple[object, int], cutoff_ms: int) -> object:
+        """Return the cell if it was renewed after a time, else None."""
+        return CellTable.alive(change, cutoff_ms)
 
-def _entries_of_cells(changes: tables.Changes) -> Iterator[kinds.Entry]:
-    return ((key, None, cell) for key, cell in changes.items())
+    def entries(self, changes: tables.Changes) -> Iterator[kinds.Entry]:
+        """Yield the content of a full chunk."""
+        return ((key, None, cell) for key, cell in changes.items())
 
-
-def _gather_cells(entries_of_keys: Iterable[kinds.Entry]) -> tables.Changes:
-    return {key: cell for key, _, cell in entries_of_keys}
-
-
-CELLS = kinds.Shape(
-    name="cells",
-    table=CellTable,
-    merge=merge_cells,
-    encode=encode_cells,
-    decode=decode_cells,
-    cells=_set_cells,
-    alive=_alive_cell,
-    entries=_entries_of_cells,
-    gather=_gather_cells,
-    view=_view_of_cells,
-    converting=ConvertingCells,
-    row=columns.CELL_ROWS,
-)
-Keys = Sequence[object]
+    def gather(self, entries: Iterable[kinds.Entry]) -> tables.Changes:
+        """Undo `entries`."""
+        return {key: cell for key, _, cell in entries}
 
 
 class CellHandle(many.OfManyKeys, Generic[T]):

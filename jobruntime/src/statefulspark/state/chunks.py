@@ -111,11 +111,11 @@ def check_section_types(state: StateMeta, changes: tables.Changes) -> None:
     Raises:
         SpecRejectedError: A value has another type; the message names the state and both types.
     """
-    shape = state.kind.shape
-    declared_type = _element(state.type_text, shape.container) if shape.container else state.type_text
+    kind = state.kind
+    declared_type = _element(state.type_text, kind.container) if kind.container else state.type_text
     allowed = _allowed(declared_type)
     if allowed is not None:
-        cells = shape.cells(changes)
+        cells = kind.written_cells(changes)
         _check_cells(state.name, declared_type, allowed, _unwrapped(cells) if state.has_ttl else cells)
 
 
@@ -169,7 +169,7 @@ class Section:
     def changes(self) -> tables.Changes:
         """The content as Python objects."""
         if isinstance(self.content, columns.Columns):
-            return self.content.changes(self.meta.kind.shape.row_form)
+            return self.content.changes(self.meta.kind)
         return self.content.to_dict() if isinstance(self.content, numbers.Numbers) else self.content
 
     @property
@@ -186,7 +186,7 @@ class Section:
         if isinstance(self.content, columns.Columns):
             return self.content
         with codec.naming(self.meta.name):
-            return columns.Columns.of(self.changes, self.meta.kind.shape.row_form)
+            return columns.Columns.of(self.changes, self.meta.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,13 +247,13 @@ def in_columns(chunk: Chunk) -> Chunk:
 
 
 def _is_worth_it(section: Section) -> bool:
-    if section.meta.kind.shape.has_moments or isinstance(section.content, numbers.Numbers):
+    if section.meta.kind.has_moments or isinstance(section.content, numbers.Numbers):
         return False
     return len(section.content) >= _FEWEST_KEYS and _row_bytes(section) >= _SMALLEST_ROW_BYTES
 
 
 def _are_many_timers(section: Section) -> bool:
-    return section.meta.kind.shape.has_moments and len(section.content) >= _FEWEST_KEYS
+    return section.meta.kind.has_moments and len(section.content) >= _FEWEST_KEYS
 
 
 def _as_columns(section: Section) -> Section:
@@ -266,15 +266,14 @@ def _as_objects(section: Section) -> Section:
 
 
 def _row_bytes(section: Section) -> float:
-    """Return the mean size of rows, of some where that is cheaper; 0 for a shape that is never stored as columns."""
-    form = section.meta.kind.shape.row
-    if form is None:
+    """Return the mean size of rows, of some where that is cheaper; 0 for a kind that is never stored as columns."""
+    if not section.meta.kind.has_columns:
         return 0
     if isinstance(section.content, columns.Columns):
         return section.content.row_bytes
     sample = tuple(itertools.islice(section.changes.values(), _SAMPLE))
     with codec.naming(section.meta.name):
-        rows, _ = columns.pack_rows(sample, form)
+        rows, _ = columns.pack_rows(sample, section.meta.kind)
     return sum(map(len, rows)) / max(1, len(rows) - rows.count(b""))
 
 
@@ -310,7 +309,7 @@ def _encode_section(section: Section) -> columnlayout.Described | bytes:
     assigned = changes
     if deleted:
         assigned = {key: change for key, change in changes.items() if change is not tables.DELETED}
-    parts = meta.kind.shape.encode(assigned)
+    parts = meta.kind.encode(assigned)
     with codec.naming(meta.name):
         return codec.pack([_OBJECTS, *fields, codec.pack_column(deleted), codec.pack_column(assigned), *parts])
 
@@ -336,7 +335,7 @@ def decode(blob: bytes, source: str) -> Chunk:
             if inner.startswith(_MAGIC_COMPRESSED):
                 raise ValueError("it is compressed twice")
             return decode(inner, source)
-        # A wrong shape ends in a TypeError or ValueError.
+        # A wrong form ends in a TypeError or ValueError.
         (kind, count), sections = columnlayout.read(body, source)
         chunk = Chunk(ChunkKind(kind), tuple(map(_decode_section, sections)))
         if chunk.count != count:
@@ -358,7 +357,7 @@ def _decode_section(section: columnlayout.Described | list[object]) -> Section:
     if form != _OBJECTS:
         raise ValueError(f"{form!r:.100} is not a form of a section that this release knows")
     deleted, keys, *values = columns_of_it
-    changes = meta.kind.shape.decode(keyforms.one_form(codec.unpack_column(keys)), *values)
+    changes = meta.kind.decode(keyforms.one_form(codec.unpack_column(keys)), *values)
     for key in keyforms.one_form(codec.unpack_column(deleted)):
         changes[key] = tables.DELETED
     return Section(meta, changes)
@@ -385,9 +384,9 @@ def _merged(sections: list[Section], *, is_full: bool) -> Section:
     """Merge the sections of one state, the oldest first. The newest meta is the one that the running job declared."""
     if len(sections) == 1:
         return sections[0]
-    shape, layers = sections[-1].meta.kind.shape, [section.content for section in sections]
+    kind, layers = sections[-1].meta.kind, [section.content for section in sections]
     if all(isinstance(layer, columns.Columns) for layer in layers):
-        whole = merging.merge(cast("list[columns.Columns]", layers), shape.row_form, shape.merge, is_full=is_full)
+        whole = merging.merge(cast("list[columns.Columns]", layers), kind, is_full=is_full)
         if whole is not None:
             return Section(sections[-1].meta, whole)
     return functools.reduce(_folded, sections)
@@ -399,5 +398,5 @@ def _folded(older: Section, newer: Section) -> Section:
         if merged is not None:
             return Section(newer.meta, merged)
     changes = older.changes
-    newer.meta.kind.shape.merge(changes, newer.changes)
+    newer.meta.kind.merge(changes, newer.changes)
     return Section(newer.meta, changes)

@@ -66,7 +66,7 @@ class Cleaner:
         self._duration_ms = duration_ms
         self._table: tables.Table
         self._group = 0
-        self._is_due = True
+        self._is_due = False
         self.round = CleanupRound()
 
     def bind(self, table: tables.Table, group: int) -> None:
@@ -84,8 +84,10 @@ class Cleaner:
 
     def _scan(self, count: int, now_ms: int) -> int:
         """Check the next entries; return how many of `count` were not available."""
+        if not self._is_due:
+            return count
         table, cutoff_ms = self._table, now_ms - self._duration_ms
-        for remaining in range(count if self._is_due else 0, 0, -1):
+        for remaining in range(count, 0, -1):
             key = _next_key(table)
             if key is None:
                 self.round.finish(self._group)
@@ -94,7 +96,7 @@ class Cleaner:
             if key is None:
                 return remaining
             self._check(table, key[0], cutoff_ms)
-        return 0 if self._is_due else count
+        return 0
 
     @staticmethod
     def _check(table: tables.Table, key: object, cutoff_ms: int) -> None:

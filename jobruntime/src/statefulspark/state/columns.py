@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from statefulspark import errors
-from statefulspark.state import blobs, tables
+from statefulspark.state import blobs, kinds, tables
 from statefulspark.state.types import codec, keyforms
 
 WRONG_SHAPES = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, msgpack.UnpackException)
@@ -53,32 +53,10 @@ def unreadable(source: str, why: str) -> errors.SnapshotCorruptError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeForm:
-    """The form of a shape. Deletions have no form: their row is empty.
-
-    Attributes:
-        to_row: Returns what is packed for a change.
-        of_row: Undoes that; raises ValueError or TypeError for what `to_row` never returns.
-        replaces: Whether every change makes older ones of its key superfluous.
-    """
-
-    to_row: Callable[[object], object]
-    of_row: Callable[[object], object]
-    replaces: bool = False
-
-
 Hashes = npt.NDArray[np.uint32]
 _Item = TypeVar("_Item")
 _ARRAY = b"\xdd"
 """Begins a msgpack array with a length of four bytes."""
-
-
-def _same(cell: object) -> object:
-    return cell
-
-
-CELL_ROWS = ChangeForm(_same, _same, replaces=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +129,7 @@ class Columns:
         return int(lengths.sum()) / max(1, int(np.count_nonzero(lengths)))
 
     @staticmethod
-    def of(changes: tables.Changes, form: ChangeForm) -> Columns | None:
+    def of(changes: tables.Changes, kind: kinds.StateKind) -> Columns | None:
         """Make columns of changes; None if they are too large for it.
 
         Raises:
@@ -159,7 +137,7 @@ class Columns:
         """
         packed = pack_keys(changes)
         _require_different(changes, packed)
-        rows, are_tuples = pack_rows(changes.values(), form)
+        rows, are_tuples = pack_rows(changes.values(), kind)
         if max(sum(map(len, packed)), sum(map(len, rows))) > blobs.LARGEST_BYTES:
             return None
         hashes = hash_keys(packed)
@@ -176,29 +154,29 @@ class Columns:
             rows=blobs.take(self.rows, positions),
         )
 
-    def changes(self, form: ChangeForm) -> tables.Changes:
+    def changes(self, kind: kinds.StateKind) -> tables.Changes:
         """Return all changes as objects.
 
         Raises:
             SnapshotCorruptError: `ChunkUnreadable`: a row is damaged.
         """
         with told_as_unreadable(self.source):
-            return dict(zip(unpack_keys(self.keys), self._objects(self.rows, form), strict=True))
+            return dict(zip(unpack_keys(self.keys), self._objects(self.rows, kind), strict=True))
 
-    def changes_at(self, positions: blobs.Positions, form: ChangeForm) -> list[object]:
+    def changes_at(self, positions: blobs.Positions, kind: kinds.StateKind) -> list[object]:
         """Return the changes at some positions as objects, in that order.
 
         Raises:
             SnapshotCorruptError: `ChunkUnreadable`: a row is damaged.
         """
         with told_as_unreadable(self.source):
-            return self._objects(blobs.take(self.rows, positions), form)
+            return self._objects(blobs.take(self.rows, positions), kind)
 
-    def _objects(self, rows: pa.BinaryArray, form: ChangeForm) -> list[object]:
+    def _objects(self, rows: pa.BinaryArray, kind: kinds.StateKind) -> list[object]:
         lengths = blobs.sizes(rows)
         changes = self._unpack(rows, lengths)
-        if form.of_row is not CELL_ROWS.of_row:
-            changes = map(form.of_row, changes)
+        if not kind.is_one_cell:
+            changes = map(kind.read_row, changes)
         if lengths.all():
             return list(changes)
         unpacked = iter(list(changes))
@@ -249,17 +227,16 @@ def hash_keys(packed: Sequence[bytes]) -> Hashes:
     return np.fromiter(map(zlib.crc32, packed), np.uint32, len(packed))
 
 
-def pack_rows(changes: Collection[object], form: ChangeForm) -> tuple[list[bytes], bool]:
+def pack_rows(changes: Collection[object], kind: kinds.StateKind) -> tuple[list[bytes], bool]:
     """Return the row of each change, and whether all are tuples that were packed as arrays."""
-    pack, kinds = codec.packer(), set(map(type, changes))
-    is_cell = form.to_row is CELL_ROWS.to_row
-    are_tuples = is_cell and kinds - {tables.Deleted} == {tuple}
+    pack, types = codec.packer(), set(map(type, changes))
+    are_tuples = kind.is_one_cell and types - {tables.Deleted} == {tuple}
     if are_tuples:
         convert: Callable[[object], object] = list  # type: ignore[assignment]  # of tuples only
     else:
-        convert = form.to_row
-    if tables.Deleted not in kinds:
-        return list(map(pack, changes if is_cell and not are_tuples else map(convert, changes))), are_tuples
+        convert = kind.make_row
+    if tables.Deleted not in types:
+        return list(map(pack, changes if kind.is_one_cell and not are_tuples else map(convert, changes))), are_tuples
     return [b"" if change is tables.DELETED else pack(convert(change)) for change in changes], are_tuples
 
 

@@ -191,11 +191,11 @@ class KeyedContext:
         conversion = conversions.of(value, evolution.value_type(meta))
         kind, arrays = meta.kind, None
         if self._is_vectorized and life is None and conversion is None:
-            arrays = kind.in_arrays(descriptor, meta, self._scope)  # type: ignore[arg-type]  # the kind is its own
-        view = arrays or kind.shape.view(meta, self._scope, life, cleaner)
+            arrays = kind.new_array_view(descriptor, meta, self._scope)  # type: ignore[arg-type]  # the kind is its own
+        view = arrays or kind.new_view(meta, self._scope, life, cleaner)
         declared = _State(declaration, view, life, cleaner)
         if conversion is not None:
-            declared.converting = kind.shape.converting(view, conversion)  # type: ignore[arg-type]  # the shape's own view
+            declared.converting = kind.converting(view, conversion)  # type: ignore[arg-type]  # its own view
         self._states[meta.name] = declared
         return kind.handle(descriptor, declared.converting or view, life)  # type: ignore[arg-type]  # the kind is its own
 
@@ -244,12 +244,12 @@ class KeyedContext:
             elif state.converting is not None:
                 self._convert_with(state, evolution.value_type(state.meta))
             table = group.tables[name] if stored is not None else group.table(state.meta)
-            state.view.bind(table)  # type: ignore[arg-type]  # the shape follows from the kind
+            state.view.bind(table)  # type: ignore[arg-type]  # a table of its kind
             if state.cleaner is not None:
                 state.cleaner.bind(table, number)
         for domain in self._timers.domains:
             table = group.table(domain.meta)
-            domain.bind(table, next_ms.get(domain.meta.name))  # type: ignore[arg-type]  # the shape follows from the name
+            domain.bind(table, next_ms.get(domain.meta.name))  # type: ignore[arg-type]  # a table of timers
         with_rows = [name for name, table in group.tables.items() if name in next_ms or table.count]
         timers.check_declared(with_rows, self._timers, self.uid)
 

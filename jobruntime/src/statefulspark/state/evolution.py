@@ -77,7 +77,7 @@ class Resolution:
 def value_type(meta: kinds.StateMeta) -> typetext.Type:
     """Return the type of values, elements or map values of a state."""
     kind = typetext.parse(meta.type_text)
-    if meta.kind.shape.container and kind.arguments:
+    if meta.kind.container and kind.arguments:
         return kind.arguments[-1]
     return kind
 
@@ -92,7 +92,7 @@ def resolve(stored: kinds.StateMeta, declaration: Declaration) -> Resolution:
     declared = declaration.meta
     if stored.kind is not declared.kind:
         raise incompatible(stored, declared, "")
-    if declared.kind.shape.has_entry_keys:
+    if declared.kind.has_entry_keys:
         _check_map_key(stored, declared)
     was, now = value_type(stored), value_type(declared)
     verdict = compare(was, now, declaration.value)

@@ -52,9 +52,9 @@ def without_expired(chunk: chunks.Chunk, durations_ms: Mapping[str, int], now_ms
 
 
 def _alive_changes(section: chunks.Section, cutoff_ms: int) -> tables.Changes:
-    alive_part = section.meta.kind.shape.alive
+    alive_part = section.meta.kind.alive
     alive_entries = (
-        (key, change if change is tables.DELETED else alive_part(change, cutoff_ms))
+        (key, change if change is tables.DELETED else alive_part(change, cutoff_ms))  # type: ignore[arg-type]  # of this kind
         for key, change in section.changes.items()
     )
     return {key: change for key, change in alive_entries if change is not None}

@@ -33,7 +33,7 @@ class GroupTables:
             self.adopt(evolution.resolve(stored, evolution.Declaration(meta)), now_ms=0)
         elif stored is None:
             self.metas[meta.name] = meta
-            self.tables[meta.name] = meta.kind.shape.table()
+            self.tables[meta.name] = meta.kind.new_table()
         return self.tables[meta.name]
 
     def adopt(self, resolution: evolution.Resolution, *, now_ms: int) -> None:
@@ -72,7 +72,7 @@ class GroupTables:
         for section in chunk.sections:
             name = section.meta.name
             if name not in self.tables:
-                self.tables[name] = section.meta.kind.shape.table()
+                self.tables[name] = section.meta.kind.new_table()
             self.metas[name] = section.meta
             self.tables[name].apply(section.table_content)  # type: ignore[arg-type]  # numbers are in tables of cells only
 

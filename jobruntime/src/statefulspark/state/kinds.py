@@ -1,20 +1,24 @@
-"""The kinds of state: what each of them brings along, and how a state is described in storage.
+"""What a kind of state is, how a state is described in storage, and the current key.
 
-A **kind** is what a user declares: a descriptor, a handle, a name in storage. Kinds with the same layout of values share a
-**shape**: the table, its changes, and how these are merged, stored, exported and expired. Code that works with a state
-uses the functions of its row (`meta.kind.shape.merge`) and never branches on the kind.
+A kind is what a user declares: a descriptor, a handle, a name in storage; and what is done with its values: rows in memory,
+changes, bytes. Code that works with a state calls its kind (`meta.kind.merge`) and never branches on it. A new kind is a
+module with a `StateKind` and its descriptor.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Never, Protocol, cast
+from typing import ClassVar, Final, Never, Protocol, cast
 
 from statefulspark import errors
-from statefulspark.state import cleanup, columns, numbers, tables, ttl
-from statefulspark.state.types import conversions
+from statefulspark.state import cleanup, numbers, tables, ttl
+from statefulspark.state.ttl import Ttl
+from statefulspark.state.types import conversions, typetext
+
+_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$")
 
 
 class NoKey:
@@ -27,28 +31,6 @@ class NoKey:
 
 
 NO_KEY: Final = NoKey()
-
-
-class KindLabel(Protocol):
-    """What messages say of a kind of state."""
-
-    @property
-    def value(self) -> str:
-        """Its stored name."""
-
-
-class StateLabel(Protocol):
-    """What messages say of a state; its stored metadata has it."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def kind(self) -> KindLabel:
-        """Its kind."""
-
-
 ToObjects = Callable[[numbers.ArrowColumn], list[object]]
 
 
@@ -71,7 +53,7 @@ class Scope:
         self.now_ms = 0
         self.watermark_ms = -(2**63)
 
-    def require_key(self, state: StateLabel) -> object:
+    def require_key(self, state: StateMeta) -> object:
         """Return the current key.
 
         Raises:
@@ -86,7 +68,7 @@ class Scope:
             )
         return self.key
 
-    def require_group(self, state: StateLabel) -> ToObjects:
+    def require_group(self, state: StateMeta) -> ToObjects:
         """Return the function that converts columns of the current key group to Python values.
 
         Raises:
@@ -102,14 +84,14 @@ class Scope:
 
 
 Entry = tuple[tables.Key, object, tables.Cell]
-"""Key, index or entry (None where the shape has none), and cell."""
+"""Key, index or entry (None where the kind has none), and cell."""
 
 
 class View(Protocol):
     """Access to the tables of a state, one key group at a time."""
 
     def bind(self, table: Never, /) -> None:
-        """Switch to another key group; the table has the class of the shape."""
+        """Switch to another key group; the table has the class of the kind's."""
 
 
 class Converting(Protocol):
@@ -119,113 +101,107 @@ class Converting(Protocol):
     """Converts values; a key group with an older stored form has its own."""
 
 
-class Descriptor(Protocol):
-    """The fields of every state declaration."""
-
-    @property
-    def name(self) -> str:
-        """Unique name within the operator."""
-
-    @property
-    def kind(self) -> StateKind:
-        """Its row in `kinds`."""
-
-    @property
-    def type_text(self) -> str:
-        """The type as it is stored with the state."""
-
-    @property
-    def value_type(self) -> object:
-        """The declared type of one cell: a value, an element, the value of an entry."""
-
-    @property
-    def ttl(self) -> ttl.Ttl | None:
-        """Time to live; None keeps it until it is cleared."""
-
-
-def no_arrays(_: Descriptor, __: StateMeta, ___: Scope) -> View | None:
-    """Return None: the kind is never folded as columns."""
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The layout shared by kinds: how values are held, stored, exported and expired. All functions are pure.
+class StateKind(ABC):
+    """A kind of state. Its methods are pure. There is one instance of each kind per process, which registers itself.
 
     Attributes:
-        name: A label.
-        table: Creates an empty table.
-        merge: Folds newer changes into older ones, in place.
-        encode: Returns the columns of a chunk for changes without deletions.
-        decode: The inverse; takes keys and columns.
-        cells: Returns the cells that changes set, to check a whole column at once.
-        alive: Returns the unexpired part of one change (no deletion) of a state with a time to live, or None.
-        entries: Returns the content of a full chunk, one entry per row of an export.
-        gather: The inverse: changes of a full chunk from entries, which may be in any order.
-        view: Creates the view of the tables.
-        converting: Wraps a view for a user-defined type.
+        value: The name that is stored with the state and never changes.
+        prefix: Name prefix of its states, for a kind that is stored under the name of another kind.
         container: Family of the stored type if the cell type is its last argument; empty if the stored type is the cell
             type.
         column: Name of the column between key and value in exports; empty for none.
         has_entry_keys: Whether that column holds user keys: their type is the first argument of the container and can
             never change.
         has_moments: Whether a row is moments, of which those that are due are asked for over all keys.
-        row: How a change becomes a row of columns. A shape without is never stored as columns.
+        is_one_cell: Whether a change is one cell: it replaces older ones of its key, and is its own row of columns.
+        has_columns: Whether many keys are stored as columns.
     """
 
-    name: str
-    table: Callable[[], tables.Table]
-    merge: Callable[[tables.Changes, tables.Changes], None]
-    encode: Callable[[tables.Changes], list[object]]
-    decode: Callable[..., tables.Changes]
-    cells: Callable[[tables.Changes], Iterable[tables.Cell]]
-    alive: Callable[[object, int], object]
-    entries: Callable[[tables.Changes], Iterator[Entry]]
-    gather: Callable[[Iterable[Entry]], tables.Changes]
-    view: Callable[[StateMeta, Scope, ttl.Ttl | None, cleanup.Cleaner | None], View]
-    converting: Callable[[Never, conversions.Conversion], Converting]
-    container: str = ""
-    column: str = ""
-    has_entry_keys: bool = False
-    has_moments: bool = False
-    row: columns.ChangeForm | None = None
+    container: ClassVar[str] = ""
+    column: ClassVar[str] = ""
+    has_entry_keys: ClassVar[bool] = False
+    has_moments: ClassVar[bool] = False
+    is_one_cell: ClassVar[bool] = False
+    has_columns: ClassVar[bool] = False
 
-    @property
-    def row_form(self) -> columns.ChangeForm:
-        """How a change becomes a row of columns in memory: its own form, or one made of its chunk columns."""
-        return self.row or columns.ChangeForm(self._to_row, self._of_row)
+    def __init__(self, value: str, prefix: str = "") -> None:
+        """Register the kind.
 
-    def _to_row(self, change: object) -> object:
-        return self.encode({None: change})
-
-    def _of_row(self, row: object) -> object:
-        return self.decode([None], *cast("list[object]", row))[None]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StateKind:
-    """A kind of state: one row of the table in `kinds`. There is one instance of each per process.
-
-    Attributes:
-        value: The name that is stored with the state and never changes.
-        shape: Its layout.
-        handle: Creates the user's handle from descriptor, view and the time to live in force.
-        in_arrays: Creates a view that is folded as columns, for functions over whole tables; returns None where the
-            declaration does not allow it.
-        prefix: Name prefix of its states, for a kind that is stored under the name of another kind.
-    """
-
-    value: str
-    shape: Shape
-    handle: Callable[[Never, Never, ttl.Ttl | None], object]
-    in_arrays: Callable[[Never, StateMeta, Scope], View | None] = no_arrays
-    prefix: str = ""
+        Raises:
+            ValueError: The name is taken.
+        """
+        self.value, self.prefix = value, prefix
+        if _KINDS.setdefault((value, prefix), self) is not self:
+            raise ValueError(f"a kind of state named {value!r} exists already")
 
     def __repr__(self) -> str:
         return f"<{self.value} {self.prefix}>" if self.prefix else f"<{self.value}>"
 
     def __reduce__(self) -> tuple[Callable[[str, str], StateKind], tuple[str, str]]:
         return named, (self.value, self.prefix)
+
+    @abstractmethod
+    def new_table(self) -> tables.Table:
+        """Return an empty table."""
+
+    @abstractmethod
+    def new_view(self, state: StateMeta, scope: Scope, life: ttl.Ttl | None, cleaner: cleanup.Cleaner | None) -> View:
+        """Return the view of the tables of a state."""
+
+    def new_array_view(self, descriptor: Never, state: StateMeta, scope: Scope) -> View | None:
+        """Return a view that is folded as columns, for functions over whole tables; None if the declaration has none."""
+        return None
+
+    @abstractmethod
+    def converting(self, view: Never, conversion: conversions.Conversion) -> Converting:
+        """Wrap a view for a user-defined type."""
+
+    def handle(self, descriptor: Never, view: Never, life: ttl.Ttl | None) -> object:
+        """Return the user's handle, from what is declared, its view and the time to live in force."""
+        return view
+
+    @abstractmethod
+    def merge(self, older: tables.Changes, newer: tables.Changes) -> None:
+        """Fold newer changes into older ones, in place."""
+
+    @abstractmethod
+    def encode(self, changes: tables.Changes) -> list[object]:
+        """Return the columns of a section of a chunk for changes without deletions, beside that of the keys."""
+
+    @abstractmethod
+    def decode(self, keys: Collection[object], *columns: list[object]) -> tables.Changes:
+        """Undo `encode`.
+
+        Raises:
+            ValueError, TypeError: The columns do not fit together.
+        """
+
+    def make_row(self, change: object) -> object:
+        """Return what is packed for a change as a row of columns."""
+        return self.encode({None: change})
+
+    def read_row(self, row: object) -> object:
+        """Undo `make_row`; raises ValueError or TypeError for what it never returns."""
+        return self.decode([None], *cast("list[list[object]]", row))[None]
+
+    @abstractmethod
+    def written_cells(self, changes: tables.Changes) -> Iterable[tables.Cell]:
+        """Return the cells that changes set, to check a whole column at once."""
+
+    @abstractmethod
+    def alive(self, change: Never, cutoff_ms: int) -> object:
+        """Return the unexpired part of a change (no deletion) of a state with a time to live; None if there is none."""
+
+    @abstractmethod
+    def entries(self, changes: tables.Changes) -> Iterator[Entry]:
+        """Yield the content of a full chunk, one entry per row of an export."""
+
+    @abstractmethod
+    def gather(self, entries: Iterable[Entry]) -> tables.Changes:
+        """Return changes of a full chunk from entries, which may be in any order; undoes `entries`."""
+
+
+_KINDS: dict[tuple[str, str], StateKind] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,20 +219,6 @@ class StateMeta:
     kind: StateKind
     type_text: str
     has_ttl: bool
-
-
-_KINDS: dict[tuple[str, str], StateKind] = {}
-
-
-def register(kind: StateKind) -> StateKind:
-    """Add a row, and return it; the rows of this distribution are in `kinds`.
-
-    Raises:
-        ValueError: The name is taken.
-    """
-    if _KINDS.setdefault((kind.value, kind.prefix), kind) is not kind:
-        raise ValueError(f"a kind of state named {kind.value!r} exists already")
-    return kind
 
 
 def named(value: str, name: str = "") -> StateKind:
@@ -282,23 +244,35 @@ def _names() -> Iterator[str]:
     return (value for value, _ in _KINDS)
 
 
-_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$")
+class Descriptor:
+    """What all declarations of a state have. They are frozen dataclasses, and hold no state.
 
-
-def check_name(name: str) -> None:
-    """Reject a name that no state can have.
-
-    Raises:
-        SpecRejectedError: `StateNameInvalid`.
+    `ctx.state(descriptor)` in `open` turns one into a handle. Names are unique per operator. The type is a schema string as
+    in Spark's DDL ("bigint", "array<string>"), a Python type or a codec; it is stored with the state and compared with the
+    declaration of a later version of the job (`evolution`). Without a type, the state accepts every value that can be
+    stored.
     """
-    if not _NAME.match(name):
-        raise errors.SpecRejectedError(
-            "StateNameInvalid",
-            f"'{name}' is not a valid state name: use a letter or underscore, then letters, digits, '_', '-' and '.', "
-            "128 characters at most.",
-        )
 
+    kind: ClassVar[StateKind]
+    name: str
+    type: object = None
+    ttl: Ttl | None = None
 
-def view_itself(_: Descriptor, view: View | Converting, __: ttl.Ttl | None) -> object:
-    """Return the view as the handle."""
-    return view
+    def __post_init__(self) -> None:
+        if not _NAME.match(self.name):
+            raise errors.SpecRejectedError(
+                "StateNameInvalid",
+                f"'{self.name}' is not a valid state name: use a letter or underscore, then letters, digits, '_', '-' and "
+                "'.', 128 characters at most.",
+            )
+
+    @property
+    def type_text(self) -> str:
+        """The type as it is stored with the state."""
+        text = typetext.canonical(self.type)
+        return f"{self.kind.container}<{text}>" if self.kind.container else text
+
+    @property
+    def value_type(self) -> object:
+        """The declared type of one cell: a value, an element, the value of an entry."""
+        return self.type

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import builtins
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar, cast
 
 import pyarrow as pa
 
 from statefulspark import errors
-from statefulspark.state import cleanup, columns, entries, kinds, many, tables
+from statefulspark.state import cleanup, entries, kinds, many, tables
 from statefulspark.state.kinds import StateMeta
 from statefulspark.state.ttl import Ttl
-from statefulspark.state.types import codec, conversions, typetext
+from statefulspark.state.types import codec, conversions
 from statefulspark.state.types.conversions import Codec
 
 In = TypeVar("In")
@@ -296,90 +296,90 @@ class ConvertingList(ListsOfKeys[T]):
         return [conversions.converted(self.conversion.encode, value) for value in values]
 
 
-def encode_lists(changes: tables.Changes) -> list[object]:
-    """Return the start index of each list change, and the elements from that index on."""
-    lists = [change for change in changes.values() if isinstance(change, ListChange)]
-    return [[change.start for change in lists], *entries.flat_columns([change.items for change in lists])]
+class ListKind(kinds.StateKind):
+    """A list of elements per key."""
+
+    container: ClassVar[str] = "array"
+    column: ClassVar[str] = "index"
+    has_columns: ClassVar[bool] = True
+
+    def new_table(self) -> ListTable:
+        """Return an empty table."""
+        return ListTable()
+
+    def new_view(
+        self, state: kinds.StateMeta, scope: kinds.Scope, life: Ttl | None, cleaner: cleanup.Cleaner | None
+    ) -> ListHandle[object]:
+        """Return the handle."""
+        return ListHandle(state, scope, life, cleaner)
+
+    def converting(self, view: ListHandle[object], conversion: conversions.Conversion) -> ConvertingList[object]:
+        """Wrap a handle for elements of a user-defined type."""
+        return ConvertingList(view, conversion)
+
+    def merge(self, older: tables.Changes, newer: tables.Changes) -> None:
+        """Fold newer changes into older ones, in place."""
+        for key, change in newer.items():
+            before = older.get(key)
+            if isinstance(change, ListChange) and isinstance(before, ListChange) and change.start > before.start:
+                older[key] = ListChange(before.start, before.items[: change.start - before.start] + change.items)
+            else:
+                older[key] = change
+
+    def encode(self, changes: tables.Changes) -> list[object]:
+        """Return the start index of each list change, and the elements from that index on."""
+        lists = [change for change in changes.values() if isinstance(change, ListChange)]
+        return [[change.start for change in lists], *entries.flat_columns([change.items for change in lists])]
+
+    def decode(  # type: ignore[override]  # its own columns
+        self, keys: Collection[object], starts: list[int], counts: list[int], items: list[object]
+    ) -> tables.Changes:
+        """Undo `encode`."""
+        elements = codec.unpack_column(items)
+        entries.require_all(counts, elements)
+        return dict(zip(keys, map(ListChange, starts, map(list, entries.split_by_key(counts, elements))), strict=True))
+
+    def make_row(self, change: object) -> object:
+        """Return start and elements."""
+        given = cast("ListChange", change)
+        return [given.start, codec.pack_column(given.items)]
+
+    def read_row(self, row: object) -> object:
+        """Undo `make_row`."""
+        start, items = cast("tuple[int, list[object]]", row)
+        return ListChange(start, codec.unpack_column(items))
+
+    def written_cells(self, changes: tables.Changes) -> Iterator[tables.Cell]:
+        """Return the elements that changes set."""
+        lists = (change.items for change in changes.values() if isinstance(change, ListChange))
+        return (cell for items in lists for cell in items)
+
+    def alive(self, change: ListChange, cutoff_ms: int) -> ListChange | None:
+        """Return a change with the elements that were renewed after a time, None when there are none."""
+        items = ListTable.alive(cast("list[tuple[object, int]]", change.items), cutoff_ms)
+        return None if items is None else ListChange(change.start, [*items])
+
+    def entries(self, changes: tables.Changes) -> Iterator[kinds.Entry]:
+        """Yield the content of a full chunk: key, index and element."""
+        for key, change in changes.items():
+            for index, cell in enumerate(cast("ListChange", change).items):
+                yield key, index, cell
+
+    def gather(self, entries: Iterable[kinds.Entry]) -> tables.Changes:
+        """Undo `entries`."""
+        lists: dict[tables.Key, list[tuple[int, tables.Cell]]] = {}
+        for key, index, cell in entries:
+            lists.setdefault(key, []).append((cast("int", index), cell))
+        for elements in lists.values():
+            elements.sort(key=lambda element: element[0])
+        return {key: ListChange(0, [cell for _, cell in elements]) for key, elements in lists.items()}
 
 
-def decode_lists(keys: list[object], starts: list[int], counts: list[int], items: list[object]) -> tables.Changes:
-    """Undo `encode_lists`."""
-    elements = codec.unpack_column(items)
-    entries.require_all(counts, elements)
-    return dict(zip(keys, map(ListChange, starts, map(list, entries.split_by_key(counts, elements))), strict=True))
-
-
-def _list_to_row(change: object) -> object:
-    given = cast("ListChange", change)
-    return [given.start, codec.pack_column(given.items)]
-
-
-def _list_of_row(row: object) -> object:
-    start, items = cast("tuple[int, list[object]]", row)
-    return ListChange(start, codec.unpack_column(items))
-
-
-LIST_ROWS = columns.ChangeForm(_list_to_row, _list_of_row)
-
-
-def merge_lists(older: tables.Changes, newer: tables.Changes) -> None:
-    """Fold newer changes of a list table into older ones, in place."""
-    for key, change in newer.items():
-        before = older.get(key)
-        if isinstance(change, ListChange) and isinstance(before, ListChange) and change.start > before.start:
-            older[key] = ListChange(before.start, before.items[: change.start - before.start] + change.items)
-        else:
-            older[key] = change
-
-
-def _set_elements(changes: tables.Changes) -> Iterator[tables.Cell]:
-    lists = (change.items for change in changes.values() if isinstance(change, ListChange))
-    return (cell for items in lists for cell in items)
-
-
-def _alive_list(change: object, cutoff_ms: int) -> object:
-    before = cast("ListChange", change)
-    items = ListTable.alive(cast("list[tuple[object, int]]", before.items), cutoff_ms)
-    return None if items is None else ListChange(before.start, [*items])
-
-
-def _entries_of_lists(changes: tables.Changes) -> Iterator[kinds.Entry]:
-    for key, change in changes.items():
-        for index, cell in enumerate(cast("ListChange", change).items):
-            yield key, index, cell
-
-
-def _gather_lists(entries_of_keys: Iterable[kinds.Entry]) -> tables.Changes:
-    lists: dict[tables.Key, list[tuple[int, tables.Cell]]] = {}
-    for key, index, cell in entries_of_keys:
-        lists.setdefault(key, []).append((cast("int", index), cell))
-    for elements in lists.values():
-        elements.sort(key=lambda element: element[0])
-    return {key: ListChange(0, [cell for _, cell in elements]) for key, elements in lists.items()}
-
-
-LISTS = kinds.Shape(
-    name="lists",
-    table=ListTable,
-    merge=merge_lists,
-    encode=encode_lists,
-    decode=decode_lists,
-    cells=_set_elements,
-    alive=_alive_list,
-    entries=_entries_of_lists,
-    gather=_gather_lists,
-    view=ListHandle,
-    converting=ConvertingList,
-    container="array",
-    column="index",
-    row=LIST_ROWS,
-)
-LIST = kinds.register(kinds.StateKind("ListState", LISTS, kinds.view_itself))
-"""A list of elements."""
+LIST = ListKind("ListState")
 
 
 @dataclass(frozen=True)
-class ListState(Generic[T]):
+class ListState(kinds.Descriptor, Generic[T]):
     """A list per key. Unset reads as an empty list, never None; an element is never None.
 
     Attributes:
@@ -393,16 +393,3 @@ class ListState(Generic[T]):
     ttl: Ttl | None = None
 
     kind = LIST
-
-    def __post_init__(self) -> None:
-        kinds.check_name(self.name)
-
-    @property
-    def type_text(self) -> str:
-        """The type as it is stored with the state."""
-        return f"array<{typetext.canonical(self.type)}>"
-
-    @property
-    def value_type(self) -> object:
-        """The declared type of an element."""
-        return self.type

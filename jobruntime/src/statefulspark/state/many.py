@@ -78,7 +78,7 @@ class Turns:
     """
 
     scope: kinds.Scope
-    state: kinds.StateLabel
+    state: kinds.StateMeta
 
     def objects(self, *given: Given) -> Iterator[Sequence[object]]:
         """Return columns as Python values, and sequences as they are.

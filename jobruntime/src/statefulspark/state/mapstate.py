@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import itertools
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar, cast
@@ -16,7 +16,7 @@ from typing import ClassVar, Generic, TypeVar, cast
 import pyarrow as pa
 
 from statefulspark import errors
-from statefulspark.state import cleanup, columns, entries, kinds, many, tables
+from statefulspark.state import cleanup, entries, kinds, many, tables
 from statefulspark.state.kinds import StateMeta
 from statefulspark.state.ttl import Ttl
 from statefulspark.state.types import codec, conversions, keyforms, typetext
@@ -368,117 +368,117 @@ class ConvertingMap(MapsOfKeys[K, V]):
         self._stored.clear()
 
 
-def encode_maps(changes: tables.Changes) -> list[object]:
-    """Return which maps are replaced, their entries and values, and the entries that were removed."""
-    maps = [change for change in changes.values() if isinstance(change, MapChange)]
-    return [
-        [change.replaced for change in maps],
-        *entries.flat_columns([change.puts for change in maps]),
-        codec.pack_column(itertools.chain.from_iterable(change.puts.values() for change in maps)),
-        *entries.flat_columns([change.removed for change in maps]),
-    ]
+class MapKind(kinds.StateKind):
+    """A map of entries per key."""
+
+    container: ClassVar[str] = "map"
+    column: ClassVar[str] = "entry"
+    has_entry_keys: ClassVar[bool] = True
+    has_columns: ClassVar[bool] = True
+
+    def new_table(self) -> MapTable:
+        """Return an empty table."""
+        return MapTable()
+
+    def new_view(
+        self, state: kinds.StateMeta, scope: kinds.Scope, life: Ttl | None, cleaner: cleanup.Cleaner | None
+    ) -> kinds.View:
+        """Return the handle."""
+        return MapHandle[object, object](state, scope, life, cleaner)
+
+    def converting(
+        self, view: MapHandle[object, object], conversion: conversions.Conversion
+    ) -> ConvertingMap[object, object]:
+        """Wrap a handle for values of a user-defined type."""
+        return ConvertingMap(view, conversion)
+
+    def merge(self, older: tables.Changes, newer: tables.Changes) -> None:
+        """Fold newer changes into older ones, in place."""
+        for key, change in newer.items():
+            before = older.get(key)
+            if isinstance(change, MapChange) and not change.replaced and isinstance(before, MapChange):
+                puts = before.puts | change.puts
+                for entry in change.removed:
+                    puts.pop(entry, None)
+                removed = set() if before.replaced else (before.removed - change.puts.keys()) | change.removed
+                older[key] = MapChange(before.replaced, puts, removed)
+            elif isinstance(change, MapChange) and before is tables.DELETED:
+                # Older entries must stay deleted when this change is applied without the deletion.
+                older[key] = MapChange(replaced=True, puts=change.puts)
+            else:
+                older[key] = change
+
+    def encode(self, changes: tables.Changes) -> list[object]:
+        """Return which maps are replaced, their entries and values, and the entries that were removed."""
+        maps = [change for change in changes.values() if isinstance(change, MapChange)]
+        return [
+            [change.replaced for change in maps],
+            *entries.flat_columns([change.puts for change in maps]),
+            codec.pack_column(itertools.chain.from_iterable(change.puts.values() for change in maps)),
+            *entries.flat_columns([change.removed for change in maps]),
+        ]
+
+    def decode(  # type: ignore[override]  # its own columns
+        self,
+        keys: Collection[object],
+        replaced: list[bool],
+        counts: list[int],
+        names: list[object],
+        values: list[object],
+        removed_counts: list[int],
+        removed: list[object],
+    ) -> tables.Changes:
+        """Undo `encode`."""
+        unpacked, cells, gone = map(codec.unpack_column, (names, values, removed))
+        entries.require_all(counts, unpacked)
+        entries.require_all(counts, cells)
+        entries.require_all(removed_counts, gone)
+        puts = map(dict, entries.split_by_key(counts, zip(unpacked, cells, strict=True)))
+        if not gone:
+            return dict(zip(keys, map(MapChange, replaced, puts), strict=True))
+        maps = map(MapChange, replaced, puts, map(set, entries.split_by_key(removed_counts, gone)))
+        return dict(zip(keys, maps, strict=True))
+
+    def make_row(self, change: object) -> object:
+        """Return whether the map is replaced, its entries and values, and the entries that were removed."""
+        given = cast("MapChange", change)
+        return [given.replaced, *map(codec.pack_column, (given.puts, given.puts.values(), given.removed))]
+
+    def read_row(self, row: object) -> object:
+        """Undo `make_row`."""
+        replaced, *packed = cast("tuple[bool, list[object], list[object], list[object]]", row)
+        names, cells, removed = map(codec.unpack_column, packed)
+        return MapChange(replaced, dict(zip(names, cells, strict=True)), set(removed))
+
+    def written_cells(self, changes: tables.Changes) -> Iterator[tables.Cell]:
+        """Return the values that changes set."""
+        maps = (change.puts for change in changes.values() if isinstance(change, MapChange))
+        return (cell for puts in maps for cell in puts.values())
+
+    def alive(self, change: MapChange, cutoff_ms: int) -> MapChange | None:
+        """Return a change with the entries that were renewed after a time, None when there are none."""
+        puts = MapTable.alive(cast("dict[object, tuple[object, int]]", change.puts), cutoff_ms)
+        return None if puts is None else MapChange(change.replaced, {**puts}, change.removed)
+
+    def entries(self, changes: tables.Changes) -> Iterator[kinds.Entry]:
+        """Yield the content of a full chunk: key, entry and value."""
+        for key, change in changes.items():
+            for entry, cell in cast("MapChange", change).puts.items():
+                yield key, entry, cell
+
+    def gather(self, entries: Iterable[kinds.Entry]) -> tables.Changes:
+        """Undo `entries`."""
+        maps: dict[tables.Key, dict[object, tables.Cell]] = {}
+        for key, entry, cell in entries:
+            maps.setdefault(key, {})[entry] = cell
+        return {key: MapChange(replaced=True, puts=puts) for key, puts in maps.items()}
 
 
-def decode_maps(
-    keys: list[object],
-    replaced: list[bool],
-    counts: list[int],
-    names: list[object],
-    values: list[object],
-    removed_counts: list[int],
-    removed: list[object],
-) -> tables.Changes:
-    """Undo `encode_maps`."""
-    unpacked, cells, gone = map(codec.unpack_column, (names, values, removed))
-    entries.require_all(counts, unpacked)
-    entries.require_all(counts, cells)
-    entries.require_all(removed_counts, gone)
-    puts = map(dict, entries.split_by_key(counts, zip(unpacked, cells, strict=True)))
-    if not gone:
-        return dict(zip(keys, map(MapChange, replaced, puts), strict=True))
-    maps = map(MapChange, replaced, puts, map(set, entries.split_by_key(removed_counts, gone)))
-    return dict(zip(keys, maps, strict=True))
-
-
-def _map_to_row(change: object) -> object:
-    given = cast("MapChange", change)
-    columns = (given.puts, given.puts.values(), given.removed)
-    return [given.replaced, *map(codec.pack_column, columns)]
-
-
-def _map_of_row(row: object) -> object:
-    replaced, *columns = cast("tuple[bool, list[object], list[object], list[object]]", row)
-    entries, cells, removed = map(codec.unpack_column, columns)
-    return MapChange(replaced, dict(zip(entries, cells, strict=True)), set(removed))
-
-
-MAP_ROWS = columns.ChangeForm(_map_to_row, _map_of_row)
-
-
-def merge_maps(older: tables.Changes, newer: tables.Changes) -> None:
-    """Fold newer changes of a map table into older ones, in place."""
-    for key, change in newer.items():
-        before = older.get(key)
-        if isinstance(change, MapChange) and not change.replaced and isinstance(before, MapChange):
-            puts = before.puts | change.puts
-            for entry in change.removed:
-                puts.pop(entry, None)
-            removed = set() if before.replaced else (before.removed - change.puts.keys()) | change.removed
-            older[key] = MapChange(before.replaced, puts, removed)
-        elif isinstance(change, MapChange) and before is tables.DELETED:
-            # Older entries must stay deleted when this change is applied without the deletion.
-            older[key] = MapChange(replaced=True, puts=change.puts)
-        else:
-            older[key] = change
-
-
-def _set_values(changes: tables.Changes) -> Iterator[tables.Cell]:
-    maps = (change.puts for change in changes.values() if isinstance(change, MapChange))
-    return (cell for puts in maps for cell in puts.values())
-
-
-def _alive_map(change: object, cutoff_ms: int) -> object:
-    before = cast("MapChange", change)
-    puts = MapTable.alive(cast("dict[object, tuple[object, int]]", before.puts), cutoff_ms)
-    return None if puts is None else MapChange(before.replaced, {**puts}, before.removed)
-
-
-def _entries_of_maps(changes: tables.Changes) -> Iterator[kinds.Entry]:
-    for key, change in changes.items():
-        for entry, cell in cast("MapChange", change).puts.items():
-            yield key, entry, cell
-
-
-def _gather_maps(entries_of_keys: Iterable[kinds.Entry]) -> tables.Changes:
-    maps: dict[tables.Key, dict[object, tables.Cell]] = {}
-    for key, entry, cell in entries_of_keys:
-        maps.setdefault(key, {})[entry] = cell
-    return {key: MapChange(replaced=True, puts=puts) for key, puts in maps.items()}
-
-
-MAPS = kinds.Shape(
-    name="maps",
-    table=MapTable,
-    merge=merge_maps,
-    encode=encode_maps,
-    decode=decode_maps,
-    cells=_set_values,
-    alive=_alive_map,
-    entries=_entries_of_maps,
-    gather=_gather_maps,
-    view=MapHandle,
-    converting=ConvertingMap,
-    container="map",
-    column="entry",
-    has_entry_keys=True,
-    row=MAP_ROWS,
-)
-MAP = kinds.register(kinds.StateKind("MapState", MAPS, kinds.view_itself))
-"""A map of entries."""
+MAP = MapKind("MapState")
 
 
 @dataclass(frozen=True)
-class MapState(Generic[K, V]):
+class MapState(kinds.Descriptor, Generic[K, V]):
     """A map per key. Unset behaves as an empty map, never None. An entry may hold None.
 
     Attributes:
@@ -494,9 +494,6 @@ class MapState(Generic[K, V]):
     ttl: Ttl | None = None
 
     kind = MAP
-
-    def __post_init__(self) -> None:
-        kinds.check_name(self.name)
 
     @property
     def type_text(self) -> str:

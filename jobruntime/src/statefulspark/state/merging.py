@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statefulspark.state import blobs, columns, tables
+from statefulspark.state import blobs, columns, kinds, tables
 from statefulspark.state.columns import Columns
 
 In = TypeVar("In")
-Fold = Callable[[tables.Changes, tables.Changes], None]
-"""Folds newer changes into older ones, in place."""
 
 
-def merge(layers: Sequence[Columns], form: columns.ChangeForm, fold: Fold, *, is_full: bool) -> Columns | None:
+def merge(layers: Sequence[Columns], kind: kinds.StateKind, *, is_full: bool) -> Columns | None:
     """Merge the changes of a state.
 
     Args:
         layers: The oldest first, without a gap.
-        form: Form of the rows.
-        fold: Folds changes of the same key.
+        kind: Their kind.
         is_full: Whether the oldest has everything: deletions are left out, and changes of other keys change nothing that is
             older.
 
@@ -45,16 +42,16 @@ def merge(layers: Sequence[Columns], form: columns.ChangeForm, fold: Fold, *, is
     order = np.argsort(whole.hashes, kind="stable").astype(np.int64)
     base_keys = len(layers[0]) if is_full else len(order)
     is_new = order >= base_keys
-    chains = _chains(whole, order, is_new if not form.replaces else np.zeros(len(order), np.bool_))
+    chains = _chains(whole, order, is_new if not kind.is_one_cell else np.zeros(len(order), np.bool_))
     is_last = np.ones(len(order), np.bool_)
     is_last[[index for chain in chains for index in chain[:-1]]] = False
     keys = order[is_last]
-    if form.replaces:
+    if kind.is_one_cell:
         rows, positions = whole.rows, keys
     else:
         begun_with = [[tables.DELETED] if is_new[chain[0]] else [] for chain in chains]
-        folded = _fold(whole, order, chains, begun_with, form, fold)
-        rows, positions = _with_folded(whole.rows, order, chains, folded, form)
+        folded = _fold(whole, order, chains, begun_with, kind)
+        rows, positions = _with_folded(whole.rows, order, chains, folded, kind)
         positions = positions[is_last]
     if is_full:
         is_there = blobs.sizes(rows)[positions] > 0
@@ -78,23 +75,22 @@ def _fold(
     order: blobs.Positions,
     chains: Sequence[Sequence[int]],
     begun_with: Sequence[Sequence[object]],
-    form: columns.ChangeForm,
-    fold: Fold,
+    kind: kinds.StateKind,
 ) -> list[object]:
     """Return the one change that each chain comes to."""
     indices = [index for chain in chains for index in chain]
-    changes = iter(whole.changes_at(order[indices], form))
+    changes = iter(whole.changes_at(order[indices], kind))
     return [
-        _fold_chain([*before, *(next(changes) for _ in chain)], fold)
+        _fold_chain([*before, *(next(changes) for _ in chain)], kind)
         for before, chain in zip(begun_with, chains, strict=True)
     ]
 
 
-def _fold_chain(changes: Sequence[object], fold: Fold) -> object:
+def _fold_chain(changes: Sequence[object], kind: kinds.StateKind) -> object:
     first, *others = changes
     older: tables.Changes = {None: first}
     for change in others:
-        fold(older, {None: change})
+        kind.merge(older, {None: change})
     return older[None]
 
 
@@ -103,10 +99,10 @@ def _with_folded(
     order: blobs.Positions,
     chains: Sequence[Sequence[int]],
     folded: Sequence[object],
-    form: columns.ChangeForm,
+    kind: kinds.StateKind,
 ) -> tuple[pa.BinaryArray, blobs.Positions]:
     """Return rows with folded ones behind them, and where among them that of each index into `order` is."""
-    packed = blobs.of(columns.pack_rows(folded, form)[0])
+    packed = blobs.of(columns.pack_rows(folded, kind)[0])
     return columns.with_others(rows, order, [chain[-1] for chain in chains], packed)
 
 
@@ -116,7 +112,6 @@ def _is_too_large(layers: Sequence[Columns]) -> bool:
     return max(keys_bytes, 2 * sum(int(layer.rows.nbytes) for layer in layers)) > blobs.LARGEST_BYTES
 
 
-AlivePart = Callable[[object, int], object]
 _SLICE = 4096
 """Rows that are objects at the same time."""
 _TIME_BYTES = 8
@@ -124,47 +119,50 @@ _UINT64 = 0xCF
 """Begins an integer of eight bytes in msgpack."""
 
 
-def without_expired(cells: Columns, cutoff_ms: int) -> Columns:
-    """Return columns without the cells that were renewed at or before a time.
+def without_expired(whole: Columns, cutoff_ms: int, kind: kinds.StateKind) -> Columns | None:
+    """Return columns without the cells, elements and entries that were renewed at or before a time.
+
+    Of cells only those that look expired become objects. One is packed as an array of the value and the time of its last
+    renewal, so the time is at the end of the row. In this century it takes nine bytes there. Where the row does not end so,
+    or the time is over, the row is unpacked, and only that decides. A row that ends so by chance, of a time before
+    1970-02-20, is kept until it is read. Lists and maps become objects a few at a time, and are packed again where they
+    lose something.
 
     Args:
-        cells: Of a state with one cell for each key and a time to live, without deletions.
+        whole: Of a state with a time to live, without deletions.
         cutoff_ms: In milliseconds since 1970.
-    """
-    suspects = np.flatnonzero(~_are_surely_alive(cells, cutoff_ms)).astype(np.int64)
-    if not len(suspects):
-        return cells
-    unpacked = cast("list[tuple[object, int]]", cells.changes_at(suspects, columns.CELL_ROWS))
-    is_expired = np.array([renewed_ms <= cutoff_ms for _, renewed_ms in unpacked], np.bool_)
-    return cells.take(np.delete(np.arange(len(cells)), suspects[is_expired]))
-
-
-def without_expired_parts(whole: Columns, cutoff_ms: int, form: columns.ChangeForm, alive: AlivePart) -> Columns | None:
-    """Return columns without the elements and entries that were renewed at or before a time.
-
-    Rows become objects, some at a time, and only those that lose something are packed again.
-
-    Args:
-        whole: Of a state with a list or a map for each key and a time to live, without deletions.
-        cutoff_ms: In milliseconds since 1970.
-        form: Form of the rows.
-        alive: Returns the part of a row that was renewed later; None if there is none.
+        kind: Its kind.
 
     Returns:
         The columns; None if they are too large, while both forms of rows are there.
     """
+    if kind.is_one_cell:
+        return _without_expired_cells(whole, cutoff_ms, kind)
+    return _without_expired_parts(whole, cutoff_ms, kind)
+
+
+def _without_expired_cells(cells: Columns, cutoff_ms: int, kind: kinds.StateKind) -> Columns:
+    suspects = np.flatnonzero(~_are_surely_alive(cells, cutoff_ms)).astype(np.int64)
+    if not len(suspects):
+        return cells
+    unpacked = cast("list[tuple[object, int]]", cells.changes_at(suspects, kind))
+    is_expired = np.array([renewed_ms <= cutoff_ms for _, renewed_ms in unpacked], np.bool_)
+    return cells.take(np.delete(np.arange(len(cells)), suspects[is_expired]))
+
+
+def _without_expired_parts(whole: Columns, cutoff_ms: int, kind: kinds.StateKind) -> Columns | None:
     is_left, shorter = np.ones(len(whole), np.bool_), dict[int, object]()
     for begin in range(0, len(whole), _SLICE):
         positions = np.arange(begin, min(begin + _SLICE, len(whole)))
-        for position, row in zip(positions.tolist(), whole.changes_at(positions, form), strict=True):
-            part = alive(row, cutoff_ms)
+        for position, row in zip(positions.tolist(), whole.changes_at(positions, kind), strict=True):
+            part = kind.alive(row, cutoff_ms)  # type: ignore[arg-type]  # a change of this kind
             if part is None:
                 is_left[position] = False
             elif part != row:
                 shorter[position] = part
     if not shorter:
         return whole if is_left.all() else whole.take(np.flatnonzero(is_left))
-    packed = blobs.of(columns.pack_rows(shorter.values(), form)[0])
+    packed = blobs.of(columns.pack_rows(shorter.values(), kind)[0])
     if packed.nbytes + whole.rows.nbytes > blobs.LARGEST_BYTES:
         return None
     rows, positions = columns.with_others(whole.rows, np.arange(len(whole)), list(shorter), packed)

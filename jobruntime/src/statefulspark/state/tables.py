@@ -31,7 +31,7 @@ class Deleted:
 
 DELETED: Final = Deleted()
 Changes = dict[Key, object]
-"""The change of each key: DELETED, a cell, `ListChange` or `MapChange`, by the shape of the table."""
+"""The change of each key: DELETED, a cell, `ListChange` or `MapChange`, by the kind of state."""
 Content = Changes | numbers.Numbers
 """Changes as objects, or numbers as arrays."""
 

@@ -12,19 +12,18 @@ processing time is when Spark planned the batch. Its removal is committed togeth
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import enum
 import heapq
 import struct
 from collections.abc import Collection, Iterable
-from typing import Final, cast
+from typing import ClassVar, Final, cast
 
 import numpy as np
 
 from statefulspark import errors
 from statefulspark.contract import watermark
-from statefulspark.state import columns, kinds, mapstate, tables
+from statefulspark.state import kinds, mapstate, tables
 
 NO_WATERMARK: Final = -(2**63)
 """The watermark before there is one, as in Flink."""
@@ -117,39 +116,48 @@ MOMENT_BYTES = 8
 _COUNT = struct.Struct("<I")
 
 
-def _moments_to_row(change: object) -> object:
-    given = cast("mapstate.MapChange", change)
-    puts = sorted(cast("Iterable[int]", given.puts))
-    flags = bytes([REPLACES * given.replaced | HAS_PUTS * bool(puts)])
-    if given.replaced:
-        return flags + _pack_moments(puts)
-    return flags + _pack_moments([*puts, *cast("Iterable[int]", given.removed)]) + _COUNT.pack(len(puts))
+class TimerKind(mapstate.MapKind):
+    """The timers of a key, which users do not declare: stored as maps, or as columns of moments, and ordered in memory.
 
+    A row of columns is flags in one byte; the moments that are put, in ascending order; those that are removed; and, of a
+    row that has not all of its key, how many are put. So the earliest is where `timerindex` finds it without unpacking
+    anything.
+    """
 
-def _moments_of_row(row: object) -> object:
-    flags, body = cast("bytes", row)[0], cast("bytes", row)[1:]
-    replaced = bool(flags & REPLACES)
-    puts = len(body) // MOMENT_BYTES
-    if not replaced:
-        puts = int.from_bytes(body[-_COUNT.size :], "little")
-        body = body[: -_COUNT.size]
-    moments: list[int] = np.frombuffer(body, "<i8").tolist()
-    if flags > REPLACES | HAS_PUTS or puts > len(moments) or bool(puts) != bool(flags & HAS_PUTS):
-        raise ValueError(f"a row of {len(moments)} moments has {puts} that are put, and the flags {flags}")
-    return mapstate.MapChange(replaced, dict.fromkeys(moments[:puts]), set(moments[puts:]))
+    has_moments: ClassVar[bool] = True
+
+    def new_table(self) -> TimerTable:
+        """Return an empty table."""
+        return TimerTable()
+
+    def make_row(self, change: object) -> object:
+        """Return flags and moments."""
+        given = cast("mapstate.MapChange", change)
+        puts = sorted(cast("Iterable[int]", given.puts))
+        flags = bytes([REPLACES * given.replaced | HAS_PUTS * bool(puts)])
+        if given.replaced:
+            return flags + _pack_moments(puts)
+        return flags + _pack_moments([*puts, *cast("Iterable[int]", given.removed)]) + _COUNT.pack(len(puts))
+
+    def read_row(self, row: object) -> object:
+        """Undo `make_row`."""
+        flags, body = cast("bytes", row)[0], cast("bytes", row)[1:]
+        replaced = bool(flags & REPLACES)
+        puts = len(body) // MOMENT_BYTES
+        if not replaced:
+            puts = int.from_bytes(body[-_COUNT.size :], "little")
+            body = body[: -_COUNT.size]
+        moments: list[int] = np.frombuffer(body, "<i8").tolist()
+        if flags > REPLACES | HAS_PUTS or puts > len(moments) or bool(puts) != bool(flags & HAS_PUTS):
+            raise ValueError(f"a row of {len(moments)} moments has {puts} that are put, and the flags {flags}")
+        return mapstate.MapChange(replaced, dict.fromkeys(moments[:puts]), set(moments[puts:]))
 
 
 def _pack_moments(moments: list[int]) -> bytes:
     return struct.pack(f"<{len(moments)}q", *moments)
 
 
-MOMENT_ROWS = columns.ChangeForm(_moments_to_row, _moments_of_row)
-"""Timers: flags in one byte; the moments that are put, in ascending order; those that are removed; and, of a row that has
-not all of its key, how many are put. So the earliest is where `moments` finds it without unpacking anything."""
-MOMENTS = dataclasses.replace(mapstate.MAPS, name="moments", table=TimerTable, has_moments=True, row=MOMENT_ROWS)
-"""Stored as maps, or as columns of moments, and ordered in memory."""
-TIMERS = kinds.register(kinds.StateKind("MapState", MOMENTS, kinds.view_itself, prefix=TIMER_PREFIX))
-"""Timers of one key; not declared by users, and stored as maps."""
+TIMERS = TimerKind("MapState", TIMER_PREFIX)
 
 
 def meta_of(domain: TimeDomain) -> kinds.StateMeta:

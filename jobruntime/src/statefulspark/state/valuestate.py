@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 import pyarrow as pa
 
@@ -75,31 +75,28 @@ class DefaultValueHandle(ValueHandle[T]):
         return None if column is None else column.fill_null(self._default)
 
 
-class _WithDefault(Protocol):
-    """What a handle needs of the declaration of a value."""
+class ValueKind(cells.CellKind):
+    """One value per key."""
 
-    @property
-    def default(self) -> object: ...
+    def new_array_view(
+        self, descriptor: ValueState[object], state: kinds.StateMeta, scope: kinds.Scope
+    ) -> cells.NumberCells | None:
+        """Return cells that are set and read as columns, if the type allows it."""
+        number = numbers.KINDS.get(typetext.parse(state.type_text).family)
+        return None if number is None else cells.NumberCells(state, scope, number, numbers.newest)
 
-
-def _value(descriptor: _WithDefault, view: cells.AnyCells, life: ttl.Ttl | None) -> ValueHandle[object]:
-    if descriptor.default is not None and life is None:
-        return DefaultValueHandle(view, descriptor.default)
-    return ValueHandle(view)
-
-
-def _replaced_numbers(_: _WithDefault, state: kinds.StateMeta, scope: kinds.Scope) -> cells.NumberCells | None:
-    """Return cells that are set and read as columns, if the type allows it."""
-    number = numbers.KINDS.get(typetext.parse(state.type_text).family)
-    return None if number is None else cells.NumberCells(state, scope, number, numbers.newest)
+    def handle(self, descriptor: ValueState[object], view: cells.AnyCells, life: ttl.Ttl | None) -> ValueHandle[object]:
+        """Return the handle, which knows the default of a state without a time to live."""
+        if descriptor.default is not None and life is None:
+            return DefaultValueHandle(view, descriptor.default)
+        return ValueHandle(view)
 
 
-VALUE = kinds.register(kinds.StateKind("ValueState", cells.CELLS, _value, in_arrays=_replaced_numbers))
-"""One value."""
+VALUE = ValueKind("ValueState")
 
 
 @dataclass(frozen=True)
-class ValueState(Generic[T]):
+class ValueState(kinds.Descriptor, Generic[T]):
     """One value per key. Unset reads as None; updating with None clears.
 
     Attributes:
@@ -115,16 +112,3 @@ class ValueState(Generic[T]):
     default: T | None = None
 
     kind = VALUE
-
-    def __post_init__(self) -> None:
-        kinds.check_name(self.name)
-
-    @property
-    def type_text(self) -> str:
-        """The type as it is stored with the state."""
-        return typetext.canonical(self.type)
-
-    @property
-    def value_type(self) -> object:
-        """The declared type of a value."""
-        return self.type

@@ -115,7 +115,7 @@ class StateView:
         """Begin without layers."""
         self.meta = meta
         self.layers: list[Layer] = []
-        self.timers = timerindex.TimerIndex() if meta.kind.shape.has_moments else None
+        self.timers = timerindex.TimerIndex() if meta.kind.has_moments else None
         self._hashes: columns.Hashes = np.zeros(0, np.uint32)
         self._layers, self._positions = _none(), _none()
 
@@ -140,12 +140,12 @@ class StateView:
             rows: The rows.
             keys: The keys of which they are.
         """
-        form = self.meta.kind.shape.row_form
+        kind = self.meta.kind
         queries, numbers, positions = rows.queries, rows.numbers, rows.positions
-        if form.replaces:
+        if kind.is_one_cell:
             is_last = np.append(queries[1:] != queries[:-1], np.ones(min(1, len(queries)), np.bool_))
             queries, numbers, positions = queries[is_last], numbers[is_last], positions[is_last]
-        changes = self._gather(numbers, positions, lambda layer, places: layer.changes_at(places, form))
+        changes = self._gather(numbers, positions, lambda layer, places: layer.changes_at(places, kind))
         yield from _by_rank([keys[query] for query in queries.tolist()], queries, changes)
 
     def due(self, until_ms: int) -> Iterator[tuple[object, bytes]]:
@@ -165,13 +165,11 @@ class StateView:
 
     def whole(self) -> Iterator[tables.Changes]:
         """Yield the changes of all keys, layer by layer."""
-        form = self.meta.kind.shape.row_form
-        return (layer.columns.changes(form) for layer in self.layers)
+        return (layer.columns.changes(self.meta.kind) for layer in self.layers)
 
     def merged(self, newer: Sequence[Columns]) -> Columns | None:
         """Return the whole state with newer changes; None where it cannot be merged as columns."""
-        shape = self.meta.kind.shape
-        return merging.merge([*_columns(self.layers), *newer], shape.row_form, shape.merge, is_full=True)
+        return merging.merge([*_columns(self.layers), *newer], self.meta.kind, is_full=True)
 
     def _rows_with(self, hashes: columns.Hashes, packed: Sequence[bytes]) -> RowsFound:
         """Return where the rows of packed keys are: those with their hashes that have their bytes, too."""
@@ -214,8 +212,7 @@ class StateView:
         self._positions = np.insert(self._positions, places, np.arange(len(hashes)))
 
     def _merge_changes(self) -> None:
-        shape = self.meta.kind.shape
-        merged = merging.merge(_columns(self.layers[1:]), shape.row_form, shape.merge, is_full=False)
+        merged = merging.merge(_columns(self.layers[1:]), self.meta.kind, is_full=False)
         if merged is not None:
             self.layers[1:] = [Layer(merged)]
             self._hashes, self._layers, self._positions = np.zeros(0, np.uint32), _none(), _none()
@@ -484,14 +481,8 @@ class GroupView:
         meta = newer.meta if newer else state.meta
         whole = state.merged(layers)
         if whole is not None and meta.has_ttl and cutoff_ms is not None:
-            whole = _without_expired(whole, meta.kind.shape, cutoff_ms)
+            whole = merging.without_expired(whole, cutoff_ms, meta.kind)
         return None if whole is None else chunks.Section(meta, whole)
-
-
-def _without_expired(whole: Columns, shape: kinds.Shape, cutoff_ms: int) -> Columns | None:
-    if shape.row_form.replaces:
-        return merging.without_expired(whole, cutoff_ms)
-    return merging.without_expired_parts(whole, cutoff_ms, shape.row_form, shape.alive)
 
 
 def _layers_of(chunk: chunks.Chunk) -> list[tuple[kinds.StateMeta, Layer]] | None:
