@@ -63,10 +63,10 @@ class Worker:
         tables = self.cache.of("test", self._disk)
         wanted = None if keys is None else lambda: keys
         loaded = store.load(log, tables, group, keys=wanted, in_arrays=context.has_arrays_only, due_ms=context.due_ms)
-        context.bind(loaded.tables, next_ms=loaded.next_ms)
+        context.bind(loaded.tables)
         work(context)
         context.leave()
-        return store.commit(log, tables, loaded, new_id=self._ids, cutoffs_ms=context.cutoffs_ms, policy=policy)
+        return loaded.commit(new_id=self._ids, cutoffs_ms=context.cutoffs_ms, policy=policy)
 
 
 class Mean:

@@ -67,7 +67,7 @@ class World:
         wrapped.initialize(context, _called(initial or {}))
         output = wrapped.rows(context, _called(rows)) + wrapped.fire(context)
         wrapped.close()
-        store.commit(attempt, self._cache.of("test"), loaded, new_id=self._ids, cutoffs_ms=context.cutoffs_ms)
+        loaded.commit(new_id=self._ids, cutoffs_ms=context.cutoffs_ms)
         self._log.adopt(attempt)
         return output
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from statefulspark.state import cache, grouptables, store
-
-
-def _group(size_bytes: int = 10) -> store.CachedGroup:
-    return store.CachedGroup(1, "id", grouptables.GroupTables(), size_bytes)
+from statefulspark.state import cache, grouptables
 
 
 def _batch(groups: cache.OperatorCache, used: range) -> int:
@@ -14,7 +10,7 @@ def _batch(groups: cache.OperatorCache, used: range) -> int:
     hits = 0
     for group in used:
         hits += groups.take(group) is not None
-        groups.put(group, _group())
+        groups.put(group, grouptables.GroupTables(), 10)
     return hits
 
 
@@ -35,7 +31,7 @@ def test_a_group_that_is_larger_than_the_memory_is_not_kept_and_drives_nothing_o
     groups = shared.of("one")
     _batch(groups, range(4))
     groups.take(9)
-    groups.put(9, _group(51))
+    groups.put(9, grouptables.GroupTables(), 51)
     assert (groups.take(9), shared.held_bytes) == (None, 40)
 
 

@@ -339,7 +339,7 @@ def test_a_view_finds_what_a_table_has_of_some_keys(name: str, draw: st.DataObje
     layers = [base, *draw.draw(st.lists(_changes(name, FEW_KEYS), max_size=4))]
     wanted = draw.draw(st.lists(FEW_KEYS, unique=True, max_size=6))
 
-    found = _view(layers, name).part(columns.PackedKeys.of(wanted)).tables.tables["s"].rows
+    found = _view(layers, name).part(columns.PackedKeys.of(wanted)).tables["s"].rows
 
     expected = {key: row for key, row in _rows(layers, name).items() if key in wanted}
     assert found == expected
@@ -350,7 +350,7 @@ def test_a_view_finds_what_a_table_has_of_some_keys(name: str, draw: st.DataObje
 def test_a_view_finds_one_of_several_keys_with_the_same_hash(layers: list[tables.Changes]) -> None:
     expected = _rows(layers, "maps")
     for key in (A, B, C, collidingkeys.with_hash(7, b"stranger")):
-        found = _view(layers, "maps").part(columns.PackedKeys.of([key])).tables.tables["s"].rows
+        found = _view(layers, "maps").part(columns.PackedKeys.of([key])).tables["s"].rows
         assert found == {one: row for one, row in expected.items() if one == key}
 
 
@@ -358,12 +358,12 @@ def test_a_key_is_found_by_its_bytes_and_no_other_type() -> None:
     view = _view([{1: "int", "1": "str", (1,): "tuple", None: "none"}], "values")
 
     for key, row in ((1, "int"), ("1", "str"), ((1,), "tuple"), (None, "none")):
-        assert view.part(columns.PackedKeys.of([key])).tables.tables["s"].rows == {key: row}
-    assert view.part(columns.PackedKeys.of([b"1", 2, (1, 1)])).tables.tables["s"].rows == {}
+        assert view.part(columns.PackedKeys.of([key])).tables["s"].rows == {key: row}
+    assert view.part(columns.PackedKeys.of([b"1", 2, (1, 1)])).tables["s"].rows == {}
 
 
 def test_no_keys_are_found_where_none_are_asked_for() -> None:
-    assert _view([{1: "int"}, {2: "more"}], "values").part(columns.PackedKeys.of([])).tables.tables["s"].rows == {}
+    assert _view([{1: "int"}, {2: "more"}], "values").part(columns.PackedKeys.of([])).tables["s"].rows == {}
 
 
 @pytest.mark.parametrize("count", [31, 32, 33, 34, 66, 100])
@@ -382,7 +382,7 @@ def test_changes_of_many_batches_are_found_like_those_of_few(count: int) -> None
 
     expected = _rows(layers, "maps")
     assert len(view.states["s"].layers) <= 33
-    assert view.part(columns.PackedKeys.of(keys)).tables.tables["s"].rows == expected
+    assert view.part(columns.PackedKeys.of(keys)).tables["s"].rows == expected
     assert view.whole().tables["s"].rows == expected
     merged = view.merged(_chunk(chunks.ChunkKind.DELTA, {}, "maps"), {})
     assert merged is not None

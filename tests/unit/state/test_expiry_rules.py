@@ -12,8 +12,8 @@ from statefulspark.state import (
     cells,
     chunks,
     cleanup,
-    expiry,
     functions,
+    grouptables,
     kinds,
     liststate,
     mapstate,
@@ -155,7 +155,9 @@ def test_a31_what_is_expired_is_deleted_and_written_and_nothing_else(
 
     cleaner.step(10)
     cleaner.step(10)
-    expiry.drop_expired(dropped, 5)
+    group = grouptables.GroupTables()
+    group.tables["s"] = dropped
+    group.drop_expired({"s": 5})
 
     assert cleaned.rows == dropped.rows == ({} if left is None else {"k": left})
     assert bool(cleaned.take_changes()) is (left != row)
@@ -250,7 +252,7 @@ def test_a29_an_export_keeps_its_kind_and_what_is_left_of_each_entry() -> None:
     change = mapstate.MapChange(replaced=False, puts={"a": OLD, "b": NEW}, removed=frozenset({"c"}))
     group = chunks.Chunk(chunks.ChunkKind.DELTA, (chunks.Section(meta, {"k": change, "gone": tables.DELETED}),))
 
-    exported = expiry.without_expired(group, {"map": 5}, now_ms=10)
+    exported = chunks.without_expired(group, {"map": 5}, now_ms=10)
 
     left = mapstate.MapChange(replaced=False, puts={"b": NEW}, removed=frozenset({"c"}))
     assert exported == chunks.Chunk(

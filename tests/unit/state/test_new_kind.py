@@ -21,7 +21,6 @@ from statefulspark.state import (
     chunks,
     compaction,
     evolution,
-    expiry,
     functions,
     grouptables,
     kinds,
@@ -137,7 +136,7 @@ def test_elements_of_a_new_kind_are_cleaned_up_on_the_way() -> None:
 def test_an_export_leaves_out_what_is_expired_of_a_new_kind() -> None:
     chunk = chunks.Chunk(chunks.ChunkKind.FULL, (chunks.Section(TIMED, {"a": [(3, 9), (1, 0)], "b": [(7, 0)]}),))
 
-    exported = expiry.without_expired(chunk, {"best": 5}, now_ms=10)
+    exported = chunks.without_expired(chunk, {"best": 5}, now_ms=10)
 
     assert exported == chunks.Chunk(chunks.ChunkKind.FULL, (chunks.Section(TIMED, {"a": [(3, 9)]}),))
 

@@ -76,7 +76,7 @@ class Job:
         self.truth |= {(key, EVENT): {at_ms} for key in keys}
         self.texts |= {key: f"a text of some length for {key}" for key in keys}
 
-    def load(self, *keys: object) -> store.LoadedGroup:
+    def load(self, *keys: object) -> store.KeyGroup:
         """Load the rows of keys, and of those with due timers."""
         due_ms = {timers.meta_of(domain).name: now_ms for domain, now_ms in self.now_ms.items()}
         return store.load(self.log, self.worker.cache.of("test", self.disk), 0, keys=lambda: keys, due_ms=due_ms)
@@ -177,7 +177,7 @@ def test_a_batch_gets_its_keys_and_those_with_due_timers_and_no_others(job: Job)
     assert loaded.view is not None
     assert set(loaded.tables.tables["text"].rows) == {3, 5, 9}
     assert loaded.tables.tables[STATE].rows == {3: {LATER_MS: None}, 5: {100: None}, 9: {100: None, 200: None}}
-    assert loaded.next_ms == {STATE: LATER_MS, timers.meta_of(PROCESSING).name: 50}
+    assert loaded.tables.next_ms == {STATE: LATER_MS, timers.meta_of(PROCESSING).name: 50}
 
 
 def test_a_batch_without_rows_gets_the_keys_with_due_timers(job: Job) -> None:
@@ -234,7 +234,7 @@ def test_timers_of_more_batches_than_a_view_keeps_apart_fire_when_they_are_due(j
         job.batch({(number % 50, EVENT): {1000 + number}, (50 + number, EVENT): {5000 + number % 3}})
     loaded = job.load(1)
     assert loaded.view is not None
-    assert loaded.next_ms[STATE] == 1030
+    assert loaded.tables.next_ms[STATE] == 1030
     for now_ms in (1029, 1030, 1078, 1079, 5000, 5001, 5002):
         job.now_ms[EVENT] = now_ms
         job.batch({})

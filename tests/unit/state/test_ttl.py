@@ -14,7 +14,6 @@ from statefulspark.state import (
     chunks,
     cleanup,
     compaction,
-    expiry,
     functions,
     kinds,
     liststate,
@@ -200,7 +199,7 @@ def test_a29_an_export_leaves_out_what_is_expired_and_the_live_state_keeps_it() 
         ),
     )
     before = chunks.encode(group)
-    exported = expiry.without_expired(group, {"value": 5, "list": 5, "map": 5, "plain": 5, "gone": 5}, now_ms=5)
+    exported = chunks.without_expired(group, {"value": 5, "list": 5, "map": 5, "plain": 5, "gone": 5}, now_ms=5)
     assert {section.meta.name: section.changes for section in exported.sections} == {
         "value": {"new": (2, 10)},
         "list": {"both": liststate.ListChange(0, [(2, 10)])},

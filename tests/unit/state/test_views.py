@@ -88,7 +88,7 @@ class World:
         self.chunks_read = attempt.reads
         return found
 
-    def load(self, *keys: object) -> store.LoadedGroup:
+    def load(self, *keys: object) -> store.KeyGroup:
         return store.load(self.log, self._worker.cache.of("test", self.disk), 0, keys=lambda: keys)
 
 
@@ -439,7 +439,7 @@ def test_a_state_that_is_dropped_is_in_no_view_afterwards(world: World) -> None:
     tables = world._worker.cache.of("test", world.disk)
     loaded = store.load(world.log, tables, 0)
     loaded.tables.drop(["value"])
-    store.commit(world.log, tables, loaded, new_id=world.ids)
+    loaded.commit(new_id=world.ids)
     assert world.read([1, 2]) == {1: None, 2: None}
     world.write({1: 11})
     assert world.read([1, 2]) == {1: 11, 2: None}

@@ -4,7 +4,7 @@
 valuestate, aggregatingstate, liststate, mapstate, timers   a kind of state each: descriptor, handle, rows, changes, bytes
 kinds      what a kind brings along, and the current key     cells, entries, many   what kinds share
 tables     rows and changes of one key group                 numbers                numbers as arrays
-ttl        time to live           cleanup, expiry            what has expired is dropped
+ttl        time to live           cleanup                    what has expired is dropped
 store      a key group in a batch: load, commit              grouptables, views     its rows: as tables, or as columns
 columns    rows by hash           blobs, merging, timerindex  how they are joined, and when timers in them are due
 chunks     the stored form (docs/formats.md)                 columnlayout, heads, compaction

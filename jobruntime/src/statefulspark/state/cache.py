@@ -15,11 +15,13 @@ import itertools
 import threading
 from collections.abc import Iterator
 
-from statefulspark.state import spill, store, views
+from statefulspark.state import grouptables, spill, views
 
 DEFAULT_LIMIT_BYTES = 1 << 30
 _NEVER = -1
 _Id = tuple[str, int]
+Kept = grouptables.GroupTables | views.GroupView
+"""All rows of a key group at one version, as tables or as a view."""
 
 
 class LruCache:
@@ -32,7 +34,7 @@ class LruCache:
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self._limit_bytes = limit_bytes
         self._held_bytes = 0
-        self._entries: collections.OrderedDict[_Id, store.CachedGroup] = collections.OrderedDict()
+        self._entries: collections.OrderedDict[_Id, tuple[Kept, int]] = collections.OrderedDict()
         self._uses: dict[_Id, tuple[int, int]] = {}
         self._now = 0
         self._lock = threading.Lock()
@@ -65,16 +67,13 @@ class LruCache:
         """
         return OperatorCache(self, operator, disk)
 
-    def take(self, operator: str, group: int) -> store.CachedGroup | None:
+    def take(self, operator: str, group: int) -> Kept | None:
         """Remove and return an entry."""
         with self._lock:
             entry_id = operator, group
             self._now += 1
             self._uses[entry_id] = (self._uses.get(entry_id, (_NEVER, _NEVER))[1], self._now)
-            cached = self._entries.pop(entry_id, None)
-            if cached is not None:
-                self._held_bytes -= cached.size_bytes
-            return cached
+            return self._drop(entry_id)
 
     def admits(self, operator: str, group: int, size_bytes: int) -> bool:
         """Tell whether a key group that was just requested would fit into memory."""
@@ -83,17 +82,17 @@ class LruCache:
             for other in self._replaceable((operator, group)):
                 if room_bytes >= 0:
                     break
-                room_bytes += self._entries[other].size_bytes
+                room_bytes += self._entries[other][1]
             return room_bytes >= 0
 
-    def put(self, operator: str, group: int, cached: store.CachedGroup) -> None:
+    def put(self, operator: str, group: int, kept: Kept, size_bytes: int) -> None:
         """Cache an entry as the most recently used one, if it fits or can replace entries that were not used for long."""
         with self._lock:
             entry_id = operator, group
             self._uses.setdefault(entry_id, (_NEVER, self._now))
             self._drop(entry_id)
-            self._entries[entry_id] = cached
-            self._held_bytes += cached.size_bytes
+            self._entries[entry_id] = kept, size_bytes
+            self._held_bytes += size_bytes
             while self._held_bytes > self._limit_bytes:
                 self._drop(next(self._replaceable(entry_id), entry_id))
 
@@ -103,29 +102,29 @@ class LruCache:
         old = itertools.takewhile(lambda other: self._uses[other][1] <= before, self._entries)
         return (other for other in old if other != candidate)
 
-    def _drop(self, entry_id: _Id) -> None:
-        cached = self._entries.pop(entry_id, None)
-        if cached is not None:
-            self._held_bytes -= cached.size_bytes
+    def _drop(self, entry_id: _Id) -> Kept | None:
+        kept, size_bytes = self._entries.pop(entry_id, (None, 0))
+        self._held_bytes -= size_bytes
+        return kept
 
 
 class OperatorCache:
-    """The part of a cache that belongs to one operator."""
+    """The part of a cache that belongs to one operator. It may drop entries at any time, and never changes them."""
 
     def __init__(self, shared: LruCache, operator: str, disk: spill.DiskViews | None = None) -> None:
         self._shared = shared
         self._operator = operator
         self._disk = disk
 
-    def take(self, group: int) -> store.CachedGroup | None:
-        """Remove and return the cached entry of a key group, from memory or from disk."""
-        cached = self._shared.take(self._operator, group)
+    def take(self, group: int) -> Kept | None:
+        """Remove and return what is kept of a key group, in memory or on disk."""
+        kept = self._shared.take(self._operator, group)
         view = self._disk.take(group) if self._disk is not None else None
-        return store.CachedGroup.of(view) if cached is None and view is not None else cached
+        return view if kept is None else kept
 
-    def put(self, group: int, cached: store.CachedGroup) -> None:
-        """Cache the tables of a key group."""
-        self._shared.put(self._operator, group, cached)
+    def put(self, group: int, kept: Kept, size_bytes: int) -> None:
+        """Keep a key group in memory, if there is room."""
+        self._shared.put(self._operator, group, kept, size_bytes)
 
     def admits(self, group: int, size_bytes: int) -> bool:
         """Tell whether there is memory for a group of this size."""
@@ -133,9 +132,10 @@ class OperatorCache:
 
     def keep(self, group: int, view: views.GroupView) -> None:
         """Keep a view: in memory, if there is room, else on disk."""
-        if self.admits(group, view.size_bytes + view.disk_bytes):
+        size_bytes = view.size_bytes + view.disk_bytes
+        if self.admits(group, size_bytes):
             if self._disk is not None:
                 self._disk.release(view)
-            self.put(group, store.CachedGroup.of(view))
+            self.put(group, view, size_bytes)
         elif self._disk is not None:
             self._disk.keep(group, view)

@@ -11,7 +11,7 @@ import enum
 import functools
 import itertools
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -275,6 +275,38 @@ def _row_bytes(section: Section) -> float:
     with codec.naming(section.meta.name):
         rows, _ = columns.pack_rows(sample, section.meta.kind)
     return sum(map(len, rows)) / max(1, len(rows) - rows.count(b""))
+
+
+def without_expired(chunk: Chunk, durations_ms: Mapping[str, int], now_ms: int) -> Chunk:
+    """Return a full chunk without its expired entries, for a canonical export (A.29).
+
+    The live state does not change; a restore from the export lacks these entries.
+
+    Args:
+        chunk: A full chunk of a key group.
+        durations_ms: Time to live by name of the state, for states with `Ttl.full_snapshot`. It comes from the running
+            job, not from the snapshot. States that were written without a time to live stay unchanged.
+        now_ms: Processing time.
+    """
+    sections = []
+    for section in chunk.sections:
+        duration_ms = durations_ms.get(section.meta.name)
+        if duration_ms is None or not section.meta.has_ttl:
+            sections.append(section)
+            continue
+        changes = _alive_changes(section, now_ms - duration_ms)
+        if changes:
+            sections.append(dataclasses.replace(section, content=changes))
+    return dataclasses.replace(chunk, sections=tuple(sections))
+
+
+def _alive_changes(section: Section, cutoff_ms: int) -> tables.Changes:
+    alive_part = section.meta.kind.alive
+    alive_entries = (
+        (key, change if change is tables.DELETED else alive_part(change, cutoff_ms))  # type: ignore[arg-type]  # of this kind
+        for key, change in section.changes.items()
+    )
+    return {key: change for key, change in alive_entries if change is not None}
 
 
 def encode(chunk: Chunk) -> bytes:

@@ -7,8 +7,7 @@ key to key (`enter`). Users call `state`, `key`, `timer_service`, `processing_ti
 from __future__ import annotations
 
 import datetime
-import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard, TypeVar, overload
 
@@ -224,15 +223,12 @@ class KeyedContext:
         """Fix the set of states: `open` has returned."""
         self._is_open = True
 
-    def bind(
-        self, group: grouptables.GroupTables, number: int = 0, next_ms: Mapping[str, int] = types.MappingProxyType({})
-    ) -> None:
+    def bind(self, group: grouptables.GroupTables, number: int = 0) -> None:
         """Switch all handles to the tables of a key group.
 
         Args:
             group: Its tables.
             number: Its number.
-            next_ms: When the earliest timer may be of keys that the tables do not have, by name of the state.
 
         Raises:
             SpecRejectedError: A stored state does not fit what is declared, or there are timers of another domain.
@@ -249,8 +245,8 @@ class KeyedContext:
                 state.cleaner.bind(table, number)
         for domain in self._timers.domains:
             table = group.table(domain.meta)
-            domain.bind(table, next_ms.get(domain.meta.name))  # type: ignore[arg-type]  # a table of timers
-        with_rows = [name for name, table in group.tables.items() if name in next_ms or table.count]
+            domain.bind(table, group.next_ms.get(domain.meta.name))  # type: ignore[arg-type]  # a table of timers
+        with_rows = [name for name, table in group.tables.items() if name in group.next_ms or table.count]
         timers.check_declared(with_rows, self._timers, self.uid)
 
     @property

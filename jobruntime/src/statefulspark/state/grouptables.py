@@ -5,18 +5,29 @@ They are built from chunks, changed by handles, and return the changes as a chun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import cast
 
-from statefulspark.state import cells, chunks, evolution, expiry, kinds, numbers, tables
+from statefulspark.state import cells, chunks, evolution, kinds, numbers, tables
 
 
 class GroupTables:
-    """The tables of all states of one key group, by name. States that the job no longer declares stay in it."""
+    """The tables of all states of one key group, by name. States that the job no longer declares stay in it.
 
-    __slots__ = ("_adopted", "metas", "must_rewrite", "tables")
+    Attributes:
+        metas: The states by name.
+        tables: Their tables.
+        must_rewrite: Whether the next commit writes all, since stored values were converted or dropped.
+        next_ms: When the earliest timer may be of keys that the tables do not have, by name of the state.
+        version: Number of batches that had changed the key group when the tables were last brought up to date.
+        unique_id: Id of the attempt that made the version.
+    """
+
+    __slots__ = ("_adopted", "metas", "must_rewrite", "next_ms", "tables", "unique_id", "version")
 
     def __init__(self) -> None:
+        self.version, self.unique_id = 0, ""
+        self.next_ms: dict[str, int] = {}
         self.metas: dict[str, kinds.StateMeta] = {}
         self.tables: dict[str, tables.Table] = {}
         self.must_rewrite = False
@@ -46,7 +57,9 @@ class GroupTables:
         meta = resolution.meta
         if resolution.rewrites:
             stored = self.metas[meta.name]
-            expiry.convert_cells(self.tables[meta.name], _cell_rewriter(resolution, stored.has_ttl, now_ms))
+            table, rewrite = self.tables[meta.name], _cell_rewriter(resolution, stored.has_ttl, now_ms)
+            for key, row in table.rows.items():
+                table.rows[key] = table.convert(row, rewrite)  # type: ignore[arg-type]  # a row of this table
             self.must_rewrite = True
         self.metas[meta.name] = meta
         self._adopted.append((resolution, now_ms))
@@ -61,6 +74,24 @@ class GroupTables:
         for name in self.metas.keys() & set(names):
             del self.metas[name], self.tables[name]
             self.must_rewrite = True
+
+    def drop_expired(self, cutoffs_ms: Mapping[str, int]) -> None:
+        """Drop entries renewed at or before a time, without marking them as changed: the caller writes all.
+
+        Args:
+            cutoffs_ms: The times by name of the state; others keep everything.
+        """
+        for name in self.tables.keys() & cutoffs_ms.keys():
+            table, cutoff_ms = self.tables[name], cutoffs_ms[name]
+            alive_rows = ((key, table.alive(row, cutoff_ms)) for key, row in table.rows.items())  # type: ignore[arg-type]  # rows of this table
+            retained = {key: row for key, row in alive_rows if row is not None}
+            if len(retained) < len(table.rows) or table.has_parts:
+                table.rows.clear()
+                table.rows.update(retained)
+
+    def at(self, version: int, unique_id: str) -> None:
+        """Say which version the tables have now."""
+        self.version, self.unique_id = version, unique_id
 
     def written(self) -> None:
         """Reset the pending conversions after they were written."""

@@ -72,6 +72,13 @@ class GroupHead:
         position = len(self.lineage) - 1 - (self.version - version)
         return 0 <= position < len(self.lineage) and self.lineage[position] == unique_id
 
+    def follows(self, version: int, unique_id: str) -> bool:
+        """Tell whether what was kept of a version can be brought to this head by the chunks after it.
+
+        A full chunk has no deletions, so it cannot be applied to anything older.
+        """
+        return version >= self.base and self.has_ancestor(version, unique_id)
+
     def pack_layout(self) -> bytes:
         """Encode runs, lineage and key type, which are stored beside version, id and base."""
         return Layout(self.runs, self.lineage, self.key_type).pack()

@@ -19,7 +19,7 @@ from typing import Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from statefulspark.state import blobs, chunks, columns, grouptables, kinds, merging, tables, timerindex
+from statefulspark.state import blobs, chunks, columns, grouptables, heads, kinds, merging, tables, timerindex
 from statefulspark.state.columns import Columns, PackedKeys
 
 Place = tuple[int, int]
@@ -255,25 +255,6 @@ _SLACK_BYTES = 64 << 10
 """So much more than twice of what it needs may be in a view's file."""
 
 
-class LineageHead(Protocol):
-    """What a view asks of the head of its key group."""
-
-    @property
-    def version(self) -> int:
-        """The version that a batch finds."""
-
-    @property
-    def unique_id(self) -> str:
-        """Id of the attempt that made it."""
-
-    @property
-    def base(self) -> int:
-        """Version of the full chunk."""
-
-    def has_ancestor(self, version: int, unique_id: str) -> bool:
-        """Tell whether a version is this head or one of its predecessors."""
-
-
 @dataclass(slots=True)
 class _Noted:
     """What an attempt wrote, and the version that it made.
@@ -298,19 +279,6 @@ class _Noted:
         return self.kind is chunks.ChunkKind.FULL
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The rows of some keys of a key group.
-
-    Attributes:
-        tables: The rows.
-        next_ms: When the earliest timer may be of all other keys, by name of the state; without states that have none.
-    """
-
-    tables: grouptables.GroupTables
-    next_ms: Mapping[str, int]
-
-
 class GroupView:
     """All states of one key group, at one version.
 
@@ -328,7 +296,7 @@ class GroupView:
         self._drawer: LayerFile | None = None
 
     @staticmethod
-    def of(head: LineageHead, chunk: chunks.Chunk) -> GroupView:
+    def of(head: heads.GroupHead, chunk: chunks.Chunk) -> GroupView:
         """Return the view of a key group that was written in full as columns."""
         view = GroupView()
         view.apply(chunk)
@@ -347,22 +315,22 @@ class GroupView:
         noted = None if self._noted is None else self._noted.file
         return sum(file.size_bytes for file in (self._drawer, noted) if file is not None)
 
-    def follow(self, head: LineageHead) -> bool:
+    def follow(self, head: heads.GroupHead) -> bool:
         """Take over what was noted, if it was committed; return False if the view is of another history, or too old."""
         noted, self._noted = self._noted, None
-        if noted is not None and noted.version >= head.base and head.has_ancestor(noted.version, noted.unique_id):
+        if noted is not None and head.follows(noted.version, noted.unique_id):
             if noted.is_whole:
                 self.states, self._drawer = {}, noted.file
             for meta, layer in noted.by_state:
                 self._add(meta, layer)
             self.at(noted.version, noted.unique_id)
-        return self.version >= head.base and head.has_ancestor(self.version, self.unique_id)
+        return head.follows(self.version, self.unique_id)
 
     def at(self, version: int, unique_id: str) -> None:
         """Say which version the view has now."""
         self.version, self.unique_id = version, unique_id
 
-    def note(self, after: LineageHead, chunk: chunks.Chunk) -> None:
+    def note(self, after: heads.GroupHead, chunk: chunks.Chunk) -> None:
         """Note what an attempt wrote: the whole key group, or the changes since the version that the view has."""
         written = _layers_of(chunk)
         self._noted = None if written is None else _Noted(after.version, after.unique_id, chunk.kind, written)
@@ -437,16 +405,16 @@ class GroupView:
         due = [self.states[name].due(until_ms) for name, until_ms in due_ms.items() if name in self.states]
         return keys.joined(itertools.chain.from_iterable(due))
 
-    def part(self, keys: PackedKeys) -> Part:
-        """Return the rows of some keys."""
-        group, next_ms = grouptables.GroupTables(), {}
+    def part(self, keys: PackedKeys) -> grouptables.GroupTables:
+        """Return tables with the rows of some keys."""
+        group = grouptables.GroupTables()
         for name, state in self.states.items():
             rows = state.rows_of(keys)
             _apply(group.table(state.meta), state.changes_at(rows, keys.keys))
             other_ms = None if state.timers is None else state.timers.next_ms(rows.numbers, rows.positions)
             if other_ms is not None:
-                next_ms[name] = other_ms
-        return Part(group, next_ms)
+                group.next_ms[name] = other_ms
+        return group
 
     def whole(self) -> grouptables.GroupTables:
         """Return tables with all rows."""

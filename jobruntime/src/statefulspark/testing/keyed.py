@@ -121,7 +121,7 @@ class KeyedHarness:
         loaded = store.load(attempt, tables, _GROUP, in_arrays=context.has_arrays_only)
         context.bind(loaded.tables, _GROUP)
         output = [*self._process(function, context, batch), *_fire(function, context)]
-        store.commit(attempt, tables, loaded, new_id=self._new_id, cutoffs_ms=context.cutoffs_ms)
+        loaded.commit(new_id=self._new_id, cutoffs_ms=context.cutoffs_ms)
         function.close()
         self._log.adopt(attempt)
         return output

@@ -74,7 +74,7 @@ class Task:
             context.enter(key)
             state.update("value")
         context.clean(records)
-        store.commit(self.log, self.cache, loaded, new_id=self._ids)
+        loaded.commit(new_id=self._ids)
         where = cleaning.Partition(self.log, self.cache, "int")
         cleaning.clean(context, where, new_id=self._ids)
 

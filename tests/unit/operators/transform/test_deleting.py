@@ -33,12 +33,12 @@ class Partition:
             state.update(1)
         self.commit(loaded)
 
-    def load(self, group: int) -> store.LoadedGroup:
+    def load(self, group: int) -> store.KeyGroup:
         self.looked_at.append(group)
         return store.load(self.logs[group], self._cache, group)
 
-    def commit(self, loaded: store.LoadedGroup) -> None:
-        store.commit(self.logs[loaded.group], self._cache, loaded, new_id=self._ids)
+    def commit(self, loaded: store.KeyGroup) -> None:
+        loaded.commit(new_id=self._ids)
 
     def batch(self, run: deleting.TaskRun | None, *, used: tuple[int, ...] = ()) -> list[int]:
         """Run a batch in which some groups have rows, and return which were looked at."""

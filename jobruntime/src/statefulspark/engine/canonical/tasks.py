@@ -15,7 +15,7 @@ from statefulspark.canonical import documents, groups, key_columns, parts, rows
 from statefulspark.engine.canonical import state_tables
 from statefulspark.evolution import keyed_states
 from statefulspark.packs import reading
-from statefulspark.state import chunks, expiry, keygroups, kinds, timers
+from statefulspark.state import chunks, keygroups, kinds, timers
 from statefulspark.state.types import codec
 from statefulspark.storage import StorageOptions
 
@@ -117,7 +117,7 @@ class _KeyedWork:
         if finished is None:
             return
         group, chunk = finished
-        alive = expiry.without_expired(chunk, dict(self.task.lifetimes_ms), self.task.now_ms)
+        alive = chunks.without_expired(chunk, dict(self.task.lifetimes_ms), self.task.now_ms)
         for meta, row in groups.to_rows(alive):
             self.collected.setdefault(meta, []).append(row)
             if len(self.sample) < key_columns.SAMPLE:

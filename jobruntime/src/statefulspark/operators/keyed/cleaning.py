@@ -13,7 +13,7 @@ from typing import Protocol
 
 from pyspark import TaskContext
 
-from statefulspark.state import cleanup, functions, keygroups, store
+from statefulspark.state import cache, cleanup, functions, keygroups, store
 
 LOAD_THRESHOLD = 1000
 """A key group is loaded when the number of pending entries reaches its size or this number."""
@@ -45,7 +45,7 @@ class Partition:
     """
 
     log: PartitionLog
-    cache: store.GroupCache
+    cache: cache.OperatorCache
     key_type: str
 
 
@@ -126,12 +126,5 @@ def _clean_group(
     loaded = store.load(partition.log, partition.cache, group)
     context.bind(loaded.tables, group)
     cleaner.clean_pending(context.now_ms)
-    store.commit(
-        partition.log,
-        partition.cache,
-        loaded,
-        new_id=new_id,
-        cutoffs_ms=context.cutoffs_ms,
-        key_type=partition.key_type,
-    )
+    loaded.commit(new_id=new_id, cutoffs_ms=context.cutoffs_ms, key_type=partition.key_type)
     return True

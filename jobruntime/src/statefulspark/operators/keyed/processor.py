@@ -165,7 +165,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             )
         if loaded.head is not None:
             evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
-        context.bind(loaded.tables, group, loaded.next_ms)
+        context.bind(loaded.tables, group)
         output: list[object] | pa.Table = []
         if table is not None and isinstance(self._function, functions.VectorizedProcessFunction):
             output = self._process_table(context, self._function, table)
@@ -178,14 +178,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             if wake_ms is not None:
                 self._log.wake_at(wake_ms)
         with pausing.collection_paused():
-            store.commit(
-                self._chunk_log,
-                self._tables,
-                loaded,
-                new_id=new_id,
-                cutoffs_ms=context.cutoffs_ms,
-                key_type=self._settings.key_type,
-            )
+            loaded.commit(new_id=new_id, cutoffs_ms=context.cutoffs_ms, key_type=self._settings.key_type)
             frame = self._output.to_pandas(output) if len(output) else None
         if frame is not None:
             yield frame

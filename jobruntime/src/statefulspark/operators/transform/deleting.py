@@ -18,8 +18,8 @@ from pyspark import TaskContext
 
 from statefulspark.state import store
 
-Load = Callable[[int], store.LoadedGroup]
-Commit = Callable[[store.LoadedGroup], object]
+Load = Callable[[int], store.KeyGroup]
+Commit = Callable[[store.KeyGroup], object]
 
 
 @dataclass(frozen=True, slots=True)

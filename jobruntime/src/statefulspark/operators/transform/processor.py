@@ -191,12 +191,12 @@ class TransformProcessor(processor.KeyedProcessor):
             yield group
         self._client.remove_implicit_key()
 
-    def _load(self, group: int) -> store.LoadedGroup:
+    def _load(self, group: int) -> store.KeyGroup:
         self._at(group)
         return store.load(self._chunk_log, self._tables, group)
 
-    def _commit(self, loaded: store.LoadedGroup) -> None:
-        store.commit(self._chunk_log, self._tables, loaded, new_id=processor.new_id, key_type=self._settings.key_type)
+    def _commit(self, loaded: store.KeyGroup) -> None:
+        loaded.commit(new_id=processor.new_id, key_type=self._settings.key_type)
 
 
 class _Log(log.SparkChunkLog):
