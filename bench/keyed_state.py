@@ -29,7 +29,7 @@ from types import MappingProxyType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from statefulspark.engine import settings
-from statefulspark.operators.keyed import packplaces, registry
+from statefulspark.operators.keyed import packedlog, registry
 from statefulspark.storage import StorageOptions
 
 from bench import contenders, machine, turns, workload
@@ -86,7 +86,7 @@ def as_in_a_job(spark: SparkSession, checkpoint: str, options: StorageOptions = 
     """
     with registry.collecting(registry.OperatorRegistry(), query_uid="bench", options=options):
         yield
-    packplaces.tell_tasks(spark, checkpoint, epoch=1)
+    packedlog.tell_tasks(spark, checkpoint, epoch=1)
 
 
 class _Source:

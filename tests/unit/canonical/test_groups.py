@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from statefulspark import errors
 from statefulspark.canonical import groups, key_columns, rows
-from statefulspark.packs import names, packfile, ranges
-from statefulspark.packs import reading as packs
+from statefulspark.packs import names, packfile, ranges, reading
 from statefulspark.state import (
     aggregatingstate,
     chunks,
@@ -136,7 +135,7 @@ def test_a_group_that_is_not_whole_is_refused(versions: tuple[int, ...], given: 
 _PACK = names.PackName(2, 1, 9, 1, "0123456789abcdef", names.Before(9, 9))
 
 
-def a_packed_layout(*versions: int, stored: Mapping[int, bytes]) -> tuple[bytes, packs.PackReader]:
+def a_packed_layout(*versions: int, stored: Mapping[int, bytes]) -> tuple[bytes, reading.PackReader]:
     """Return the layout of a head some of whose chunks are in a pack, and a reader of the pack."""
     written = [ranges.PackedChunk(5, version, blob) for version, blob in stored.items()]
     pack = packfile.build(_PACK.reference, written)
@@ -144,7 +143,7 @@ def a_packed_layout(*versions: int, stored: Mapping[int, bytes]) -> tuple[bytes,
     memory = stores.MemoryStore()
     memory.write(names.key("all", _PACK.reference), pack.body)
     runs = tuple(heads.ChunkRun(version, 1, 1, where.get(version)) for version in versions)
-    return heads.GroupHead(versions[-1], "id", runs, ("id",)).pack_layout(), packs.PackReader(memory, "all")
+    return heads.GroupHead(versions[-1], "id", runs, ("id",)).pack_layout(), reading.PackReader(memory, "all")
 
 
 @pytest.mark.parametrize(

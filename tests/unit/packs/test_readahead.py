@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 import pytest
 from statefulspark import errors
-from statefulspark.packs import readahead
+from statefulspark.packs import reading
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -30,7 +30,7 @@ class Objects:
         self.bodies = {name: random.Random(name).randbytes(size) for name, size in sizes.items()}
         self.requests: list[tuple[str, int, int]] = []
 
-    def read(self, ahead: readahead.RangeReader, name: str, offset: int, length: int) -> bytes:
+    def read(self, ahead: reading.RangeReader, name: str, offset: int, length: int) -> bytes:
         def fetch(begin: int, count: int) -> bytes:
             self.requests.append((name, begin, count))
             return self.bodies[name][begin : begin + count]
@@ -41,12 +41,12 @@ class Objects:
 def test_one_read_asks_for_no_more() -> None:
     objects = Objects({"a": MIB})
 
-    assert objects.read(readahead.RangeReader(), "a", 100, 1000) == objects.bodies["a"][100:1100]
+    assert objects.read(reading.RangeReader(), "a", 100, 1000) == objects.bodies["a"][100:1100]
     assert objects.requests == [("a", 100, 1000)]
 
 
 def test_reads_that_follow_one_another_ask_for_more_each_time_and_at_most_four_megabytes() -> None:
-    objects, ahead = Objects({"a": 20 * MIB}), readahead.RangeReader(later=_at_once)
+    objects, ahead = Objects({"a": 20 * MIB}), reading.RangeReader(later=_at_once)
     for offset in range(0, 20 * MIB, 100 * KIB):
         assert objects.read(ahead, "a", offset, 100 * KIB) == objects.bodies["a"][offset : offset + 100 * KIB]
 
@@ -58,7 +58,7 @@ def test_reads_that_follow_one_another_ask_for_more_each_time_and_at_most_four_m
 
 def test_a_long_row_of_reads_waits_for_no_request_once_it_goes_on() -> None:
     objects, waited = Objects({"a": 40_000 * KIB}), list[int]()
-    ahead = readahead.RangeReader(later=_at_once)
+    ahead = reading.RangeReader(later=_at_once)
     for offset in range(0, 40_000 * KIB, 100 * KIB):
         before = len(objects.requests)
         assert objects.read(ahead, "a", offset, 100 * KIB) == objects.bodies["a"][offset : offset + 100 * KIB]
@@ -76,7 +76,7 @@ def test_what_is_read_ahead_is_read_by_another_thread() -> None:
         threads.add(threading.current_thread().name)
         return body[begin : begin + count]
 
-    ahead = readahead.RangeReader()
+    ahead = reading.RangeReader()
     read = [ahead.read("a", offset, MIB, fetch) for offset in range(0, 20 * MIB, MIB)]
 
     assert b"".join(read) == body
@@ -98,7 +98,7 @@ def test_a_read_asks_itself_where_reading_ahead_has_failed() -> None:
         finally:
             fails[0] = False
 
-    ahead = readahead.RangeReader(later=later)
+    ahead = reading.RangeReader(later=later)
     for offset in range(0, 20 * MIB, 100 * KIB):
         assert ahead.read("a", offset, 100 * KIB, fetch) == objects.bodies["a"][offset : offset + 100 * KIB]
 
@@ -108,7 +108,7 @@ def test_a_read_asks_itself_where_reading_ahead_has_failed() -> None:
 
 
 def test_a_small_gap_is_followed_and_a_jump_is_not() -> None:
-    objects, ahead = Objects({"a": 20 * MIB}), readahead.RangeReader()
+    objects, ahead = Objects({"a": 20 * MIB}), reading.RangeReader()
     objects.read(ahead, "a", 0, KIB)
     objects.read(ahead, "a", 200 * KIB, KIB)
     objects.read(ahead, "a", 10 * MIB, KIB)
@@ -123,7 +123,7 @@ def test_a_small_gap_is_followed_and_a_jump_is_not() -> None:
 
 
 def test_a_chunk_that_is_larger_than_what_is_read_ahead_is_read_whole() -> None:
-    objects, ahead = Objects({"a": 20 * MIB}), readahead.RangeReader()
+    objects, ahead = Objects({"a": 20 * MIB}), reading.RangeReader()
     objects.read(ahead, "a", 0, KIB)
 
     assert len(objects.read(ahead, "a", KIB, 9 * MIB)) == 9 * MIB
@@ -131,7 +131,7 @@ def test_a_chunk_that_is_larger_than_what_is_read_ahead_is_read_whole() -> None:
 
 @pytest.mark.parametrize("limit_bytes", [0, 600 * KIB, 64 * MIB])
 def test_whatever_is_read_and_however_little_is_kept_the_bytes_are_the_objects(limit_bytes: int) -> None:
-    chance, ahead = random.Random(limit_bytes), readahead.RangeReader(limit_bytes)
+    chance, ahead = random.Random(limit_bytes), reading.RangeReader(limit_bytes)
     objects = Objects(dict.fromkeys("abcd", 13 * MIB))
     for _ in range(1000):
         name, offset = chance.choice("abcd"), chance.randrange(13 * MIB)
@@ -142,7 +142,7 @@ def test_whatever_is_read_and_however_little_is_kept_the_bytes_are_the_objects(l
 
 
 def test_what_was_read_ahead_of_the_object_used_longest_ago_goes_first() -> None:
-    objects, ahead = Objects(dict.fromkeys("abc", 20 * MIB)), readahead.RangeReader(1200 * KIB)
+    objects, ahead = Objects(dict.fromkeys("abc", 20 * MIB)), reading.RangeReader(1200 * KIB)
     for name in "abc":
         objects.read(ahead, name, 0, KIB)
         objects.read(ahead, name, KIB, KIB)

@@ -31,7 +31,7 @@ from statefulspark.declaration import QueryContext
 from statefulspark.driver.starting import start, start_parts
 from statefulspark.engine.canonical import export
 from statefulspark.job import Job
-from statefulspark.operators.keyed import registry as keyed
+from statefulspark.operators.keyed import registry
 from statefulspark.recovery import recovery
 from statefulspark.recovery.plan import Author, ReadyState, StartMode
 from statefulspark.storage.port import ObjectStore
@@ -71,7 +71,7 @@ class Rig(TwoSides):
         build, mode = QUERIES[kind]
         root = f"{self.hadoop}/{layout.query_root(generation, 'q')}"
         key_groups = {"all": self.groups or 128}
-        with keyed.collecting(keyed.OperatorRegistry(), query_uid="q", key_groups=key_groups):
+        with registry.collecting(registry.OperatorRegistry(), query_uid="q", key_groups=key_groups):
             frame = build(self)
         return run_to_the_end(frame, mode, root, within_s=300)
 

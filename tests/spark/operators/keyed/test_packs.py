@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from statefulspark.operators.keyed import packplaces
+from statefulspark.operators.keyed import packedlog
 from statefulspark.packs import names
 from statefulspark.testing import JobHarness, sessions
 
@@ -88,16 +88,16 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def packing(spark_session: SparkSession) -> Iterator[None]:
-    spark_session.conf.set(packplaces.PACKS, "true")
+    spark_session.conf.set(packedlog.PACKS, "true")
     yield
-    spark_session.conf.unset(packplaces.PACKS)
+    spark_session.conf.unset(packedlog.PACKS)
 
 
 @pytest.fixture
 def packing_all(packing: None, spark_session: SparkSession) -> Iterator[None]:
-    spark_session.conf.set(packplaces.PACK_BYTES, "1")
+    spark_session.conf.set(packedlog.PACK_BYTES, "1")
     yield
-    spark_session.conf.unset(packplaces.PACK_BYTES)
+    spark_session.conf.unset(packedlog.PACK_BYTES)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import statefulspark as ss
 from statefulspark import errors
-from statefulspark.operators.keyed import declaring
+from statefulspark.operators.keyed import registry
 from statefulspark.state import functions, ttl
 
 
@@ -27,7 +27,7 @@ class Opens(ss.KeyedProcessFunction):
 
 def declared_by(then: Callable[[ss.KeyedContext], object]) -> Callable[[], functions.Declared | None]:
     Opens.opened = 0
-    return declaring.declared_by(
+    return registry.declared_by(
         Opens(then), "sums", method="Opens.open", domains=frozenset(), ttl_change=ttl.TtlChange.REFUSE
     )
 

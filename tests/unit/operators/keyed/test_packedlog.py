@@ -106,13 +106,15 @@ class Job:
         self, state: PartitionState, partition: int, groups: tuple[int, ...], changes: dict[int, State]
     ) -> PartitionState:
         attempt = state.attempt()
-        log = packedlog.PackedLog(attempt, lambda group: self._place(group % self.partitions, groups), self.thresholds)
+        log = packedlog.PackedLog(
+            attempt, lambda group: self._place(group % self.partitions, groups), self.thresholds, self._is_owed
+        )
         declared, worker = self.declared[partition], self.workers[partition]
         for group in groups:
             if group in changes:
                 log.enter(keygroups.mark(group))
                 worker.run(log, _setting(declared, changes[group]), group=group)
-        log.finish(is_owed=self._is_owed)
+        log.finish()
         return attempt
 
     def _is_owed(self, place: Callable[[], packedlog.PackPlace]) -> bool:
@@ -229,11 +231,11 @@ def test_packs_of_another_number_of_partitions_go_when_each_partition_has_said_w
 def test_a_partition_without_state_writes_no_pack() -> None:
     state = PartitionState(stores.MemoryStore(), {0: MemoryLog()})
     place = packedlog.PackPlace(state.reader.store, "mean", 1, 0, 3, 1, (0,))
-    log = packedlog.PackedLog(state, lambda _: place, _SMALL)
+    log = packedlog.PackedLog(state, lambda _: place, _SMALL, lambda _: True)
     log.enter(keygroups.mark(0))
 
     assert log.head() is None
-    assert log.finish(is_owed=lambda _: True) is None
+    assert log.finish() is None
     assert state.reader.store.list("") == ()
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from pyspark import TaskContext
 from statefulspark import errors
-from statefulspark.operators.keyed import packedlog, packplaces, registry
+from statefulspark.operators.keyed import packedlog, registry
 from statefulspark.packs import names, packfile, ranges
 from statefulspark.storage import StorageOptions
 from statefulspark.testing import stores
@@ -35,32 +35,32 @@ def test_a_chunk_is_read_below_the_root_of_the_query(task: TaskContext, tmp_path
     file = tmp_path / "generations" / "q" / names.key("mean", reference)
     file.parent.mkdir(parents=True)
     file.write_bytes(pack.body)
-    task._localProperties = {packplaces.ROOT_PROPERTY: f"file:{tmp_path}/generations/q"}
+    task._localProperties = {packedlog.ROOT_PROPERTY: f"file:{tmp_path}/generations/q"}
 
-    assert packplaces.reader_of("mean", _HERE).read(pack.ranges[0]) == b"chunk"
+    assert packedlog.reader_of("mean", _HERE).read(pack.ranges[0]) == b"chunk"
 
 
 def test_a_task_that_belongs_to_no_query_of_a_job_says_so(task: TaskContext) -> None:
     with pytest.raises(errors.InternalError, match="'mean'"):
-        packplaces.reader_of("mean", _HERE)
+        packedlog.reader_of("mean", _HERE)
 
 
 def test_an_operator_that_no_job_runs_says_so(task: TaskContext, tmp_path: Path) -> None:
-    task._localProperties = {packplaces.ROOT_PROPERTY: f"file:{tmp_path}"}
+    task._localProperties = {packedlog.ROOT_PROPERTY: f"file:{tmp_path}"}
 
     with pytest.raises(errors.InternalError, match="'mean'"):
-        packplaces.reader_of("mean", None)
+        packedlog.reader_of("mean", None)
 
 
 def test_a_task_writes_its_pack_under_the_names_of_its_partition_and_batch(task: TaskContext, tmp_path: Path) -> None:
     task._localProperties = {
-        packplaces.ROOT_PROPERTY: f"file:{tmp_path}/q",
-        packplaces.EPOCH_PROPERTY: "7",
+        packedlog.ROOT_PROPERTY: f"file:{tmp_path}/q",
+        packedlog.EPOCH_PROPERTY: "7",
         "streaming.sql.batchId": "12",
         "spark.sql.shuffle.partitions": "2",
     }
 
-    place = packplaces.place_of("mean", _HERE, 5, groups=6)
+    place = packedlog.place_of("mean", _HERE, 5, groups=6)
 
     assert place.store.uri == f"file://{tmp_path}/q"
     assert (place.uid, place.partitions, place.batch, place.epoch) == ("mean", 2, 12, 7)
@@ -68,22 +68,22 @@ def test_a_task_writes_its_pack_under_the_names_of_its_partition_and_batch(task:
 
 
 def test_a_task_without_a_batch_writes_no_pack(task: TaskContext, tmp_path: Path) -> None:
-    task._localProperties = {packplaces.ROOT_PROPERTY: f"file:{tmp_path}/q"}
+    task._localProperties = {packedlog.ROOT_PROPERTY: f"file:{tmp_path}/q"}
 
     with pytest.raises(errors.InternalError, match=r"streaming\.sql\.batchId"):
-        packplaces.place_of("mean", _HERE, 5, groups=6)
+        packedlog.place_of("mean", _HERE, 5, groups=6)
 
 
 def test_a_query_tells_its_tasks_where_it_runs() -> None:
     said: dict[str, str] = {}
     session = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=said.__setitem__))
 
-    packplaces.tell_tasks(cast("SparkSession", session), "s3a://bucket/q", 7, {("sum", 3), ("mean", 2)})
+    packedlog.tell_tasks(cast("SparkSession", session), "s3a://bucket/q", 7, {("sum", 3), ("mean", 2)})
 
     assert said == {
-        packplaces.ROOT_PROPERTY: "s3a://bucket/q",
-        packplaces.EPOCH_PROPERTY: "7",
-        packplaces.PACKED_PROPERTY: "mean:2,sum:3",
+        packedlog.ROOT_PROPERTY: "s3a://bucket/q",
+        packedlog.EPOCH_PROPERTY: "7",
+        packedlog.PACKED_PROPERTY: "mean:2,sum:3",
     }
 
 
@@ -98,7 +98,7 @@ def test_a_query_knows_which_operators_have_packs_of_which_numbers_of_partitions
         store.write(f"generations/1/q/{key}", b"")
     store.write("generations/1/other/packs/mean", b"")
 
-    assert packplaces.packed_operators(store, "generations/1/q") == {("mean", 2), ("sum", 3)}
+    assert packedlog.packed_operators(store, "generations/1/q") == {("mean", 2), ("sum", 3)}
 
 
 @pytest.mark.parametrize(
@@ -119,23 +119,23 @@ def test_a_partition_owes_a_pack_after_those_of_another_number(
     root = stores.MemoryStore().child(f"{packed} {own_batch}")
     for key in [_pack("mean", 3, 0, 4), *([] if own_batch is None else [_pack("mean", 2, 1, own_batch)])]:
         root.write(key, b"")
-    task._localProperties = {packplaces.PACKED_PROPERTY: packed, "spark.sql.shuffle.partitions": "2"}
+    task._localProperties = {packedlog.PACKED_PROPERTY: packed, "spark.sql.shuffle.partitions": "2"}
     place = packedlog.PackPlace(root, "mean", 2, 1, 12, 1, (1, 3, 5))
 
-    assert packplaces.is_owed("mean", lambda: place) is is_owed
+    assert packedlog.is_owed("mean", lambda: place) is is_owed
 
 
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
         pytest.param({}, packedlog.Thresholds(64 << 10, 8 << 20, 64 << 20), id="as it is"),
-        pytest.param({packplaces.PACKS: "false", packplaces.PACK_BYTES: "1"}, None, id="off"),
-        pytest.param({packplaces.PACKS: "true"}, packedlog.Thresholds(64 << 10, 8 << 20, 64 << 20), id="on"),
+        pytest.param({packedlog.PACKS: "false", packedlog.PACK_BYTES: "1"}, None, id="off"),
+        pytest.param({packedlog.PACKS: "true"}, packedlog.Thresholds(64 << 10, 8 << 20, 64 << 20), id="on"),
         pytest.param(
-            {packplaces.PACKS: "true", packplaces.PACK_BYTES: "1"}, packedlog.Thresholds(1, 1, 64 << 20), id="all"
+            {packedlog.PACKS: "true", packedlog.PACK_BYTES: "1"}, packedlog.Thresholds(1, 1, 64 << 20), id="all"
         ),
         pytest.param(
-            {packplaces.PACKS: "true", packplaces.PACK_BYTES: str(128 << 20)},
+            {packedlog.PACKS: "true", packedlog.PACK_BYTES: str(128 << 20)},
             packedlog.Thresholds(1 << 20, 128 << 20, 128 << 20),
             id="few",
         ),
@@ -144,16 +144,16 @@ def test_a_partition_owes_a_pack_after_those_of_another_number(
 def test_which_changes_become_packs(settings: dict[str, str], expected: packedlog.Thresholds | None) -> None:
     session = cast("SparkSession", SimpleNamespace(conf=settings))
 
-    assert packplaces.thresholds(session, _HERE) == expected
-    assert packplaces.thresholds(session, None) is None
+    assert packedlog.thresholds(session, _HERE) == expected
+    assert packedlog.thresholds(session, None) is None
 
 
 @pytest.mark.parametrize("text", ["8m", "0", "-1", ""])
 def test_a_number_of_bytes_that_is_none_is_refused(text: str) -> None:
-    session = cast("SparkSession", SimpleNamespace(conf={packplaces.PACKS: "true", packplaces.PACK_BYTES: text}))
+    session = cast("SparkSession", SimpleNamespace(conf={packedlog.PACKS: "true", packedlog.PACK_BYTES: text}))
 
     with pytest.raises(errors.SpecRejectedError, match="such as 8388608") as refused:
-        packplaces.thresholds(session, _HERE)
+        packedlog.thresholds(session, _HERE)
     assert refused.value.reason == "ConfigInvalid"
 
 

@@ -25,7 +25,7 @@ from statefulspark.driver.starting import sink_word
 from statefulspark.driver.starting.start_parts import BuiltQuery, Parts
 from statefulspark.engine import jvm, session
 from statefulspark.engine.canonical import online
-from statefulspark.operators.keyed import packplaces
+from statefulspark.operators.keyed import packedlog
 from statefulspark.planning import describe
 from statefulspark.recovery import damage, generations, history, numbers
 
@@ -200,8 +200,8 @@ def _start_query(
         committed = max(parts.plan.start_batches.get(query.uid, -1), watermarks.newest(logs, path, "commits"))
         planned = watermarks.newest(logs, path, "offsets")
         gate.register(location.root, last_offsets=planned, last_committed=committed)
-        packed = packplaces.packed_operators(logs, path)
-        packplaces.tell_tasks(parts.spark, location.root, parts.root.epoch, packed)
+        packed = packedlog.packed_operators(logs, path)
+        packedlog.tell_tasks(parts.spark, location.root, parts.root.epoch, packed)
 
     def started() -> StreamingQuery:
         handle = writing.start(

@@ -14,7 +14,7 @@ from pyspark.sql import types as spark_types
 
 from statefulspark import errors
 from statefulspark.operators.groupstate import frames, function, processor, timeouts
-from statefulspark.operators.keyed import declaring, operator, packplaces, registry
+from statefulspark.operators.keyed import operator, packedlog, registry
 from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import grouping, lateness, limits, modes
 from statefulspark.operators.transform import operator as transform_operator
@@ -96,7 +96,7 @@ def apply_in_pandas_with_state(
         key=source.key_names,
         key_type=settings.key_type,
         function=wrapped.name,
-        declared=declaring.declared_by(
+        declared=registry.declared_by(
             wrapped, uid, method=wrapped.name, domains=settings.domains, ttl_change=settings.ttl_change
         ),
     )
@@ -144,7 +144,7 @@ def _settings(call: _Call, source: grouping.Grouping, groups: int) -> keyed_proc
         ttl_change=call.options.get("ttl_change", ttl.TtlChange.REFUSE),
         key_groups=groups,
         storage_options=registry.storage_options(),
-        packs=packplaces.thresholds(source.df.sparkSession, registry.storage_options()),
+        packs=packedlog.thresholds(source.df.sparkSession, registry.storage_options()),
     )
 
 

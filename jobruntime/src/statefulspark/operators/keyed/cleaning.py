@@ -27,11 +27,17 @@ _ROUNDS: dict[tuple[str, str, int, int], cleanup.CleanupRound] = {}
 class PartitionLog(store.ChunkLog, Protocol):
     """A view of Spark's state, one key group at a time."""
 
+    def at(self, group: int) -> None:
+        """Say which key group is the current one; Spark has set it."""
+
     def enter(self, column_value: int) -> None:
         """Set the current key group by its value in the column `key_group`."""
 
     def leave(self) -> None:
         """Clear the current key group."""
+
+    def finish(self) -> object:
+        """End the batch, before Spark commits the partition."""
 
 
 @dataclass(frozen=True, slots=True)

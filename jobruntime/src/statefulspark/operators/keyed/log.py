@@ -10,7 +10,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
 from statefulspark.contract import statevariables, watermark
-from statefulspark.operators.keyed import packplaces
+from statefulspark.operators.keyed import packedlog
 from statefulspark.packs import ranges
 from statefulspark.state import heads
 from statefulspark.storage import StorageOptions
@@ -65,7 +65,7 @@ class SparkChunkLog:
 
     def packed_chunk(self, where: ranges.PackRange) -> bytes:
         """Return the bytes of a chunk in a pack. Cost: a GET of that range."""
-        return packplaces.reader_of(self._uid, self._options).read(where)
+        return packedlog.reader_of(self._uid, self._options).read(where)
 
     def put_chunk(self, version: int, unique_id: str, blob: bytes) -> None:
         """Store a chunk."""
@@ -83,6 +83,12 @@ class SparkChunkLog:
         """
         times: tuple[int, int] = self._handle._statefulProcessorApiClient.get_timestamps("processingtime")
         return times
+
+    def at(self, group: int) -> None:
+        """Do nothing: Spark has set the current key group."""
+
+    def finish(self) -> None:
+        """Do nothing: Spark's state store has everything."""
 
     def enter(self, column_value: int) -> None:
         """Set the current key group to another one of the partition.

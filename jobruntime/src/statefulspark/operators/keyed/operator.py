@@ -16,7 +16,7 @@ from pyspark.sql import types as spark_types
 from statefulspark import errors
 from statefulspark.evolution import parallelism
 from statefulspark.operators import columns as frame_columns
-from statefulspark.operators.keyed import declaring, packing, packplaces, processor, registry
+from statefulspark.operators.keyed import packedlog, packing, processor, registry
 from statefulspark.state import cache, functions, timers, ttl
 
 TimerChoice = Literal["event-time", "processing-time", "both"]
@@ -109,7 +109,7 @@ def keyed_process(
         key=columns,
         key_type=type_of_key,
         function=name,
-        declared=declaring.declared_by(function, uid, method=f"{name}.open", domains=domains, ttl_change=ttl_change),
+        declared=registry.declared_by(function, uid, method=f"{name}.open", domains=domains, ttl_change=ttl_change),
     )
     settings = processor.OperatorSettings(
         uid=uid,
@@ -123,7 +123,7 @@ def keyed_process(
         ttl_change=ttl_change,
         key_groups=groups,
         storage_options=registry.storage_options(),
-        packs=packplaces.thresholds(df.sparkSession, registry.storage_options()),
+        packs=packedlog.thresholds(df.sparkSession, registry.storage_options()),
     )
     parts = [df[frame_columns.quoted(column)] for column in columns]
     return pack_by_group(df, parts, groups, settings).transformWithStateInPandas(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import os
 import zoneinfo
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,12 +22,30 @@ from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors, usercode
 from statefulspark.operators import spark_errors
-from statefulspark.operators.keyed import caching, cleaning, log, packedlog, packing, packplaces, pausing, rehearsing
+from statefulspark.operators.keyed import caching, cleaning, log, packedlog, packing, rehearsing
 from statefulspark.state import cache, evolution, functions, keygroups, rows, store, timers, ttl
 from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@contextlib.contextmanager
+def collection_paused() -> Iterator[None]:
+    """Pause Python's cyclic garbage collection in the block, unless it is already disabled.
+
+    Our code creates many objects there, and no cycles. A row object for every row of a batch triggers the collector often,
+    and each full collection scans the state that is cached in the worker: measured, that was half the time of a batch. User
+    code runs without this pause.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def new_id() -> str:
@@ -86,23 +105,19 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         self._settings = settings
         self._context: functions.KeyedContext | None = None
         self._done: set[int] = set()
-        self._packed: packedlog.PackedLog | None = None
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables. Spark calls this on the driver too, so the function is not opened here."""
-        settings = self._settings
-        self._log = log.SparkChunkLog(handle, settings.uid, settings.storage_options)
-        self._pack()
+        self._use(log.SparkChunkLog(handle, self._settings.uid, self._settings.storage_options))
 
-    def _pack(self) -> None:
-        """Let large changes go into packs, if they do."""
-        settings = self._settings
-        if settings.packs is not None:
-            self._packed = packedlog.PackedLog(self._log, self._pack_place, settings.packs)
-
-    def _pack_place(self, group: int) -> packedlog.PackPlace:
-        settings = self._settings
-        return packplaces.place_of(settings.uid, settings.storage_options, group, groups=settings.key_groups)
+    def _use(self, of_spark: log.SparkChunkLog) -> None:
+        """Keep chunks in Spark's state store, and large ones in packs, if they go there."""
+        uid, options, packs = self._settings.uid, self._settings.storage_options, self._settings.packs
+        self._spark = of_spark
+        self._log: cleaning.PartitionLog = of_spark
+        if packs is not None:
+            locate = functools.partial(packedlog.place_of, uid, options, groups=self._settings.key_groups)
+            self._log = packedlog.PackedLog(of_spark, locate, packs, functools.partial(packedlog.is_owed, uid))
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -133,18 +148,9 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         with self._internal_errors():
             if self._context is not None:
                 self._clean(self._context)
-                self._finish_packs()
+                self._log.finish()
                 self._context = None
                 self._close_function()
-
-    @property
-    def _chunk_log(self) -> cleaning.PartitionLog:
-        return self._log if self._packed is None else self._packed
-
-    def _finish_packs(self) -> None:
-        """Put large changes of the batch into a pack. Spark commits the partition only after this."""
-        if self._packed is not None:
-            self._packed.finish(is_owed=functools.partial(packplaces.is_owed, self._settings.uid))
 
     def _internal_errors(self) -> contextlib.AbstractContextManager[None]:
         """Report errors of our own code as internal; errors of user code are caught at each call."""
@@ -152,46 +158,43 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
 
     def _process_group(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
         context = self._context or self._open_for(group)
-        self._at(group)
-        with pausing.collection_paused():
-            keys = self._batch_keys(context, table)
-            loaded = store.load(
-                self._chunk_log,
-                self._tables,
-                group,
-                keys=keys,
-                in_arrays=context.has_arrays_only,
-                due_ms=context.due_ms,
-            )
-        if loaded.head is not None:
-            evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
+        loaded = self._load_for(context, group, table)
         context.bind(loaded.tables, group)
-        output: list[object] | pa.Table = []
-        if table is not None and isinstance(self._function, functions.VectorizedProcessFunction):
-            output = self._process_table(context, self._function, table)
-        elif table is not None:
-            output = self._process(context, table)
+        output = self._run(context, table)
         if self._settings.domains:
             self._fire(context, cast("list[object]", output))
             self._done.add(group)
             wake_ms = context.next_wake_ms(self._settings.clock)
             if wake_ms is not None:
-                self._log.wake_at(wake_ms)
-        with pausing.collection_paused():
+                self._spark.wake_at(wake_ms)
+        with collection_paused():
             loaded.commit(new_id=new_id, cutoffs_ms=context.cutoffs_ms, key_type=self._settings.key_type)
             frame = self._output.to_pandas(output) if len(output) else None
         if frame is not None:
             yield frame
 
-    def _at(self, group: int) -> None:
-        """Say which key group Spark has set."""
-        if self._packed is not None:
-            self._packed.at(group)
+    def _load_for(self, context: functions.KeyedContext, group: int, table: pa.Table | None) -> store.KeyGroup:
+        """Load a key group, or the rows of it that a batch needs."""
+        self._log.at(group)
+        with collection_paused():
+            keys, in_arrays = self._batch_keys(context, table), context.has_arrays_only
+            loaded = store.load(self._log, self._tables, group, keys=keys, in_arrays=in_arrays, due_ms=context.due_ms)
+        if loaded.head is not None:
+            evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
+        return loaded
+
+    def _run(self, context: functions.KeyedContext, table: pa.Table | None) -> list[object] | pa.Table:
+        """Run the function over the rows of a batch; return what it yields."""
+        if table is None:
+            return []
+        if isinstance(self._function, functions.VectorizedProcessFunction):
+            return self._process_table(context, self._function, table)
+        return self._process(context, table)
 
     def _clean(self, context: functions.KeyedContext) -> None:
         """Clean up expired entries in key groups without rows in this batch."""
         if context.cleans_on_the_way:
-            partition = cleaning.Partition(self._chunk_log, self._tables, self._settings.key_type)
+            partition = cleaning.Partition(self._log, self._tables, self._settings.key_type)
             cleaning.clean(context, partition, new_id=new_id)
 
     def _batch_keys(
@@ -220,7 +223,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         from statefulspark.operators.keyed import frames
 
         self._output = frames.OutputSchema(settings.schema, settings.uid, settings.timezone)
-        now_ms, watermark_ms = self._log.times()
+        now_ms, watermark_ms = self._spark.times()
         context = functions.KeyedContext(
             settings.uid,
             now_ms,
@@ -282,7 +285,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             context.leave()
 
     def _grouped(self, table: pa.Table) -> dict[object, list[functions.InputRow]]:
-        with pausing.collection_paused():
+        with collection_paused():
             return _by_key(rows.to_keys(table, self._settings.key), rows.to_rows(table))
 
     def _fire(self, context: functions.KeyedContext, output: list[object]) -> None:

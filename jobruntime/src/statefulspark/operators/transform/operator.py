@@ -17,7 +17,7 @@ from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors
 from statefulspark.operators import columns
-from statefulspark.operators.keyed import declaring, operator, packplaces, registry
+from statefulspark.operators.keyed import operator, packedlog, registry
 from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import function, grouping, inputs, keys, lateness, limits, modes, processor
 from statefulspark.state import cache, ttl
@@ -130,7 +130,7 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
         key=source.key_names,
         key_type=settings.key_type,
         function=wrapped.name,
-        declared=declaring.declared_by(
+        declared=registry.declared_by(
             wrapped,
             call.uid,
             method=f"{wrapped.name}.init",
@@ -168,7 +168,7 @@ def _settings(
         ttl_change=options.get("ttl_change", ttl.TtlChange.REFUSE),
         key_groups=groups,
         storage_options=registry.storage_options(),
-        packs=packplaces.thresholds(source.df.sparkSession, registry.storage_options()),
+        packs=packedlog.thresholds(source.df.sparkSession, registry.storage_options()),
     )
 
 

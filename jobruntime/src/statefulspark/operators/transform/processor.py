@@ -65,8 +65,7 @@ class TransformProcessor(processor.KeyedProcessor):
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables."""
-        self._log = _Log(handle, self._settings.uid, self._settings.storage_options)
-        self._pack()
+        self._use(_Log(handle, self._settings.uid, self._settings.storage_options))
         self._client = handle._statefulProcessorApiClient
         self._wrapped.parse_schema = self._client._parse_string_schema
         if self._handling.late is not None:
@@ -99,7 +98,7 @@ class TransformProcessor(processor.KeyedProcessor):
         if keygroups.marked(int(key[0])) in self._overdue:
             # Spark removes the timer that fired, so another due one is set for the next batch.
             at_ms = cast("stateful_processor.ExpiredTimerInfo", expiredTimerInfo).getExpiryTimeInMs()
-            self._log.wake_at(at_ms - 1)
+            self._spark.wake_at(at_ms - 1)
 
     def close(self) -> None:
         """Close the processor, which as in Spark is initialised even without rows, and store the watermark."""
@@ -110,13 +109,13 @@ class TransformProcessor(processor.KeyedProcessor):
         super().close()
         self._overdue.clear()
         if self._handling.late is not None:
-            self._watermarks.record(self._log.times()[1])
+            self._watermarks.record(self._spark.times()[1])
 
     def _process_group(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
         self._group = group
         if table is not None and not self._initializes and self._handling.late is not None:
             current = keygroups.mark(group)
-            table = self._handling.late.on_time(table, self._watermarks.previous_ms(current, self._log.times()[1]))
+            table = self._handling.late.on_time(table, self._watermarks.previous_ms(current, self._spark.times()[1]))
         if self._context is None:
             self._context = self._open()
         self._deleting.clean(group, self._load, self._commit)
@@ -192,8 +191,8 @@ class TransformProcessor(processor.KeyedProcessor):
         self._client.remove_implicit_key()
 
     def _load(self, group: int) -> store.KeyGroup:
-        self._at(group)
-        return store.load(self._chunk_log, self._tables, group)
+        self._log.at(group)
+        return store.load(self._log, self._tables, group)
 
     def _commit(self, loaded: store.KeyGroup) -> None:
         loaded.commit(new_id=processor.new_id, key_type=self._settings.key_type)
