@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from statefulspark.state import cache, compaction, functions, spill, store, timers, ttl
+from statefulspark.state import cache, functions, heads, store, timers, ttl
 from statefulspark.testing.keyed import MemoryLog
 
 
@@ -26,7 +26,7 @@ class Worker:
         *,
         domains: frozenset[timers.TimeDomain] = frozenset(),
         ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
-        disk: spill.DiskViews | None = None,
+        disk: cache.DiskViews | None = None,
         memory_bytes: int = cache.DEFAULT_LIMIT_BYTES,
         is_vectorized: bool = False,
     ) -> None:
@@ -45,7 +45,7 @@ class Worker:
         *,
         now_ms: int = 0,
         watermark_ms: int = timers.NO_WATERMARK,
-        policy: compaction.Policy | None = None,
+        policy: heads.Policy | None = None,
         group: int = 0,
         keys: Collection[object] | None = None,
     ) -> store.Written:
@@ -98,7 +98,7 @@ class Bench:
         descriptor: object,
         change: ttl.TtlChange = ttl.TtlChange.REFUSE,
         *,
-        policy: compaction.Policy | None = None,
+        policy: heads.Policy | None = None,
     ) -> None:
         self.handle: Any = None
         self.log, self._ids, self._policy = MemoryLog(), new_ids(), policy
@@ -118,7 +118,7 @@ class Bench:
         self.declare(self._descriptor)
 
     def at(
-        self, now_ms: int, work: Callable[..., object], key: object = "k", policy: compaction.Policy | None = None
+        self, now_ms: int, work: Callable[..., object], key: object = "k", policy: heads.Policy | None = None
     ) -> object:
         """Run a batch that does something with the state of a key; return what that returned."""
         results: list[object] = []

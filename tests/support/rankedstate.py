@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from statefulspark.state import cleanup, kinds, tables, ttl
+from statefulspark.state import kinds, tables, ttl
 from statefulspark.state.types import codec, conversions
 
 Cells = list[tables.Cell]
@@ -57,7 +57,7 @@ class RankedHandle:
     """The elements of the current key."""
 
     def __init__(
-        self, meta: kinds.StateMeta, scope: kinds.Scope, life: ttl.Ttl | None, cleaner: cleanup.Cleaner | None
+        self, meta: kinds.StateMeta, scope: kinds.Scope, life: ttl.Ttl | None, cleaner: ttl.Cleaner | None
     ) -> None:
         self._meta, self._scope, self._life, self._cleaner = meta, scope, life, cleaner
         self._table = RankedTable()
@@ -118,7 +118,7 @@ class RankedKind(kinds.StateKind):
         return RankedTable()
 
     def new_view(
-        self, state: kinds.StateMeta, scope: kinds.Scope, life: ttl.Ttl | None, cleaner: cleanup.Cleaner | None
+        self, state: kinds.StateMeta, scope: kinds.Scope, life: ttl.Ttl | None, cleaner: ttl.Cleaner | None
     ) -> RankedHandle:
         return RankedHandle(state, scope, life, cleaner)
 

@@ -8,12 +8,12 @@ import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.packs import names, packfile, ranges
-from statefulspark.state import compaction, functions, store, valuestate
+from statefulspark.state import functions, heads, store, valuestate
 
 _IDS = new_ids()
-_NEVER = compaction.Policy(fan_in=100, max_size_amplification=1000.0)
-_ALWAYS = compaction.Policy(fan_in=100, max_size_amplification=0.0)
-_PAIRS = compaction.Policy(fan_in=2, max_size_amplification=1000.0)
+_NEVER = heads.Policy(fan_in=100, max_size_amplification=1000.0)
+_ALWAYS = heads.Policy(fan_in=100, max_size_amplification=0.0)
+_PAIRS = heads.Policy(fan_in=2, max_size_amplification=1000.0)
 
 
 class Totals:
@@ -23,7 +23,7 @@ class Totals:
         self.state = context.state(valuestate.ValueState[int]("total"))
 
 
-def run(log: MemoryLog, *, policy: compaction.Policy = _NEVER, **totals: int) -> None:
+def run(log: MemoryLog, *, policy: heads.Policy = _NEVER, **totals: int) -> None:
     """Set the totals of some keys in a batch of a worker of its own, which has nothing in memory."""
     declared = Totals()
 

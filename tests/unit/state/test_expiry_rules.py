@@ -8,19 +8,7 @@ from collections.abc import Callable
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import (
-    cells,
-    chunks,
-    cleanup,
-    functions,
-    grouptables,
-    kinds,
-    liststate,
-    mapstate,
-    tables,
-    timers,
-    ttl,
-)
+from statefulspark.state import cells, chunks, functions, grouptables, kinds, liststate, mapstate, tables, timers, ttl
 
 
 @pytest.mark.parametrize(
@@ -149,8 +137,8 @@ def test_a31_what_is_expired_is_deleted_and_written_and_nothing_else(
     cleaned, dropped = table(), table()
     cleaned.rows["k"] = row
     dropped.rows["k"] = row
-    cleaner = cleanup.Cleaner(9, 5)
-    cleaner.round = cleanup.CleanupRound([0])
+    cleaner = ttl.Cleaner(9, 5)
+    cleaner.round = ttl.CleanupRound([0])
     cleaner.bind(cleaned, 0)
 
     cleaner.step(10)
@@ -165,21 +153,21 @@ def test_a31_what_is_expired_is_deleted_and_written_and_nothing_else(
 
 
 def test_a31_a_cleaner_without_a_key_group_looks_at_nothing() -> None:
-    cleanup.Cleaner(9, 5).step(10)
+    ttl.Cleaner(9, 5).step(10)
 
 
-def _a_cleaner(of_round: cleanup.CleanupRound, *keys: str, count: int = 1) -> tuple[cleanup.Cleaner, cells.CellTable]:
+def _a_cleaner(of_round: ttl.CleanupRound, *keys: str, count: int = 1) -> tuple[ttl.Cleaner, cells.CellTable]:
     """Return a cleaner that looks at key group 0, whose entries are all expired at 10 ms, and their table."""
     table = cells.CellTable()
     table.rows.update(dict.fromkeys(keys, OLD))
-    cleaner = cleanup.Cleaner(count, 5)
+    cleaner = ttl.Cleaner(count, 5)
     cleaner.round = of_round
     cleaner.bind(table, 0)
     return cleaner, table
 
 
 def test_a31_entries_that_a_step_paid_for_and_did_not_find_are_owed() -> None:
-    cleaner, table = _a_cleaner(cleanup.CleanupRound([0]), "a", count=9)
+    cleaner, table = _a_cleaner(ttl.CleanupRound([0]), "a", count=9)
     table.rows["b"] = NEW
 
     cleaner.step(10)
@@ -188,7 +176,7 @@ def test_a31_entries_that_a_step_paid_for_and_did_not_find_are_owed() -> None:
 
 
 def test_a31_a_key_group_that_was_looked_at_waits_for_the_others_and_its_accesses_pay_for_them() -> None:
-    others = cleanup.CleanupRound([0, 1])
+    others = ttl.CleanupRound([0, 1])
     others.finish(0)
     cleaner, table = _a_cleaner(others, "a", "b", count=3)
 
@@ -198,7 +186,7 @@ def test_a31_a_key_group_that_was_looked_at_waits_for_the_others_and_its_accesse
 
 
 def test_a31_a_key_group_without_a_round_is_looked_at_again_from_the_front_and_owes_nothing() -> None:
-    cleaner, table = _a_cleaner(cleanup.CleanupRound(), "a", "b", count=3)
+    cleaner, table = _a_cleaner(ttl.CleanupRound(), "a", "b", count=3)
     table.rows.update(dict.fromkeys(("a", "b"), (1, 9)))
 
     cleaner.step(10)
@@ -207,8 +195,8 @@ def test_a31_a_key_group_without_a_round_is_looked_at_again_from_the_front_and_o
 
 
 def test_a31_what_is_owed_is_paid_in_another_key_group_and_an_empty_one_costs_one_entry() -> None:
-    group, table = _a_cleaner(cleanup.CleanupRound([0]), "a", "b")
-    empty, _ = _a_cleaner(cleanup.CleanupRound([0]))
+    group, table = _a_cleaner(ttl.CleanupRound([0]), "a", "b")
+    empty, _ = _a_cleaner(ttl.CleanupRound([0]))
     group.round.pending_entries = empty.round.pending_entries = 3
 
     group.clean_pending(10)
@@ -218,7 +206,7 @@ def test_a31_what_is_owed_is_paid_in_another_key_group_and_an_empty_one_costs_on
 
 
 def test_a31_each_key_group_has_its_turn_before_the_first_has_it_again() -> None:
-    turns = cleanup.CleanupRound([4, 7])
+    turns = ttl.CleanupRound([4, 7])
     assert turns.next_due() is None
 
     turns.pending_entries = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from keyedstate import Bench, Mean, MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import aggregatingstate, compaction, functions, liststate, mapstate, ttl, valuestate
+from statefulspark.state import aggregatingstate, functions, heads, liststate, mapstate, ttl, valuestate
 
 ALL = [
     valuestate.ValueState("s"),
@@ -211,7 +211,7 @@ def test_a30_what_is_expired_is_dropped_when_a_group_is_written_in_full(kind: ty
         liststate.ListState: lambda s: s.add("expired"),
         mapstate.MapState: lambda s: s.put("expired", 1),
     }
-    full = compaction.Policy(fan_in=2, max_size_amplification=0.0)
+    full = heads.Policy(fan_in=2, max_size_amplification=0.0)
     bench.at(0, writes[kind], key="old")
     bench.at(HOUR, writes[kind], key="new", policy=full)
     assert [run.count for run in bench.log.head().runs] == [1]  # type: ignore[union-attr]

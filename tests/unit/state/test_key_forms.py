@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import chunks, columns, functions, kinds, mapstate, rows, spill, tables, valuestate
+from statefulspark.state import cache, chunks, columns, functions, kinds, mapstate, rows, tables, valuestate
 from statefulspark.state.types import codec, keyforms
 from statefulspark.testing import KeyedHarness
 
@@ -89,7 +89,7 @@ def test_state_of_such_keys_is_found_in_tables_and_in_views_after_restarts(tmp_p
                 found[repr(key)] = count.count.value()
                 count.count.update(f"{count.count.value() or '':->40}|")
 
-        worker = Worker(count.declare, ids, disk=spill.DiskViews(tmp_path), memory_bytes=memory_bytes)
+        worker = Worker(count.declare, ids, disk=cache.DiskViews(tmp_path), memory_bytes=memory_bytes)
         worker.run(log, work, keys=set(keys))
         return found
 

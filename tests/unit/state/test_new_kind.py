@@ -17,24 +17,13 @@ from statefulspark import errors, storage
 from statefulspark.canonical import documents, groups, parts, rows
 from statefulspark.contract.manifest import Manifest, OperatorEntry, QueryEntry, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.evolution import keyed_states
-from statefulspark.state import (
-    chunks,
-    compaction,
-    evolution,
-    functions,
-    grouptables,
-    kinds,
-    liststate,
-    spill,
-    tables,
-    ttl,
-)
+from statefulspark.state import cache, chunks, evolution, functions, grouptables, heads, kinds, liststate, tables, ttl
 
 META = kinds.StateMeta("best", RANKED, "array<bigint>", has_ttl=False)
 TIMED = kinds.StateMeta("best", RANKED, "array<bigint>", has_ttl=True)
-NEVER_MERGE = compaction.Policy(fan_in=1000, max_size_amplification=1000.0)
-MERGE_RUNS = compaction.Policy(fan_in=2, max_size_amplification=1000.0)
-ALWAYS_FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
+NEVER_MERGE = heads.Policy(fan_in=1000, max_size_amplification=1000.0)
+MERGE_RUNS = heads.Policy(fan_in=2, max_size_amplification=1000.0)
+ALWAYS_FULL = heads.Policy(fan_in=2, max_size_amplification=0.0)
 LIFE = ttl.Ttl(milliseconds=5)
 
 
@@ -79,7 +68,7 @@ def _read(log: MemoryLog, descriptor: object = None, *keys: str, **how: object) 
 @pytest.mark.parametrize(
     "policy", [NEVER_MERGE, MERGE_RUNS, ALWAYS_FULL], ids=["deltas alone", "merged deltas", "always in full"]
 )
-def test_a_new_kind_is_declared_written_merged_and_read_again(policy: compaction.Policy) -> None:
+def test_a_new_kind_is_declared_written_merged_and_read_again(policy: heads.Policy) -> None:
     ranks, log = Ranks(), MemoryLog()
     worker = Worker(ranks.declare, new_ids())
     for work in (ranks.add(a=1, b=7), ranks.add(a=3), ranks.clear("b"), ranks.add(a=2)):
@@ -89,7 +78,7 @@ def test_a_new_kind_is_declared_written_merged_and_read_again(policy: compaction
 
 
 def test_a_new_kind_is_read_in_part_from_a_view_on_disk(tmp_path: Path) -> None:
-    ranks, log, disk = Ranks(), MemoryLog(), spill.DiskViews(tmp_path)
+    ranks, log, disk = Ranks(), MemoryLog(), cache.DiskViews(tmp_path)
     worker = Worker(ranks.declare, new_ids(), disk=disk, memory_bytes=0)
     for work in (ranks.add(a=1, b=7), ranks.add(a=3)):
         worker.run(log, work, keys=["a", "b"], policy=NEVER_MERGE)

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import aggregatingstate, chunks, compaction, functions, numbers, spill
+from statefulspark.state import aggregatingstate, cache, chunks, functions, heads, numbers
 
-EAGER = compaction.Policy(fan_in=2, max_size_amplification=3.0, small_run_bytes=64)
+EAGER = heads.Policy(fan_in=2, max_size_amplification=3.0, small_run_bytes=64)
 REDUCES: dict[str, Callable[..., object]] = {"add": operator.add, "min": min, "max": max}
 LARGE = 2**63 - 1
 INTEGERS = st.one_of(st.integers(-9, 9), st.sampled_from([LARGE, -LARGE - 1, LARGE - 5, 2**40]))
@@ -187,7 +187,7 @@ def test_state_of_arrays_is_read_row_by_row_after_a_change_of_the_function() -> 
 
 
 def test_a_group_on_disk_gives_and_takes_arrays(tmp_path: Path) -> None:
-    bench = Bench(operator.add, int, memory_bytes=0, disk=spill.DiskViews(tmp_path / "views"))
+    bench = Bench(operator.add, int, memory_bytes=0, disk=cache.DiskViews(tmp_path / "views"))
     truth: dict[int, int] = {}
     for batch in range(12):
         keys = [(batch * 7 + number) % 40 for number in range(25)]
@@ -197,7 +197,7 @@ def test_a_group_on_disk_gives_and_takes_arrays(tmp_path: Path) -> None:
 
 
 def test_a_group_on_disk_that_is_written_in_full_stays_arrays(tmp_path: Path) -> None:
-    bench = Bench(operator.add, int, memory_bytes=0, disk=spill.DiskViews(tmp_path / "views"))
+    bench = Bench(operator.add, int, memory_bytes=0, disk=cache.DiskViews(tmp_path / "views"))
     keys = pa.array(range(100))
     for number in range(12):
         assert bench.add(keys, keys) == [key * (number + 1) for key in range(100)]
@@ -216,7 +216,7 @@ def test_memory_is_counted_as_it_is() -> None:
 def test_a_group_that_fits_into_memory_as_arrays_is_not_read_from_disk_after_a_restart(tmp_path: Path) -> None:
     """As objects it would take ten times as much."""
     count = 10_000
-    disk = spill.DiskViews(tmp_path / "views")
+    disk = cache.DiskViews(tmp_path / "views")
     bench = Bench(operator.add, int, memory_bytes=40 * count, disk=disk)
     keys = pa.array(range(count))
     bench.add(keys, keys)

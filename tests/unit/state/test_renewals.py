@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark.state import (
     columns,
-    compaction,
     functions,
+    heads,
     kinds,
     liststate,
     mapstate,
@@ -32,7 +32,7 @@ TIMES = st.sampled_from([NOW_MS - 1, NOW_MS, NOW_MS + 1, 2**32 - 1, 2**32, 5, 0]
 VALUES = st.sampled_from(
     ["text", b"x" * 40, LIKE_A_TIME, LIKE_A_TIME[:8], [LIKE_A_TIME], (1, NOW_MS + 5), None, 7, 2**63]
 )
-IN_FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
+IN_FULL = heads.Policy(fan_in=2, max_size_amplification=0.0)
 
 
 def _columns(cells: tables.Changes) -> columns.Columns:
@@ -128,7 +128,7 @@ def test_a_view_that_is_written_in_full_leaves_out_what_is_expired(with_lists: b
     batches = ((range(400), NOW_MS), (range(400, 420), NOW_MS + 900), (range(420, 425), NOW_MS + 1000))
     for keys, now_ms in batches:
         worker = Worker(texts.declare, ids)
-        policy = IN_FULL if keys.stop == 425 else compaction.Policy(fan_in=1000, max_size_amplification=1000.0)
+        policy = IN_FULL if keys.stop == 425 else heads.Policy(fan_in=1000, max_size_amplification=1000.0)
         worker.run(
             log,
             lambda context, keys=keys: texts.set(context, keys, with_lists=with_lists),

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
-from statefulspark.state import compaction, functions, spill, valuestate
+from statefulspark.state import cache, functions, heads, valuestate
 
 GROUPS, KEYS = 4, 400
-POLICY = compaction.Policy(fan_in=4, max_size_amplification=0.5, small_run_bytes=64)
-NEVER_MERGED = compaction.Policy(fan_in=1000, max_size_amplification=1000.0)
-IN_FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
+POLICY = heads.Policy(fan_in=4, max_size_amplification=0.5, small_run_bytes=64)
+NEVER_MERGED = heads.Policy(fan_in=1000, max_size_amplification=1000.0)
+IN_FULL = heads.Policy(fan_in=2, max_size_amplification=0.0)
 ENOUGH = 1 << 30
 
 
@@ -30,7 +30,7 @@ class Partition:
     def __init__(self, folder: Path, memory_bytes: int) -> None:
         self.texts, self.logs = Texts(), [MemoryLog() for _ in range(GROUPS)]
         self.truth: list[dict[int, str]] = [{} for _ in range(GROUPS)]
-        self.disk = spill.DiskViews(folder)
+        self.disk = cache.DiskViews(folder)
         ids = new_ids()
         filler = Worker(self.texts.declare, ids)
         self.worker = Worker(self.texts.declare, ids, disk=self.disk, memory_bytes=memory_bytes)
@@ -43,7 +43,7 @@ class Partition:
         changes: dict[int, str],
         *,
         by: Worker | None = None,
-        policy: compaction.Policy = POLICY,
+        policy: heads.Policy = POLICY,
     ) -> None:
         """Run a batch that first reads the keys that it changes."""
         before, log = self.truth[group], self.logs[group]

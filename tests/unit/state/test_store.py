@@ -15,14 +15,13 @@ from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.state import (
     aggregatingstate,
+    cache,
     chunks,
     columns,
-    compaction,
     functions,
     heads,
     liststate,
     mapstate,
-    spill,
     store,
     ttl,
     valuestate,
@@ -141,11 +140,11 @@ STEPS = st.builds(
 )
 POLICIES = st.sampled_from(
     [
-        compaction.Policy(fan_in=2, max_size_amplification=1000.0, small_run_bytes=64),
-        compaction.Policy(fan_in=3, max_size_amplification=1000.0, small_run_bytes=64),
-        compaction.Policy(fan_in=3, max_size_amplification=2.0, small_run_bytes=1),
-        compaction.Policy(fan_in=1000, max_size_amplification=1000.0),
-        compaction.Policy(fan_in=2, max_size_amplification=0.0),
+        heads.Policy(fan_in=2, max_size_amplification=1000.0, small_run_bytes=64),
+        heads.Policy(fan_in=3, max_size_amplification=1000.0, small_run_bytes=64),
+        heads.Policy(fan_in=3, max_size_amplification=2.0, small_run_bytes=1),
+        heads.Policy(fan_in=1000, max_size_amplification=1000.0),
+        heads.Policy(fan_in=2, max_size_amplification=0.0),
     ]
 )
 
@@ -153,15 +152,15 @@ POLICIES = st.sampled_from(
 @settings(max_examples=50)
 @given(steps=st.lists(STEPS, max_size=15), policy=POLICIES, disk=st.booleans(), has_base=st.booleans())
 def test_any_interleaving_of_batches_retries_and_workers_equals_a_dict(
-    steps: list[Step], policy: compaction.Policy, disk: bool, has_base: bool
+    steps: list[Step], policy: heads.Policy, disk: bool, has_base: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        disks = [spill.DiskViews(Path(folder)) if disk else None] * 2
+        disks = [cache.DiskViews(Path(folder)) if disk else None] * 2
         _check_interleaving(steps, policy, disks, BASE if has_base else [])
 
 
 def _check_interleaving(
-    steps: list[Step], policy: compaction.Policy, disks: list[spill.DiskViews | None], base: list[object]
+    steps: list[Step], policy: heads.Policy, disks: list[cache.DiskViews | None], base: list[object]
 ) -> None:
     """Two workers share a disk, if there is one, and have no memory; the third has memory and no disk."""
     states, ids = States(), new_ids()
@@ -245,7 +244,7 @@ def _update(states: States, key: object, value: int) -> Callable[[functions.Keye
     return work
 
 
-NEVER_MERGE = compaction.Policy(fan_in=1000, max_size_amplification=1000.0)
+NEVER_MERGE = heads.Policy(fan_in=1000, max_size_amplification=1000.0)
 
 
 def test_a_worker_that_has_the_latest_version_reads_no_chunk() -> None:
@@ -303,7 +302,7 @@ def test_state_that_the_function_no_longer_declares_is_kept() -> None:
     states, worker, log = _counter()
     worker.run(log, _update(states, "a", 1))
     without = Worker(lambda context: context.state(valuestate.ValueState("new")) and None, new_ids())
-    full = compaction.Policy(fan_in=2, max_size_amplification=0.0)
+    full = heads.Policy(fan_in=2, max_size_amplification=0.0)
     without.run(log, lambda context: context.enter("a"), policy=full)
     seen: list[object] = []
     Worker(states.declare, new_ids()).run(

@@ -18,10 +18,9 @@ from statefulspark.state import (
     cache,
     chunks,
     columns,
-    compaction,
     functions,
+    heads,
     mapstate,
-    spill,
     store,
     tables,
     timerindex,
@@ -35,9 +34,9 @@ BOTH = frozenset(timers.TimeDomain)
 STATE = timers.meta_of(EVENT).name
 KEYS = 1200
 LATER_MS = 1 << 40
-NEVER_MERGE = compaction.Policy(fan_in=1000, max_size_amplification=1000.0)
-ALWAYS_FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
-SOMETIMES = compaction.Policy(fan_in=4, max_size_amplification=0.5, small_run_bytes=64)
+NEVER_MERGE = heads.Policy(fan_in=1000, max_size_amplification=1000.0)
+ALWAYS_FULL = heads.Policy(fan_in=2, max_size_amplification=0.0)
+SOMETIMES = heads.Policy(fan_in=4, max_size_amplification=0.5, small_run_bytes=64)
 COLLIDING: list[object] = [collidingkeys.with_hash(9, b"%d" % one) for one in range(8)]
 Truth = dict[tuple[object, timers.TimeDomain], set[int]]
 
@@ -59,7 +58,7 @@ class Job:
 
     def restart(self) -> None:
         """Go on in a new process."""
-        self.disk = spill.DiskViews(self.folder)
+        self.disk = cache.DiskViews(self.folder)
         self.worker = Worker(self.declare, self.ids, domains=BOTH, disk=self.disk, memory_bytes=self.memory_bytes)
 
     def fill(self, keys: Collection[object], at_ms: int = LATER_MS) -> None:

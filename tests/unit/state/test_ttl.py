@@ -12,9 +12,8 @@ from statefulspark.state import (
     aggregatingstate,
     cells,
     chunks,
-    cleanup,
-    compaction,
     functions,
+    heads,
     kinds,
     liststate,
     mapstate,
@@ -23,8 +22,8 @@ from statefulspark.state import (
 )
 
 HOUR = 3_600_000
-FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
-NEVER = compaction.Policy(fan_in=1000, max_size_amplification=1000.0)
+FULL = heads.Policy(fan_in=2, max_size_amplification=0.0)
+NEVER = heads.Policy(fan_in=1000, max_size_amplification=1000.0)
 
 
 class Bench(keyedstate.Bench):
@@ -281,8 +280,8 @@ def test_a27_a_map_with_a_time_to_live_may_hold_none() -> None:
 def test_a31_what_is_not_at_hand_is_owed_to_the_other_key_groups_in_turn() -> None:
     table = cells.CellTable()
     table.rows.update({key: (key, 0) for key in range(3)})
-    cleaner = cleanup.Cleaner(count=2, duration_ms=10)
-    cleaner.round = cleanup.CleanupRound([4, 5, 6])
+    cleaner = ttl.Cleaner(count=2, duration_ms=10)
+    cleaner.round = ttl.CleanupRound([4, 5, 6])
 
     cleaner.bind(table, 5)
     looked = []
@@ -298,7 +297,7 @@ def test_a31_what_is_not_at_hand_is_owed_to_the_other_key_groups_in_turn() -> No
 
 
 def test_a31_a_round_with_nothing_owed_goes_nowhere() -> None:
-    assert cleanup.CleanupRound([1, 2]).next_due() is None
-    nobody = cleanup.CleanupRound()
+    assert ttl.CleanupRound([1, 2]).next_due() is None
+    nobody = ttl.CleanupRound()
     nobody.pending_entries = 5
     assert nobody.next_due() is None

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import cache, columns, compaction, functions, heads, spill, store, ttl, valuestate
+from statefulspark.state import cache, columns, functions, heads, store, ttl, valuestate
 
 KEYS = 2000
 ALL: list[object] = list(range(KEYS))
-NEVER_MERGE = compaction.Policy(fan_in=1000, max_size_amplification=1000.0)
-ALWAYS_FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
+NEVER_MERGE = heads.Policy(fan_in=1000, max_size_amplification=1000.0)
+ALWAYS_FULL = heads.Policy(fan_in=2, max_size_amplification=0.0)
 MEMORY_BYTES = cache.DEFAULT_LIMIT_BYTES
 Work = Callable[[functions.KeyedContext], None]
 
@@ -57,7 +57,7 @@ class World:
         self.values = values or Values()
         self.ids = new_ids()
         self.log = MemoryLog()
-        self.disk = spill.DiskViews(folder)
+        self.disk = cache.DiskViews(folder)
         self.chunks_read = 0
         self._memory_bytes = memory_bytes
         self._worker = self.worker()
@@ -67,17 +67,17 @@ class World:
 
     def restart(self) -> None:
         """Go on in a new process."""
-        self.disk = spill.DiskViews(self.disk.folder)
+        self.disk = cache.DiskViews(self.disk.folder)
         self._worker = self.worker()
 
-    def write(self, values: dict[object, object], policy: compaction.Policy = NEVER_MERGE, now_ms: int = 0) -> None:
+    def write(self, values: dict[object, object], policy: heads.Policy = NEVER_MERGE, now_ms: int = 0) -> None:
         self._worker.run(self.log, self.values.set(values), policy=policy, keys=list(values), now_ms=now_ms)
 
-    def write_elsewhere(self, values: dict[object, object], policy: compaction.Policy = NEVER_MERGE) -> None:
+    def write_elsewhere(self, values: dict[object, object], policy: heads.Policy = NEVER_MERGE) -> None:
         """Write a batch in another process."""
         Worker(self.values.declare, self.ids).run(self.log, self.values.set(values), policy=policy, keys=list(values))
 
-    def lose(self, values: dict[object, object], policy: compaction.Policy = NEVER_MERGE) -> None:
+    def lose(self, values: dict[object, object], policy: heads.Policy = NEVER_MERGE) -> None:
         """Run an attempt of a batch that is never committed."""
         self._worker.run(self.log.attempt(), self.values.set(values), policy=policy, keys=list(values))
 
@@ -274,7 +274,7 @@ def test_a_full_version_that_was_not_committed_is_not_followed(world: World) -> 
 
 @pytest.mark.parametrize("policy", [NEVER_MERGE, ALWAYS_FULL], ids=["changes", "in full"])
 def test_a_lost_attempt_of_the_same_version_as_that_of_another_worker_leaves_nothing(
-    world: World, policy: compaction.Policy
+    world: World, policy: heads.Policy
 ) -> None:
     world.read([1])
     world.lose({1: 666, 3: 666}, policy)
@@ -529,7 +529,7 @@ def test_no_more_disk_is_taken_than_allowed_by_what_comes_later(small: World) ->
 
 
 def _hold(world: World, holds: synchronize.Event, ends: synchronize.Event) -> None:
-    world.disk = spill.DiskViews(world.disk.folder, world.disk.limit_bytes)
+    world.disk = cache.DiskViews(world.disk.folder, world.disk.limit_bytes)
     world._worker = world.worker()
     world.read([1])
     holds.set()
@@ -542,7 +542,7 @@ def test_two_processes_take_no_more_disk_together_than_allowed(small: World) -> 
     context = multiprocessing.get_context("fork")
     holds, ends = context.Event(), context.Event()
     other = context.Process(target=_hold, args=(small, holds, ends))
-    small.disk = spill.DiskViews(small.disk.folder, small.disk.limit_bytes)
+    small.disk = cache.DiskViews(small.disk.folder, small.disk.limit_bytes)
     small._worker = small.worker()
     other.start()
     try:
@@ -552,7 +552,7 @@ def test_two_processes_take_no_more_disk_together_than_allowed(small: World) -> 
     finally:
         ends.set()
         other.join(30)
-    small.disk = spill.DiskViews(small.disk.folder, small.disk.limit_bytes)
+    small.disk = cache.DiskViews(small.disk.folder, small.disk.limit_bytes)
     small._worker = small.worker()
     assert small.read([1]) == {1: 1}
     assert (small.disk.failures, small.disk.used_bytes > 0) == (0, True)

@@ -2,15 +2,14 @@
 
 ```
 valuestate, aggregatingstate, liststate, mapstate, timers   a kind of state each: descriptor, handle, rows, changes, bytes
-kinds      what a kind brings along, and the current key     cells, entries, many   what kinds share
-tables     rows and changes of one key group                 numbers                numbers as arrays
-ttl        time to live           cleanup                    what has expired is dropped
-store      a key group in a batch: load, commit              grouptables, views     its rows: as tables, or as columns
-columns    rows by hash           blobs, merging, timerindex  how they are joined, and when timers in them are due
-chunks     the stored form (docs/formats.md)                 columnlayout, heads, compaction
-types      values as bytes, user-defined types               evolution              stored state against declared state
-context    KeyedContext           functions                  base classes for users
-cache, spill   key groups between batches                    keygroups              from key to key group
+kinds    what a kind brings along, and the current key     cells, entries, many    what kinds share
+tables   rows and changes of one key group                 numbers                 numbers as arrays
+store    a key group in a batch: load, commit              grouptables, views      its rows: as tables, or as columns
+cache    key groups between batches, in memory and on disk
+columns  rows by hash                                      blobs, merging, timerindex   joined, and when timers are due
+chunks   the stored form (docs/formats.md)                 columnlayout, heads     buffers; which chunks a group has
+types    values as bytes, user-defined types               evolution               stored state against declared state
+context  KeyedContext       functions  base classes        ttl   time to live      keygroups   from key to key group
 ```
 Nothing in this package depends on Spark; `statefulspark.operators.keyed` connects it to Spark.
 """

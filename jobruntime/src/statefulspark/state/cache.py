@@ -6,16 +6,32 @@ and id, so a cached entry can be old but never wrong. Sizes are estimates from t
 A batch uses most key groups, one after the other. Plain LRU eviction would then evict each group just before it is
 needed. So a key group replaces a cached one only if it was used twice since the last use of the cached one; otherwise
 it is not cached.
+
+Columns of views for which there is no memory are in files on the executor's ephemeral disk. A file is mapped while its view
+is in use, so that what is read often stays in the system's cache, what is not needs no memory, and a limit of the worker's
+address space is kept. Files have no names: they belong to this process alone, end with it, and are never read by another. On
+any failure of the disk the view is dropped, and the next batch reads the key group from its chunks, which is slower.
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import itertools
+import logging
+import os
+import shutil
+import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from statefulspark.state import grouptables, spill, views
+import pyarrow as pa
+
+from statefulspark.state import columnlayout, grouptables, views
+from statefulspark.state.columns import Columns
 
 DEFAULT_LIMIT_BYTES = 1 << 30
 _NEVER = -1
@@ -58,7 +74,7 @@ class LruCache:
             self._uses.clear()
             self._held_bytes = 0
 
-    def of(self, operator: str, disk: spill.DiskViews | None = None) -> OperatorCache:
+    def of(self, operator: str, disk: DiskViews | None = None) -> OperatorCache:
         """Return the part of one operator.
 
         Args:
@@ -111,7 +127,7 @@ class LruCache:
 class OperatorCache:
     """The part of a cache that belongs to one operator. It may drop entries at any time, and never changes them."""
 
-    def __init__(self, shared: LruCache, operator: str, disk: spill.DiskViews | None = None) -> None:
+    def __init__(self, shared: LruCache, operator: str, disk: DiskViews | None = None) -> None:
         self._shared = shared
         self._operator = operator
         self._disk = disk
@@ -139,3 +155,164 @@ class OperatorCache:
             self.put(group, view, size_bytes)
         elif self._disk is not None:
             self._disk.keep(group, view)
+
+
+_LOG = logging.getLogger(__name__)
+_RESERVE_BYTES = 64 << 20
+"""Disk space that stays free for other users."""
+_ALIGNED = 8
+_PAUSE_S = 60.0
+"""Time without access to the disk after a failure."""
+_USED = "used-"
+"""Begins the name of the file in which a process tells how much it uses."""
+
+
+class _DiskUnusableError(Exception):
+    """The disk is full, missing, not writable, or used up."""
+
+
+class _File:
+    """The layers of one view in a file without a name."""
+
+    def __init__(self, folder: Path, require_room: Callable[[int], None]) -> None:
+        self._require_room = require_room
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it lives as long as the view
+        self._mapped = memoryview(b"")
+        self.size_bytes = 0
+
+    def put(self, layer: Columns) -> views.Place:
+        """Write a layer behind the others; return where it is."""
+        body = columnlayout.write(("", len(layer)), [columnlayout.Described([], layer)])
+        padding = -len(body) % _ALIGNED
+        self._require_room(len(body) + padding)
+        self._file.seek(self.size_bytes)
+        self._file.write(body + bytes(padding))
+        self._file.flush()
+        start = self.size_bytes
+        self.size_bytes += len(body) + padding
+        return start, len(body)
+
+    def get(self, place: views.Place) -> Columns:
+        """Return a layer, which stays on disk."""
+        start, length = place
+        if start + length > len(self._mapped):
+            # Python's own mapping would need an open file of its own.
+            with pa.memory_map(f"/proc/self/fd/{self._file.fileno()}") as whole:
+                self._mapped = memoryview(whole.read_buffer())
+        return columnlayout.read_own(self._mapped[start : start + length], "on disk")
+
+    def rest(self) -> None:
+        """Give up the mapping; it goes when nothing refers to it any more."""
+        self._mapped = memoryview(b"")
+
+
+@dataclass(slots=True)
+class DiskViews:
+    """The views of one operator that are on disk.
+
+    Attributes:
+        folder: On ephemeral disk, shared by all workers of the executor; created when needed.
+        limit_bytes: Disk space of all workers together; None is all free space.
+        clock: Monotonic seconds.
+        failures: Disk failures.
+    """
+
+    folder: Path
+    limit_bytes: int | None = None
+    clock: Callable[[], float] = time.monotonic
+    failures: int = 0
+    _views: dict[int, views.GroupView] = field(default_factory=dict)
+    _in_use: views.GroupView | None = None
+    _off_until_s: float = float("-inf")
+
+    @property
+    def used_bytes(self) -> int:
+        """Disk space that this process uses."""
+        return sum(view.disk_bytes for view in self._views.values())
+
+    def take(self, group: int) -> views.GroupView | None:
+        """Remove and return the view of a key group; all others rest."""
+        view = self._views.pop(group, None)
+        self._use(view)
+        if view is not None:
+            view.wake()
+        return view
+
+    def keep(self, group: int, view: views.GroupView) -> None:
+        """Write what a view has in memory to disk, and keep the view; drop it if the disk cannot be used."""
+        if self.clock() < self._off_until_s:
+            self._drop(group)
+            return
+        self._use(view)
+        self._views[group] = view
+        try:
+            view.spill(self._new_file)
+            self._tell()
+        except (_DiskUnusableError, OSError, ValueError) as error:
+            self._suspend(group, str(error))
+
+    def release(self, view: views.GroupView) -> None:
+        """Leave a view to somebody else, for whom it never rests."""
+        if self._in_use is view:
+            self._in_use = None
+
+    def _use(self, view: views.GroupView | None) -> None:
+        """Let the view rest that was used before."""
+        if self._in_use is not None and self._in_use is not view:
+            self._in_use.rest()
+        self._in_use = view
+
+    def _drop(self, group: int) -> None:
+        self._views.pop(group, None)
+        self._tell()
+
+    def _new_file(self) -> _File:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return _File(self.folder, self._require_room)
+
+    def _require_room(self, size_bytes: int) -> None:
+        free_bytes = shutil.disk_usage(self.folder).free
+        if free_bytes < size_bytes + _RESERVE_BYTES:
+            raise _DiskUnusableError(
+                f"{self.folder} has {free_bytes} bytes free, and a part of a key group needs {size_bytes}"
+            )
+        if self.limit_bytes is not None and self._used_by_all() + size_bytes > self.limit_bytes:
+            raise _DiskUnusableError(
+                f"of the {self.limit_bytes} bytes that may be used in {self.folder} (disk_bytes) {self._used_by_all()} "
+                f"are, and a part of a key group needs {size_bytes}"
+            )
+
+    def _used_by_all(self) -> int:
+        """Return the disk space that all workers use, by what each tells; those that have ended use none."""
+        used_bytes = self.used_bytes
+        for note in self.folder.glob(f"{_USED}*"):
+            process = int(note.name.removeprefix(_USED))
+            if not _is_alive(process):
+                note.unlink(missing_ok=True)
+            elif process != os.getpid():
+                used_bytes += int(note.read_text() or 0)
+        return used_bytes
+
+    def _tell(self) -> None:
+        if self.limit_bytes is not None and self.folder.exists():
+            (self.folder / f"{_USED}{os.getpid()}").write_text(str(self.used_bytes))
+
+    def _suspend(self, group: int, why: str) -> None:
+        self.failures += 1
+        self._off_until_s = self.clock() + _PAUSE_S
+        with contextlib.suppress(OSError):
+            self._drop(group)
+        _LOG.warning(
+            "The ephemeral disk cannot hold keyed state; key groups are read from the state store, which is slower",
+            extra={"reason": "StateDiskUnusable", "key_group": group, "why": why, "pause_s": _PAUSE_S},
+        )
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

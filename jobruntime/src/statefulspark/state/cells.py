@@ -10,7 +10,7 @@ from typing import ClassVar, Generic, TypeVar, overload
 import numpy as np
 import pyarrow as pa
 
-from statefulspark.state import cleanup, kinds, many, numbers, tables, ttl
+from statefulspark.state import kinds, many, numbers, tables, ttl
 from statefulspark.state.kinds import StateMeta
 from statefulspark.state.ttl import Ttl
 from statefulspark.state.types import codec, conversions
@@ -264,11 +264,11 @@ class ExpiringCells(Cells):
 
     __slots__ = ("_duration_ms", "_renews_on_read", "_shows_expired")
 
-    def __init__(self, meta: StateMeta, scope: kinds.Scope, ttl: Ttl) -> None:
+    def __init__(self, meta: StateMeta, scope: kinds.Scope, life: Ttl) -> None:
         super().__init__(meta, scope)
-        self._duration_ms = ttl.duration_ms
-        self._renews_on_read = ttl.renews_on_read
-        self._shows_expired = ttl.shows_expired
+        self._duration_ms = life.duration_ms
+        self._renews_on_read = life.renews_on_read
+        self._shows_expired = life.shows_expired
 
     def read(self) -> object:
         """Return the current key's value, None when there is none or it is expired; an expired one is deleted."""
@@ -309,8 +309,8 @@ class CleaningCells(ExpiringCells):
 
     __slots__ = ("_cleaner",)
 
-    def __init__(self, meta: StateMeta, scope: kinds.Scope, ttl: Ttl, cleaner: cleanup.Cleaner) -> None:
-        super().__init__(meta, scope, ttl)
+    def __init__(self, meta: StateMeta, scope: kinds.Scope, life: Ttl, cleaner: ttl.Cleaner) -> None:
+        super().__init__(meta, scope, life)
         self._cleaner = cleaner
 
     def read(self) -> object:
@@ -391,7 +391,7 @@ class CellKind(kinds.StateKind):
         return CellTable()
 
     def new_view(
-        self, state: kinds.StateMeta, scope: kinds.Scope, life: ttl.Ttl | None, cleaner: cleanup.Cleaner | None
+        self, state: kinds.StateMeta, scope: kinds.Scope, life: ttl.Ttl | None, cleaner: ttl.Cleaner | None
     ) -> Cells:
         """Return the view of the tables of a state."""
         if life is None:

@@ -15,7 +15,6 @@ from statefulspark import errors
 from statefulspark.state import (
     aggregatingstate,
     cells,
-    cleanup,
     evolution,
     grouptables,
     kinds,
@@ -46,7 +45,7 @@ class _State:
     declaration: evolution.Declaration
     view: View
     life: ttl.Ttl | None
-    cleaner: cleanup.Cleaner | None
+    cleaner: ttl.Cleaner | None
     converting: Converting | None = None
 
     @property
@@ -98,7 +97,7 @@ class KeyedContext:
         self._ttl_change = ttl_change
         self._is_open = False
         self._states: dict[str, _State] = {}
-        self._each_record: list[tuple[cleanup.Cleaner, int]] = []
+        self._each_record: list[tuple[ttl.Cleaner, int]] = []
         self._resolutions: dict[tuple[str, kinds.StateMeta], evolution.Resolution] = {}
         self._timers = timers.TimerService(self._scope, domains)
         self._firing: timers.TimeDomain | None = None
@@ -183,7 +182,7 @@ class KeyedContext:
         self._check_new(meta)
         cleaner = None
         if life is not None and life.incremental is not None:
-            cleaner = cleanup.Cleaner(life.incremental.count, life.duration_ms)
+            cleaner = ttl.Cleaner(life.incremental.count, life.duration_ms)
             if life.incremental.run_for_every_record:
                 self._each_record.append((cleaner, life.incremental.count))
         declaration = evolution.Declaration(meta, value, self._ttl_change)
@@ -307,7 +306,7 @@ class KeyedContext:
         return any(state.cleaner is not None for state in self._states.values())
 
     @property
-    def cleaners(self) -> dict[str, cleanup.Cleaner]:
+    def cleaners(self) -> dict[str, ttl.Cleaner]:
         """Incremental cleaners by the name of the state."""
         return {name: state.cleaner for name, state in self._states.items() if state.cleaner is not None}
 

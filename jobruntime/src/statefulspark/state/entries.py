@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from typing import TypeVar, cast
 
-from statefulspark.state import cleanup, kinds
+from statefulspark.state import kinds, ttl
 from statefulspark.state.ttl import Ttl
 from statefulspark.state.types import codec
 
@@ -16,13 +16,13 @@ class Expiry:
 
     __slots__ = ("_cleaner", "_scope", "active", "duration_ms", "renews_on_read", "shows_expired")
 
-    def __init__(self, scope: kinds.Scope, ttl: Ttl | None, cleaner: cleanup.Cleaner | None) -> None:
+    def __init__(self, scope: kinds.Scope, life: Ttl | None, cleaner: ttl.Cleaner | None) -> None:
         self._scope = scope
         self._cleaner = cleaner
-        self.active = ttl is not None
-        self.duration_ms = 0 if ttl is None else ttl.duration_ms
-        self.renews_on_read = ttl is not None and ttl.renews_on_read
-        self.shows_expired = ttl is not None and ttl.shows_expired
+        self.active = life is not None
+        self.duration_ms = 0 if life is None else life.duration_ms
+        self.renews_on_read = life is not None and life.renews_on_read
+        self.shows_expired = life is not None and life.shows_expired
 
     def step(self) -> None:
         """Clean up the next entries of the table; called before every read and write."""

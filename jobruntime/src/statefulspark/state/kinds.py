@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Never, Protocol, cast
 
 from statefulspark import errors
-from statefulspark.state import cleanup, numbers, tables, ttl
+from statefulspark.state import numbers, tables, ttl
 from statefulspark.state.ttl import Ttl
 from statefulspark.state.types import conversions, typetext
 
@@ -145,7 +145,7 @@ class StateKind(ABC):
         """Return an empty table."""
 
     @abstractmethod
-    def new_view(self, state: StateMeta, scope: Scope, life: ttl.Ttl | None, cleaner: cleanup.Cleaner | None) -> View:
+    def new_view(self, state: StateMeta, scope: Scope, life: ttl.Ttl | None, cleaner: ttl.Cleaner | None) -> View:
         """Return the view of the tables of a state."""
 
     def new_array_view(self, descriptor: Never, state: StateMeta, scope: Scope) -> View | None:

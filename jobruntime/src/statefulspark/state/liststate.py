@@ -14,7 +14,7 @@ from typing import ClassVar, Generic, TypeVar, cast
 import pyarrow as pa
 
 from statefulspark import errors
-from statefulspark.state import cleanup, entries, kinds, many, tables
+from statefulspark.state import entries, kinds, many, tables, ttl
 from statefulspark.state.kinds import StateMeta
 from statefulspark.state.ttl import Ttl
 from statefulspark.state.types import codec, conversions
@@ -158,12 +158,12 @@ class ListHandle(ListsOfKeys[T]):
         self,
         meta: StateMeta,
         scope: kinds.Scope,
-        ttl: Ttl | None,
-        cleaner: cleanup.Cleaner | None = None,
+        life: Ttl | None,
+        cleaner: ttl.Cleaner | None = None,
     ) -> None:
         self._meta = meta
         self._scope = scope
-        self._expiry = entries.Expiry(scope, ttl, cleaner)
+        self._expiry = entries.Expiry(scope, life, cleaner)
         self._table = ListTable()
 
     def bind(self, table: ListTable) -> None:
@@ -308,7 +308,7 @@ class ListKind(kinds.StateKind):
         return ListTable()
 
     def new_view(
-        self, state: kinds.StateMeta, scope: kinds.Scope, life: Ttl | None, cleaner: cleanup.Cleaner | None
+        self, state: kinds.StateMeta, scope: kinds.Scope, life: Ttl | None, cleaner: ttl.Cleaner | None
     ) -> ListHandle[object]:
         """Return the handle."""
         return ListHandle(state, scope, life, cleaner)

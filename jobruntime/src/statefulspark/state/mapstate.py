@@ -16,7 +16,7 @@ from typing import ClassVar, Generic, TypeVar, cast
 import pyarrow as pa
 
 from statefulspark import errors
-from statefulspark.state import cleanup, entries, kinds, many, tables
+from statefulspark.state import entries, kinds, many, tables, ttl
 from statefulspark.state.kinds import StateMeta
 from statefulspark.state.ttl import Ttl
 from statefulspark.state.types import codec, conversions, keyforms, typetext
@@ -192,12 +192,12 @@ class MapHandle(MapsOfKeys[K, V]):
         self,
         meta: StateMeta,
         scope: kinds.Scope,
-        ttl: Ttl | None,
-        cleaner: cleanup.Cleaner | None = None,
+        life: Ttl | None,
+        cleaner: ttl.Cleaner | None = None,
     ) -> None:
         self._meta = meta
         self._scope = scope
-        self._expiry = entries.Expiry(scope, ttl, cleaner)
+        self._expiry = entries.Expiry(scope, life, cleaner)
         self._table = MapTable()
 
     def bind(self, table: MapTable) -> None:
@@ -381,7 +381,7 @@ class MapKind(kinds.StateKind):
         return MapTable()
 
     def new_view(
-        self, state: kinds.StateMeta, scope: kinds.Scope, life: Ttl | None, cleaner: cleanup.Cleaner | None
+        self, state: kinds.StateMeta, scope: kinds.Scope, life: Ttl | None, cleaner: ttl.Cleaner | None
     ) -> kinds.View:
         """Return the handle."""
         return MapHandle[object, object](state, scope, life, cleaner)

@@ -10,7 +10,7 @@ a retried, speculative or lost attempt never serves data of another attempt.
 Of a key group of which a batch has few keys, or for whose tables there is no memory, only the rows of these keys are
 loaded, from a view with the same rule (`views`).
 
-`compaction` decides when runs are merged.
+A compaction policy decides when runs are merged (`heads.Policy`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Protocol
 
 from statefulspark import errors
 from statefulspark.packs import ranges
-from statefulspark.state import cache, chunks, compaction, grouptables, heads, numbers, views
+from statefulspark.state import cache, chunks, grouptables, heads, numbers, views
 from statefulspark.state.columns import PackedKeys
 
 _KEY_BYTES = 200
@@ -150,7 +150,7 @@ class KeyGroup:
         *,
         new_id: Callable[[], str],
         cutoffs_ms: Mapping[str, int] = _NOTHING,
-        policy: compaction.Policy | None = None,
+        policy: heads.Policy | None = None,
         key_type: str = "",
     ) -> Written:
         """Write the changes of a batch as a new version, compact if due, and keep the rows for the next batch.
@@ -208,10 +208,10 @@ class KeyGroup:
         self.log.set_head(head)
         return head
 
-    def _count_merged(self, runs: tuple[heads.ChunkRun, ...], new_bytes: int, policy: compaction.Policy | None) -> int:
+    def _count_merged(self, runs: tuple[heads.ChunkRun, ...], new_bytes: int, policy: heads.Policy | None) -> int:
         if self.tables.must_rewrite:
             return len(runs)
-        return (policy or compaction.policy_of(self.number)).runs_to_merge(runs, new_bytes)
+        return (policy or heads.policy_of(self.number)).runs_to_merge(runs, new_bytes)
 
     def _merged(
         self, runs: tuple[heads.ChunkRun, ...], delta: chunks.Chunk, delta_blob: bytes

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from keyedstate import MemoryLog, new_ids
 from statefulspark.operators.keyed import cleaning
 from statefulspark.packs import ranges
-from statefulspark.state import cache, cleanup, functions, heads, keygroups, store, ttl, valuestate
+from statefulspark.state import cache, functions, heads, keygroups, store, ttl, valuestate
 
 HOUR = 3_600_000
 GROUPS = 8
@@ -59,7 +59,7 @@ class Task:
         self.cache = cache.LruCache().of("test", None)
         self._life = life
         self._ids: Callable[[], str] = new_ids()
-        self.round = cleanup.CleanupRound(range(GROUPS))
+        self.round = ttl.CleanupRound(range(GROUPS))
 
     def batch(self, group: int, keys: Iterator[object] | range, *, now_ms: int, records: int = 0) -> None:
         context = functions.KeyedContext("test", now_ms)

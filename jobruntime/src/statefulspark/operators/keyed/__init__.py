@@ -10,15 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from statefulspark.operators.keyed.mapping import flat_map_with_state, map_with_state
-    from statefulspark.operators.keyed.operator import keyed_process
+    from statefulspark.operators.keyed.operator import flat_map_with_state, keyed_process, map_with_state
     from statefulspark.operators.keyed.registry import Operator, OperatorRegistry, collecting
 
 __all__ = ["Operator", "OperatorRegistry", "collecting", "flat_map_with_state", "keyed_process", "map_with_state"]
 
 _MODULE_OF = {
-    **dict.fromkeys(("flat_map_with_state", "map_with_state"), "mapping"),
-    "keyed_process": "operator",
+    **dict.fromkeys(("flat_map_with_state", "keyed_process", "map_with_state"), "operator"),
     **dict.fromkeys(("Operator", "OperatorRegistry", "collecting"), "registry"),
 }
 

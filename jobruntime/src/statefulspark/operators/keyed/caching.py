@@ -11,11 +11,11 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from statefulspark.state import cache, spill
+from statefulspark.state import cache
 
 WORKER_CACHE = cache.LruCache()
 """Tables of this Python worker. Spark reuses workers between batches; a new one starts with an empty cache."""
-_DISKS: dict[Path, spill.DiskViews] = {}
+_DISKS: dict[Path, cache.DiskViews] = {}
 _FOLDER = "statefulspark-keyed"
 _LOCAL_DIRECTORIES = "SPARK_LOCAL_DIRS"
 _WORKER_MEMORY_MB = ("PYSPARK_EXECUTOR_MEMORY_MB", "STATEFULSPARK_WORKER_MEMORY_MB")
@@ -41,11 +41,11 @@ def memory_bytes(cache_bytes: int, env: Mapping[str, str]) -> int:
     return min((cache_bytes, *((worker_mb << 20) // 2 for worker_mb in known_mb if worker_mb > 0)))
 
 
-def _disk_of(uid: str, disk_bytes: int | None, env: Mapping[str, str]) -> spill.DiskViews | None:
+def _disk_of(uid: str, disk_bytes: int | None, env: Mapping[str, str]) -> cache.DiskViews | None:
     directories = [name for name in env.get(_LOCAL_DIRECTORIES, "").split(",") if name]
     if not directories:
         return None
     folder = Path(directories[zlib.crc32(uid.encode()) % len(directories)]) / _FOLDER / uid
-    disk = _DISKS.setdefault(folder, spill.DiskViews(folder))
+    disk = _DISKS.setdefault(folder, cache.DiskViews(folder))
     disk.limit_bytes = disk_bytes
     return disk

@@ -13,14 +13,14 @@ from typing import Protocol
 
 from pyspark import TaskContext
 
-from statefulspark.state import cache, cleanup, functions, keygroups, store
+from statefulspark.state import cache, functions, keygroups, store, ttl
 
 LOAD_THRESHOLD = 1000
 """A key group is loaded when the number of pending entries reaches its size or this number."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
 """Set by Spark for a query whose offset log has another number than its session."""
-_ROUNDS: dict[tuple[str, str, int, int], cleanup.CleanupRound] = {}
+_ROUNDS: dict[tuple[str, str, int, int], ttl.CleanupRound] = {}
 """Rounds of this Python worker by operator, state, partition, and number of partitions."""
 
 
@@ -67,7 +67,7 @@ def assign_rounds(context: functions.KeyedContext, uid: str, *, group: int, grou
     partitions = partitions_of_task()
     neighbours = neighbours_of(group, partitions, groups=groups)
     for name, cleaner in context.cleaners.items():
-        cleaner.round = _ROUNDS.setdefault((uid, name, neighbours[0], partitions), cleanup.CleanupRound(neighbours))
+        cleaner.round = _ROUNDS.setdefault((uid, name, neighbours[0], partitions), ttl.CleanupRound(neighbours))
 
 
 def partitions_of_task() -> int:
@@ -116,7 +116,7 @@ def clean(context: functions.KeyedContext, partition: Partition, *, new_id: Call
 
 def _clean_group(
     context: functions.KeyedContext,
-    cleaner: cleanup.Cleaner,
+    cleaner: ttl.Cleaner,
     partition: Partition,
     group: int,
     new_id: Callable[[], str],

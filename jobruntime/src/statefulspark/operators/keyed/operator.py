@@ -1,4 +1,4 @@
-"""`keyed_process`: a function over the rows of each key, with state, as a step of a streaming query.
+"""`keyed_process` and its short forms: a function over the rows of each key, with state, as a step of a streaming query.
 
 Spark's stateful operator calls the JVM for each key and access. Here rows are grouped by key group, so a batch needs a
 few JVM calls per key group, and keys are processed in Python.
@@ -6,8 +6,8 @@ few JVM calls per key group, and keys are processed in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, TypedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypedDict, TypeVar, Unpack
 
 from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as sql
@@ -17,14 +17,14 @@ from statefulspark import errors
 from statefulspark.evolution import parallelism
 from statefulspark.operators import columns as frame_columns
 from statefulspark.operators.keyed import packedlog, packing, processor, registry
-from statefulspark.state import cache, functions, timers, ttl
+from statefulspark.state import cache, functions, timers, ttl, valuestate
+from statefulspark.state.types import conversions
 
 TimerChoice = Literal["event-time", "processing-time", "both"]
 _TIME_MODES = {
     timers.TimeDomain.EVENT_TIME: "EventTime",
     timers.TimeDomain.PROCESSING_TIME: "ProcessingTime",
 }
-
 _KEY_TYPES = (
     spark_types.StringType,
     spark_types.BinaryType,
@@ -263,3 +263,76 @@ def parse_schema(schema: str | spark_types.StructType, uid: str) -> spark_types.
         )
     frame_columns.require_forms(parsed, f"The output of keyed operator '{uid}'")
     return parsed
+
+
+S = TypeVar("S")
+
+
+def map_with_state(
+    df: DataFrame,
+    *,
+    key: str | Sequence[str],
+    function: Callable[[functions.InputRow, S | None], tuple[object, S | None]],
+    uid: str,
+    schema: str | spark_types.StructType,
+    state_type: type[S] | conversions.Codec[S] | str | None = None,
+    state_ttl: ttl.Ttl | None = None,
+    **options: Unpack[Options],
+) -> DataFrame:
+    """Turn each row into one row, with a value of state for its key (A.16).
+
+    Args:
+        df: The input.
+        key: The key column, or several.
+        function: Gets a row and the state of its key, None when there is none. Returns an output row and the new state;
+            None clears it.
+        uid: Names the state, as for `keyed_process`.
+        schema: Columns of the output.
+        state_type: Type of the state; without a type it accepts every value that can be stored.
+        state_ttl: Time to live of the state.
+        options: `max_parallelism`, `cache_bytes`, `disk_bytes` and `ttl_change`, as for `keyed_process`.
+
+    Returns:
+        One row for each row of the input; rows of one key in the order in which a batch has them.
+
+    Raises:
+        SpecRejectedError: An argument cannot be used; the message names it.
+    """
+    state = valuestate.ValueState("state", state_type, state_ttl)
+    wrapped = functions.MapWithState(function, state)
+    return keyed_process(df, key=key, function=wrapped, uid=uid, schema=schema, **options)
+
+
+def flat_map_with_state(
+    df: DataFrame,
+    *,
+    key: str | Sequence[str],
+    function: Callable[[functions.InputRow, S | None], tuple[Iterable[object] | None, S | None]],
+    uid: str,
+    schema: str | spark_types.StructType,
+    state_type: type[S] | conversions.Codec[S] | str | None = None,
+    state_ttl: ttl.Ttl | None = None,
+    **options: Unpack[Options],
+) -> DataFrame:
+    """Turn each row into any number of rows, with a value of state for its key (A.16).
+
+    Args:
+        df: The input.
+        key: The key column, or several.
+        function: Gets a row and the state of its key, None when there is none. Returns output rows (None for none) and
+            the new state; None clears it.
+        uid: Names the state, as for `keyed_process`.
+        schema: Columns of the output.
+        state_type: Type of the state; without a type it accepts every value that can be stored.
+        state_ttl: Time to live of the state.
+        options: `max_parallelism`, `cache_bytes`, `disk_bytes` and `ttl_change`, as for `keyed_process`.
+
+    Returns:
+        What the function returned, rows of one key in order.
+
+    Raises:
+        SpecRejectedError: An argument cannot be used; the message names it.
+    """
+    state = valuestate.ValueState("state", state_type, state_ttl)
+    wrapped = functions.FlatMapWithState(function, state)
+    return keyed_process(df, key=key, function=wrapped, uid=uid, schema=schema, **options)

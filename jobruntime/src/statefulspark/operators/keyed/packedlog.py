@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from statefulspark import errors, storage
 from statefulspark.operators.keyed import cleaning
-from statefulspark.packs import garbage, names, reading, window
+from statefulspark.packs import names, reading, window
 from statefulspark.packs.ranges import PackedChunk, PackRange
 from statefulspark.state import heads, keygroups
 from statefulspark.storage import ObjectStore, StorageOptions
@@ -281,12 +281,12 @@ class PackedLog:
         for run in _runs(by_group.values()):
             if run.packed is not None:
                 named[run.packed.pack] = named.get(run.packed.pack, 0) + run.packed.length
-        window = {
+        stored = {
             reference: names.share_of(reference, size_bytes, name.partitions)
             for reference, size_bytes in sizes.items()
             if reference in named or reference.startswith(name.folder)
         }
-        chosen = frozenset(garbage.to_rewrite(window, named, new_bytes))
+        chosen = frozenset(window.to_rewrite(stored, named, new_bytes))
         return [
             PackedChunk(group, run.version, self._log.packed_chunk(run.packed))
             for group, head in by_group.items()
