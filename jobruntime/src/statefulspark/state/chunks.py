@@ -33,42 +33,6 @@ _BLOCK_BYTES, _SMALLEST_BLOCK_BYTES = 128 * 1024, 4
 """The most that a block of a Zstandard frame unpacks to, and the least that it has (RFC 8878, 3.1.1.2)."""
 _WORTH = 0.9
 """A chunk is stored uncompressed unless its frame is smaller than this share of it, so that reading it is free."""
-
-
-def compress(blob: bytes) -> bytes | None:
-    """Return length and compressed frame of some bytes; None where compression saves too little."""
-    if len(blob) < _SMALLEST_BYTES:
-        return None
-    frame: bytes = _CODEC.compress(blob, asbytes=True)
-    return _LENGTH.pack(len(blob)) + frame if len(frame) < _WORTH * len(blob) else None
-
-
-def decompress(body: bytes | memoryview) -> bytes:
-    """Return the bytes that `compress` was called with.
-
-    Raises:
-        ValueError: It is damaged.
-    """
-    try:
-        (length,) = _LENGTH.unpack_from(body)
-        _require_possible(length, len(body) - _LENGTH.size)
-        blob: bytes = _CODEC.decompress(memoryview(body)[_LENGTH.size :], length, asbytes=True)
-    except (struct.error, OSError, pa.ArrowException) as error:
-        raise ValueError(f"its compressed body is damaged ({error})") from error
-    return blob
-
-
-def _require_possible(length: int, frame_bytes: int) -> None:
-    """Refuse a length that the frame cannot have, before so much memory is taken.
-
-    Raises:
-        ValueError: It is longer.
-    """
-    most_bytes = min(_LARGEST_BYTES, frame_bytes // _SMALLEST_BLOCK_BYTES * _BLOCK_BYTES)
-    if length > most_bytes:
-        raise ValueError(f"its compressed body says that it has {length} bytes, and it can have {most_bytes} at most")
-
-
 _ALLOWED: dict[str, frozenset[str]] = {
     "integer": frozenset({"int"}),
     "float": frozenset({"float", "int"}),
@@ -87,53 +51,6 @@ _ALLOWED: dict[str, frozenset[str]] = {
     "record": frozenset({"tuple"}),
     "enum": frozenset({"str"}),
 }
-
-
-@functools.lru_cache(maxsize=1024)
-def _allowed(type_text: str) -> frozenset[str] | None:
-    """Return names of the Python types that a type accepts, None for all storable types."""
-    return _ALLOWED.get(typetext.parse(type_text).family)
-
-
-@functools.lru_cache(maxsize=1024)
-def _element(type_text: str, container: str) -> str:
-    kind = typetext.parse(type_text)
-    return kind.arguments[-1].text if kind.family == container and kind.arguments else typetext.ANY
-
-
-def check_section_types(state: StateMeta, changes: tables.Changes) -> None:
-    """Reject values that do not have the declared type.
-
-    Args:
-        state: The declared state.
-        changes: The changes to write.
-
-    Raises:
-        SpecRejectedError: A value has another type; the message names the state and both types.
-    """
-    kind = state.kind
-    declared_type = _element(state.type_text, kind.container) if kind.container else state.type_text
-    allowed = _allowed(declared_type)
-    if allowed is not None:
-        cells = kind.written_cells(changes)
-        _check_cells(state.name, declared_type, allowed, _unwrapped(cells) if state.has_ttl else cells)
-
-
-def _unwrapped(cells: Iterable[object]) -> Iterable[object]:
-    return (cell if cell is tables.DELETED else cast("tuple[object, int]", cell)[0] for cell in cells)
-
-
-def _check_cells(name: str, declared_type: str, allowed: frozenset[str], values: Iterable[object]) -> None:
-    for kind in set(map(type, values)):
-        if kind in (type(None), tables.Deleted) or codec.type_name(kind) in allowed:
-            continue
-        raise errors.SpecRejectedError(
-            "StateValueTypeUnsupported",
-            f"State '{name}' was given a value of type {codec.type_name(kind)}, and is declared as {declared_type}. Convert "
-            "the value, or declare another type; without a type, the state accepts every value that can be stored.",
-        )
-
-
 _MAGIC = b"SSC"
 _MAGIC_COMPRESSED = b"SSZ"
 _OBJECTS = "objects"
@@ -220,12 +137,42 @@ class Chunk:
 def check_types(chunk: Chunk) -> None:
     """Reject values that do not have the declared type of their state; for changes made by a function.
 
+    Only the outermost type is checked, one column at a time, so that the job that writes a wrong value fails, and not the
+    one that restores it. Integers are of any size; a float state also accepts integers.
+
     Raises:
         SpecRejectedError: A value does not fit; the message names the state and both types.
     """
     for section in chunk.sections:
         if isinstance(section.content, dict):
-            check_section_types(section.meta, section.content)
+            _check_types(section.meta, section.content)
+
+
+def _check_types(state: StateMeta, changes: tables.Changes) -> None:
+    declared_type, allowed = _declared(state.type_text, state.kind.container)
+    if allowed is None:
+        return
+    values: Iterable[object] = state.kind.written_cells(changes)
+    if state.has_ttl:
+        values = (cell if cell is tables.DELETED else cast("tuple[object, int]", cell)[0] for cell in values)
+    for kind in set(map(type, values)):
+        if kind in (type(None), tables.Deleted) or codec.type_name(kind) in allowed:
+            continue
+        raise errors.SpecRejectedError(
+            "StateValueTypeUnsupported",
+            f"State '{state.name}' was given a value of type {codec.type_name(kind)}, and is declared as {declared_type}. "
+            "Convert the value, or declare another type; without a type, the state accepts every value that can be stored.",
+        )
+
+
+@functools.lru_cache(maxsize=1024)
+def _declared(type_text: str, container: str) -> tuple[str, frozenset[str] | None]:
+    """Return the declared type of a cell, and the names of the Python types that it accepts; None for all storable ones."""
+    declared = typetext.parse(type_text)
+    if container:
+        is_whole = declared.family == container and declared.arguments
+        declared = declared.arguments[-1] if is_whole else typetext.UNKNOWN
+    return declared.text if container else type_text, _ALLOWED.get(declared.family)
 
 
 def in_columns(chunk: Chunk) -> Chunk:
@@ -239,8 +186,8 @@ def in_columns(chunk: Chunk) -> Chunk:
     are_worth_it = list(map(_is_worth_it, chunk.sections))
     sections = (
         _as_columns(section)
-        if is_worth_it or (any(are_worth_it) and _are_many_timers(section))
-        else _as_objects(section)
+        if is_worth_it or (any(are_worth_it) and section.meta.kind.has_moments and len(section.content) >= _FEWEST_KEYS)
+        else dataclasses.replace(section, content=section.table_content)
         for section, is_worth_it in zip(chunk.sections, are_worth_it, strict=True)
     )
     return dataclasses.replace(chunk, sections=tuple(sections))
@@ -252,17 +199,9 @@ def _is_worth_it(section: Section) -> bool:
     return len(section.content) >= _FEWEST_KEYS and _row_bytes(section) >= _SMALLEST_ROW_BYTES
 
 
-def _are_many_timers(section: Section) -> bool:
-    return section.meta.kind.has_moments and len(section.content) >= _FEWEST_KEYS
-
-
 def _as_columns(section: Section) -> Section:
     whole = section.columns()
     return section if whole is None else dataclasses.replace(section, content=whole)
-
-
-def _as_objects(section: Section) -> Section:
-    return dataclasses.replace(section, content=section.table_content)
 
 
 def _row_bytes(section: Section) -> float:
@@ -432,3 +371,37 @@ def _folded(older: Section, newer: Section) -> Section:
     changes = older.changes
     newer.meta.kind.merge(changes, newer.changes)
     return Section(newer.meta, changes)
+
+
+def compress(blob: bytes) -> bytes | None:
+    """Return length and compressed frame of some bytes; None where compression saves too little."""
+    if len(blob) < _SMALLEST_BYTES:
+        return None
+    frame: bytes = _CODEC.compress(blob, asbytes=True)
+    return _LENGTH.pack(len(blob)) + frame if len(frame) < _WORTH * len(blob) else None
+
+
+def decompress(body: bytes | memoryview) -> bytes:
+    """Return the bytes that `compress` was called with.
+
+    Raises:
+        ValueError: It is damaged.
+    """
+    try:
+        (length,) = _LENGTH.unpack_from(body)
+        _require_possible(length, len(body) - _LENGTH.size)
+        blob: bytes = _CODEC.decompress(memoryview(body)[_LENGTH.size :], length, asbytes=True)
+    except (struct.error, OSError, pa.ArrowException) as error:
+        raise ValueError(f"its compressed body is damaged ({error})") from error
+    return blob
+
+
+def _require_possible(length: int, frame_bytes: int) -> None:
+    """Refuse a length that the frame cannot have, before so much memory is taken.
+
+    Raises:
+        ValueError: It is longer.
+    """
+    most_bytes = min(_LARGEST_BYTES, frame_bytes // _SMALLEST_BLOCK_BYTES * _BLOCK_BYTES)
+    if length > most_bytes:
+        raise ValueError(f"its compressed body says that it has {length} bytes, and it can have {most_bytes} at most")
