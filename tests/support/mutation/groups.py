@@ -68,14 +68,12 @@ GROUPS = (
     Group("keygroups", _room("state", "keygroups"), _unit("state", "keygroup_borders", "keygroups", "spark_hashes")),
     Group(
         "expiry",
-        _room("state", "memory/cleanup", "stored/expiry", "memory/ttl", "timers"),
+        _room("state", "ttl", "timers"),
         _unit("state", "expiry_rules", "timers", "ttl"),
     ),
     Group(
         "columns",
-        _room(
-            "state", "columnar/merging", "columnar/moments", "stored/stateviews", "stored/timerindex", "stored/views"
-        ),
+        _room("state", "merging", "timerindex", "views"),
         _unit("state", "columns", "renewals", "resting_views", "timers_in_views", "views"),
     ),
     Group(
@@ -90,7 +88,7 @@ GROUPS = (
     ),
     Group(
         "declarations",
-        _room("state", "handles/descriptors", "stored/evolution"),
+        _room("state", "kinds", "evolution"),
         _unit("state", "evolution", "resolutions"),
     ),
     Group("rewrite", _room("evolution", "rewrite"), _unit("evolution", "rewrite")),

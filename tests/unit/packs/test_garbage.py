@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from packwriting import a_name
-from statefulspark.packs import window
+from statefulspark.packs import garbage
 
 _REFERENCES = {batch: a_name(batch).reference for batch in range(1, 9)}
 
@@ -25,7 +25,7 @@ _CASES = {
 def test_the_oldest_packs_are_rewritten_until_there_is_less(case: str) -> None:
     stored, named, new_bytes, chosen = _CASES[case]
 
-    assert window.to_rewrite(
+    assert garbage.to_rewrite(
         {_REFERENCES[batch]: size for batch, size in stored.items()},
         {_REFERENCES[batch]: size for batch, size in named.items()},
         new_bytes,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from statefulspark import errors, storage
 from statefulspark.operators.keyed import cleaning
-from statefulspark.packs import names, reading, window
+from statefulspark.packs import garbage, names, reading, window
 from statefulspark.packs.ranges import PackedChunk, PackRange
 from statefulspark.state import heads, keygroups
 from statefulspark.storage import ObjectStore, StorageOptions
@@ -286,7 +286,7 @@ class PackedLog:
             for reference, size_bytes in sizes.items()
             if reference in named or reference.startswith(name.folder)
         }
-        chosen = frozenset(window.to_rewrite(stored, named, new_bytes))
+        chosen = frozenset(garbage.to_rewrite(stored, named, new_bytes))
         return [
             PackedChunk(group, run.version, self._log.packed_chunk(run.packed))
             for group, head in by_group.items()
