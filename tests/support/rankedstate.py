@@ -95,17 +95,25 @@ class RankedHandle:
         return cast("tuple[object, int]", cell)[0] if self._life else cell
 
 
-class ConvertingRanked:
+class ConvertingRanked(RankedHandle):
     """The elements of the current key, of a type of the user's own."""
 
-    def __init__(self, stored: RankedHandle, conversion: conversions.Conversion) -> None:
-        self._stored, self.conversion = stored, conversion
+    def __init__(
+        self,
+        meta: kinds.StateMeta,
+        scope: kinds.Scope,
+        life: ttl.Ttl | None,
+        cleaner: ttl.Cleaner | None,
+        conversion: conversions.Conversion,
+    ) -> None:
+        super().__init__(meta, scope, life, cleaner)
+        self.conversion = conversion
 
     def add(self, value: object) -> None:
-        self._stored.add(self.conversion.encode(value))
+        super().add(self.conversion.encode(value))
 
     def get(self) -> list[object]:
-        return [self.conversion.decode(stored) for stored in self._stored.get()]
+        return [self.conversion.decode(stored) for stored in super().get()]
 
 
 class RankedKind(kinds.StateKind):
@@ -118,12 +126,16 @@ class RankedKind(kinds.StateKind):
         return RankedTable()
 
     def new_view(
-        self, state: kinds.StateMeta, scope: kinds.Scope, life: ttl.Ttl | None, cleaner: ttl.Cleaner | None
+        self,
+        state: kinds.StateMeta,
+        scope: kinds.Scope,
+        life: ttl.Ttl | None,
+        cleaner: ttl.Cleaner | None,
+        conversion: conversions.Conversion | None,
     ) -> RankedHandle:
-        return RankedHandle(state, scope, life, cleaner)
-
-    def converting(self, view: RankedHandle, conversion: conversions.Conversion) -> ConvertingRanked:
-        return ConvertingRanked(view, conversion)
+        if conversion is None:
+            return RankedHandle(state, scope, life, cleaner)
+        return ConvertingRanked(state, scope, life, cleaner, conversion)
 
     def merge(self, older: tables.Changes, newer: tables.Changes) -> None:
         older.update(newer)

@@ -337,6 +337,10 @@ class ConvertingCells:
         self._cells = cells
         self.conversion = conversion
 
+    def bind(self, table: CellTable) -> None:
+        """Switch to another key group."""
+        self._cells.bind(table)
+
     def read(self) -> object:
         """Return the current key's value, None when there is none."""
         stored = self._cells.read()
@@ -391,16 +395,21 @@ class CellKind(kinds.StateKind):
         return CellTable()
 
     def new_view(
-        self, state: kinds.StateMeta, scope: kinds.Scope, life: ttl.Ttl | None, cleaner: ttl.Cleaner | None
-    ) -> Cells:
+        self,
+        state: kinds.StateMeta,
+        scope: kinds.Scope,
+        life: Ttl | None,
+        cleaner: ttl.Cleaner | None,
+        conversion: conversions.Conversion | None,
+    ) -> AnyCells:
         """Return the view of the tables of a state."""
         if life is None:
-            return Cells(state, scope)
-        return ExpiringCells(state, scope, life) if cleaner is None else CleaningCells(state, scope, life, cleaner)
-
-    def converting(self, view: Cells, conversion: conversions.Conversion) -> ConvertingCells:
-        """Wrap a view for a user-defined type."""
-        return ConvertingCells(view, conversion)
+            view = Cells(state, scope)
+        elif cleaner is None:
+            view = ExpiringCells(state, scope, life)
+        else:
+            view = CleaningCells(state, scope, life, cleaner)
+        return view if conversion is None else ConvertingCells(view, conversion)
 
     def merge(self, older: tables.Changes, newer: tables.Changes) -> None:
         """Fold newer changes into older ones, in place."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard, TypeVar, overload
+from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast, overload
 
 from statefulspark import errors
 from statefulspark.state import (
@@ -24,7 +24,7 @@ from statefulspark.state import (
     ttl,
     valuestate,
 )
-from statefulspark.state.kinds import Converting, Descriptor, StateKind, View
+from statefulspark.state.kinds import ConvertingView, Descriptor, StateKind, View
 from statefulspark.state.types import conversions, keyforms
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class _State:
     view: View
     life: ttl.Ttl | None
     cleaner: ttl.Cleaner | None
-    converting: Converting | None = None
+    converts: bool
 
     @property
     def meta(self) -> kinds.StateMeta:
@@ -190,12 +190,9 @@ class KeyedContext:
         kind, arrays = meta.kind, None
         if self._is_vectorized and life is None and conversion is None:
             arrays = kind.new_array_view(descriptor, meta, self._scope)  # type: ignore[arg-type]  # the kind is its own
-        view = arrays or kind.new_view(meta, self._scope, life, cleaner)
-        declared = _State(declaration, view, life, cleaner)
-        if conversion is not None:
-            declared.converting = kind.converting(view, conversion)  # type: ignore[arg-type]  # its own view
-        self._states[meta.name] = declared
-        return kind.handle(descriptor, declared.converting or view, life)  # type: ignore[arg-type]  # the kind is its own
+        view = arrays or kind.new_view(meta, self._scope, life, cleaner, conversion)
+        self._states[meta.name] = _State(declaration, view, life, cleaner, conversion is not None)
+        return kind.handle(descriptor, view, life)  # type: ignore[arg-type]  # the kind is its own
 
     def _check_new(self, meta: kinds.StateMeta) -> None:
         if self._is_open:
@@ -236,7 +233,7 @@ class KeyedContext:
             stored = group.metas.get(name)
             if stored is not None and stored != state.meta:
                 self._adopt(group, state, stored)
-            elif state.converting is not None:
+            elif state.converts:
                 self._convert_with(state, evolution.value_type(state.meta))
             table = group.tables[name] if stored is not None else group.table(state.meta)
             state.view.bind(table)  # type: ignore[arg-type]  # a table of its kind
@@ -259,14 +256,14 @@ class KeyedContext:
             resolution = evolution.resolve(stored, state.declaration)
             self._resolutions[state.meta.name, stored] = resolution
         group.adopt(resolution, now_ms=self._scope.now_ms)
-        if state.converting is not None:
+        if state.converts:
             self._convert_with(state, resolution.kind)
 
     @staticmethod
     def _convert_with(state: _State, kind: object) -> None:
         conversion = conversions.of(state.declaration.value, kind)  # type: ignore[arg-type]  # a parsed type
-        if conversion is not None and state.converting is not None:
-            state.converting.conversion = conversion
+        if conversion is not None:
+            cast("ConvertingView", state.view).conversion = conversion
 
     def enter(self, key: object) -> None:
         """Set the current key."""

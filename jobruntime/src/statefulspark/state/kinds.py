@@ -94,7 +94,7 @@ class View(Protocol):
         """Switch to another key group; the table has the class of the kind's."""
 
 
-class Converting(Protocol):
+class ConvertingView(View, Protocol):
     """A view that converts values of a user-defined type."""
 
     conversion: conversions.Conversion
@@ -145,16 +145,19 @@ class StateKind(ABC):
         """Return an empty table."""
 
     @abstractmethod
-    def new_view(self, state: StateMeta, scope: Scope, life: ttl.Ttl | None, cleaner: ttl.Cleaner | None) -> View:
-        """Return the view of the tables of a state."""
+    def new_view(
+        self,
+        state: StateMeta,
+        scope: Scope,
+        life: ttl.Ttl | None,
+        cleaner: ttl.Cleaner | None,
+        conversion: conversions.Conversion | None,
+    ) -> View:
+        """Return the view of the tables of a state; with a conversion, it has that attribute."""
 
     def new_array_view(self, descriptor: Never, state: StateMeta, scope: Scope) -> View | None:
         """Return a view that is folded as columns, for functions over whole tables; None if the declaration has none."""
         return None
-
-    @abstractmethod
-    def converting(self, view: Never, conversion: conversions.Conversion) -> Converting:
-        """Wrap a view for a user-defined type."""
 
     def handle(self, descriptor: Never, view: Never, life: ttl.Ttl | None) -> object:
         """Return the user's handle, from what is declared, its view and the time to live in force."""

@@ -6,7 +6,6 @@ With a time to live, each element expires on its own. A read deletes the expired
 from __future__ import annotations
 
 import builtins
-from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar, cast
@@ -93,63 +92,7 @@ class ListTable:
         return [convert(cell) for cell in row]
 
 
-class ListsOfKeys(many.OfManyKeys, Generic[T]):
-    """What lists do with many keys."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def get(self) -> list[T]:
-        """Return the elements of the current key."""
-
-    @abstractmethod
-    def add(self, value: T) -> None:
-        """Append an element to the list of the current key."""
-
-    @abstractmethod
-    def update(self, values: Iterable[T]) -> None:
-        """Replace the list of the current key."""
-
-    def get_many(self, keys: many.Given) -> pa.Array | list[list[T]]:
-        """Return the elements of each of many keys, oldest first; in `process_table` only.
-
-        Args:
-            keys: Keys that the table has: a column, or a sequence.
-
-        Returns:
-            The list of each key, in the order of the keys: a column for a column, a list for a sequence.
-        """
-        lists = [self.get() for _ in self.turns.rows("get_many", keys)]
-        return many.to_column("get_many", lists) if many.is_column(keys) else lists
-
-    def add_many(self, keys: many.Given, values: many.Given) -> None:
-        """Append an element for each row; in `process_table` only.
-
-        Args:
-            keys: The key of each row: a column, or a sequence; a key may come more than once.
-            values: The element of each row, likewise.
-
-        Raises:
-            SpecRejectedError: An element is None.
-        """
-        for (value,) in self.turns.rows("add_many", keys, values):
-            self.add(cast("T", value))
-
-    def update_many(self, keys: many.Given, lists: many.Given) -> None:
-        """Replace the list of each of many keys; no elements clear it. In `process_table` only.
-
-        Args:
-            keys: Keys that the table has: a column, or a sequence.
-            lists: A list for each of them, likewise.
-
-        Raises:
-            SpecRejectedError: A list, or one of the elements, is None.
-        """
-        for (values,) in self.turns.rows("update_many", keys, lists):
-            self.update(cast("Iterable[T]", values))
-
-
-class ListHandle(ListsOfKeys[T]):
+class ListHandle(many.OfManyKeys, Generic[T]):
     """The list of the current key."""
 
     __slots__ = ("_expiry", "_meta", "_scope", "_table")
@@ -232,6 +175,44 @@ class ListHandle(ListsOfKeys[T]):
         """Remove the list of the current key."""
         self._replace([])
 
+    def get_many(self, keys: many.Given) -> pa.Array | list[list[T]]:
+        """Return the elements of each of many keys, oldest first; in `process_table` only.
+
+        Args:
+            keys: Keys that the table has: a column, or a sequence.
+
+        Returns:
+            The list of each key, in the order of the keys: a column for a column, a list for a sequence.
+        """
+        lists = [self.get() for _ in self.turns.rows("get_many", keys)]
+        return many.to_column("get_many", lists) if many.is_column(keys) else lists
+
+    def add_many(self, keys: many.Given, values: many.Given) -> None:
+        """Append an element for each row; in `process_table` only.
+
+        Args:
+            keys: The key of each row: a column, or a sequence; a key may come more than once.
+            values: The element of each row, likewise.
+
+        Raises:
+            SpecRejectedError: An element is None.
+        """
+        for (value,) in self.turns.rows("add_many", keys, values):
+            self.add(cast("T", value))
+
+    def update_many(self, keys: many.Given, lists: many.Given) -> None:
+        """Replace the list of each of many keys; no elements clear it. In `process_table` only.
+
+        Args:
+            keys: Keys that the table has: a column, or a sequence.
+            lists: A list for each of them, likewise.
+
+        Raises:
+            SpecRejectedError: A list, or one of the elements, is None.
+        """
+        for (values,) in self.turns.rows("update_many", keys, lists):
+            self.update(cast("Iterable[T]", values))
+
     def _checked(self, values: Iterable[T] | None) -> list[T]:
         if values is None:
             raise errors.SpecRejectedError("NullInState", "List of values to add cannot be null.")
@@ -249,51 +230,35 @@ class ListHandle(ListsOfKeys[T]):
         self._table.touch(key, 0)
 
 
-class ConvertingList(ListsOfKeys[T]):
-    """The list of the current key, as `ListHandle`.
+class ConvertingList(ListHandle[T]):
+    """The list of the current key, with elements of a user-defined type that are stored in another form.
 
     Attributes:
         conversion: Converts elements; a key group with an older stored form has its own.
     """
 
-    __slots__ = ("_stored", "conversion")
+    __slots__ = ("conversion",)
 
-    def __init__(self, stored: ListHandle[object], conversion: conversions.Conversion) -> None:
-        self._stored = stored
+    def __init__(
+        self,
+        meta: StateMeta,
+        scope: kinds.Scope,
+        life: Ttl | None,
+        cleaner: ttl.Cleaner | None,
+        conversion: conversions.Conversion,
+    ) -> None:
+        super().__init__(meta, scope, life, cleaner)
         self.conversion = conversion
-
-    @property
-    def turns(self) -> many.Turns:
-        """Makes keys the current one, in turn."""
-        return self._stored.turns
 
     def get(self) -> list[T]:
         """Return the elements, oldest first; an empty list when there are none."""
-        return cast("list[T]", [self.conversion.decode(item) for item in self._stored.get()])
+        return cast("list[T]", [self.conversion.decode(item) for item in super().get()])
 
-    def __iter__(self) -> Iterator[T]:
-        return iter(self.get())
-
-    def add(self, value: T) -> None:
-        """Append an element; None is rejected."""
-        self.add_all((value,))
-
-    def add_all(self, values: Iterable[T]) -> None:
-        """Append any number of elements; a None element is rejected."""
-        self._stored.add_all(self._encoded(values))
-
-    def update(self, values: Iterable[T]) -> None:
-        """Replace the list; with no elements this clears it."""
-        self._stored.update(self._encoded(values))
-
-    def clear(self) -> None:
-        """Remove the list of the current key."""
-        self._stored.clear()
-
-    def _encoded(self, values: Iterable[T] | None) -> list[object]:
+    def _checked(self, values: Iterable[T] | None) -> list[T]:
         if values is None:
-            return cast("list[object]", None)
-        return [conversions.converted(self.conversion.encode, value) for value in values]
+            return super()._checked(values)
+        encoded = [conversions.converted(self.conversion.encode, value) for value in values]
+        return super()._checked(cast("list[T]", encoded))
 
 
 class ListKind(kinds.StateKind):
@@ -308,14 +273,17 @@ class ListKind(kinds.StateKind):
         return ListTable()
 
     def new_view(
-        self, state: kinds.StateMeta, scope: kinds.Scope, life: Ttl | None, cleaner: ttl.Cleaner | None
+        self,
+        state: kinds.StateMeta,
+        scope: kinds.Scope,
+        life: Ttl | None,
+        cleaner: ttl.Cleaner | None,
+        conversion: conversions.Conversion | None,
     ) -> ListHandle[object]:
         """Return the handle."""
-        return ListHandle(state, scope, life, cleaner)
-
-    def converting(self, view: ListHandle[object], conversion: conversions.Conversion) -> ConvertingList[object]:
-        """Wrap a handle for elements of a user-defined type."""
-        return ConvertingList(view, conversion)
+        if conversion is None:
+            return ListHandle(state, scope, life, cleaner)
+        return ConvertingList(state, scope, life, cleaner, conversion)
 
     def merge(self, older: tables.Changes, newer: tables.Changes) -> None:
         """Fold newer changes into older ones, in place."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 import itertools
-from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -119,71 +118,7 @@ def _apply_map(rows: dict[tables.Key, object], key: tables.Key, change: MapChang
         row.pop(entry, None)
 
 
-class MapsOfKeys(many.OfManyKeys, Generic[K, V]):
-    """What maps do with many keys."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def get(self, entry: K) -> V | None:
-        """Return the value of an entry of the current key."""
-
-    @abstractmethod
-    def put(self, entry: K, value: V) -> None:
-        """Set an entry of the current key."""
-
-    @abstractmethod
-    def remove(self, entry: K) -> None:
-        """Remove an entry of the current key."""
-
-    @abstractmethod
-    def entries(self) -> list[tuple[K, V]]:
-        """Return all entries of the current key."""
-
-    def get_many(self, keys: many.Given, entries: many.Given) -> pa.Array | list[V | None]:
-        """Return the value of one entry for each row; in `process_table` only.
-
-        Args:
-            keys: The key of each row: a column, or a sequence; a key may come more than once.
-            entries: The entry of each row, likewise.
-
-        Returns:
-            The value of each row's entry, None where there is none: a column for columns, a list for sequences.
-        """
-        values = [self.get(cast("K", entry)) for (entry,) in self.turns.rows("get_many", keys, entries)]
-        return many.to_column("get_many", values) if many.is_column(keys) else values
-
-    def entries_many(self, keys: many.Given) -> list[list[tuple[K, V]]]:
-        """Return all entries of each of many keys, as a list of pairs for each key; in `process_table` only.
-
-        Args:
-            keys: Keys that the table has: a column, or a sequence.
-        """
-        return [self.entries() for _ in self.turns.rows("entries_many", keys)]
-
-    def put_many(self, keys: many.Given, entries: many.Given, values: many.Given) -> None:
-        """Set an entry for each row; in `process_table` only.
-
-        Args:
-            keys: The key of each row: a column, or a sequence; a key may come more than once.
-            entries: The entry of each row, likewise; of one that comes twice for a key the last value stays.
-            values: The value of each row, likewise.
-        """
-        for entry, value in self.turns.rows("put_many", keys, entries, values):
-            self.put(cast("K", entry), cast("V", value))
-
-    def remove_many(self, keys: many.Given, entries: many.Given) -> None:
-        """Remove an entry for each row, if it exists; in `process_table` only.
-
-        Args:
-            keys: The key of each row: a column, or a sequence; a key may come more than once.
-            entries: The entry of each row, likewise.
-        """
-        for (entry,) in self.turns.rows("remove_many", keys, entries):
-            self.remove(cast("K", entry))
-
-
-class MapHandle(MapsOfKeys[K, V]):
+class MapHandle(many.OfManyKeys, Generic[K, V]):
     """The map of the current key."""
 
     __slots__ = ("_expiry", "_meta", "_scope", "_table")
@@ -257,15 +192,20 @@ class MapHandle(MapsOfKeys[K, V]):
 
     def entries(self) -> list[tuple[K, V]]:
         """Return all entries. The order is not part of the contract."""
+        return cast("list[tuple[K, V]]", self._stored_entries())
+
+    def _stored_entries(self) -> list[tuple[object, object]]:
         row = self._row()
         cells = ((entry, self._read(entry, row)) for entry in list(row))
-        return [(cast("K", entry), cast("V", value)) for entry, (present, value) in cells if present]
+        return [(entry, value) for entry, (present, value) in cells if present]
 
-    items = entries
+    def items(self) -> list[tuple[K, V]]:
+        """Return all entries, as `entries`."""
+        return self.entries()
 
     def keys(self) -> list[K]:
         """Return the keys of all entries."""
-        return [entry for entry, _ in self.entries()]
+        return [cast("K", entry) for entry, _ in self._stored_entries()]
 
     def values(self) -> list[V]:
         """Return the values of all entries."""
@@ -276,13 +216,55 @@ class MapHandle(MapsOfKeys[K, V]):
 
     def is_empty(self) -> bool:
         """Tell whether there is no entry."""
-        return not self.entries() if self._expiry.active else not self._row()
+        return not self._stored_entries() if self._expiry.active else not self._row()
 
     def clear(self) -> None:
         """Remove the map of the current key."""
         key = self._scope.require_key(self._meta)
         if self._table.rows.pop(key, None) is not None:
             self._table.touch_row(key)
+
+    def get_many(self, keys: many.Given, entries: many.Given) -> pa.Array | list[V | None]:
+        """Return the value of one entry for each row; in `process_table` only.
+
+        Args:
+            keys: The key of each row: a column, or a sequence; a key may come more than once.
+            entries: The entry of each row, likewise.
+
+        Returns:
+            The value of each row's entry, None where there is none: a column for columns, a list for sequences.
+        """
+        values = [self.get(cast("K", entry)) for (entry,) in self.turns.rows("get_many", keys, entries)]
+        return many.to_column("get_many", values) if many.is_column(keys) else values
+
+    def entries_many(self, keys: many.Given) -> list[list[tuple[K, V]]]:
+        """Return all entries of each of many keys, as a list of pairs for each key; in `process_table` only.
+
+        Args:
+            keys: Keys that the table has: a column, or a sequence.
+        """
+        return [self.entries() for _ in self.turns.rows("entries_many", keys)]
+
+    def put_many(self, keys: many.Given, entries: many.Given, values: many.Given) -> None:
+        """Set an entry for each row; in `process_table` only.
+
+        Args:
+            keys: The key of each row: a column, or a sequence; a key may come more than once.
+            entries: The entry of each row, likewise; of one that comes twice for a key the last value stays.
+            values: The value of each row, likewise.
+        """
+        for entry, value in self.turns.rows("put_many", keys, entries, values):
+            self.put(cast("K", entry), cast("V", value))
+
+    def remove_many(self, keys: many.Given, entries: many.Given) -> None:
+        """Remove an entry for each row, if it exists; in `process_table` only.
+
+        Args:
+            keys: The key of each row: a column, or a sequence; a key may come more than once.
+            entries: The entry of each row, likewise.
+        """
+        for (entry,) in self.turns.rows("remove_many", keys, entries):
+            self.remove(cast("K", entry))
 
     def _read(self, entry: object, row: dict[object, object]) -> tuple[bool, object]:
         if entry not in row:
@@ -298,74 +280,41 @@ class MapHandle(MapsOfKeys[K, V]):
         return True, value
 
 
-class ConvertingMap(MapsOfKeys[K, V]):
-    """The map of the current key, as `MapHandle`; keys are stored as they are.
+class ConvertingMap(MapHandle[K, V]):
+    """The map of the current key, with values of a user-defined type that are stored in another form; keys are as they are.
 
     Attributes:
         conversion: Converts values; a key group with an older stored form has its own.
     """
 
-    __slots__ = ("_stored", "conversion")
+    __slots__ = ("conversion",)
 
-    def __init__(self, stored: MapHandle[K, object], conversion: conversions.Conversion) -> None:
-        self._stored = stored
+    def __init__(
+        self,
+        meta: StateMeta,
+        scope: kinds.Scope,
+        life: Ttl | None,
+        cleaner: ttl.Cleaner | None,
+        conversion: conversions.Conversion,
+    ) -> None:
+        super().__init__(meta, scope, life, cleaner)
         self.conversion = conversion
-
-    @property
-    def turns(self) -> many.Turns:
-        """Makes keys the current one, in turn."""
-        return self._stored.turns
-
-    def _decoded(self, stored: object) -> V:
-        return cast("V", conversions.converted(self.conversion.decode, stored))
 
     def get(self, entry: K) -> V | None:
         """Return the value of an entry, or None when there is no such entry."""
-        return self._decoded(self._stored.get(entry))
-
-    def contains(self, entry: K) -> bool:
-        """Tell whether there is an entry; its value may be None."""
-        return self._stored.contains(entry)
-
-    __contains__ = contains
+        return cast("V | None", conversions.converted(self.conversion.decode, super().get(entry)))
 
     def put(self, entry: K, value: V) -> None:
         """Set an entry."""
-        self._stored.put(entry, conversions.converted(self.conversion.encode, value))
-
-    def put_all(self, entries: Mapping[K, V]) -> None:
-        """Set many entries."""
-        for entry, value in entries.items():
-            self.put(entry, value)
-
-    def remove(self, entry: K) -> None:
-        """Remove an entry if it exists."""
-        self._stored.remove(entry)
+        super().put(entry, cast("V", conversions.converted(self.conversion.encode, value)))
 
     def entries(self) -> list[tuple[K, V]]:
         """Return all entries. The order is not part of the contract."""
-        return [(entry, self._decoded(value)) for entry, value in self._stored.entries()]
-
-    items = entries
-
-    def keys(self) -> list[K]:
-        """Return the keys of all entries."""
-        return self._stored.keys()
-
-    def values(self) -> list[V]:
-        """Return the values of all entries."""
-        return [value for _, value in self.entries()]
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self.keys())
-
-    def is_empty(self) -> bool:
-        """Tell whether there is no entry."""
-        return self._stored.is_empty()
-
-    def clear(self) -> None:
-        """Remove the map of the current key."""
-        self._stored.clear()
+        decode = self.conversion.decode
+        return [
+            (cast("K", entry), cast("V", conversions.converted(decode, value)))
+            for entry, value in self._stored_entries()
+        ]
 
 
 class MapKind(kinds.StateKind):
@@ -381,16 +330,17 @@ class MapKind(kinds.StateKind):
         return MapTable()
 
     def new_view(
-        self, state: kinds.StateMeta, scope: kinds.Scope, life: Ttl | None, cleaner: ttl.Cleaner | None
-    ) -> kinds.View:
+        self,
+        state: kinds.StateMeta,
+        scope: kinds.Scope,
+        life: Ttl | None,
+        cleaner: ttl.Cleaner | None,
+        conversion: conversions.Conversion | None,
+    ) -> MapHandle[object, object]:
         """Return the handle."""
-        return MapHandle[object, object](state, scope, life, cleaner)
-
-    def converting(
-        self, view: MapHandle[object, object], conversion: conversions.Conversion
-    ) -> ConvertingMap[object, object]:
-        """Wrap a handle for values of a user-defined type."""
-        return ConvertingMap(view, conversion)
+        if conversion is None:
+            return MapHandle(state, scope, life, cleaner)
+        return ConvertingMap(state, scope, life, cleaner, conversion)
 
     def merge(self, older: tables.Changes, newer: tables.Changes) -> None:
         """Fold newer changes into older ones, in place."""
