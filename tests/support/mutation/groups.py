@@ -74,7 +74,7 @@ GROUPS = (
     Group(
         "columns",
         _room("state", "merging", "timerindex", "views"),
-        _unit("state", "columns", "renewals", "resting_views", "timers_in_views", "views"),
+        _unit("state", "columns", "expired_columns", "resting_views", "timers_in_views", "views"),
     ),
     Group(
         "redistribution",
