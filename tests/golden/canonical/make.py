@@ -23,20 +23,19 @@ from statefulspark.contract.manifest import (
     SourceEntry,
     Trigger,
 )
-from statefulspark.state import kinds
+from statefulspark.state import kinds, liststate, mapstate, valuestate
 
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
-KINDS = kinds
 STATES: dict[kinds.StateMeta, list[rows.Row]] = {
-    kinds.StateMeta("total", KINDS.VALUE, "bigint", has_ttl=False): [
+    kinds.StateMeta("total", valuestate.VALUE, "bigint", has_ttl=False): [
         (("ada", 1), None, 7, 0),
         (("bob", 2), None, -(2**63), 0),
     ],
-    kinds.StateMeta("seen", KINDS.LIST, "array<any>", has_ttl=True): [
+    kinds.StateMeta("seen", liststate.LIST, "array<any>", has_ttl=True): [
         (("ada", 1), 0, (NOON, 0.5), 1000),
         (("ada", 1), 1, (NOON, None), 2000),
     ],
-    kinds.StateMeta("parts", KINDS.MAP, "map<any,any>", has_ttl=False): [
+    kinds.StateMeta("parts", mapstate.MAP, "map<any,any>", has_ttl=False): [
         (("ada", 1), "x", [1, 2], 0),
         (("bob", 2), "y", {"nested": decimal.Decimal("1.50")}, 0),
     ],

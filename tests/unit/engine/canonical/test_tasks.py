@@ -13,7 +13,7 @@ from statefulspark.checkpoint import transfer
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.engine.canonical import tasks
 from statefulspark.packs import names, packfile, ranges
-from statefulspark.state import chunks, heads, keygroups, kinds, valuestate
+from statefulspark.state import aggregatingstate, chunks, heads, keygroups, kinds, liststate, mapstate, valuestate
 from statefulspark.storage import StorageOptions
 
 _META = kinds.StateMeta("seen", valuestate.VALUE, "any", has_ttl=True)
@@ -108,56 +108,55 @@ def test_a29_expired_entries_are_left_out_where_the_job_asks_for_it(tmp_path: Pa
     assert state.rows == 14
 
 
-_KIND = kinds
 _ROW_OF_EACH_KIND: dict[str, tuple[kinds.StateMeta, object, object, dict[str, object]]] = {
-    "value": (kinds.StateMeta("s", _KIND.VALUE, "bigint", has_ttl=False), None, 7, {"value": 7}),
-    "reducing": (kinds.StateMeta("s", _KIND.REDUCING, "any", has_ttl=False), None, 1.5, {"value": 1.5}),
+    "value": (kinds.StateMeta("s", valuestate.VALUE, "bigint", has_ttl=False), None, 7, {"value": 7}),
+    "reducing": (kinds.StateMeta("s", aggregatingstate.REDUCING, "any", has_ttl=False), None, 1.5, {"value": 1.5}),
     "aggregating": (
-        kinds.StateMeta("s", _KIND.AGGREGATING, "any", has_ttl=False), None, (3, 2.0), {"value": {"_1": 3, "_2": 2.0}},
+        kinds.StateMeta("s", aggregatingstate.AGGREGATING, "any", has_ttl=False), None, (3, 2.0), {"value": {"_1": 3, "_2": 2.0}},
     ),
-    "list": (kinds.StateMeta("s", _KIND.LIST, "array<any>", has_ttl=False), 0, "x", {"index": 0, "value": "x"}),
+    "list": (kinds.StateMeta("s", liststate.LIST, "array<any>", has_ttl=False), 0, "x", {"index": 0, "value": "x"}),
     "map": (
-        kinds.StateMeta("s", _KIND.MAP, "map<any,any>", has_ttl=False), "a", None, {"entry": "a", "value": None},
+        kinds.StateMeta("s", mapstate.MAP, "map<any,any>", has_ttl=False), "a", None, {"entry": "a", "value": None},
     ),
     "record": (
-        kinds.StateMeta("s", _KIND.VALUE, "record<n:int,mean:float>", has_ttl=False), None, (3, 2.0),
+        kinds.StateMeta("s", valuestate.VALUE, "record<n:int,mean:float>", has_ttl=False), None, (3, 2.0),
         {"value": {"n": 3, "mean": 2.0}},
     ),
     "list of records": (
-        kinds.StateMeta("s", _KIND.LIST, "array<record<at:int,of:record<x:int>>>", has_ttl=True), 0, (3, (1,)),
+        kinds.StateMeta("s", liststate.LIST, "array<record<at:int,of:record<x:int>>>", has_ttl=True), 0, (3, (1,)),
         {"index": 0, "value": {"at": 3, "of": {"x": 1}}, "renewed_ms": 42},
     ),
     "map of records": (
-        kinds.StateMeta("s", _KIND.MAP, "map<record<a:int,b:str>,array<record<x:int>>>", has_ttl=False), (3, "b"),
+        kinds.StateMeta("s", mapstate.MAP, "map<record<a:int,b:str>,array<record<x:int>>>", has_ttl=False), (3, "b"),
         [(1,), (2,)], {"entry": {"a": 3, "b": "b"}, "value": [{"x": 1}, {"x": 2}]},
     ),
     "record of a map of records": (
-        kinds.StateMeta("s", _KIND.VALUE, "record<of:map<str,record<x:int>>>", has_ttl=False), None, ({"k": (1,)},),
+        kinds.StateMeta("s", valuestate.VALUE, "record<of:map<str,record<x:int>>>", has_ttl=False), None, ({"k": (1,)},),
         {"value": {"of": [("k", {"x": 1})]}},
     ),
     "record with a mixture": (
-        kinds.StateMeta("s", _KIND.VALUE, "record<n:int,parts:array<any>,of:map<str,record<x:int>>>", has_ttl=False),
+        kinds.StateMeta("s", valuestate.VALUE, "record<n:int,parts:array<any>,of:map<str,record<x:int>>>", has_ttl=False),
         None, (3, [1, "x"], {"k": (1,)}), {"value": '{"n":3,"parts":[1,"x"],"of":{"k":{"x":1}}}'},
     ),
     "record of another width": (
-        kinds.StateMeta("s", _KIND.VALUE, "record<n:int>", has_ttl=False), None, (3, 2.0), {"value": {"_1": 3, "_2": 2.0}},
+        kinds.StateMeta("s", valuestate.VALUE, "record<n:int>", has_ttl=False), None, (3, 2.0), {"value": {"_1": 3, "_2": 2.0}},
     ),
     "value with a time to live": (
-        kinds.StateMeta("s", _KIND.VALUE, "any", has_ttl=True), None, "x", {"value": "x", "renewed_ms": 42},
+        kinds.StateMeta("s", valuestate.VALUE, "any", has_ttl=True), None, "x", {"value": "x", "renewed_ms": 42},
     ),
     "list with a time to live": (
-        kinds.StateMeta("s", _KIND.LIST, "array<any>", has_ttl=True), 0, 1, {"index": 0, "value": 1, "renewed_ms": 42},
+        kinds.StateMeta("s", liststate.LIST, "array<any>", has_ttl=True), 0, 1, {"index": 0, "value": 1, "renewed_ms": 42},
     ),
     "map with a time to live": (
-        kinds.StateMeta("s", _KIND.MAP, "map<any,any>", has_ttl=True), 5, b"b",
+        kinds.StateMeta("s", mapstate.MAP, "map<any,any>", has_ttl=True), 5, b"b",
         {"entry": 5, "value": b"b", "renewed_ms": 42},
     ),
     "timers in event time": (
-        kinds.StateMeta("_timer_state/event_user-timers", _KIND.MAP, "map<any,any>", has_ttl=False), 1_767_225_600_000,
+        kinds.StateMeta("_timer_state/event_user-timers", mapstate.MAP, "map<any,any>", has_ttl=False), 1_767_225_600_000,
         None, {"entry": 1_767_225_600_000, "value": None},
     ),
     "timers in processing time": (
-        kinds.StateMeta("_timer_state/processing_user-timers", _KIND.MAP, "map<any,any>", has_ttl=False), 0, None,
+        kinds.StateMeta("_timer_state/processing_user-timers", mapstate.MAP, "map<any,any>", has_ttl=False), 0, None,
         {"entry": 0, "value": None},
     ),
 }  # fmt: skip
