@@ -112,7 +112,9 @@ _ROW_OF_EACH_KIND: dict[str, tuple[kinds.StateMeta, object, object, dict[str, ob
     "value": (kinds.StateMeta("s", valuestate.VALUE, "bigint", has_ttl=False), None, 7, {"value": 7}),
     "reducing": (kinds.StateMeta("s", aggregatingstate.REDUCING, "any", has_ttl=False), None, 1.5, {"value": 1.5}),
     "aggregating": (
-        kinds.StateMeta("s", aggregatingstate.AGGREGATING, "any", has_ttl=False), None, (3, 2.0), {"value": {"_1": 3, "_2": 2.0}},
+        kinds.StateMeta("s", aggregatingstate.AGGREGATING, "any", has_ttl=False),
+        None,
+        (3, 2.0), {"value": {"_1": 3, "_2": 2.0}},
     ),
     "list": (kinds.StateMeta("s", liststate.LIST, "array<any>", has_ttl=False), 0, "x", {"index": 0, "value": "x"}),
     "map": (
@@ -139,7 +141,10 @@ _ROW_OF_EACH_KIND: dict[str, tuple[kinds.StateMeta, object, object, dict[str, ob
         None, (3, [1, "x"], {"k": (1,)}), {"value": '{"n":3,"parts":[1,"x"],"of":{"k":{"x":1}}}'},
     ),
     "record of another width": (
-        kinds.StateMeta("s", valuestate.VALUE, "record<n:int>", has_ttl=False), None, (3, 2.0), {"value": {"_1": 3, "_2": 2.0}},
+        kinds.StateMeta("s", valuestate.VALUE, "record<n:int>", has_ttl=False),
+        None,
+        (3, 2.0),
+        {"value": {"_1": 3, "_2": 2.0}},
     ),
     "value with a time to live": (
         kinds.StateMeta("s", valuestate.VALUE, "any", has_ttl=True), None, "x", {"value": "x", "renewed_ms": 42},
