@@ -92,7 +92,7 @@ EXIT_CODE = {
     ),
     ExitCode.BAD_JOB: "Correct the job file at the line that is named.",
     ExitCode.INCOMPATIBLE_STATE: (
-        "Read [changing a job](../upgrading.md): give back what the message names, or say the word."
+        "Read [changing a job](../upgrading.md): give back what the message names, or permit the loss with its flag."
     ),
     ExitCode.SNAPSHOT_NOT_FOUND: "Check the location or the number: `statefulspark savepoint list`, `checkpoint list`.",
     ExitCode.STORAGE_UNAVAILABLE: (

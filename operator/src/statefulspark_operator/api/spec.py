@@ -58,7 +58,7 @@ class SavepointFailurePolicy(StrEnum):
     WAIT = "Wait"
     """Keep the old revision running and try again."""
     USE_LATEST_CHECKPOINT = "UseLatestCheckpoint"
-    """Continue from the latest completed checkpoint; later input is read again."""
+    """Continue from the newest committed batch."""
     ABORT = "Abort"
     """Keep the old revision running, and abort this change until the spec changes again."""
 
@@ -286,14 +286,14 @@ class Savepoint(ApiModel):
     another number of key groups. Savepoints of upgrades and stops are native, because the job waits for them."""
     on_failure: Annotated[SavepointFailurePolicy, ChangeCost.RELOAD] = SavepointFailurePolicy.WAIT
     """The behaviour of an upgrade whose savepoint fails: `Wait` (default) keeps the old revision running and tries again,
-    `UseLatestCheckpoint` continues from the latest completed checkpoint, `Abort` keeps the old revision running until the
+    `UseLatestCheckpoint` continues from the newest committed batch, `Abort` keeps the old revision running until the
     spec changes again."""
     schedule: Annotated[SavepointSchedule | None, ChangeCost.RELOAD] = None
     """When savepoints are taken by themselves, each as a SparkSavepoint, and how many of them are kept. Default: never."""
 
 
 class Restore(ApiModel):
-    """The snapshot to start from, if it is not the latest completed checkpoint. Each value is applied once."""
+    """The snapshot to start from, if it is not the newest committed batch. Each value is applied once."""
 
     from_: Annotated[str | None, ChangeCost.RELOAD] = Field(
         default=None,
@@ -379,7 +379,7 @@ class StatefulSparkJobSpec(ApiModel):
     savepoint: Savepoint = Savepoint()
     """Savepoints taken by the operator."""
     restore: Restore = Restore()
-    """The snapshot to start from, if it is not the latest completed checkpoint."""
+    """The snapshot to start from, if it is not the newest committed batch."""
     restart: Restart = Restart()
     """How a failed driver is restarted."""
     health: Health = Health()

@@ -75,7 +75,7 @@ class OperationPhase(StrEnum):
 
 
 class RestoreIntent(ApiModel):
-    """The snapshot that a driver starts from, if it is not the latest completed checkpoint."""
+    """The snapshot that a driver starts from, if it is not the newest committed batch."""
 
     id: str
     """Identifies this restore, so that after a later failure the job continues from newer checkpoints and not from here."""
@@ -107,7 +107,7 @@ class DriverIntent(ApiModel):
     pod: str
     """Name of its pod."""
     restore: RestoreIntent | None = None
-    """The snapshot that it starts from; absent means the latest completed checkpoint."""
+    """The snapshot that it starts from; absent means the newest committed batch."""
     ending_since: UtcDatetime | None = None
     """When the deletion of its pod was first observed."""
     ended_at: UtcDatetime | None = None

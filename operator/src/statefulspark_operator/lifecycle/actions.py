@@ -62,7 +62,7 @@ class EnsureConfig:
     Attributes:
         epoch: The epoch.
         revision: Revision of the spec that it is made from.
-        restore: The snapshot to start from; None for the latest completed checkpoint.
+        restore: The snapshot to start from; None for the newest committed batch.
     """
 
     epoch: int
@@ -118,7 +118,7 @@ class ActivateStandby:
         uid: Identity of the pod; another pod with the same name is not changed.
         epoch: The epoch; it identifies the request, too, so that a repeated one starts nothing twice.
         revision: Revision of the spec that it runs.
-        restore: The snapshot to start from; None for the latest completed checkpoint.
+        restore: The snapshot to start from; None for the newest committed batch.
     """
 
     name: str

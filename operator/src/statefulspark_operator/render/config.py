@@ -29,7 +29,7 @@ def job_config(
     Args:
         subject: The job.
         owner: The pod of the driver.
-        restore: The snapshot to start from; None for the latest completed checkpoint.
+        restore: The snapshot to start from; None for the newest committed batch.
         host: The driver's address for its executors, if it is not the job's Service.
 
     Returns:
@@ -64,7 +64,7 @@ def restore_config(subject: Subject, restore: RestoreIntent | None) -> RestoreCo
 
     Args:
         subject: The job.
-        restore: The snapshot to start from; None for the latest completed checkpoint.
+        restore: The snapshot to start from; None for the newest committed batch.
     """
     return RestoreConfig.model_validate(_restore(subject, restore))
 
@@ -111,7 +111,7 @@ def config_map(subject: Subject, *, epoch: int, revision: str, restore: RestoreI
         subject: The job.
         epoch: The epoch of the driver.
         revision: Revision of the spec.
-        restore: The snapshot to start from; None for the latest completed checkpoint.
+        restore: The snapshot to start from; None for the newest committed batch.
     """
     labels = names.driver_labels(subject.job.name, epoch=epoch, revision=revision)
     owner = executor.Owner(names.driver_pod(subject.job.name, epoch), revision, epoch)

@@ -2,7 +2,7 @@
 
 The epoch and the whole intent are recorded before the pod is created. A recorded start is carried out with the same epoch
 and the same pod name, so that an operator that ended in between never creates a second driver. State is never dropped:
-unless the spec requests otherwise, a start uses the savepoint of the last stop or the latest completed checkpoint, and only
+unless the spec requests otherwise, a start uses the savepoint of the last stop or the newest committed batch, and only
 if the content of storage is known.
 """
 
@@ -171,7 +171,7 @@ def refuse_missing_savepoint(situation: Situation, storage: StorageFacts) -> Dec
     may_use_checkpoint = situation.spec.savepoint.on_failure is SavepointFailurePolicy.USE_LATEST_CHECKPOINT
     if may_use_checkpoint and not restore.rollback:
         status = situation.status.model_copy(update={"restore": None})
-        message = f"{restore.snapshot} is not complete on storage; continuing from the latest completed checkpoint."
+        message = f"{restore.snapshot} is not complete on storage; continuing from the newest committed batch."
         return Decision(Reason.SAVEPOINT_MISSING, message, _phase(situation), status, (), AT_ONCE)
     message = (
         f"The savepoint {restore.snapshot} is not complete on storage. Restore its files, or select with "
@@ -229,7 +229,7 @@ def _await_end(situation: Situation) -> Decision:
 
 
 def _restore(situation: Situation) -> RestoreIntent | None:
-    """Choose the snapshot to start from; None means the latest completed checkpoint."""
+    """Choose the snapshot to start from; None means the newest committed batch."""
     spec = situation.spec
     if spec is None:
         return None

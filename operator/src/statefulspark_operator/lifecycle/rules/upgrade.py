@@ -1,7 +1,7 @@
 """A change of the spec while a driver runs: savepoint, stop, and then, by the rules for starting, the new revision.
 
 The old driver is stopped only after its savepoint is complete, unless the user's policy says otherwise or it was not
-running the job. A fallback uses the latest completed checkpoint, never an empty state.
+running the job. A fallback uses the newest committed batch, never an empty state.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _stop_without_savepoint(
 def _latest(situation: Situation) -> str:
     checkpoint = situation.status.last_checkpoint
     if checkpoint is None:
-        return "the latest completed checkpoint, if there is one"
+        return "the newest committed batch, if there is one"
     age_s = round((situation.now - checkpoint.completed_at).total_seconds())
     return f"checkpoint {checkpoint.id} or newer, completed {age_s} s ago"
 
