@@ -173,7 +173,7 @@ class Driver(engine.EngineProcess):
         self.control = standby_control.StandbyControl(job_config, clock.utc_now())
         root = claim.open_root(job_config)
         carrier = carrying.Carrying(root.store, job_config.owner_id, self.control.is_activated, beside=workers.at_once)
-        workshop = standby.Workshop(
+        spark_steps = standby.SparkSteps(
             build=lambda _: self._build(spark),
             compare=lambda now, root, plan, built: start.compare(now, root, spark, plan, built),
             rehearse=lambda _: None,
@@ -183,7 +183,7 @@ class Driver(engine.EngineProcess):
             carry_ahead=carrier.look,
             carried=carrier.end,
         )
-        self.standby = standby.Standby(self.queries, job_config, root, self.control, workshop)
+        self.standby = standby.Standby(self.queries, job_config, root, self.control, spark_steps)
         self.standby.look()
 
     def _activated(self, request: api.ActivateRequest) -> JobLoop:

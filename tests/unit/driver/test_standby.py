@@ -53,7 +53,7 @@ class World:
         self.store = stores.FaultyStore(self.job.store, self.plan)
         self.control = StandbyControl(CONFIG, NOON)
         root = start_parts.JobRoot(self.store, storage.StorageOptions())
-        workshop = standby.Workshop(
+        spark_steps = standby.SparkSteps(
             self._build,
             self._compare,
             self._rehearse,
@@ -63,7 +63,7 @@ class World:
             self._carry_ahead,
             lambda: None,
         )
-        self.standby = standby.Standby((self.uid,), CONFIG, root, self.control, workshop)
+        self.standby = standby.Standby((self.uid,), CONFIG, root, self.control, spark_steps)
 
     @property
     def told(self) -> api.StandbyStatus:

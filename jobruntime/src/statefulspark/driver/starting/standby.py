@@ -48,8 +48,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
-    """What a standby does with Spark.
+class SparkSteps:
+    """The steps of a standby that need Spark; tests replace them.
 
     Attributes:
         build: Calls the query functions for a state, and plans the queries.
@@ -94,7 +94,7 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         beside = functools.partial(state_ahead.until_activated, control)
         carrier = carrying.Carrying(root.store, job_config.owner_id, control.is_activated, beside=beside)
         rehearsed = rehearsals.Rehearsals(spark, control, rehearsal=job_config.rehearsal)
-        workshop = Workshop(
+        spark_steps = SparkSteps(
             build=lambda start_plan: start.build_queries(job, job_config, spark, start_plan),
             compare=lambda now_config, where, plan, built: start.compare(now_config, where, spark, plan, built),
             rehearse=rehearsed.rehearse,
@@ -104,7 +104,7 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
             carry_ahead=functools.partial(state_ahead.carry, control, carrier, ahead),
             carried=carrier.end,
         )
-        standby = Standby(job.query_uids, job_config, root, control, workshop)
+        standby = Standby(job.query_uids, job_config, root, control, spark_steps)
         request = standby.until_activated()
         ahead.offer()
         parts = activate(standby, request, begin_step=control.steps.at)
@@ -122,7 +122,7 @@ class Standby:
         job_config: config.JobConfig,
         root: start_parts.JobRoot,
         control: standby_control.StandbyControl,
-        workshop: Workshop,
+        spark_steps: SparkSteps,
     ) -> None:
         """Begin without anything prepared.
 
@@ -131,13 +131,13 @@ class Standby:
             job_config: How to run it.
             root: Its root, not claimed.
             control: Told how far it is, and asked for an activation.
-            workshop: What it does with Spark.
+            spark_steps: The steps that need Spark.
         """
         self.query_uids = query_uids
         self.job_config = job_config
         self._root = root
         self._control = control
-        self.workshop = workshop
+        self.spark_steps = spark_steps
         self._compared: start_parts.Comparison | None = None
         self._built: tuple[_BuildInputs, start_parts.Built] | None = None
         self._seen: int | None = None
@@ -149,7 +149,7 @@ class Standby:
             InternalError: Spark has ended, or a bug.
         """
         while (request := self._control.activation) is None:
-            self.workshop.require_engine()
+            self.spark_steps.require_engine()
             self.look()
             self._control.wait(LOOK_INTERVAL_S)
         return request
@@ -179,7 +179,7 @@ class Standby:
         """Return the job built for a state; it is built again only if it would become another one."""
         inputs = _BuildInputs.of(start_plan, self.query_uids)
         if self._built is None or self._built[0] != inputs:
-            self._built = (inputs, self.workshop.build(start_plan))
+            self._built = (inputs, self.spark_steps.build(start_plan))
         return self._built[1]
 
     def _follow(self, newest: int) -> None:
@@ -191,19 +191,19 @@ class Standby:
             start_plan = start.find(self.query_uids, self.job_config, self._root)
             if self._control.is_activated():
                 return
-            compared = self.workshop.compare(self.job_config, self._root, start_plan, self.built_for(start_plan))
+            compared = self.spark_steps.compare(self.job_config, self._root, start_plan, self.built_for(start_plan))
             if self._control.is_activated():
                 return
-        self.workshop.read_ahead(compared)
+        self.spark_steps.read_ahead(compared)
         self._prepare(compared, is_new=not is_known)
         self._compared = compared
         self._control.ready(compared.start_plan.restored_from, clock.utc_now())
 
     def _prepare(self, compared: start_parts.Comparison, *, is_new: bool) -> None:
         """Do what a driver would have to do after its start otherwise, as far as it has not been done."""
-        if is_new or self.workshop.is_cold():
-            self.workshop.rehearse(compared)
-        self.workshop.carry_ahead(compared)
+        if is_new or self.spark_steps.is_cold():
+            self.spark_steps.rehearse(compared)
+        self.spark_steps.carry_ahead(compared)
 
     def _compared_again(self, newest: int) -> start_parts.Comparison | None:
         """Compare with a later checkpoint of the same generation, which is read alone; None if all has to be looked at."""
@@ -215,7 +215,7 @@ class Standby:
         is_same = manifest.generation == before.generation and _BuildInputs.of(
             after, self.query_uids
         ) == _BuildInputs.of(before, self.query_uids)
-        return self.workshop.compare(self.job_config, self._root, after, self._compared.built) if is_same else None
+        return self.spark_steps.compare(self.job_config, self._root, after, self._compared.built) if is_same else None
 
 
 def activate(
@@ -255,10 +255,10 @@ def take_over(
         started_at: UTC.
         begin_step: Begins each step.
     """
-    root = replace(root, author=replace(root.claimed_by, carried=standby.workshop.carried()))
+    root = replace(root, author=replace(root.claimed_by, carried=standby.spark_steps.carried()))
     start_plan = start.find(standby.query_uids, job_config, root, begin_step=begin_step)
     begin_step("Comparing the job with its state")
-    compared = standby.workshop.compare(job_config, root, start_plan, standby.built_for(start_plan))
+    compared = standby.spark_steps.compare(job_config, root, start_plan, standby.built_for(start_plan))
     start.raise_fence(root, compared.spark)
     return start.prepare(
         job_config, replace(compared, root=replace(root, seen=None)), started_at, begin_step=begin_step
