@@ -38,7 +38,7 @@ class Allowance:
         """Return the seconds that are left for a request.
 
         Raises:
-            TransientError: `StorageSlow`: none are left.
+            TransientError: `StorageUnreachable`: none are left.
         """
         left_s = self.ends_at_s - time.monotonic()
         if left_s <= 0:
@@ -72,7 +72,7 @@ def body_limit(most_bytes: int) -> int:
 
 def slow(uri: str) -> errors.TransientError:
     """Return the error for a request that was not answered, or not to its end, within the allowance's time."""
-    return errors.TransientError("StorageSlow", f"Storage does not answer in time for {uri}; it is asked again.")
+    return errors.TransientError("StorageUnreachable", f"Storage does not answer in time for {uri}; it is asked again.")
 
 
 def too_large(uri: str, most_bytes: int) -> errors.StateUnknownError:
