@@ -6,7 +6,6 @@ with. Both are written into the offset log with the batch, as always.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 from collections.abc import Iterable
@@ -64,10 +63,17 @@ class TestedQuery:
         finally:
             lock.unlock()
 
-    def process_all(self) -> None:
-        """Wait until it has processed everything there is, or has ended; a query that never rests does not return."""
-        with contextlib.suppress(StreamingQueryException):  # the driver says why it has ended
+    def process_all(self) -> bool:
+        """Wait until it has processed everything there is, or has failed; a query that never rests does not return.
+
+        Returns:
+            Whether it has not failed.
+        """
+        try:
             self._query.processAllAvailable()
+        except StreamingQueryException:
+            return False
+        return True
 
     def newest_batch(self) -> dict[str, object]:
         """Return what Spark has measured of its newest batch; empty before the first."""

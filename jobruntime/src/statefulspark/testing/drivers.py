@@ -138,8 +138,8 @@ class Driver:
             # The one after it may be planned already, with the rows and the clock of before.
             first = _number(query.newest_batch()) + 2
             self.until(lambda: _is_idle(query.newest_batch(), first), f"the query {uid!r} has read everything")
-        else:
-            query.process_all()
+        elif not query.process_all():
+            self.until(self.life.over.is_set, f"the driver says why the query {uid!r} has failed")
         self.require_running()
         newest = _number(query.newest_batch())
         self.until(lambda: self._noticed(uid) >= newest, f"the driver knows of batch {newest} of {uid!r}")
