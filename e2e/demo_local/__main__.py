@@ -21,7 +21,7 @@ from oracle import truth
 from oracle.compare import Comparison, compare
 from statefulspark import errors
 
-from demo_local import drivers, output, story
+from demo_local import drivers, feed, output, story
 
 _PREPARE = Path("examples", "flights", "prepare.py")
 _PREPARE_TIMEOUT_S = 300.0
@@ -62,11 +62,16 @@ def _run(folders: drivers.Folders, starts: drivers.Drivers, show: console.Consol
     show.title("The flights of 2013 from New York, and the truth about them, computed without Spark")
     with ThreadPoolExecutor() as beside:
         computed = beside.submit(lambda: truth.compute(truth.raw_flights()))
-        prepare = [sys.executable, str(_PREPARE), folders.input.as_uri(), "--allow-local-files"]
+        prepare = [sys.executable, str(_PREPARE), folders.held.as_uri(), "--allow-local-files"]
         show.say(process.run(prepare, timeout_s=_PREPARE_TIMEOUT_S).strip())
         expected = computed.result()
-    told = story.Story(expected.flights, show, starts, output.Output(folders.output), datetime.now(UTC))
-    told.play()
+    days = feed.Feed(folders.held, folders.input)
+    told = story.Story(expected.flights, show, starts, output.Output(folders.output), days, datetime.now(UTC))
+    days.start()
+    try:
+        told.play()
+    finally:
+        days.end()
     show.title("Every result is compared with the truth")
     batches = told.seen.batches()
     comparison = compare(expected, aircraft=batches["aircraft"], carriers=batches["carriers"])

@@ -35,12 +35,14 @@ class Folders:
     """Where the demo keeps what it makes.
 
     Attributes:
+        held: Days that have not come yet.
         input: The flights, a CSV file for each day.
         state: The job's storage.
         output: What its sinks write.
         logs: One file for each driver.
     """
 
+    held: Path
     input: Path
     state: Path
     output: Path
@@ -49,7 +51,7 @@ class Folders:
     @classmethod
     def below(cls, folder: Path) -> Folders:
         """Name the folders below one."""
-        return cls(folder / "input", folder / "state", folder / "output", folder / "logs")
+        return cls(folder / "held", folder / "input", folder / "state", folder / "output", folder / "logs")
 
 
 @dataclass

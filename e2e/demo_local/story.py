@@ -16,7 +16,7 @@ from demo import console, progress
 from demo.failure import DemoFailedError
 from statefulspark import errors
 
-from demo_local import drivers, output
+from demo_local import drivers, feed, output
 
 JOB, BROKEN, VERSION_2 = (
     Path("examples", "flights", name) for name in ("flights.py", "flights_broken.py", "flights_v2.py")
@@ -36,6 +36,7 @@ class Story:
         show: Where a person watches.
         starts: Starts drivers.
         seen: What the job has made visible.
+        days: Brings the flights.
         pauses: Seconds without output for each step, in order.
         withdrawn: Rows of version 2 that were taken back with it.
         first_row_s: Seconds from the first start to the first visible row.
@@ -45,6 +46,7 @@ class Story:
     show: console.Console
     starts: drivers.Drivers
     seen: output.Output
+    days: feed.Feed
     began: datetime
     pauses: dict[str, float] = field(default_factory=dict)
     withdrawn: int = 0
@@ -117,6 +119,7 @@ class Story:
 
     def _go_back(self, driver: drivers.Driver, savepoint: str) -> drivers.Driver:
         at_savepoint = self.seen.rows
+        self.days.release_last_part()
         self._until(driver, lambda: self.seen.rows > at_savepoint + self.total * GO_BACK_AFTER, "version 2 has worked")
         self.show.title(
             "Version 2 was a mistake: back to version 1 and its savepoint; what version 2 wrote is taken back"
