@@ -18,12 +18,11 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import s3server
-from statefulspark.storage import open_store
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
 from bench import hostile_s3, machine, operator_scale
-from bench.driver_fleet import Api, Fleet
+from bench.driver_fleet import Api
 
 NAMESPACE = "abuse"
 GOALS = {"reaction_p99_ratio": "at most 1.5", "memory_most_mb": "below 512", "operator_ended": "0"}
@@ -93,33 +92,17 @@ async def measure(
     options: argparse.Namespace, folder: Path, s3: s3server.S3Server, kubeconfig: Path, hostile: str
 ) -> dict[str, float]:
     """Measure reactions without the tenant, then while all that they have is new, and then in the long run."""
-    bucket = s3.new_bucket("honest")
-    store = open_store(f"s3://{bucket}/jobs", s3.options())
-    jobs = [f"job-{number}" for number in range(options.jobs)]
-    async with Api.connect(kubeconfig) as api:
-        fleet = Fleet(api, operator_scale.NAMESPACE, store, busy_every=options.busy_every)
-        operator = operator_scale.Operator(
-            kubeconfig, folder, [s3.endpoint, hostile], [operator_scale.NAMESPACE, NAMESPACE]
-        )
-        async with fleet.playing():
-            await api.create(operator_scale.credentials())
-            operator.start()
-            try:
-                scene = operator_scale.Scene(api, fleet, operator, jobs)
-                await operator_scale.all_at_once(
-                    [api.create(operator_scale.manifest(job, bucket, s3.endpoint)) for job in jobs]
-                )
-                await scene.until("running", operator_scale.has_run(1), jobs, 1800)
-                await asyncio.sleep(options.settle)
-                alone = operator_scale.told(await operator_scale.measure_reaction(scene, options.samples))
-                alone["memory_mb"] = operator.memory_mb()
-                async with attacking(api, hostile, options):
-                    await asyncio.sleep(options.settle)
-                    first = operator_scale.told(await operator_scale.measure_reaction(scene, options.samples))
-                    await asyncio.sleep(options.attack)
-                    beside = operator_scale.told(await operator_scale.measure_reaction(scene, options.samples))
-            finally:
-                operator.kill()
+    operator = operator_scale.Operator(
+        kubeconfig, folder, [s3.endpoint, hostile], [operator_scale.NAMESPACE, NAMESPACE]
+    )
+    async with operator_scale.running_jobs(options, kubeconfig, s3, operator) as (scene, _):
+        alone = operator_scale.told(await operator_scale.measure_reaction(scene, options.samples))
+        alone["memory_mb"] = operator.memory_mb()
+        async with attacking(scene.api, hostile, options):
+            await asyncio.sleep(options.settle)
+            first = operator_scale.told(await operator_scale.measure_reaction(scene, options.samples))
+            await asyncio.sleep(options.attack)
+            beside = operator_scale.told(await operator_scale.measure_reaction(scene, options.samples))
     return {
         **{f"alone_{name}": value for name, value in alone.items()},
         **{f"at_first_{name}": value for name, value in first.items()},

@@ -52,8 +52,8 @@ async def _stall(request: web.Request) -> web.StreamResponse:
 
 
 async def _bomb(request: web.Request) -> web.StreamResponse:
-    """Send the largest manifest that a reader takes, of empty objects."""
-    body = b'{"files": [' + b"{}," * (3 * _MIB // 3) + b"{}]}"
+    """Send 3 MiB of empty objects, of which each costs a parser some 600 bytes."""
+    body = b'{"files": [' + b"{}," * _MIB + b"{}]}"
     return web.Response(body=body, headers=_HEADERS)
 
 

@@ -20,8 +20,8 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -294,17 +294,26 @@ def told(figures: dict[str, float]) -> dict[str, float]:
     return figures
 
 
-async def measure(
-    options: argparse.Namespace, folder: Path, s3: s3server.S3Server, kubeconfig: Path
-) -> dict[str, float]:
-    """Take all measurements, one after the other."""
+@asynccontextmanager
+async def running_jobs(
+    options: argparse.Namespace, kubeconfig: Path, s3: s3server.S3Server, operator: Operator
+) -> AsyncIterator[tuple[Scene, float]]:
+    """Create jobs in front of an operator, and let them run while the block does.
+
+    Args:
+        options: `jobs`, `busy_every`, and `settle`, the seconds that pass before the block.
+        kubeconfig: Of the API server.
+        s3: Has the state of the jobs.
+        operator: Is started and ended here.
+
+    Returns:
+        Everything that takes part, and the jobs that started in a minute.
+    """
     bucket = s3.new_bucket("scale")
     store = open_store(f"s3://{bucket}/jobs", s3.options())
     jobs = [f"job-{number}" for number in range(options.jobs)]
-    figures: dict[str, float] = {}
     async with Api.connect(kubeconfig) as api:
         fleet = Fleet(api, NAMESPACE, store, busy_every=options.busy_every)
-        operator = Operator(kubeconfig, folder, [s3.endpoint])
         async with fleet.playing():
             await api.create(credentials())
             operator.start()
@@ -313,14 +322,25 @@ async def measure(
                 begun_s = time.monotonic()
                 await all_at_once([api.create(manifest(job, bucket, s3.endpoint)) for job in jobs])
                 await scene.until("running", has_run(1), jobs, 1800)
-                figures |= told({"starts_per_minute": 60 * len(jobs) / (time.monotonic() - begun_s)})
+                starts_per_minute = 60 * len(jobs) / (time.monotonic() - begun_s)
                 await asyncio.sleep(options.settle)
-                figures |= told(await measure_quiet(scene, options.quiet))
-                figures |= told(await measure_reaction(scene, options.samples))
-                figures |= told(await measure_upgrades(scene))
-                figures |= told(await measure_restart(scene, 20))
+                yield scene, starts_per_minute
             finally:
                 operator.kill()
+
+
+async def measure(
+    options: argparse.Namespace, folder: Path, s3: s3server.S3Server, kubeconfig: Path
+) -> dict[str, float]:
+    """Take all measurements, one after the other."""
+    figures: dict[str, float] = {}
+    operator = Operator(kubeconfig, folder, [s3.endpoint])
+    async with running_jobs(options, kubeconfig, s3, operator) as (scene, starts_per_minute):
+        figures |= told({"starts_per_minute": starts_per_minute})
+        figures |= told(await measure_quiet(scene, options.quiet))
+        figures |= told(await measure_reaction(scene, options.samples))
+        figures |= told(await measure_upgrades(scene))
+        figures |= told(await measure_restart(scene, 20))
     return figures
 
 
