@@ -115,12 +115,12 @@ class JobSink:
         entry = next((entry for entry in entries if entry.uid == self.uid), None)
         if restored is None or self.target is None:
             return NOTHING_EXPECTED
+        written = self._written(restored)
         if entry is None:
             is_opened = self._was_opened_before(restored)
-            return Expected(was_opened=True, written=self._written(restored)) if is_opened else NOTHING_EXPECTED
+            return Expected(was_opened=True, written=written) if is_opened else NOTHING_EXPECTED
         if (entry.kind, entry.target) != (self.kind, self.target):
             return Expected(elsewhere=entry.committed)
-        written = self._written(restored)
         return Expected(entry.committed, entry.kept_after, was_opened=True, origin=entry.origin, written=written)
 
     def _written(self, restored: QueryEntry) -> tuple[tuple[int, int], ...]:
