@@ -42,39 +42,58 @@ class Census:
 
 def count(root: Path, folders: Sequence[str]) -> Census:
     """Count what is in some folders below a root."""
-    texts = [path.read_text("utf-8") for folder in folders for path in sorted((root / folder).rglob("*.py"))]
+    texts = [path.read_text("utf-8") for path in _modules(root, folders)]
     trees = [ast.parse(text) for text in texts]
-    defined = [name for tree in trees for name in _functions(tree)]
     return Census(
-        len(texts), sum(map(str.count, texts, "\n" * len(texts))), len(defined), sum(map(_single_uses, trees))
+        modules=len(texts),
+        lines=sum(text.count("\n") for text in texts),
+        functions=sum(1 for tree in trees for _ in _functions(tree)),
+        single_use=sum(len(single_use_helpers(tree)) for tree in trees),
     )
 
 
-def _functions(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name
+def _modules(root: Path, folders: Sequence[str]) -> list[Path]:
+    return [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
 
 
-def _single_uses(tree: ast.Module) -> int:
-    """Count the single-use helpers of a module; a name that is defined twice stands for no single function."""
-    defined = Counter(_functions(tree))
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _functions(tree: ast.AST) -> Iterator[_Function]:
+    return (node for node in ast.walk(tree) if isinstance(node, _Function))
+
+
+def single_use_helpers(tree: ast.Module) -> list[_Function]:
+    """Return the single-use helpers of a module; a name that is defined twice stands for no single function."""
+    functions = list(_functions(tree))
+    defined = Counter(function.name for function in functions)
     mentioned = Counter(
         node.id if isinstance(node, ast.Name) else node.attr
         for node in ast.walk(tree)
         if isinstance(node, ast.Name | ast.Attribute)
     )
-    private = (name for name in defined if name.startswith("_") and not name.endswith("__"))
-    return sum(1 for name in private if defined[name] == 1 and mentioned[name] == 1)
+    return [
+        function
+        for function in functions
+        if function.name.startswith("_")
+        and not function.name.endswith("__")
+        and defined[function.name] == mentioned[function.name] == 1
+    ]
 
 
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(prog="make census", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    as_json = parser.parse_args().json
+    parser.add_argument("--list", metavar="FOLDER", help="list the single-use helpers below a folder, with their lines")
+    arguments = parser.parse_args()
+    if arguments.list:
+        for path in _modules(Path(), [arguments.list]):
+            for helper in single_use_helpers(ast.parse(path.read_text("utf-8"))):
+                print(f"{path}:{helper.lineno} {helper.name} {(helper.end_lineno or 0) - helper.lineno + 1}")
+        return
     counted = {"product": count(ROOT, PRODUCT), "tests": count(ROOT, TESTS)}
-    if as_json:
+    if arguments.json:
         print(json.dumps({name: asdict(census) for name, census in counted.items()}, indent=2))
         return
     for name, census in counted.items():
