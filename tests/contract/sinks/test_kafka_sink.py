@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
@@ -35,6 +36,14 @@ def world(kafka: Broker, s3: S3Server) -> World:
 def test_a_missing_topic_is_refused_when_the_sink_is_opened(world: World, kafka: Broker) -> None:
     with pytest.raises(errors.SpecRejectedError, match=r"The topic nowhere does not exist at 127.0.0.1"):
         KafkaSink("nowhere", kafka.servers).open(world.at(0))
+
+
+def test_a_topic_that_appears_while_the_sink_is_opened_is_found(world: World, kafka: Broker) -> None:
+    topic = f"late-{uuid.uuid4().hex}"
+    creation = threading.Timer(1.5, kafka.create, [topic])
+    creation.start()
+    KafkaSink(topic, kafka.servers).open(world.at(0))
+    creation.join()
 
 
 def test_a_topic_may_have_capitals_dots_underscores_and_dashes_and_249_characters(world: World, kafka: Broker) -> None:

@@ -177,25 +177,31 @@ class Session:
         self._consumer.close()
 
     def _require_topic(self) -> None:
-        metadata = self._call("look up the topic", self._metadata)
-        problem = metadata.topics[self._target.topic].error
+        problem = self._call("look up the topic", self._topic_error)
         if problem is None:
             return
         if problem.code() in _NO_TOPIC:
             raise clienterrors.no_topic(self._target)
         raise self._translated(problem, "look up the topic")
 
-    def _metadata(self) -> ClusterMetadata:
-        """Poll for the topic in short intervals; between them the client reports connection errors."""
+    def _topic_error(self) -> KafkaError | None:
+        """Poll for the topic in short intervals; between them the client reports connection errors.
+
+        A broker learns of a topic some time after the topic's creation, and of all topics some time after its own start.
+        """
         deadline = time.monotonic() + _LOOKUP_TIMEOUT_S
         while True:
             try:
                 metadata: ClusterMetadata = self._consumer.list_topics(self._target.topic, _LOOKUP_POLL_S)
-                return metadata
             except KafkaException:
                 self._consumer.poll(0)
                 if clienterrors.is_about_credentials(self._hint) or time.monotonic() >= deadline:
                     raise
+                continue
+            problem: KafkaError | None = metadata.topics[self._target.topic].error
+            if problem is None or problem.code() not in _NO_TOPIC or time.monotonic() >= deadline:
+                return problem
+            time.sleep(_LOOKUP_POLL_S)
 
     def _fill(self, batches: Iterable[pa.RecordBatch], after: marker.Marker, action: str) -> None:
         try:
