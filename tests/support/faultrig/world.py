@@ -18,6 +18,7 @@ from statefulspark import clock, storage, threads
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.manifest import Manifest
 from statefulspark.driver.output import retries
 from statefulspark.recovery import generations
 from statefulspark.storage.port import ObjectStore
@@ -253,13 +254,17 @@ class World:
         return self.oracle.cut_of(driver.wish.root, driver.plan.generation, uid, batch)
 
     def offsets(self, reference: str, area: str = "a", name: str = "flights") -> dict[str, int]:
-        """Return how far each query is in a snapshot: `checkpoint:<id>` of an area, or a savepoint's URI."""
+        """Return how far each query is in a snapshot."""
+        queries = self.manifest(reference, area, name).queries
+        return {one.uid: int(json.loads(one.offsets[0])["offset"]) if one.offsets else 0 for one in queries}
+
+    def manifest(self, reference: str, area: str = "a", name: str = "flights") -> Manifest:
+        """Return the manifest of a snapshot: `checkpoint:<id>` of an area, or a savepoint's URI."""
         root = f"{area}/default/{name}"
         folder = reference.removeprefix(f"{faults.BUCKET}/")
         if reference.startswith("checkpoint:"):
             folder = f"{root}/{layout.checkpoint(int(reference.removeprefix('checkpoint:')))}"
-        manifest = catalog.read_manifest(self.bucket, folder)
-        return {one.uid: int(json.loads(one.offsets[0])["offset"]) if one.offsets else 0 for one in manifest.queries}
+        return catalog.read_manifest(self.bucket, folder)
 
     def head(self, area: str = "a", name: str = "flights") -> dict[str, int]:
         """Return how far each query has committed in the generation in use."""

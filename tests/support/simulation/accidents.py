@@ -153,16 +153,18 @@ def back_to_what_a_restore_left(world: Outside, choice: int) -> None:
     """Empty state was a mistake: some checkpoints later, within the hour, a person goes back to what it has left.
 
     The status of the driver says which checkpoint that is. The one with the highest number may be of an older life, where
-    the root was copied over that. A sink that shows each batch may have rows after that checkpoint, and then docs/sinks.md
-    says that the start is refused.
+    the root was copied over that. A driver that dies before storage has answered may have completed one more, which the list
+    shows. A sink that shows each batch may have rows after that checkpoint, and then
+    docs/sinks.md says that the start is refused.
     """
     world.live_on()
     left = world.newest_checkpoint()
     if left is None:
         return
-    reference = f"checkpoint:{left}"
-    offset = world.offset_of(reference)
+    epoch = world.up().epoch
     world.kill_all()
+    reference = f"checkpoint:{max([left, *world.checkpoints_of(epoch)])}"
+    offset = world.offset_of(reference)
     is_refused = world.shows_beyond(offset)
     mistake, regret = world.word("by mistake"), world.word("regretted")
     world.allow_again(mistake, 0)
@@ -231,7 +233,7 @@ def purge_with_zombie(world: Outside, choice: int) -> None:
     world.put_sink_back(NOTHING)
     world.words.clear()
     world.restore = RestoreConfig()
-    world.promised = "docs/operator.md"
+    world.promised = "docs/recovery.md"
     world.started()
     world.live_on()
     sleeper.is_frozen = False

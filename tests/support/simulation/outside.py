@@ -227,6 +227,14 @@ class Outside(Simulation):
         checkpoint = None if driver.loop is None or driver.has_ended else driver.loop.status().last_checkpoint
         return checkpoint.id if checkpoint else None
 
+    def checkpoints_of(self, epoch: int) -> list[int]:
+        """Return the completed checkpoints that an epoch has taken, as storage lists them."""
+        return [
+            number
+            for number in self.checkpoints(name=self.name)
+            if self.manifest(f"checkpoint:{number}", name=self.name).epoch == epoch
+        ]
+
     def taken(self) -> str | None:
         """Take a savepoint of the driver that runs; return its URI if it was made."""
         driver = self.up()
