@@ -20,6 +20,7 @@ import aiobotocore.session
 import aiohttp
 import s3fs
 
+from statefulspark.storage import fsspec_listing
 from statefulspark.storage.options import StorageOptions
 
 CONCURRENCY = 32
@@ -74,6 +75,7 @@ async def _make_client() -> None:
 def _session() -> aiobotocore.session.AioSession:
     session = aiobotocore.session.get_session()
     session.register("before-call.s3.HeadBucket", _bucket_not_asked)
+    session.register_component("response_parser_factory", fsspec_listing.ParserFactory())
     return session
 
 
