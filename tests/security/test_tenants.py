@@ -88,7 +88,7 @@ def operator(
     api_server: ApiServer, s3: S3Server, redirecting_server: _Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Operator]:
     folder = tmp_path_factory.mktemp("operator-of-tenants")
-    namespaces = tuple(f"tenant-{number}" for number in range(1, 7))
+    namespaces = tuple(f"tenant-{number}" for number in range(1, 9))
     for namespace in namespaces:
         api_server.call("create", "namespace", namespace)
     kubeconfig = as_operator(api_server, namespaces, folder)
@@ -252,3 +252,43 @@ def test_a_server_of_the_tenants_sends_the_operator_nowhere(
     assert inner_server.requests == []
     assert inner_server.endpoint not in told
     assert tenant.server.names(tenant.namespace, "pods") == []
+
+
+def test_keys_that_a_policy_limits_to_a_prefix_reach_no_other_prefix_of_the_bucket(
+    tenant: Tenant, s3: S3Server
+) -> None:
+    bucket = s3.new_bucket("shared")
+    tenant.keys = s3.new_user(f"limited-{next(_numbers)}")
+    s3.allow(bucket, tenant.keys.access_key or "", "team-a/")
+    billing = open_store(f"s3://{bucket}/team-b", s3.options()).child(layout.job_prefix("team-b", "billing"))
+    catalog.write_checkpoint(billing, a_manifest(43))
+    objects, storage = billing.list(""), resources.section(tenant.spec, "storage")
+    own = open_store(f"s3://{bucket}/team-a", tenant.keys)
+
+    tenant.apply(storage={**storage, "uri": f"s3://{bucket}/team-b"}, suspend=False)
+
+    assert f"s3://{bucket}/team-b" in tenant.until_told("AccessDenied")
+    with pytest.raises(errors.StateUnknownError, match="AccessDenied"):
+        own.copy_from(open_store(billing.uri, tenant.keys), [(objects[0].key, "stolen")])
+    own.write("mine", b"")
+    assert (billing.list(""), [info.key for info in own.list("")]) == (objects, ["mine"])
+
+
+def test_with_keys_that_only_read_nothing_is_deleted_and_the_job_says_why(tenant: Tenant, s3: S3Server) -> None:
+    tenant.apply(deletionPolicy="Delete")
+    tenant.until_phase("Suspended")
+    uid = resources.text(tenant.server.get(tenant.namespace, "ssj/flights"), "metadata", "uid")
+    owner = OwnerRecord(namespace=tenant.namespace, job="flights", owner_id=uid, created_at=datetime.now(UTC))
+    store = open_store(tenant.store.uri, s3.options())
+    store.write(layout.OWNER, owner.to_json().encode())
+    catalog.write_checkpoint(store, a_manifest(1))
+    before = store.list("")
+    tenant.keys = s3.new_user(f"reader-{next(_numbers)}")
+    bucket = store.uri.removeprefix("s3://").partition("/")[0]
+    s3.allow(bucket, tenant.keys.access_key or "", rights=["s3:GetObject"])
+    tenant.apply_credentials()
+
+    tenant.server.call("-n", tenant.namespace, "delete", "ssj", "flights", "--wait=false")
+
+    assert store.uri in tenant.until_told("AccessDenied")
+    assert store.list("") == before

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import os
 import subprocess
 import uuid
@@ -27,6 +28,8 @@ BINARY = Path(__file__).resolve().parents[2] / "build" / "bin" / "versitygw"
 ACCESS_KEY = "test-access"
 SECRET_KEY = "test-secret"
 REGION = "us-east-1"
+RIGHTS_OF_A_JOB = ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
+"""What docs/howto/secure.md asks for, besides the right to list the bucket."""
 
 
 class S3Server(processes.Server):
@@ -47,6 +50,7 @@ class S3Server(processes.Server):
         super().__init__("versitygw", folder / "versitygw.log")
         self._port = processes.free_port()
         self._bucket_numbers = itertools.count(1)
+        self._statements: dict[str, list[object]] = {}
 
     @property
     def endpoint(self) -> str:
@@ -91,6 +95,23 @@ class S3Server(processes.Server):
     def give(self, bucket: str, access_key: str) -> None:
         """Make an account the owner of a bucket: nobody but it and the administrator may use it then."""
         self._administer("change-bucket-owner", "--bucket", bucket, "--owner", access_key)
+
+    def allow(self, bucket: str, access_key: str, prefix: str = "", rights: Sequence[str] = RIGHTS_OF_A_JOB) -> None:
+        """Let an account list a bucket and use the objects below a prefix, by a policy like those of AWS.
+
+        Args:
+            bucket: The bucket.
+            access_key: The account.
+            prefix: Where the objects are, with a slash at its end.
+            rights: What it may do with them.
+        """
+        resource, account = f"arn:aws:s3:::{bucket}", {"AWS": [access_key]}
+        objects = {"Effect": "Allow", "Principal": account, "Action": list(rights), "Resource": f"{resource}/{prefix}*"}
+        listing = {"Effect": "Allow", "Principal": account, "Action": "s3:ListBucket", "Resource": resource}
+        statements = self._statements.setdefault(bucket, [])
+        statements += [listing, objects]
+        policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
+        self._client.put_bucket_policy(Bucket=bucket, Policy=policy)
 
     def _administer(self, *command: str) -> None:
         admin = ["admin", "--access", ACCESS_KEY, "--secret", SECRET_KEY, "--endpoint-url", self.endpoint]

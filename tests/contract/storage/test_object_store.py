@@ -1,6 +1,7 @@
 """One suite for every adapter of the object store port: memory, a local folder, and S3 on a real server.
 
-Memory and S3 also with etags that are no MD5s, as with SSE-KMS.
+Memory and S3 also with etags that are no MD5s, as with SSE-KMS. On S3, the account has the rights that docs/howto/secure.md
+names, and no others.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 import etags
 import pytest
 import s3server
+from s3server import S3Server
 from statefulspark import errors, storage
 from statefulspark.storage import ObjectStore, StorageOptions, allowance, fsspec_connection, fsspec_store, port
 from statefulspark.storage.port import DeletedObjects
@@ -36,6 +38,11 @@ ODD_KEYS = (
 )
 
 
+@pytest.fixture(scope="module")
+def s3_account(s3: S3Server) -> StorageOptions:
+    return s3.new_user("key-of-a-job")
+
+
 @pytest.fixture(params=["memory", "memory, encrypted", "file", "s3", "s3, encrypted"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
     kind, _, is_encrypted = request.param.partition(", ")
@@ -45,9 +52,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStor
         yield storage.open_store(f"file://{tmp_path}/root", StorageOptions(allow_local_files=True))
     else:
         server = request.getfixturevalue("s3")
+        account, bucket = request.getfixturevalue("s3_account"), server.new_bucket()
+        server.allow(bucket, account.access_key, "some/prefix/")
         with s3server.encrypted(server) if is_encrypted else nullcontext(server.endpoint) as endpoint:
-            options = dataclasses.replace(server.options(), endpoint=endpoint)
-            yield storage.open_store(f"s3://{server.new_bucket()}/some/prefix", options)
+            options = dataclasses.replace(account, endpoint=endpoint)
+            yield storage.open_store(f"s3://{bucket}/some/prefix", options)
 
 
 @pytest.fixture
@@ -58,7 +67,9 @@ def elsewhere(request: pytest.FixtureRequest, store: ObjectStore, tmp_path: Path
     if store.uri.startswith("file:"):
         options = StorageOptions(allow_local_files=True)
         return lambda prefix: storage.open_store(f"file://{tmp_path}/other/{prefix}", options)
-    bucket = request.getfixturevalue("s3").new_bucket()
+    server, account = request.getfixturevalue("s3"), request.getfixturevalue("s3_account")
+    bucket = server.new_bucket()
+    server.allow(bucket, account.access_key)
     assert isinstance(store, fsspec_store.FsspecStore)
     return lambda prefix: fsspec_store.FsspecStore(store._connection, bucket, prefix)
 
