@@ -267,7 +267,7 @@ def test_keys_that_a_policy_limits_to_a_prefix_reach_no_other_prefix_of_the_buck
 
     tenant.apply(storage={**storage, "uri": f"s3://{bucket}/team-b"}, suspend=False)
 
-    assert f"s3://{bucket}/team-b" in tenant.until_told("AccessDenied")
+    assert f"s3://{bucket}/team-b" in tenant.until_told("check the access key")
     with pytest.raises(errors.StateUnknownError, match="AccessDenied"):
         own.copy_from(open_store(billing.uri, tenant.keys), [(objects[0].key, "stolen")])
     own.write("mine", b"")
