@@ -90,7 +90,7 @@ def test_the_crd_in_the_chart_is_the_generated_one(name: str) -> None:
 
 
 def test_namespaced_mode_asks_for_no_right_on_the_cluster() -> None:
-    objects = render("watchNamespaces={default,kube-public}")
+    objects = render("watchNamespaces={default,kube-public}", "rbac.userRoles=false")
 
     assert of_kind(objects, "ClusterRole") == []
     assert of_kind(objects, "ClusterRoleBinding") == []
@@ -119,6 +119,33 @@ def test_what_the_operator_may_open_is_told_to_it_as_the_chart_says() -> None:
 
     assert given.own_identity == {"shop": ("s3://bucket/shop/",)}
     assert (given.storage_endpoint, given.pod_templates) == (["http://minio:9000"], "Any")
+
+
+@pytest.mark.api
+@pytest.mark.parametrize(
+    ("role", "allowed"),
+    [("view", ("get", "list", "watch")), ("edit", ("create", "update", "patch", "delete"))],
+    ids=["view", "edit"],
+)
+@pytest.mark.parametrize("kind", ["statefulsparkjobs", "sparksavepoints"])
+def test_the_roles_of_users_have_the_rights_of_their_names(
+    api_server: ApiServer, namespace: str, kind: str, role: str, allowed: tuple[str, ...]
+) -> None:
+    watched = ("watchNamespaces={default}", f"fullnameOverride={namespace}")
+    roles = of_kind(render(*watched), "ClusterRole")
+    api_server.apply(*roles)
+    api_server.call("-n", namespace, "create", "rolebinding", role, f"--clusterrole={namespace}-{role}", "--user=ann")
+
+    def may(verb: str) -> bool:
+        asked = ("-n", namespace, "auth", "can-i", "--as", "ann", verb, f"{kind}.statefulspark.io")
+        return api_server.kubectl(*asked).stdout.strip() == "yes"
+
+    asked = ("get", "list", "watch", "create", "update", "patch", "delete")
+    assert tuple(filter(may, asked)) == allowed
+    aggregated = {
+        label for one in roles for label in resources.section(one, "metadata", "labels") if "aggregate" in label
+    }
+    assert aggregated == {f"rbac.authorization.k8s.io/aggregate-to-{name}" for name in ("view", "edit", "admin")}
 
 
 def is_for_the_lease(role: Resource) -> bool:
@@ -210,14 +237,14 @@ def test_a_real_api_server_takes_the_policy_of_a_job(api_server: ApiServer, name
 
 @pytest.mark.parametrize("executors", ["true", "false"])
 def test_both_modes_have_the_same_rights(executors: str) -> None:
-    (cluster,) = of_kind(render(f"rbac.executors={executors}"), "ClusterRole")
+    (cluster,) = of_kind(render(f"rbac.executors={executors}", "rbac.userRoles=false"), "ClusterRole")
     role = of_kind(render(f"rbac.executors={executors}", "watchNamespaces={default}"), "Role")[0]
 
     assert cluster["rules"] == role["rules"]
 
 
 def test_secrets_are_never_listed_and_no_right_is_a_wildcard() -> None:
-    (role,) = of_kind(render(), "ClusterRole")
+    (role,) = of_kind(render("rbac.userRoles=false"), "ClusterRole")
 
     for rule in resources.items(role, "rules"):
         assert "*" not in json.dumps(rule)
