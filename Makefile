@@ -100,8 +100,9 @@ mutants: $(STAMPS)/venv ## Change the pure rules one by one: a test has to notic
 GROUPS ?=
 WORKERS ?= 2
 
-census: ## Count modules, lines, functions and single-use helpers
-	PYTHONPATH=tests/support $(PYTHON) -m census
+census: $(STAMPS)/venv ## Count modules, lines, functions and single-use helpers, and the modules that a row, a checkpoint and a change go through
+	PYTHONPATH=tests/support $(BIN)/python -m census
+	PYTHONPATH=tests/support $(BIN)/python -m walkthroughs
 
 fuzz: $(STAMPS)/venv $(UV) ## Look for input that crashes a reader, and for undescribed answers of the API (SECONDS_EACH=30, NAMES="chunk")
 	$(UV) pip install -q --python $(BIN)/python --no-deps --require-hashes -r requirements/fuzz.txt
