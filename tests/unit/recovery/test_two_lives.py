@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from snapshots import Job
 from sparkroot import FakeQuery
-from statefulspark.checkpoint import epochs, verify
+from statefulspark.checkpoint import catalog, epochs, verify
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.recovery.plan import StartMode
@@ -226,6 +226,28 @@ def test_what_several_drivers_of_one_life_wrote_counts(lives: Lives) -> None:
     plan = life.job.boot()
 
     assert (plan.mode, plan.fallback, dict(plan.start_batches)) == (StartMode.CONTINUE, None, {"delays": 8})
+
+
+@pytest.mark.parametrize("more", [0, 1], ids=["all of its batches", "not all of its batches"])
+def test_a_checkpoint_that_a_replaced_driver_completes_late_is_missed_only_if_its_successor_lacks_a_batch(
+    lives: Lives, more: int
+) -> None:
+    life = lives.older
+    life.start()
+    replaced = life.job.epoch, life.job.claim_id
+    life.start()
+    life.run(2, checkpoints_after=(2,))
+    life.run(more)
+    late = life.job.checkpoint(life.query)
+    life.store.delete_many([layout.checkpoint_manifest(late.id)])
+    epoch, claim = replaced
+    catalog.write_checkpoint(life.store, late.model_copy(update={"epoch": epoch, "claim": claim}))
+
+    plan = life.job.boot()
+
+    assert dict(plan.start_batches) == {"delays": 4 + more}
+    told = f"checkpoint {late.id} is of epoch {epoch} of another life" in (plan.fallback or "")
+    assert (plan.fallback is not None, told) == (bool(more), bool(more))
 
 
 def test_entries_that_do_not_tell_their_driver_count(lives: Lives) -> None:

@@ -305,7 +305,7 @@ def read_storage(
         checkpoints=manifests,
         unreadable=(
             *(error.message for error in answers if isinstance(error, errors.SnapshotCorruptError)),
-            *map(lives.described, of_other_lives.values()),
+            *drivers.accuse(of_other_lives.values(), manifests.values()),
         ),
         next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,

@@ -7,7 +7,7 @@ generation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from statefulspark.checkpoint import epochs
@@ -48,6 +48,26 @@ class Drivers:
                 left_out[manifest.id] = manifest
         return dict(sorted(retained.items(), reverse=True)), left_out
 
+    def accuse(self, left_out: Iterable[Manifest], retained: Collection[Manifest]) -> Iterator[str]:
+        """Tell why checkpoints do not count.
+
+        A driver may write one while it is being replaced, after its successor has written one. If that one has all of its
+        batches and both are of this life, nothing is lost by leaving it out, and nothing is told.
+        """
+        claims = {record.claim_id for record in self.records or ()}
+        for manifest in left_out:
+            is_late = manifest.claim in claims and any(
+                other.generation == manifest.generation
+                and other.epoch > manifest.epoch
+                and _has_batches(other, manifest)
+                for other in retained
+            )
+            if not is_late:
+                yield (
+                    f"{manifest.label} is of epoch {manifest.epoch} of another life of this root, which was copied over an "
+                    "older one."
+                )
+
     def mixture(self, generations: Generations, manifests: Iterable[Manifest]) -> str | None:
         """Tell why a driver that goes on in the generation in use would be taken for one of another life; None if not.
 
@@ -83,9 +103,10 @@ class Drivers:
         )
 
 
-def described(left_out: Manifest) -> str:
-    """Tell why a checkpoint does not count."""
-    return f"{left_out.label} is of epoch {left_out.epoch} of another life of this root, which was copied over an older one."
+def _has_batches(manifest: Manifest, earlier: Manifest) -> bool:
+    """Tell whether a checkpoint has all batches of another one of its generation."""
+    batches = {query.uid: query.batch_id for query in manifest.queries}
+    return all(batches.get(query.uid, -1) >= query.batch_id for query in earlier.queries)
 
 
 def read(store: ObjectStore, generations: Generations, manifests: Collection[Manifest]) -> Drivers:
