@@ -5,6 +5,7 @@ The rows of the table in docs/adr/0016-fencing-covers-deletes.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -160,17 +161,44 @@ def test_a_savepoint_whose_manifest_may_have_been_written_keeps_its_files(bucket
     assert verify.verify(old.job.store, manifest, root="savepoints/00000001").ok
 
 
-def test_a_savepoint_that_failed_before_is_cleaned_up_by_its_own_driver(bucket: stores.MemoryStore) -> None:
-    driver = Driver(bucket, Clock())
-    driver.batch(2)
-    writer, order = the_writer(driver), an_order(1, SnapshotKind.SAVEPOINT)
+def test_a_savepoint_that_was_given_up_is_cleaned_up_and_nobody_else_gets_its_folder(
+    bucket: stores.MemoryStore,
+) -> None:
+    """A network delivers the deletions once more, while a successor's savepoint is made or when it is complete."""
+    deleted: list[str] = []
+    network = NotingStore(bucket, deleted)
+    old = Driver(network, Clock())
+    old.batch(2)
+    writer, order = the_writer(old), an_order(1, SnapshotKind.SAVEPOINT)
     writer.precopy(order, {QUERY: 1})
-    before = driver.job.store.list("savepoints")
+    assert len(old.job.store.list("savepoints")) > 5
 
     writer.discard(order)
+    left = [info.key for info in old.job.store.list("savepoints")]
+    new = Driver(bucket, Clock())
+    with pytest.raises(errors.PreconditionFailedError, match="SavepointExists"):
+        the_writer(new).complete(an_order(1, SnapshotKind.SAVEPOINT), {QUERY: new.query.batch})
+    made = the_writer(new).complete(an_order(2, SnapshotKind.SAVEPOINT), {QUERY: new.query.batch})
+    bucket.delete_many(deleted)
 
-    assert len(before) > 5
-    assert driver.job.store.list("savepoints") == ()
+    assert left == ["savepoints/00000001/_writer.json"]
+    folder = made.location.removeprefix("memory://bucket/")
+    assert verify.verify(bucket, catalog.read_manifest(bucket, folder), root=folder).ok
+
+
+class NotingStore(stores.FaultyStore):
+    """A store that notes what is deleted, by its key in the bucket."""
+
+    def __init__(self, wrapped: stores.MemoryStore, deleted: list[str]) -> None:
+        super().__init__(wrapped)
+        self._memory, self._deleted = wrapped, deleted
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        self._deleted += [f"{self._memory._prefix}/{key}".strip("/") for key in keys]
+        super().delete_many(keys)
+
+    def child(self, prefix: str) -> NotingStore:
+        return NotingStore(self._memory.child(prefix), self._deleted)
 
 
 def test_a_driver_that_was_replaced_drops_no_checkpoint(bucket: stores.MemoryStore) -> None:

@@ -131,7 +131,8 @@ def reserve(store: ObjectStore, properties: SavepointProperties, target: Savepoi
 def give_up(store: ObjectStore, properties: SavepointProperties, target: SavepointTarget) -> None:
     """Delete the files that this driver copied for a savepoint whose manifest it has not begun to write. Idempotent.
 
-    The folder of another driver and a completed savepoint are not changed.
+    The folder of another driver and a completed savepoint are not changed. `_writer.json` stays, so that no other driver uses
+    the folder: a network may deliver a deletion a second time, at any time.
 
     Cost: a GET, a HEAD, a LIST and a DELETE per 1,000 files.
     """
@@ -139,7 +140,6 @@ def give_up(store: ObjectStore, properties: SavepointProperties, target: Savepoi
         return
     files = [info.key for info in target.store.list(f"{target.folder}/{layout.SAVEPOINT_FILES}")]
     target.store.delete_many(files)
-    target.store.delete_many([f"{target.folder}/{WRITER_NAME}"])
 
 
 def _is_own(store: ObjectStore, properties: SavepointProperties, target: SavepointTarget) -> bool:
