@@ -112,7 +112,7 @@ def timers_as_columns() -> chunks.Chunk:
 
 def columns_of(changes: tables.Changes, kind: kinds.StateKind) -> columns.Columns:
     """Return changes as columns, which are not too large for it."""
-    made = columns.Columns.of(changes, kind)
+    made = columns.Columns.from_changes(changes, kind)
     assert made is not None
     return made
 

@@ -60,7 +60,7 @@ class Worker:
         )
         self._declare(context)
         context.opened()
-        tables = self.cache.of("test", self._disk)
+        tables = self.cache.for_operator("test", self._disk)
         wanted = None if keys is None else lambda: keys
         loaded = store.load(log, tables, group, keys=wanted, in_arrays=context.has_arrays_only, due_ms=context.due_ms)
         context.bind(loaded.tables)

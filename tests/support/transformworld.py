@@ -62,7 +62,7 @@ class World:
         wrapped.open(context)
         context.opened()
         attempt = self._log.attempt()
-        loaded = store.load(attempt, self._cache.of("test"), 0)
+        loaded = store.load(attempt, self._cache.for_operator("test"), 0)
         context.bind(loaded.tables)
         wrapped.initialize(context, _called(initial or {}))
         output = wrapped.rows(context, _called(rows)) + wrapped.fire(context)

@@ -38,7 +38,7 @@ def run(log: MemoryLog, *, policy: heads.Policy = _NEVER, **totals: int) -> None
 
 
 def totals_of(log: MemoryLog) -> dict[object, object]:
-    loaded = store.load(log, Worker(Totals(), _IDS).cache.of("test", None), 0)
+    loaded = store.load(log, Worker(Totals(), _IDS).cache.for_operator("test", None), 0)
     (table,) = loaded.tables.tables.values()
     return dict(table.rows)
 

@@ -50,7 +50,7 @@ def _objects(chunk: chunks.Chunk) -> list[tuple[kinds.StateMeta, tables.Changes]
 def _stored_as(chunk: chunks.Chunk) -> list[str]:
     """Return what each section is after it was stored and read."""
     names = {columns.Columns: "columns", numbers.Numbers: "numbers", dict: "objects"}
-    read = chunks.decode(chunks.encode(chunks.in_columns(chunk)), WHERE)
+    read = chunks.decode(chunks.encode(chunks.choose_columns(chunk)), WHERE)
     return [names[type(section.content)] for section in read.sections]
 
 
@@ -77,7 +77,7 @@ def test_state_of_many_keys_is_stored_as_columns(name: str, count: int, form: st
     chunk = _large(count, name)
 
     assert _stored_as(chunk) == [form]
-    assert _objects(chunks.decode(chunks.encode(chunks.in_columns(chunk)), WHERE)) == _objects(chunk)
+    assert _objects(chunks.decode(chunks.encode(chunks.choose_columns(chunk)), WHERE)) == _objects(chunk)
 
 
 @pytest.mark.parametrize(("length", "form"), [(22, "objects"), (23, "columns")], ids=["23 bytes", "24 bytes"])
@@ -113,25 +113,25 @@ def test_the_size_of_rows_is_that_of_changes_that_are_no_deletions() -> None:
 )
 def test_what_is_never_stored_as_columns(chunk: chunks.Chunk, form: str) -> None:
     assert _stored_as(chunk) == [form]
-    assert chunks.encode(chunks.in_columns(chunk)) == chunks.encode(chunk)
+    assert chunks.encode(chunks.choose_columns(chunk)) == chunks.encode(chunk)
 
 
 def test_each_state_of_a_chunk_is_stored_as_suits_it() -> None:
     chunk = _chunk((_meta("small"), {1: 2}), *((section.meta, section.changes) for section in _large(300).sections))
 
     assert _stored_as(chunk) == ["objects", "columns"]
-    assert _objects(chunks.decode(chunks.encode(chunks.in_columns(chunk)), WHERE)) == _objects(chunk)
+    assert _objects(chunks.decode(chunks.encode(chunks.choose_columns(chunk)), WHERE)) == _objects(chunk)
 
 
 def test_values_that_cannot_be_stored_are_refused_by_the_name_of_the_state() -> None:
     values = dict.fromkeys(range(300), "x" * 40)
     for number in (0, 299):
         with pytest.raises(errors.SpecRejectedError, match="State 's' was given a value of type set"):
-            chunks.in_columns(_chunk((_meta(), {**values, number: {1}})))
+            chunks.choose_columns(_chunk((_meta(), {**values, number: {1}})))
 
 
 def test_a_chunk_of_columns_is_compressed_like_any_other() -> None:
-    blob = chunks.encode(chunks.in_columns(_large(1000)))
+    blob = chunks.encode(chunks.choose_columns(_large(1000)))
 
     sealed = chunks.seal(blob)
 
@@ -143,7 +143,7 @@ def test_a_chunk_of_columns_is_compressed_like_any_other() -> None:
 
 
 def test_the_columns_of_a_chunk_are_used_where_they_lie() -> None:
-    blob = chunks.encode(chunks.in_columns(_large(1000)))
+    blob = chunks.encode(chunks.choose_columns(_large(1000)))
     (section,) = chunks.decode(blob, WHERE).sections
 
     assert isinstance(section.content, columns.Columns)
@@ -258,7 +258,7 @@ def test_a_flipped_bit_in_a_row_hides_no_key_and_is_told_where_it_cannot_be_read
 
 def test_a_flipped_bit_in_a_row_is_told_by_a_view_too() -> None:
     blob = chunks.encode(dataclasses.replace(columnchunk.as_columns(), sections=columnchunk.as_columns().sections[:4]))
-    keys, found = columns.PackedKeys.of(["AA", "B6", 1, 7]), set()
+    keys, found = columns.PackedKeys.pack(["AA", "B6", 1, 7]), set()
     for position in _layout_of(blob).rows:
         for flip in (0x01, 0x10, 0xFF):
             damaged = bytearray(blob)

@@ -207,7 +207,7 @@ def test_a_value_of_20_mb_is_a_row_like_any_other() -> None:
 
 def test_a_value_that_cannot_be_stored_is_told_by_its_type() -> None:
     with pytest.raises(TypeError, match=r"^builtins\.set$"):
-        columns.Columns.of({"a": {1}}, valuestate.VALUE)
+        columns.Columns.from_changes({"a": {1}}, valuestate.VALUE)
 
 
 def _is_of_tuples(layer: tables.Changes) -> bool:
@@ -339,7 +339,7 @@ def test_a_view_finds_what_a_table_has_of_some_keys(name: str, draw: st.DataObje
     layers = [base, *draw.draw(st.lists(_changes(name, FEW_KEYS), max_size=4))]
     wanted = draw.draw(st.lists(FEW_KEYS, unique=True, max_size=6))
 
-    found = _view(layers, name).part(columns.PackedKeys.of(wanted)).tables["s"].rows
+    found = _view(layers, name).part(columns.PackedKeys.pack(wanted)).tables["s"].rows
 
     expected = {key: row for key, row in _rows(layers, name).items() if key in wanted}
     assert found == expected
@@ -350,7 +350,7 @@ def test_a_view_finds_what_a_table_has_of_some_keys(name: str, draw: st.DataObje
 def test_a_view_finds_one_of_several_keys_with_the_same_hash(layers: list[tables.Changes]) -> None:
     expected = _rows(layers, "maps")
     for key in (A, B, C, collidingkeys.with_hash(7, b"stranger")):
-        found = _view(layers, "maps").part(columns.PackedKeys.of([key])).tables["s"].rows
+        found = _view(layers, "maps").part(columns.PackedKeys.pack([key])).tables["s"].rows
         assert found == {one: row for one, row in expected.items() if one == key}
 
 
@@ -358,12 +358,12 @@ def test_a_key_is_found_by_its_bytes_and_no_other_type() -> None:
     view = _view([{1: "int", "1": "str", (1,): "tuple", None: "none"}], "values")
 
     for key, row in ((1, "int"), ("1", "str"), ((1,), "tuple"), (None, "none")):
-        assert view.part(columns.PackedKeys.of([key])).tables["s"].rows == {key: row}
-    assert view.part(columns.PackedKeys.of([b"1", 2, (1, 1)])).tables["s"].rows == {}
+        assert view.part(columns.PackedKeys.pack([key])).tables["s"].rows == {key: row}
+    assert view.part(columns.PackedKeys.pack([b"1", 2, (1, 1)])).tables["s"].rows == {}
 
 
 def test_no_keys_are_found_where_none_are_asked_for() -> None:
-    assert _view([{1: "int"}, {2: "more"}], "values").part(columns.PackedKeys.of([])).tables["s"].rows == {}
+    assert _view([{1: "int"}, {2: "more"}], "values").part(columns.PackedKeys.pack([])).tables["s"].rows == {}
 
 
 @pytest.mark.parametrize("count", [31, 32, 33, 34, 66, 100])
@@ -382,7 +382,7 @@ def test_changes_of_many_batches_are_found_like_those_of_few(count: int) -> None
 
     expected = _rows(layers, "maps")
     assert len(view.states["s"].layers) <= 33
-    assert view.part(columns.PackedKeys.of(keys)).tables["s"].rows == expected
+    assert view.part(columns.PackedKeys.pack(keys)).tables["s"].rows == expected
     assert view.whole().tables["s"].rows == expected
     merged = view.merged(_chunk(chunks.ChunkKind.DELTA, {}, "maps"), {})
     assert merged is not None
@@ -453,7 +453,7 @@ FOLLOWED = {
 @pytest.mark.parametrize(("head", "follows", "value"), FOLLOWED.values(), ids=FOLLOWED.keys())
 def test_a_view_follows_what_is_in_the_lineage_of_a_head(head: heads.GroupHead, follows: bool, value: int) -> None:
     view = _view([{"a": 1}], "values")
-    view.at(1, "one")
+    view.set_version(1, "one")
     view.note(_head(2, "one", "two"), NOTED)
 
     assert view.follow(head) == follows
@@ -462,7 +462,7 @@ def test_a_view_follows_what_is_in_the_lineage_of_a_head(head: heads.GroupHead, 
 
 def test_what_was_noted_is_forgotten_once_a_head_without_it_was_seen() -> None:
     view = _view([{"a": 1}], "values")
-    view.at(1, "one")
+    view.set_version(1, "one")
     view.note(_head(2, "one", "two"), NOTED)
 
     assert view.follow(_head(1, "one"))
@@ -472,8 +472,8 @@ def test_what_was_noted_is_forgotten_once_a_head_without_it_was_seen() -> None:
 
 def test_a_view_that_cannot_take_what_was_noted_stays_at_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
     view = _view([{"a": 1}], "values")
-    view.at(1, "one")
-    monkeypatch.setattr(columns.blobs, "LARGEST_BYTES", 1)
+    view.set_version(1, "one")
+    monkeypatch.setattr(columns, "LARGEST_BYTES", 1)
     view.note(_head(2, "one", "two"), NOTED)
 
     assert view.follow(_head(2, "one", "two"))

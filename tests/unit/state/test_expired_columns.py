@@ -97,7 +97,7 @@ def test_lists_of_which_nothing_is_expired_stay_the_same_bytes() -> None:
 def test_lists_that_are_too_large_while_two_forms_of_them_are_there_are_told() -> None:
     items = [("a", NOW_MS), ("b", NOW_MS + 2)]
     made = columnchunk.columns_of({1: liststate.ListChange(0, items)}, liststate.LIST)
-    with mock.patch.object(merging.blobs, "LARGEST_BYTES", made.rows.nbytes):
+    with mock.patch.object(merging.columns, "LARGEST_BYTES", made.rows.nbytes):
         assert merging.without_expired(made, NOW_MS, liststate.LIST) is None
 
 

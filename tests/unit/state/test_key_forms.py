@@ -214,4 +214,4 @@ def test_entries_that_are_equal_have_equal_bytes(one: object, other: object) -> 
 def test_two_keys_of_equal_bytes_are_never_written() -> None:
     changes: tables.Changes = {REPEATED_HOUR[1]: "a", REPEATED_HOUR[1].astimezone(datetime.UTC): "b"}
     with pytest.raises(errors.InternalError, match=r"differ and have the same stored form"):
-        columns.Columns.of(changes, valuestate.VALUE)
+        columns.Columns.from_changes(changes, valuestate.VALUE)

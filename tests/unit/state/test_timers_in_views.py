@@ -14,7 +14,6 @@ import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.state import (
-    blobs,
     cache,
     chunks,
     columns,
@@ -78,7 +77,9 @@ class Job:
     def load(self, *keys: object) -> store.KeyGroup:
         """Load the rows of keys, and of those with due timers."""
         due_ms = {timers.meta_of(domain).name: now_ms for domain, now_ms in self.now_ms.items()}
-        return store.load(self.log, self.worker.cache.of("test", self.disk), 0, keys=lambda: keys, due_ms=due_ms)
+        return store.load(
+            self.log, self.worker.cache.for_operator("test", self.disk), 0, keys=lambda: keys, due_ms=due_ms
+        )
 
     def batch(self, changes: Truth, *, is_lost: bool = False, again: Collection[int] = ()) -> None:
         """Set the timers of keys as given, fire what is due, and compare both and the next wake with the truth.
@@ -243,8 +244,8 @@ def test_timers_of_more_batches_than_a_view_keeps_apart_fire_when_they_are_due(j
 def test_a_state_without_timers_has_no_keys_with_due_ones(job: Job) -> None:
     view = job.load(1).view
     assert view is not None
-    asked = columns.PackedKeys.of([1])
-    assert view.with_due(asked, {"text": LATER_MS, "unknown": LATER_MS}).keys == [1]
+    asked = columns.PackedKeys.pack([1])
+    assert view.add_due(asked, {"text": LATER_MS, "unknown": LATER_MS}).keys == [1]
 
 
 def test_timers_of_many_keys_are_stored_as_columns_beside_other_columns(job: Job) -> None:
@@ -345,7 +346,9 @@ def test_no_rows_have_no_moments() -> None:
 )
 def test_a_row_of_timers_that_is_cut_short_is_told_with_its_chunk(row: bytes, why: str) -> None:
     made = _columns({key: mapstate.MapChange(replaced=True, puts={1: None}) for key in ("a", "b", "c")})
-    cut = dataclasses.replace(made, rows=blobs.of([row, *made.rows.to_pylist()[1:]]), source="chunk 7 of group 3")
+    cut = dataclasses.replace(
+        made, rows=columns.pack_array([row, *made.rows.to_pylist()[1:]]), source="chunk 7 of group 3"
+    )
 
     with pytest.raises(
         errors.SnapshotCorruptError, match=rf"chunk 7 of group 3 of keyed state cannot be read: {why}\."
@@ -360,7 +363,7 @@ def test_a_damaged_row_of_timers_is_told_or_read_and_never_breaks_anything_else(
     }
     section = chunks.Section(timers.meta_of(EVENT), _columns(changes))
     blob = chunks.encode(chunks.Chunk(chunks.ChunkKind.FULL, (section,)))
-    keys, outcomes = columns.PackedKeys.of(["a", "b"]), set()
+    keys, outcomes = columns.PackedKeys.pack(["a", "b"]), set()
     for position in range(blob.index(b"\xc4"), len(blob)):
         for flip in (0x01, 0x02, 0x10, 0xFF):
             damaged = bytearray(blob)

@@ -89,7 +89,7 @@ class World:
         return found
 
     def load(self, *keys: object) -> store.KeyGroup:
-        return store.load(self.log, self._worker.cache.of("test", self.disk), 0, keys=lambda: keys)
+        return store.load(self.log, self._worker.cache.for_operator("test", self.disk), 0, keys=lambda: keys)
 
 
 @pytest.fixture(params=[MEMORY_BYTES, 0], ids=["in memory", "on disk"])
@@ -436,7 +436,7 @@ def test_a_stored_state_of_another_type_is_refused_by_a_view_too(world: World) -
 
 def test_a_state_that_is_dropped_is_in_no_view_afterwards(world: World) -> None:
     world.read([1])
-    tables = world._worker.cache.of("test", world.disk)
+    tables = world._worker.cache.for_operator("test", world.disk)
     loaded = store.load(world.log, tables, 0)
     loaded.tables.drop(["value"])
     loaded.commit(new_id=world.ids)

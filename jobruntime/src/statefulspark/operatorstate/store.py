@@ -236,7 +236,7 @@ class OperatorStateStore:
             _require_mode(stored.meta, meta)
             resolution = _resolve(stored.meta, meta, typed_descriptor)
             part, meta = stored.part, replace(meta, type_text=resolution.meta.type_text)
-            form = ElementForm(conversions.of(typed_descriptor.value_type, resolution.kind), resolution.convert)
+            form = ElementForm(conversions.choose(typed_descriptor.value_type, resolution.kind), resolution.convert)
         self._metas[meta.name] = meta
         self._handles[meta.name] = (
             BroadcastHandle(part, form) if mode is Mode.BROADCAST else OperatorListHandle(part, form)
@@ -268,7 +268,7 @@ def _resolve(before: OperatorStateMeta, now: OperatorStateMeta, descriptor: _Lis
 
 
 def _conversion(descriptor: _ListOrMap, meta: OperatorStateMeta) -> conversions.Conversion | None:
-    return conversions.of(descriptor.value_type, evolution.value_type(_keyed(meta)))
+    return conversions.choose(descriptor.value_type, evolution.value_type(_keyed(meta)))
 
 
 def _keyed(meta: OperatorStateMeta) -> kinds.StateMeta:

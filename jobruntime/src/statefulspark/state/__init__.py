@@ -6,8 +6,8 @@ kinds    what a kind brings along, and the current key     cells, entries, many 
 tables   rows and changes of one key group                 numbers                 numbers as arrays
 store    a key group in a batch: load, commit              grouptables, views      its rows: as tables, or as columns
 cache    key groups between batches, in memory and on disk
-columns  rows by hash                                      blobs, merging, timerindex   joined, and when timers are due
-chunks   the stored form (docs/formats.md)                 columnlayout, heads     buffers; which chunks a group has
+columns  rows by hash, and their buffers in a chunk       merging, timerindex     joined, and when timers are due
+chunks   the stored form (docs/formats.md)                 heads                   which chunks a group has
 types    values as bytes, user-defined types               evolution               stored state against declared state
 context  KeyedContext       functions  base classes        ttl   time to live      keygroups   from key to key group
 ```

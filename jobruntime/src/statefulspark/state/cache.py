@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import itertools
 import logging
 import os
@@ -30,7 +31,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from statefulspark.state import columnlayout, grouptables, views
+from statefulspark.state import columns, grouptables, views
 from statefulspark.state.columns import Columns
 
 DEFAULT_LIMIT_BYTES = 1 << 30
@@ -74,7 +75,7 @@ class LruCache:
             self._uses.clear()
             self._held_bytes = 0
 
-    def of(self, operator: str, disk: DiskViews | None = None) -> OperatorCache:
+    def for_operator(self, operator: str, disk: DiskViews | None = None) -> OperatorCache:
         """Return the part of one operator.
 
         Args:
@@ -176,13 +177,14 @@ class _File:
 
     def __init__(self, folder: Path, require_room: Callable[[int], None]) -> None:
         self._require_room = require_room
+        folder.mkdir(parents=True, exist_ok=True)
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it lives as long as the view
         self._mapped = memoryview(b"")
         self.size_bytes = 0
 
     def put(self, layer: Columns) -> views.Place:
         """Write a layer behind the others; return where it is."""
-        body = columnlayout.write(("", len(layer)), [columnlayout.Described([], layer)])
+        body = columns.write_body(("", len(layer)), [columns.Described([], layer)])
         padding = -len(body) % _ALIGNED
         self._require_room(len(body) + padding)
         self._file.seek(self.size_bytes)
@@ -199,7 +201,7 @@ class _File:
             # Python's own mapping would need an open file of its own.
             with pa.memory_map(f"/proc/self/fd/{self._file.fileno()}") as whole:
                 self._mapped = memoryview(whole.read_buffer())
-        return columnlayout.read_own(self._mapped[start : start + length], "on disk")
+        return columns.read_own_body(self._mapped[start : start + length], "on disk")
 
     def rest(self) -> None:
         """Give up the mapping; it goes when nothing refers to it any more."""
@@ -246,10 +248,17 @@ class DiskViews:
         self._use(view)
         self._views[group] = view
         try:
-            view.spill(self._new_file)
+            view.spill(functools.partial(_File, self.folder, self._require_room))
             self._tell()
         except (_DiskUnusableError, OSError, ValueError) as error:
-            self._suspend(group, str(error))
+            self.failures += 1
+            self._off_until_s = self.clock() + _PAUSE_S
+            with contextlib.suppress(OSError):
+                self._drop(group)
+            _LOG.warning(
+                "The ephemeral disk cannot hold keyed state. Batches read key groups from the state store, which is slower",
+                extra={"reason": "StateDiskUnusable", "key_group": group, "why": str(error), "pause_s": _PAUSE_S},
+            )
 
     def release(self, view: views.GroupView) -> None:
         """Leave a view to somebody else, for whom it never rests."""
@@ -265,10 +274,6 @@ class DiskViews:
     def _drop(self, group: int) -> None:
         self._views.pop(group, None)
         self._tell()
-
-    def _new_file(self) -> _File:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        return _File(self.folder, self._require_room)
 
     def _require_room(self, size_bytes: int) -> None:
         free_bytes = shutil.disk_usage(self.folder).free
@@ -287,32 +292,17 @@ class DiskViews:
         used_bytes = self.used_bytes
         for note in self.folder.glob(f"{_USED}*"):
             process = int(note.name.removeprefix(_USED))
-            if not _is_alive(process):
+            try:
+                os.kill(process, 0)
+            except ProcessLookupError:
                 note.unlink(missing_ok=True)
-            elif process != os.getpid():
+                continue
+            except PermissionError:
+                pass  # it is there, and another user's
+            if process != os.getpid():
                 used_bytes += int(note.read_text() or 0)
         return used_bytes
 
     def _tell(self) -> None:
         if self.limit_bytes is not None and self.folder.exists():
             (self.folder / f"{_USED}{os.getpid()}").write_text(str(self.used_bytes))
-
-    def _suspend(self, group: int, why: str) -> None:
-        self.failures += 1
-        self._off_until_s = self.clock() + _PAUSE_S
-        with contextlib.suppress(OSError):
-            self._drop(group)
-        _LOG.warning(
-            "The ephemeral disk cannot hold keyed state; key groups are read from the state store, which is slower",
-            extra={"reason": "StateDiskUnusable", "key_group": group, "why": why, "pause_s": _PAUSE_S},
-        )
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -56,7 +56,7 @@ class CellTable:
         """Convert the cells to numbers by key and return these, None where that is impossible."""
         if self._numbers is not None:
             return self._numbers if self._numbers.holds(kind) else None
-        self._numbers = numbers.NumberTable.of(self._rows, self._dirty, kind)
+        self._numbers = numbers.NumberTable.from_rows(self._rows, self._dirty, kind)
         if self._numbers is not None:
             self._rows, self._dirty = {}, set()
         return self._numbers
@@ -87,7 +87,12 @@ class CellTable:
     def apply(self, changes: tables.Content) -> None:
         """Apply changes to the table."""
         if isinstance(changes, numbers.Numbers):
-            self._apply_numbers(changes)
+            if not self.count:
+                self._numbers = numbers.NumberTable(changes)
+            elif self._numbers is not None and self._numbers.holds(changes.kind):
+                self._numbers.put(changes)
+            else:
+                self.rows.update(changes.to_dict())
             return
         rows = self.rows
         deleted = [key for key, cell in changes.items() if cell is tables.DELETED]
@@ -97,14 +102,6 @@ class CellTable:
         rows.update(changes)
         for key in deleted:
             del rows[key]
-
-    def _apply_numbers(self, changes: numbers.Numbers) -> None:
-        if not self.count:
-            self._numbers = numbers.NumberTable(changes)
-        elif self._numbers is not None and self._numbers.holds(changes.kind):
-            self._numbers.put(changes)
-        else:
-            self.rows.update(changes.to_dict())
 
     @staticmethod
     def alive(row: tuple[object, int], cutoff_ms: int, /) -> tuple[object, int] | None:
@@ -483,7 +480,7 @@ class CellHandle(many.OfManyKeys, Generic[T]):
         if column is not None:
             return column
         values = [self.get() for _ in self.turns.rows("get_many", keys)]
-        return many.to_column("get_many", values) if many.is_column(keys) else values
+        return many.make_column("get_many", values) if many.is_column(keys) else values
 
     def _column_of(self, keys: numbers.ArrowColumn) -> pa.Array | None:
         """Return the values as a column without Python objects; None where that is impossible."""

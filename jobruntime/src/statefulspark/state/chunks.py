@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from statefulspark import errors
 from statefulspark.contract import formats
-from statefulspark.state import columnlayout, columns, kinds, merging, numbers, tables
+from statefulspark.state import columns, kinds, merging, numbers, tables
 from statefulspark.state.kinds import StateMeta
 from statefulspark.state.types import codec, keyforms, typetext
 
@@ -103,7 +103,7 @@ class Section:
         if isinstance(self.content, columns.Columns):
             return self.content
         with codec.naming(self.meta.name):
-            return columns.Columns.of(self.changes, self.meta.kind)
+            return columns.Columns.from_changes(self.changes, self.meta.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,25 +144,24 @@ def check_types(chunk: Chunk) -> None:
         SpecRejectedError: A value does not fit; the message names the state and both types.
     """
     for section in chunk.sections:
-        if isinstance(section.content, dict):
-            _check_types(section.meta, section.content)
-
-
-def _check_types(state: StateMeta, changes: tables.Changes) -> None:
-    declared_type, allowed = _declared(state.type_text, state.kind.container)
-    if allowed is None:
-        return
-    values: Iterable[object] = state.kind.written_cells(changes)
-    if state.has_ttl:
-        values = (cell if cell is tables.DELETED else cast("tuple[object, int]", cell)[0] for cell in values)
-    for kind in set(map(type, values)):
-        if kind in (type(None), tables.Deleted) or codec.type_name(kind) in allowed:
+        if not isinstance(section.content, dict):
             continue
-        raise errors.SpecRejectedError(
-            "StateValueTypeUnsupported",
-            f"State '{state.name}' was given a value of type {codec.type_name(kind)}, and is declared as {declared_type}. "
-            "Convert the value, or declare another type; without a type, the state accepts every value that can be stored.",
-        )
+        state = section.meta
+        declared_type, allowed = _declared(state.type_text, state.kind.container)
+        if allowed is None:
+            continue
+        values: Iterable[object] = state.kind.written_cells(section.content)
+        if state.has_ttl:
+            values = (cell if cell is tables.DELETED else cast("tuple[object, int]", cell)[0] for cell in values)
+        for kind in set(map(type, values)):
+            if kind in (type(None), tables.Deleted) or codec.type_name(kind) in allowed:
+                continue
+            raise errors.SpecRejectedError(
+                "StateValueTypeUnsupported",
+                f"State '{state.name}' was given a value of type {codec.type_name(kind)}, and is declared as "
+                f"{declared_type}. Convert the value, or declare another type; without a type, the state accepts every "
+                "value that can be stored.",
+            )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -175,7 +174,7 @@ def _declared(type_text: str, container: str) -> tuple[str, frozenset[str] | Non
     return declared.text if container else type_text, _ALLOWED.get(declared.family)
 
 
-def in_columns(chunk: Chunk) -> Chunk:
+def choose_columns(chunk: Chunk) -> Chunk:
     """Return a chunk with those sections as columns that are worth it: many keys, and rows of some size; others as objects.
 
     Many timers are columns where other states are: a key group is read by keys only if that is cheap for all its states.
@@ -184,36 +183,27 @@ def in_columns(chunk: Chunk) -> Chunk:
         SpecRejectedError: A value has a type that cannot be stored.
     """
     are_worth_it = list(map(_is_worth_it, chunk.sections))
-    sections = (
-        _as_columns(section)
-        if is_worth_it or (any(are_worth_it) and section.meta.kind.has_moments and len(section.content) >= _FEWEST_KEYS)
-        else dataclasses.replace(section, content=section.table_content)
-        for section, is_worth_it in zip(chunk.sections, are_worth_it, strict=True)
-    )
+    sections = []
+    for section, is_worth_it in zip(chunk.sections, are_worth_it, strict=True):
+        are_many_timers = section.meta.kind.has_moments and len(section.content) >= _FEWEST_KEYS
+        if is_worth_it or (any(are_worth_it) and are_many_timers):
+            sections.append(dataclasses.replace(section, content=section.columns() or section.content))
+        else:
+            sections.append(dataclasses.replace(section, content=section.table_content))
     return dataclasses.replace(chunk, sections=tuple(sections))
 
 
 def _is_worth_it(section: Section) -> bool:
-    if section.meta.kind.has_moments or isinstance(section.content, numbers.Numbers):
+    """Tell whether a section has many keys, and rows of some size on average: of a sample where that is cheaper."""
+    kind, content = section.meta.kind, section.content
+    if kind.has_moments or isinstance(content, numbers.Numbers) or len(content) < _FEWEST_KEYS or not kind.has_columns:
         return False
-    return len(section.content) >= _FEWEST_KEYS and _row_bytes(section) >= _SMALLEST_ROW_BYTES
-
-
-def _as_columns(section: Section) -> Section:
-    whole = section.columns()
-    return section if whole is None else dataclasses.replace(section, content=whole)
-
-
-def _row_bytes(section: Section) -> float:
-    """Return the mean size of rows, of some where that is cheaper; 0 for a kind that is never stored as columns."""
-    if not section.meta.kind.has_columns:
-        return 0
-    if isinstance(section.content, columns.Columns):
-        return section.content.row_bytes
-    sample = tuple(itertools.islice(section.changes.values(), _SAMPLE))
+    if isinstance(content, columns.Columns):
+        return content.row_bytes >= _SMALLEST_ROW_BYTES
+    sample = tuple(itertools.islice(content.values(), _SAMPLE))
     with codec.naming(section.meta.name):
-        rows, _ = columns.pack_rows(sample, section.meta.kind)
-    return sum(map(len, rows)) / max(1, len(rows) - rows.count(b""))
+        rows, _ = columns.pack_rows(sample, kind)
+    return sum(map(len, rows)) / max(1, len(rows) - rows.count(b"")) >= _SMALLEST_ROW_BYTES
 
 
 def without_expired(chunk: Chunk, durations_ms: Mapping[str, int], now_ms: int) -> Chunk:
@@ -233,19 +223,15 @@ def without_expired(chunk: Chunk, durations_ms: Mapping[str, int], now_ms: int) 
         if duration_ms is None or not section.meta.has_ttl:
             sections.append(section)
             continue
-        changes = _alive_changes(section, now_ms - duration_ms)
+        alive_part, cutoff_ms = section.meta.kind.alive, now_ms - duration_ms
+        alive_entries = (
+            (key, change if change is tables.DELETED else alive_part(change, cutoff_ms))  # type: ignore[arg-type]  # of this kind
+            for key, change in section.changes.items()
+        )
+        changes = {key: change for key, change in alive_entries if change is not None}
         if changes:
             sections.append(dataclasses.replace(section, content=changes))
     return dataclasses.replace(chunk, sections=tuple(sections))
-
-
-def _alive_changes(section: Section, cutoff_ms: int) -> tables.Changes:
-    alive_part = section.meta.kind.alive
-    alive_entries = (
-        (key, change if change is tables.DELETED else alive_part(change, cutoff_ms))  # type: ignore[arg-type]  # of this kind
-        for key, change in section.changes.items()
-    )
-    return {key: change for key, change in alive_entries if change is not None}
 
 
 def encode(chunk: Chunk) -> bytes:
@@ -255,7 +241,7 @@ def encode(chunk: Chunk) -> bytes:
         SpecRejectedError: A value has a type that cannot be stored; the message names the state and the type.
     """
     sections = [_encode_section(section) for section in chunk.sections]
-    return _begin(_MAGIC) + columnlayout.write((chunk.kind.value, chunk.count), sections)
+    return _begin(_MAGIC) + columns.write_body((chunk.kind.value, chunk.count), sections)
 
 
 def seal(blob: bytes) -> bytes:
@@ -268,11 +254,11 @@ def _begin(magic: bytes) -> bytes:
     return magic + bytes([formats.CHUNK.writes])
 
 
-def _encode_section(section: Section) -> columnlayout.Described | bytes:
+def _encode_section(section: Section) -> columns.Described | bytes:
     meta = section.meta
     fields = [meta.name, meta.kind.value, meta.type_text, meta.has_ttl]
     if isinstance(section.content, columns.Columns):
-        return columnlayout.Described(fields, section.content)
+        return columns.Described(fields, section.content)
     if isinstance(section.content, numbers.Numbers):
         return codec.pack([_NUMBERS, *fields, *section.content.pack()])
     changes = section.changes
@@ -300,14 +286,14 @@ def decode(blob: bytes, source: str) -> Chunk:
     if magic not in (_MAGIC, _MAGIC_COMPRESSED) or not version:
         raise columns.unreadable(source, "it has no chunk header")
     formats.CHUNK.require_known(version[0], f"The chunk {source}")
-    with columns.told_as_unreadable(source):
+    with columns.damage_reported(source):
         if magic == _MAGIC_COMPRESSED:
             inner = decompress(body)
             if inner.startswith(_MAGIC_COMPRESSED):
                 raise ValueError("it is compressed twice")
             return decode(inner, source)
         # A wrong form ends in a TypeError or ValueError.
-        (kind, count), sections = columnlayout.read(body, source)
+        (kind, count), sections = columns.read_body(body, source)
         chunk = Chunk(ChunkKind(kind), tuple(map(_decode_section, sections)))
         if chunk.count != count:
             raise ValueError(f"the header names {count} entries, the body has {chunk.count}")
@@ -318,8 +304,8 @@ def _meta(name: object, kind: object, type_text: object, has_ttl: object) -> Sta
     return StateMeta(str(name), kinds.named(str(kind), str(name)), str(type_text), bool(has_ttl))
 
 
-def _decode_section(section: columnlayout.Described | list[object]) -> Section:
-    if isinstance(section, columnlayout.Described):
+def _decode_section(section: columns.Described | list[object]) -> Section:
+    if isinstance(section, columns.Described):
         return Section(_meta(*section.meta), section.columns)
     form, name, kind, type_text, has_ttl, *parts = section
     meta, columns_of_it = _meta(name, kind, type_text, has_ttl), cast("list[list[object]]", parts)
@@ -389,19 +375,13 @@ def decompress(body: bytes | memoryview) -> bytes:
     """
     try:
         (length,) = _LENGTH.unpack_from(body)
-        _require_possible(length, len(body) - _LENGTH.size)
+        # Before so much memory is taken.
+        most_bytes = min(_LARGEST_BYTES, (len(body) - _LENGTH.size) // _SMALLEST_BLOCK_BYTES * _BLOCK_BYTES)
+        if length > most_bytes:
+            raise ValueError(
+                f"its compressed body says that it has {length} bytes, and it can have {most_bytes} at most"
+            )
         blob: bytes = _CODEC.decompress(memoryview(body)[_LENGTH.size :], length, asbytes=True)
     except (struct.error, OSError, pa.ArrowException) as error:
         raise ValueError(f"its compressed body is damaged ({error})") from error
     return blob
-
-
-def _require_possible(length: int, frame_bytes: int) -> None:
-    """Refuse a length that the frame cannot have, before so much memory is taken.
-
-    Raises:
-        ValueError: It is longer.
-    """
-    most_bytes = min(_LARGEST_BYTES, frame_bytes // _SMALLEST_BLOCK_BYTES * _BLOCK_BYTES)
-    if length > most_bytes:
-        raise ValueError(f"its compressed body says that it has {length} bytes, and it can have {most_bytes} at most")

@@ -91,7 +91,7 @@ class KeyedContext:
         self.declares_only = declares_only
         self.is_rehearsal = is_rehearsal
         self._is_vectorized = is_vectorized
-        self._shown_key = None if zone is None else keyforms.in_zone(zone)
+        self._shown_key = None if zone is None else keyforms.zone_setter(zone)
         self._scope = kinds.Scope()
         self._scope.now_ms, self._scope.watermark_ms = now_ms, watermark_ms
         self._ttl_change = ttl_change
@@ -186,7 +186,7 @@ class KeyedContext:
             if life.incremental.run_for_every_record:
                 self._each_record.append((cleaner, life.incremental.count))
         declaration = evolution.Declaration(meta, value, self._ttl_change)
-        conversion = conversions.of(value, evolution.value_type(meta))
+        conversion = conversions.choose(value, evolution.value_type(meta))
         kind, arrays = meta.kind, None
         if self._is_vectorized and life is None and conversion is None:
             arrays = kind.new_array_view(descriptor, meta, self._scope)  # type: ignore[arg-type]  # the kind is its own
@@ -261,7 +261,7 @@ class KeyedContext:
 
     @staticmethod
     def _convert_with(state: _State, kind: object) -> None:
-        conversion = conversions.of(state.declaration.value, kind)  # type: ignore[arg-type]  # a parsed type
+        conversion = conversions.choose(state.declaration.value, kind)  # type: ignore[arg-type]  # a parsed type
         if conversion is not None:
             cast("ConvertingView", state.view).conversion = conversion
 

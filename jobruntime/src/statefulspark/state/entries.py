@@ -1,14 +1,16 @@
-"""What the states with many entries per key share: their time to live, and their columns in a chunk."""
+"""What the states with many entries per key share: handle, time to live, and columns in a chunk."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
-from typing import TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from statefulspark.state import kinds, ttl
+from statefulspark.state import kinds, many, ttl
 from statefulspark.state.ttl import Ttl
-from statefulspark.state.types import codec
+from statefulspark.state.types import codec, conversions
+
+TableT = TypeVar("TableT")
 
 
 class Expiry:
@@ -40,6 +42,61 @@ class Expiry:
     def is_expired(self, cell: object) -> bool:
         """Tell whether the time of a cell is over."""
         return self.active and cast("tuple[object, int]", cell)[1] + self.duration_ms <= self._scope.now_ms
+
+
+class EntriesHandle(many.OfManyKeys, Generic[TableT]):
+    """The entries of the current key.
+
+    Attributes:
+        conversion: Converts values of a user-defined type; a key group with an older stored form has its own.
+    """
+
+    __slots__ = ("_expiry", "_meta", "_scope", "_table", "conversion")
+    conversion: conversions.Conversion
+
+    def __init__(
+        self, meta: kinds.StateMeta, scope: kinds.Scope, life: Ttl | None, cleaner: ttl.Cleaner | None = None
+    ) -> None:
+        self._meta = meta
+        self._scope = scope
+        self._expiry = Expiry(scope, life, cleaner)
+        self._table: TableT
+
+    def bind(self, table: TableT) -> None:
+        """Switch to another key group."""
+        self._table = table
+
+    @property
+    def turns(self) -> many.Turns:
+        """Makes keys the current one, in turn."""
+        return many.Turns(self._scope, self._meta)
+
+
+class EntriesKind(kinds.StateKind):
+    """Many entries per key.
+
+    Attributes:
+        handles: Class of the handle, and of that with a conversion.
+    """
+
+    has_columns: ClassVar[bool] = True
+    handles: ClassVar[tuple[type[EntriesHandle[Any]], type[EntriesHandle[Any]]]]
+
+    def new_view(
+        self,
+        state: kinds.StateMeta,
+        scope: kinds.Scope,
+        life: Ttl | None,
+        cleaner: ttl.Cleaner | None,
+        conversion: conversions.Conversion | None,
+    ) -> EntriesHandle[Any]:
+        """Return the handle."""
+        plain, converting = self.handles
+        if conversion is None:
+            return plain(state, scope, life, cleaner)
+        handle = converting(state, scope, life, cleaner)
+        handle.conversion = conversion
+        return handle
 
 
 Item = TypeVar("Item")

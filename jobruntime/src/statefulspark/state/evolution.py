@@ -93,7 +93,9 @@ def resolve(stored: kinds.StateMeta, declaration: Declaration) -> Resolution:
     if stored.kind is not declared.kind:
         raise incompatible(stored, declared, "")
     if declared.kind.has_entry_keys:
-        _check_map_key(stored, declared)
+        old_key, new_key = (typetext.parse(meta.type_text).arguments[:1] for meta in (stored, declared))
+        if old_key and new_key and compare(old_key[0], new_key[0]).outcome is not Outcome.AS_IS:
+            raise incompatible(stored, declared, "The type of the keys of a map can never change.")
     was, now = value_type(stored), value_type(declared)
     verdict = compare(was, now, declaration.value)
     if verdict.outcome is Outcome.INCOMPATIBLE:
@@ -103,12 +105,6 @@ def resolve(stored: kinds.StateMeta, declaration: Declaration) -> Resolution:
         meta = kinds.StateMeta(declared.name, declared.kind, stored.type_text, declared.has_ttl)
         return Resolution(meta, None, was, change)
     return Resolution(declared, verdict.convert, now, change)
-
-
-def _check_map_key(stored: kinds.StateMeta, declared: kinds.StateMeta) -> None:
-    was, now = (typetext.parse(meta.type_text).arguments[:1] for meta in (stored, declared))
-    if was and now and compare(was[0], now[0]).outcome is not Outcome.AS_IS:
-        raise incompatible(stored, declared, "The type of the keys of a map can never change.")
 
 
 def _ttl_change(stored: kinds.StateMeta, declaration: Declaration) -> str:
@@ -165,9 +161,14 @@ def compare(stored: typetext.Type, declared: typetext.Type, value: object = None
     if declared.family == "any":
         return _AS_IS
     if stored.family == "any":
-        return _from_any(declared)
+        if declared.family in ("record", "enum", "codec"):
+            return _refused(f"Values of any type cannot be read as {declared.text}.")
+        # Stored values are checked when they are written again, like every value of a declared type.
+        return _AS_IS
+    if (stored.family, declared.family) == ("integer", "float"):
+        return Verdict(Outcome.AFTER_MIGRATION, _to_float)
     if stored.family != declared.family:
-        return _widened(stored, declared)
+        return _refused("")
     if stored.family in ("array", "map"):
         return _compare_container(stored, declared, value)
     if stored.family in ("struct", "record"):
@@ -180,19 +181,6 @@ def compare(stored: typetext.Type, declared: typetext.Type, value: object = None
 
 def _refused(why: str) -> Verdict:
     return Verdict(Outcome.INCOMPATIBLE, why=why)
-
-
-def _from_any(declared: typetext.Type) -> Verdict:
-    if declared.family in ("record", "enum", "codec"):
-        return _refused(f"Values of any type cannot be read as {declared.text}.")
-    # Stored values are checked when they are written again, like every value of a declared type.
-    return _AS_IS
-
-
-def _widened(stored: typetext.Type, declared: typetext.Type) -> Verdict:
-    if (stored.family, declared.family) == ("integer", "float"):
-        return Verdict(Outcome.AFTER_MIGRATION, _to_float)
-    return _refused("")
 
 
 def _to_float(value: object) -> object:

@@ -89,7 +89,7 @@ class GroupTables:
                 table.rows.clear()
                 table.rows.update(retained)
 
-    def at(self, version: int, unique_id: str) -> None:
+    def set_version(self, version: int, unique_id: str) -> None:
         """Say which version the tables have now."""
         self.version, self.unique_id = version, unique_id
 

@@ -13,13 +13,15 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import TypeVar
 
 import msgpack
 
 from statefulspark import errors
 from statefulspark.contract import formats
 from statefulspark.packs import names, ranges
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,15 @@ class GroupHead:
 
     def pack_layout(self) -> bytes:
         """Encode runs, lineage and key type, which are stored beside version, id and base."""
-        return Layout(self.runs, self.lineage, self.key_type).pack()
+        packs = list(dict.fromkeys(run.packed.pack for run in self.runs if run.packed is not None))
+        runs: list[list[object]] = []
+        for run in self.runs:
+            runs.append([run.version, run.size_bytes, run.count])
+            if run.packed is not None:
+                stored = run.packed
+                runs[-1].append([packs.index(stored.pack), stored.offset, stored.length, stored.crc32c])
+        body: bytes = msgpack.packb([formats.HEAD.writes, runs, list(self.lineage), self.key_type, packs])
+        return body
 
     @staticmethod
     def from_layout(version: int, unique_id: str, layout: bytes) -> GroupHead:
@@ -100,47 +110,18 @@ class GroupHead:
             FormatVersionError: The layout has a version that this release does not know.
             SnapshotCorruptError: `ChunkUnreadable`: it is no layout.
         """
-        stored = Layout.unpack(layout, version)
-        return GroupHead(version, unique_id, stored.runs, stored.lineage, stored.key_type)
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What a head stores beside its version, id and base.
-
-    Attributes:
-        runs: The chunks of the version, oldest first.
-        lineage: Ids of the latest versions, oldest first.
-        key_type: Types of the key columns.
-    """
-
-    runs: tuple[ChunkRun, ...]
-    lineage: tuple[str, ...]
-    key_type: str
-
-    def pack(self) -> bytes:
-        """Encode it."""
-        packs = tuple(dict.fromkeys(run.packed.pack for run in self.runs if run.packed is not None))
-        runs = [_run_fields(run, packs) for run in self.runs]
-        body: bytes = msgpack.packb([formats.HEAD.writes, runs, list(self.lineage), self.key_type, list(packs)])
-        return body
-
-    @classmethod
-    def unpack(cls, body: bytes, version: int) -> Self:
-        """Decode a layout.
-
-        Args:
-            body: The layout.
-            version: Version of the key group, for errors.
-
-        Raises:
-            FormatVersionError: The layout has a version that this release does not know.
-            SnapshotCorruptError: `ChunkUnreadable`: it is no layout.
-        """
         try:
-            layout_version, *fields = msgpack.unpackb(body)
+            layout_version, *fields = msgpack.unpackb(layout)
             formats.HEAD.require_known(layout_version, "The head of a key group")
-            return cls._of(fields)
+            runs, lineage, key_type, listed = fields
+            packs = [names.parse(_require(str, pack)).reference for pack in _require(list, listed)]
+            return GroupHead(
+                version,
+                unique_id,
+                tuple(_read_run(_require(list, run), packs) for run in _require(list, runs)),
+                tuple(_require(list, lineage)),
+                str(key_type),
+            )
         except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
             raise errors.SnapshotCorruptError(
                 "ChunkUnreadable",
@@ -148,50 +129,22 @@ class Layout:
                 "checkpoint or savepoint.",
             ) from error
 
-    @classmethod
-    def _of(cls, fields: Sequence[object]) -> Self:
-        runs, lineage, key_type, listed = fields
-        packs = [names.parse(_text(pack)).reference for pack in _list(listed)]
-        return cls(
-            tuple(_run(_list(run), packs) for run in _list(runs)),
-            tuple(_list(lineage)),  # type: ignore[arg-type]  # compared with ids, and nothing else
-            str(key_type),
-        )
 
-
-def _run_fields(run: ChunkRun, packs: Sequence[str]) -> list[object]:
-    fields: list[object] = [run.version, run.size_bytes, run.count]
-    if run.packed is not None:
-        stored = run.packed
-        fields.append([packs.index(stored.pack), stored.offset, stored.length, stored.crc32c])
-    return fields
-
-
-def _run(fields: Sequence[object], packs: Sequence[str]) -> ChunkRun:
+def _read_run(fields: Sequence[object], packs: Sequence[str]) -> ChunkRun:
     version, size_bytes, count, *more = fields
     packed = None
     if more:
         (where,) = more
-        pack, offset, length, crc32c = map(_natural, _list(where))
-        packed = ranges.PackRange(packs[pack], offset, length, crc32c)
+        position, offset, length, crc32c = (_require(int, number) for number in _require(list, where))
+        if min(position, offset, length, crc32c) < 0:
+            raise ValueError(f"{where!r:.100} is no position in a pack")
+        packed = ranges.PackRange(packs[position], offset, length, crc32c)
     return ChunkRun(version, size_bytes, count, packed)  # type: ignore[arg-type]  # what is stored is taken
 
 
-def _list(value: object) -> Sequence[object]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r:.100} is no list")
-    return value
-
-
-def _natural(value: object) -> int:
-    if not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r:.100} is no position in a pack")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.100} is no name of a pack")
+def _require(kind: type[T], value: object) -> T:
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r:.100} is no {kind.__name__}")
     return value
 
 
@@ -224,14 +177,13 @@ class Policy:
         if sum(run.size_bytes for run in runs[1:]) + new_bytes > runs[0].size_bytes * self.max_size_amplification:
             return len(runs)
         merged, size_bytes = 0, new_bytes
-        while (similar := self._count_similar(runs[: len(runs) - merged], size_bytes)) + 1 >= self.fan_in:
-            size_bytes += sum(run.size_bytes for run in runs[len(runs) - merged - similar : len(runs) - merged])
-            merged += similar
-        return merged
-
-    def _count_similar(self, runs: Sequence[ChunkRun], size_bytes: int) -> int:
-        tier = self._tier(size_bytes)
-        return len(list(itertools.takewhile(lambda run: self._tier(run.size_bytes) <= tier, reversed(runs))))
+        while True:
+            tier, older = self._tier(size_bytes), runs[: len(runs) - merged]
+            similar = list(itertools.takewhile(lambda run: self._tier(run.size_bytes) <= tier, reversed(older)))  # noqa: B023 - used at once
+            if len(similar) + 1 < self.fan_in:
+                return merged
+            size_bytes += sum(run.size_bytes for run in similar)
+            merged += len(similar)
 
     def _tier(self, size_bytes: int) -> int:
         return int(math.log(max(size_bytes, self.small_run_bytes), self.fan_in))

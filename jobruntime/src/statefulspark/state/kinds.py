@@ -238,13 +238,9 @@ def named(value: str, name: str = "") -> StateKind:
     kind = _KINDS.get((value, prefix)) or _KINDS.get((value, ""))
     if kind is None:
         raise ValueError(
-            f"{value!r} is not a kind of state that this release knows: {', '.join(sorted(set(_names())))}"
+            f"{value!r} is not a kind of state that this release knows: {', '.join(sorted({value for value, _ in _KINDS}))}"
         )
     return kind
-
-
-def _names() -> Iterator[str]:
-    return (value for value, _ in _KINDS)
 
 
 class Descriptor:

@@ -13,8 +13,7 @@ from typing import ClassVar, Generic, TypeVar, cast
 import pyarrow as pa
 
 from statefulspark import errors
-from statefulspark.state import entries, kinds, many, tables, ttl
-from statefulspark.state.kinds import StateMeta
+from statefulspark.state import entries, kinds, many, tables
 from statefulspark.state.ttl import Ttl
 from statefulspark.state.types import codec, conversions
 from statefulspark.state.types.conversions import Codec
@@ -92,40 +91,16 @@ class ListTable:
         return [convert(cell) for cell in row]
 
 
-class ListHandle(many.OfManyKeys, Generic[T]):
+class ListHandle(entries.EntriesHandle[ListTable], Generic[T]):
     """The list of the current key."""
 
-    __slots__ = ("_expiry", "_meta", "_scope", "_table")
-
-    def __init__(
-        self,
-        meta: StateMeta,
-        scope: kinds.Scope,
-        life: Ttl | None,
-        cleaner: ttl.Cleaner | None = None,
-    ) -> None:
-        self._meta = meta
-        self._scope = scope
-        self._expiry = entries.Expiry(scope, life, cleaner)
-        self._table = ListTable()
-
-    def bind(self, table: ListTable) -> None:
-        """Switch to another key group."""
-        self._table = table
-
-    @property
-    def turns(self) -> many.Turns:
-        """Makes keys the current one, in turn."""
-        return many.Turns(self._scope, self._meta)
-
-    def _cells(self) -> list[object]:
-        key = self._scope.require_key(self._meta)
-        self._expiry.step()
-        return cast("list[object]", self._table.rows.get(key, []))
+    __slots__ = ()
 
     def get(self) -> list[T]:
         """Return the elements, oldest first; an empty list when there are none. The list is a copy."""
-        cells = self._cells()
+        key = self._scope.require_key(self._meta)
+        self._expiry.step()
+        cells = cast("list[object]", self._table.rows.get(key, []))
         if not self._expiry.active:
             return cast("list[T]", list(cells))
         alive = [cell for cell in cells if not self._expiry.is_expired(cell)]
@@ -185,7 +160,7 @@ class ListHandle(many.OfManyKeys, Generic[T]):
             The list of each key, in the order of the keys: a column for a column, a list for a sequence.
         """
         lists = [self.get() for _ in self.turns.rows("get_many", keys)]
-        return many.to_column("get_many", lists) if many.is_column(keys) else lists
+        return many.make_column("get_many", lists) if many.is_column(keys) else lists
 
     def add_many(self, keys: many.Given, values: many.Given) -> None:
         """Append an element for each row; in `process_table` only.
@@ -231,24 +206,9 @@ class ListHandle(many.OfManyKeys, Generic[T]):
 
 
 class ConvertingList(ListHandle[T]):
-    """The list of the current key, with elements of a user-defined type that are stored in another form.
+    """The list of the current key, with elements of a user-defined type that are stored in another form."""
 
-    Attributes:
-        conversion: Converts elements; a key group with an older stored form has its own.
-    """
-
-    __slots__ = ("conversion",)
-
-    def __init__(
-        self,
-        meta: StateMeta,
-        scope: kinds.Scope,
-        life: Ttl | None,
-        cleaner: ttl.Cleaner | None,
-        conversion: conversions.Conversion,
-    ) -> None:
-        super().__init__(meta, scope, life, cleaner)
-        self.conversion = conversion
+    __slots__ = ()
 
     def get(self) -> list[T]:
         """Return the elements, oldest first; an empty list when there are none."""
@@ -261,29 +221,16 @@ class ConvertingList(ListHandle[T]):
         return super()._checked(cast("list[T]", encoded))
 
 
-class ListKind(kinds.StateKind):
+class ListKind(entries.EntriesKind):
     """A list of elements per key."""
 
     container: ClassVar[str] = "array"
     column: ClassVar[str] = "index"
-    has_columns: ClassVar[bool] = True
+    handles = (ListHandle, ConvertingList)
 
     def new_table(self) -> ListTable:
         """Return an empty table."""
         return ListTable()
-
-    def new_view(
-        self,
-        state: kinds.StateMeta,
-        scope: kinds.Scope,
-        life: Ttl | None,
-        cleaner: ttl.Cleaner | None,
-        conversion: conversions.Conversion | None,
-    ) -> ListHandle[object]:
-        """Return the handle."""
-        if conversion is None:
-            return ListHandle(state, scope, life, cleaner)
-        return ConvertingList(state, scope, life, cleaner, conversion)
 
     def merge(self, older: tables.Changes, newer: tables.Changes) -> None:
         """Fold newer changes into older ones, in place."""

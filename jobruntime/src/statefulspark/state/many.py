@@ -7,7 +7,7 @@ its turn, in the order of the keys, so everything means what it means for a sing
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -45,7 +45,7 @@ def are_columns(method: str, *given: Given) -> bool:
     return True in kinds
 
 
-def to_column(method: str, values: Sequence[object]) -> pa.Array:
+def make_column(method: str, values: Sequence[object]) -> pa.Array:
     """Return results as a column.
 
     Raises:
@@ -105,12 +105,9 @@ class Turns:
         """
         are_columns(method, keys, *given)
         listed, *items = self.objects(keys, *given)
-        return self._each(listed, zip(*items, strict=True) if items else ((),) * len(listed))
-
-    def _each(self, keys: Iterable[object], items: Iterable[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:
-        scope = self.scope
+        scope, of_rows = self.scope, zip(*items, strict=True) if items else ((),) * len(listed)
         try:
-            for scope.key, row in zip(keys, items, strict=True):
+            for scope.key, row in zip(listed, of_rows, strict=True):
                 yield row
         finally:
             scope.key = kinds.NO_KEY

@@ -15,8 +15,7 @@ from typing import ClassVar, Generic, TypeVar, cast
 import pyarrow as pa
 
 from statefulspark import errors
-from statefulspark.state import entries, kinds, many, tables, ttl
-from statefulspark.state.kinds import StateMeta
+from statefulspark.state import entries, kinds, many, tables
 from statefulspark.state.ttl import Ttl
 from statefulspark.state.types import codec, conversions, keyforms, typetext
 from statefulspark.state.types.conversions import Codec
@@ -92,8 +91,15 @@ class MapTable:
             return
         tables.apply_deleted(rows, changes)
         for key, change in changes.items():
-            if isinstance(change, MapChange):
-                _apply_map(rows, key, change)
+            if not isinstance(change, MapChange):
+                continue
+            row = rows.get(key)
+            if change.replaced or not isinstance(row, dict):
+                rows[key] = dict(change.puts)
+                continue
+            row.update(change.puts)
+            for entry in change.removed:
+                row.pop(entry, None)
 
     @staticmethod
     def alive(row: dict[object, tuple[object, int]], cutoff_ms: int, /) -> dict[object, tuple[object, int]] | None:
@@ -108,41 +114,10 @@ class MapTable:
         return {entry: convert(cell) for entry, cell in row.items()}
 
 
-def _apply_map(rows: dict[tables.Key, object], key: tables.Key, change: MapChange) -> None:
-    row = rows.get(key)
-    if change.replaced or not isinstance(row, dict):
-        rows[key] = dict(change.puts)
-        return
-    row.update(change.puts)
-    for entry in change.removed:
-        row.pop(entry, None)
-
-
-class MapHandle(many.OfManyKeys, Generic[K, V]):
+class MapHandle(entries.EntriesHandle[MapTable], Generic[K, V]):
     """The map of the current key."""
 
-    __slots__ = ("_expiry", "_meta", "_scope", "_table")
-
-    def __init__(
-        self,
-        meta: StateMeta,
-        scope: kinds.Scope,
-        life: Ttl | None,
-        cleaner: ttl.Cleaner | None = None,
-    ) -> None:
-        self._meta = meta
-        self._scope = scope
-        self._expiry = entries.Expiry(scope, life, cleaner)
-        self._table = MapTable()
-
-    def bind(self, table: MapTable) -> None:
-        """Switch to another key group."""
-        self._table = table
-
-    @property
-    def turns(self) -> many.Turns:
-        """Makes keys the current one, in turn."""
-        return many.Turns(self._scope, self._meta)
+    __slots__ = ()
 
     def _row(self) -> dict[object, object]:
         key = self._scope.require_key(self._meta)
@@ -235,7 +210,7 @@ class MapHandle(many.OfManyKeys, Generic[K, V]):
             The value of each row's entry, None where there is none: a column for columns, a list for sequences.
         """
         values = [self.get(cast("K", entry)) for (entry,) in self.turns.rows("get_many", keys, entries)]
-        return many.to_column("get_many", values) if many.is_column(keys) else values
+        return many.make_column("get_many", values) if many.is_column(keys) else values
 
     def entries_many(self, keys: many.Given) -> list[list[tuple[K, V]]]:
         """Return all entries of each of many keys, as a list of pairs for each key; in `process_table` only.
@@ -281,24 +256,9 @@ class MapHandle(many.OfManyKeys, Generic[K, V]):
 
 
 class ConvertingMap(MapHandle[K, V]):
-    """The map of the current key, with values of a user-defined type that are stored in another form; keys are as they are.
+    """The map of the current key, with values of a user-defined type that are stored in another form."""
 
-    Attributes:
-        conversion: Converts values; a key group with an older stored form has its own.
-    """
-
-    __slots__ = ("conversion",)
-
-    def __init__(
-        self,
-        meta: StateMeta,
-        scope: kinds.Scope,
-        life: Ttl | None,
-        cleaner: ttl.Cleaner | None,
-        conversion: conversions.Conversion,
-    ) -> None:
-        super().__init__(meta, scope, life, cleaner)
-        self.conversion = conversion
+    __slots__ = ()
 
     def get(self, entry: K) -> V | None:
         """Return the value of an entry, or None when there is no such entry."""
@@ -317,30 +277,17 @@ class ConvertingMap(MapHandle[K, V]):
         ]
 
 
-class MapKind(kinds.StateKind):
+class MapKind(entries.EntriesKind):
     """A map of entries per key."""
 
     container: ClassVar[str] = "map"
     column: ClassVar[str] = "entry"
     has_entry_keys: ClassVar[bool] = True
-    has_columns: ClassVar[bool] = True
+    handles = (MapHandle, ConvertingMap)
 
     def new_table(self) -> MapTable:
         """Return an empty table."""
         return MapTable()
-
-    def new_view(
-        self,
-        state: kinds.StateMeta,
-        scope: kinds.Scope,
-        life: Ttl | None,
-        cleaner: ttl.Cleaner | None,
-        conversion: conversions.Conversion | None,
-    ) -> MapHandle[object, object]:
-        """Return the handle."""
-        if conversion is None:
-            return MapHandle(state, scope, life, cleaner)
-        return ConvertingMap(state, scope, life, cleaner, conversion)
 
     def merge(self, older: tables.Changes, newer: tables.Changes) -> None:
         """Fold newer changes into older ones, in place."""

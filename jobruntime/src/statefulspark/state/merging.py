@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statefulspark.state import blobs, columns, kinds, tables
+from statefulspark.state import columns, kinds, tables
 from statefulspark.state.columns import Columns
 
 In = TypeVar("In")
@@ -30,7 +30,10 @@ def merge(layers: Sequence[Columns], kind: kinds.StateKind, *, is_full: bool) ->
         are too large together.
     """
     forms = {layer.are_tuples for layer in layers if layer.row_bytes}
-    if len(forms) > 1 or _is_too_large(layers):
+    keys_bytes = sum(int(layer.keys.nbytes) for layer in layers)
+    # Rows that are folded come beside those that they are made of.
+    most_bytes = max(keys_bytes, 2 * sum(int(layer.rows.nbytes) for layer in layers))
+    if len(forms) > 1 or most_bytes > columns.LARGEST_BYTES:
         return None
     whole = Columns(
         np.concatenate([layer.hashes for layer in layers]),
@@ -50,66 +53,43 @@ def merge(layers: Sequence[Columns], kind: kinds.StateKind, *, is_full: bool) ->
         rows, positions = whole.rows, keys
     else:
         begun_with = [[tables.DELETED] if is_new[chain[0]] else [] for chain in chains]
-        folded = _fold(whole, order, chains, begun_with, kind)
-        rows, positions = _with_folded(whole.rows, order, chains, folded, kind)
+        packed = columns.pack_array(columns.pack_rows(_fold(whole, order, chains, begun_with, kind), kind)[0])
+        rows, positions = columns.append_others(whole.rows, order, [chain[-1] for chain in chains], packed)
         positions = positions[is_last]
     if is_full:
-        is_there = blobs.sizes(rows)[positions] > 0
+        is_there = columns.sizes(rows)[positions] > 0
         keys, positions = keys[is_there], positions[is_there]
-    return Columns(whole.hashes[keys], blobs.take(whole.keys, keys), blobs.take(rows, positions), whole.are_tuples)
+    return Columns(whole.hashes[keys], columns.take(whole.keys, keys), columns.take(rows, positions), whole.are_tuples)
 
 
-def _chains(whole: Columns, order: blobs.Positions, is_new: npt.NDArray[np.bool_]) -> list[list[int]]:
+def _chains(whole: Columns, order: columns.Positions, is_new: npt.NDArray[np.bool_]) -> list[list[int]]:
     """Return the indices into `order` of each key that is there more than once or new, the oldest first."""
     hashes = whole.hashes[order]
     is_like_next = np.concatenate([hashes[1:] == hashes[:-1], [False]])
     looked_at = np.flatnonzero(is_like_next | np.concatenate([[False], is_like_next[:-1]]) | is_new)
     chains: dict[bytes, list[int]] = {}
-    for index, key in zip(looked_at.tolist(), blobs.take(whole.keys, order[looked_at]).to_pylist(), strict=True):
+    for index, key in zip(looked_at.tolist(), columns.take(whole.keys, order[looked_at]).to_pylist(), strict=True):
         chains.setdefault(key, []).append(index)
     return [chain for chain in chains.values() if len(chain) > 1 or is_new[chain[0]]]
 
 
 def _fold(
     whole: Columns,
-    order: blobs.Positions,
+    order: columns.Positions,
     chains: Sequence[Sequence[int]],
     begun_with: Sequence[Sequence[object]],
     kind: kinds.StateKind,
 ) -> list[object]:
     """Return the one change that each chain comes to."""
     indices = [index for chain in chains for index in chain]
-    changes = iter(whole.changes_at(order[indices], kind))
-    return [
-        _fold_chain([*before, *(next(changes) for _ in chain)], kind)
-        for before, chain in zip(begun_with, chains, strict=True)
-    ]
-
-
-def _fold_chain(changes: Sequence[object], kind: kinds.StateKind) -> object:
-    first, *others = changes
-    older: tables.Changes = {None: first}
-    for change in others:
-        kind.merge(older, {None: change})
-    return older[None]
-
-
-def _with_folded(
-    rows: pa.BinaryArray,
-    order: blobs.Positions,
-    chains: Sequence[Sequence[int]],
-    folded: Sequence[object],
-    kind: kinds.StateKind,
-) -> tuple[pa.BinaryArray, blobs.Positions]:
-    """Return rows with folded ones behind them, and where among them that of each index into `order` is."""
-    packed = blobs.of(columns.pack_rows(folded, kind)[0])
-    return columns.with_others(rows, order, [chain[-1] for chain in chains], packed)
-
-
-def _is_too_large(layers: Sequence[Columns]) -> bool:
-    keys_bytes = sum(int(layer.keys.nbytes) for layer in layers)
-    # Rows that are folded come beside those that they are made of.
-    return max(keys_bytes, 2 * sum(int(layer.rows.nbytes) for layer in layers)) > blobs.LARGEST_BYTES
+    changes, folded = iter(whole.changes_at(order[indices], kind)), []
+    for before, chain in zip(begun_with, chains, strict=True):
+        first, *others = [*before, *(next(changes) for _ in chain)]
+        older: tables.Changes = {None: first}
+        for change in others:
+            kind.merge(older, {None: change})
+        folded.append(older[None])
+    return folded
 
 
 _SLICE = 4096
@@ -162,20 +142,20 @@ def _without_expired_parts(whole: Columns, cutoff_ms: int, kind: kinds.StateKind
                 shorter[position] = part
     if not shorter:
         return whole if is_left.all() else whole.take(np.flatnonzero(is_left))
-    packed = blobs.of(columns.pack_rows(shorter.values(), kind)[0])
-    if packed.nbytes + whole.rows.nbytes > blobs.LARGEST_BYTES:
+    packed = columns.pack_array(columns.pack_rows(shorter.values(), kind)[0])
+    if packed.nbytes + whole.rows.nbytes > columns.LARGEST_BYTES:
         return None
-    rows, positions = columns.with_others(whole.rows, np.arange(len(whole)), list(shorter), packed)
-    return dataclasses.replace(whole, rows=blobs.take(rows, positions)).take(np.flatnonzero(is_left))
+    rows, positions = columns.append_others(whole.rows, np.arange(len(whole)), list(shorter), packed)
+    return dataclasses.replace(whole, rows=columns.take(rows, positions)).take(np.flatnonzero(is_left))
 
 
 def _are_surely_alive(cells: Columns, cutoff_ms: int) -> npt.NDArray[np.bool_]:
     """Tell of each row whether it ends in a time after the cutoff, as far as its last bytes tell."""
-    offsets, body = blobs.parts(cells.rows)
+    offsets, body = columns.parts(cells.rows)
     are_alive = np.zeros(len(cells), np.bool_)
     long_enough = np.flatnonzero(np.diff(offsets) > _TIME_BYTES)
     starts = offsets[1:][long_enough].astype(np.int64) - _TIME_BYTES
     each_byte = np.frombuffer(body, np.uint8)
-    times = blobs.integers(each_byte, starts, ">u8")
+    times = columns.integers(each_byte, starts, ">u8")
     are_alive[long_enough] = (each_byte[starts - 1] == _UINT64) & (times > max(cutoff_ms, 0))
     return are_alive

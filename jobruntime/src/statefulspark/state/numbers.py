@@ -84,13 +84,11 @@ class Numbers:
 
 
 def _pack(array: Values) -> list[object]:
-    kind = _narrowest(array) if array.dtype == np.int64 else "<f8"
+    kind = "<f8"
+    if array.dtype == np.int64:
+        lowest, highest = int(array.min(initial=0)), int(array.max(initial=0))
+        kind = next(one for one in _STORED_INTEGERS if np.iinfo(one).min <= lowest and highest <= np.iinfo(one).max)
     return [kind, array.astype(kind).tobytes()]
-
-
-def _narrowest(integers: Values) -> str:
-    lowest, highest = int(integers.min(initial=0)), int(integers.max(initial=0))
-    return next(kind for kind in _STORED_INTEGERS if np.iinfo(kind).min <= lowest and highest <= np.iinfo(kind).max)
 
 
 def _unpack(column: list[object], kinds: tuple[str, ...]) -> Values:
@@ -140,7 +138,9 @@ class NumberTable:
         self._dirty = np.isin(numbers.keys, np.fromiter(changed, np.int64, len(changed)))
 
     @staticmethod
-    def of(rows: Mapping[object, object], changed: Set[object], kind: type[int] | type[float]) -> NumberTable | None:
+    def from_rows(
+        rows: Mapping[object, object], changed: Set[object], kind: type[int] | type[float]
+    ) -> NumberTable | None:
         """Build a table from rows of Python objects; None if they are not numbers of this type by integer key."""
         if not set(map(type, rows)) <= {int} or not set(map(type, rows.values())) <= {kind} or changed - rows.keys():
             return None

@@ -114,10 +114,10 @@ def load(
     if batch_keys is not None and is_part(len(batch_keys)):
         kept = _view_at(head, kept, log, number)
         if kept is not None:
-            with_due = kept.with_due(PackedKeys.of(batch_keys), due_ms)
-            if is_part(len(with_due.keys)):
+            needed = kept.add_due(PackedKeys.pack(batch_keys), due_ms)
+            if is_part(len(needed.keys)):
                 cached.keep(number, kept)
-                group.tables, group.view = kept.part(with_due), kept
+                group.tables, group.view = kept.part(needed), kept
                 return group
     group.tables = _whole(head, kept, log, number)
     return group
@@ -172,10 +172,13 @@ class KeyGroup:
                 self._keep_tables(self.head)
             return Written(0, 0)
         chunks.check_types(delta)
-        delta = chunks.in_columns(delta)
+        delta = chunks.choose_columns(delta)
         delta_blob = chunks.encode(delta)
         runs = self.head.runs if self.head else ()
-        retained = runs[: len(runs) - self._count_merged(runs, len(delta_blob), policy)]
+        merged = len(runs)
+        if not self.tables.must_rewrite:
+            merged = (policy or heads.policy_of(self.number)).runs_to_merge(runs, len(delta_blob))
+        retained = runs[: len(runs) - merged]
         if not retained:
             chunk = self._full_chunk(delta, cutoffs_ms)
             blob = chunks.encode(chunk)
@@ -187,7 +190,7 @@ class KeyGroup:
             self.view.note(head, delta if retained else chunk)
             self.cached.keep(self.number, self.view)
         elif not retained and self.may_be_part and _are_few(delta.count, chunk.count) and chunk.is_in_columns:
-            self.cached.keep(self.number, views.GroupView.of(head, chunk))
+            self.cached.keep(self.number, views.GroupView.from_chunk(head, chunk))
         else:
             self._keep_tables(head)
         return Written(len(delta_blob), len(blob))
@@ -208,11 +211,6 @@ class KeyGroup:
         self.log.set_head(head)
         return head
 
-    def _count_merged(self, runs: tuple[heads.ChunkRun, ...], new_bytes: int, policy: heads.Policy | None) -> int:
-        if self.tables.must_rewrite:
-            return len(runs)
-        return (policy or heads.policy_of(self.number)).runs_to_merge(runs, new_bytes)
-
     def _merged(
         self, runs: tuple[heads.ChunkRun, ...], delta: chunks.Chunk, delta_blob: bytes
     ) -> tuple[chunks.Chunk, bytes]:
@@ -220,7 +218,7 @@ class KeyGroup:
         if not runs:
             return delta, delta_blob
         oldest, *newer = (read_chunk(self.log, self.number, run) for run in runs)
-        chunk = chunks.in_columns(chunks.merge(oldest, [*newer, delta]))
+        chunk = chunks.choose_columns(chunks.merge(oldest, [*newer, delta]))
         return chunk, chunks.encode(chunk)
 
     def _full_chunk(self, delta: chunks.Chunk, cutoffs_ms: Mapping[str, int]) -> chunks.Chunk:
@@ -228,7 +226,7 @@ class KeyGroup:
         if self.view is not None and not self.tables.must_rewrite and not delta.has_numbers:
             merged = self.view.merged(delta, cutoffs_ms)
             if merged is not None:
-                return chunks.in_columns(merged)
+                return chunks.choose_columns(merged)
         whole = self.tables
         if self.view is not None and self.head is not None:
             whole = _whole(self.head, self.view, self.log, self.number)
@@ -236,11 +234,11 @@ class KeyGroup:
             whole.apply(delta)
             whole.use_numbers_like(delta)
         whole.drop_expired(cutoffs_ms)
-        return chunks.in_columns(whole.full())
+        return chunks.choose_columns(whole.full())
 
     def _keep_tables(self, head: heads.GroupHead) -> None:
         keys, array_bytes = self.tables.arrays
-        self.tables.at(head.version, head.unique_id)
+        self.tables.set_version(head.version, head.unique_id)
         size_bytes = array_bytes + _size_bytes(head, self.tables.keys - keys)
         self.cached.put(self.number, self.tables, size_bytes)
 
@@ -286,7 +284,7 @@ def _view_at(head: heads.GroupHead, kept: views.GroupView | None, log: ChunkLog,
     for run in head.runs:
         if run.version > view.version and not view.apply(read_chunk(log, number, run)):
             return None
-    view.at(head.version, head.unique_id)
+    view.set_version(head.version, head.unique_id)
     return view
 
 

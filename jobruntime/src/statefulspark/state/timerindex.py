@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from statefulspark.state import blobs, columns, timers
+from statefulspark.state import columns, timers
 from statefulspark.state.columns import Columns
 
 Moments = npt.NDArray[np.int64]
@@ -36,30 +36,26 @@ def read_moments(layer: Columns) -> tuple[Moments, npt.NDArray[np.bool_]]:
     Raises:
         SnapshotCorruptError: `ChunkUnreadable`: a row is damaged.
     """
-    with columns.told_as_unreadable(layer.source):
-        return _read_moments(layer)
+    with columns.damage_reported(layer.source):
+        offsets, rows = columns.parts(layer.rows)
+        body = np.frombuffer(rows, np.uint8)
+        earliest, is_whole = np.full(len(layer), NEVER, np.int64), np.ones(len(layer), np.bool_)
+        there = np.flatnonzero(np.diff(offsets))
+        headers = _HEADERS[body[offsets[there]]]
+        flags_at = offsets[there] + headers
+        if not headers.all() or (flags_at >= offsets[there + 1]).any():
+            raise ValueError("a row of timers is none")
+        flags = body[flags_at]
+        is_whole[there] = flags & timers.REPLACES > 0
+        puts_at = flags_at[flags & timers.HAS_PUTS > 0] + 1
+        having = there[flags & timers.HAS_PUTS > 0]
+        if (puts_at + timers.MOMENT_BYTES > offsets[having + 1]).any():
+            raise ValueError("a row of timers ends within one")
+        earliest[having] = np.minimum(columns.integers(body, puts_at, "<i8"), NEVER - 1)
+        return earliest, is_whole
 
 
-def _read_moments(layer: Columns) -> tuple[Moments, npt.NDArray[np.bool_]]:
-    offsets, rows = blobs.parts(layer.rows)
-    body = np.frombuffer(rows, np.uint8)
-    earliest, is_whole = np.full(len(layer), NEVER, np.int64), np.ones(len(layer), np.bool_)
-    there = np.flatnonzero(np.diff(offsets))
-    headers = _HEADERS[body[offsets[there]]]
-    flags_at = offsets[there] + headers
-    if not headers.all() or (flags_at >= offsets[there + 1]).any():
-        raise ValueError("a row of timers is none")
-    flags = body[flags_at]
-    is_whole[there] = flags & timers.REPLACES > 0
-    puts_at = flags_at[flags & timers.HAS_PUTS > 0] + 1
-    having = there[flags & timers.HAS_PUTS > 0]
-    if (puts_at + timers.MOMENT_BYTES > offsets[having + 1]).any():
-        raise ValueError("a row of timers ends within one")
-    earliest[having] = np.minimum(blobs.integers(body, puts_at, "<i8"), NEVER - 1)
-    return earliest, is_whole
-
-
-Found = tuple[int, blobs.Positions]
+Found = tuple[int, columns.Positions]
 """Number of a layer, and positions in it."""
 
 
@@ -83,7 +79,7 @@ class TimerIndex:
         """Replace all layers but the first by one."""
         self._earliest[1:] = [earliest]
 
-    def forget(self, numbers: blobs.Positions, positions: blobs.Positions) -> None:
+    def forget(self, numbers: columns.Positions, positions: columns.Positions) -> None:
         """Forget rows, which a later layer replaces, by layer and position."""
         for number in np.unique(numbers).tolist():
             self._earliest[number][positions[numbers == number]] = NEVER
@@ -95,7 +91,7 @@ class TimerIndex:
             if len(positions):
                 yield number, positions
 
-    def next_ms(self, numbers: blobs.Positions, positions: blobs.Positions) -> int | None:
+    def next_ms(self, numbers: columns.Positions, positions: columns.Positions) -> int | None:
         """Return when the earliest timer may be that is not in some rows; None when there is no other.
 
         Args:

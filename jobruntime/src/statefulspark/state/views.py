@@ -19,7 +19,7 @@ from typing import Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from statefulspark.state import blobs, chunks, columns, grouptables, heads, kinds, merging, tables, timerindex
+from statefulspark.state import chunks, columns, grouptables, heads, kinds, merging, tables, timerindex
 from statefulspark.state.columns import Columns, PackedKeys
 
 Place = tuple[int, int]
@@ -146,12 +146,12 @@ class StateView:
             is_last = np.append(queries[1:] != queries[:-1], np.ones(min(1, len(queries)), np.bool_))
             queries, numbers, positions = queries[is_last], numbers[is_last], positions[is_last]
         changes = self._gather(numbers, positions, lambda layer, places: layer.changes_at(places, kind))
-        yield from _by_rank([keys[query] for query in queries.tolist()], queries, changes)
+        yield from _rank([keys[query] for query in queries.tolist()], queries, changes)
 
     def due(self, until_ms: int) -> Iterator[tuple[object, bytes]]:
         """Yield keys that may have timers at or before a moment, and their bytes; one may come more than once."""
         for number, positions in self.timers.due(until_ms) if self.timers is not None else ():
-            keys = blobs.take(self.layers[number].columns.keys, positions)
+            keys = columns.take(self.layers[number].columns.keys, positions)
             yield from zip(columns.unpack_keys(keys), keys.to_pylist(), strict=True)
 
     def _add_timers(self, index: timerindex.TimerIndex, newer: Columns) -> None:
@@ -182,8 +182,8 @@ class StateView:
         """Return query, layer and position of all rows with one of these hashes, by query and then by age."""
         if not self.layers:
             return _none(), _none(), _none()
-        queries, positions = _with_hash(self.layers[0].columns.hashes, hashes)
-        later_queries, places = _with_hash(self._hashes, hashes)
+        queries, positions = _find_hashes(self.layers[0].columns.hashes, hashes)
+        later_queries, places = _find_hashes(self._hashes, hashes)
         order = np.argsort(np.concatenate([queries, later_queries]), kind="stable")
         return (
             np.concatenate([queries, later_queries])[order],
@@ -226,10 +226,10 @@ def _columns(of_layers: Iterable[Layer]) -> list[Columns]:
 
 
 def _packed_keys(layer: Columns, positions: _Places) -> list[object]:
-    return cast("list[object]", blobs.take(layer.keys, positions).to_pylist())
+    return cast("list[object]", columns.take(layer.keys, positions).to_pylist())
 
 
-def _with_hash(hashes: columns.Hashes, looked_for: columns.Hashes) -> tuple[_Places, _Places]:
+def _find_hashes(hashes: columns.Hashes, looked_for: columns.Hashes) -> tuple[_Places, _Places]:
     """Return, for each hash that is found, which of the looked_for ones it is and its position; several may be equal."""
     first = np.searchsorted(hashes, looked_for, "left")
     counts = np.searchsorted(hashes, looked_for, "right") - first
@@ -238,7 +238,7 @@ def _with_hash(hashes: columns.Hashes, looked_for: columns.Hashes) -> tuple[_Pla
     return queries, np.repeat(first - before, counts) + np.arange(len(queries))
 
 
-def _by_rank(keys: Sequence[object], queries: _Places, changes: Sequence[object]) -> Iterator[tables.Changes]:
+def _rank(keys: Sequence[object], queries: _Places, changes: Sequence[object]) -> Iterator[tables.Changes]:
     """Yield the first change of each key, then the second of those that have one, and so on."""
     is_first = np.append(np.ones(min(1, len(queries)), np.bool_), queries[1:] != queries[:-1])
     starts = np.flatnonzero(is_first)
@@ -296,11 +296,11 @@ class GroupView:
         self._drawer: LayerFile | None = None
 
     @staticmethod
-    def of(head: heads.GroupHead, chunk: chunks.Chunk) -> GroupView:
+    def from_chunk(head: heads.GroupHead, chunk: chunks.Chunk) -> GroupView:
         """Return the view of a key group that was written in full as columns."""
         view = GroupView()
         view.apply(chunk)
-        view.at(head.version, head.unique_id)
+        view.set_version(head.version, head.unique_id)
         return view
 
     @property
@@ -323,10 +323,10 @@ class GroupView:
                 self.states, self._drawer = {}, noted.file
             for meta, layer in noted.by_state:
                 self._add(meta, layer)
-            self.at(noted.version, noted.unique_id)
+            self.set_version(noted.version, noted.unique_id)
         return head.follows(self.version, self.unique_id)
 
-    def at(self, version: int, unique_id: str) -> None:
+    def set_version(self, version: int, unique_id: str) -> None:
         """Say which version the view has now."""
         self.version, self.unique_id = version, unique_id
 
@@ -349,7 +349,8 @@ class GroupView:
 
     def spill(self, new_drawer: Callable[[], LayerFile]) -> None:
         """Write to disk what is in memory only; it stays in memory, too, until `rest`."""
-        if self._drawer is not None and self._drawer.size_bytes > 2 * self._drawn_bytes() + _SLACK_BYTES:
+        needed_bytes = sum(layer.size_bytes for layer in self._drawn_layers())
+        if self._drawer is not None and self._drawer.size_bytes > 2 * needed_bytes + _SLACK_BYTES:
             # What was merged or lost is still in the file.
             self._drawer = None
             for layer in self._drawn_layers():
@@ -388,14 +389,11 @@ class GroupView:
         if self._noted is not None and not self._noted.is_whole:
             yield from (layer for _, layer in self._noted.by_state)
 
-    def _drawn_bytes(self) -> int:
-        return sum(layer.size_bytes for layer in self._drawn_layers())
-
     def _all_layers(self) -> Iterator[Layer]:
         yield from itertools.chain.from_iterable(state.layers for state in self.states.values())
         yield from (layer for _, layer in self._noted.by_state) if self._noted is not None else ()
 
-    def with_due(self, keys: PackedKeys, due_ms: Mapping[str, int]) -> PackedKeys:
+    def add_due(self, keys: PackedKeys, due_ms: Mapping[str, int]) -> PackedKeys:
         """Return keys and those that may have due timers.
 
         Args:

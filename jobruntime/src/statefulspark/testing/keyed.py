@@ -117,7 +117,7 @@ class KeyedHarness:
         function, context = copy.deepcopy(self._function), self._context()
         function.open(context)
         context.opened()
-        attempt, tables = self._log.attempt(), self._cache.of(context.uid)
+        attempt, tables = self._log.attempt(), self._cache.for_operator(context.uid)
         loaded = store.load(attempt, tables, _GROUP, in_arrays=context.has_arrays_only)
         context.bind(loaded.tables, _GROUP)
         output = [*self._process(function, context, batch), *_fire(function, context)]

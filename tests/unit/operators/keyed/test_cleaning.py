@@ -56,7 +56,7 @@ class Task:
 
     def __init__(self, life: ttl.Ttl) -> None:
         self.log = PartitionInMemory()
-        self.cache = cache.LruCache().of("test", None)
+        self.cache = cache.LruCache().for_operator("test", None)
         self._life = life
         self._ids: Callable[[], str] = new_ids()
         self.round = ttl.CleanupRound(range(GROUPS))
@@ -82,7 +82,7 @@ class Task:
         """Return how many keys each key group has, of those that have any."""
         found = {}
         for group, log in self.log.logs.items():
-            loaded = store.load(log, cache.LruCache().of("another worker", None), group)
+            loaded = store.load(log, cache.LruCache().for_operator("another worker", None), group)
             count = loaded.tables.tables["s"].count if "s" in loaded.tables.tables else 0
             if count:
                 found[group] = count

@@ -147,7 +147,7 @@ class Job:
         rows = {}
         for group in range(_GROUPS):
             state.group = group
-            loaded = store.load(state, Worker(Totals(), self.ids).cache.of("test", None), group)
+            loaded = store.load(state, Worker(Totals(), self.ids).cache.for_operator("test", None), group)
             rows[group] = {key: row for table in loaded.tables.tables.values() for key, row in table.rows.items()}
         return rows
 
@@ -324,5 +324,5 @@ def test_a_key_group_that_is_written_twice_in_a_batch_is_in_its_pack_once() -> N
     assert name is not None
     assert head is not None
     assert (head.version, {run.packed and run.packed.pack for run in head.runs}) == (2, {name.reference})
-    loaded = store.load(state, Worker(Totals(), new_ids()).cache.of("test", None), 0)
+    loaded = store.load(state, Worker(Totals(), new_ids()).cache.for_operator("test", None), 0)
     assert [dict(table.rows) for table in loaded.tables.tables.values()] == [{"key": "b"}]

@@ -18,7 +18,7 @@ class Partition:
 
     def __init__(self) -> None:
         self.logs = {group: MemoryLog() for group in GROUPS}
-        self._cache, self._ids = cache.LruCache().of("test"), new_ids()
+        self._cache, self._ids = cache.LruCache().for_operator("test"), new_ids()
         self.looked_at: list[int] = []
         for group in GROUPS:
             self.write(group)
@@ -52,7 +52,7 @@ class Partition:
     @property
     def names(self) -> set[str]:
         """States that are stored, in any group."""
-        loaded = (store.load(log, cache.LruCache().of("fresh"), group) for group, log in self.logs.items())
+        loaded = (store.load(log, cache.LruCache().for_operator("fresh"), group) for group, log in self.logs.items())
         return {name for group in loaded for name in group.tables.metas}
 
 

@@ -32,7 +32,7 @@ def open_cache(uid: str, *, cache_bytes: int, disk_bytes: int | None) -> cache.O
         disk_bytes: Disk space for the operator's other key groups; None is all free space, 0 uses no disk.
     """
     WORKER_CACHE.limit(memory_bytes(cache_bytes, os.environ))
-    return WORKER_CACHE.of(uid, None if disk_bytes == 0 else _disk_of(uid, disk_bytes, os.environ))
+    return WORKER_CACHE.for_operator(uid, None if disk_bytes == 0 else _disk_of(uid, disk_bytes, os.environ))
 
 
 def memory_bytes(cache_bytes: int, env: Mapping[str, str]) -> int:

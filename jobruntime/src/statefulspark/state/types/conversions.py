@@ -98,7 +98,7 @@ class Conversion(Protocol):
         """Return the value."""
 
 
-def of(declared: object, kind: typetext.Type) -> Conversion | None:
+def choose(declared: object, kind: typetext.Type) -> Conversion | None:
     """Return the conversion of a declared type, None when values are storable as they are.
 
     Args:
@@ -111,20 +111,16 @@ def of(declared: object, kind: typetext.Type) -> Conversion | None:
         return EnumConversion(declared)
     if typetext.is_record(declared):
         return RecordConversion(cast("type", declared), kind)
-    return _of_generic(declared, kind)
-
-
-def _of_generic(declared: object, kind: typetext.Type) -> Conversion | None:
     arguments = [argument for argument in typing.get_args(declared) if argument is not type(None)]
     origin = typing.get_origin(declared)
     if origin is list and len(arguments) == 1 and len(kind.arguments) == 1:
-        inner = of(arguments[0], kind.arguments[0])
+        inner = choose(arguments[0], kind.arguments[0])
         return inner and Elementwise(inner)
     if origin is dict and len(arguments) == 2 and len(kind.arguments) == 2:
-        values = of(arguments[1], kind.arguments[1])
+        values = choose(arguments[1], kind.arguments[1])
         return values and Valuewise(values)
     if len(arguments) == 1 and len(typing.get_args(declared)) == 2:
-        return of(arguments[0], kind)
+        return choose(arguments[0], kind)
     return None
 
 
@@ -149,7 +145,7 @@ class RecordConversion:
     def __init__(self, declared: type, kind: typetext.Type) -> None:
         self._declared = declared
         types = typetext.field_types(declared)
-        inner = {name: of(types[name], part) for name, part in zip(kind.names, kind.arguments, strict=True)}
+        inner = {name: choose(types[name], part) for name, part in zip(kind.names, kind.arguments, strict=True)}
         self._names = kind.names
         self._inner = tuple((name, conversion) for name, conversion in inner.items() if conversion is not None)
 
@@ -217,7 +213,7 @@ def default_of(declared: object, field: str, kind: typetext.Type) -> object:
     """
     if not isinstance(declared, type) or not typetext.is_record(declared):
         return None
-    conversion = of(typetext.field_types(declared)[field], kind)
+    conversion = choose(typetext.field_types(declared)[field], kind)
     default = _default_value(declared, field)
     return default if conversion is None else converted(conversion.encode, default)
 

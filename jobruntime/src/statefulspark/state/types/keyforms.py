@@ -4,7 +4,8 @@ Python finds a key in a dict by equality, and storage finds it by its bytes. Som
 -0.0 and 0.0, the same point in time in two zones, a wall time with either `fold`, Decimals with trailing zeros. NaN does not
 equal itself. In an hour that the end of summer time repeats, two points in time of one zone are equal and have other bytes,
 and two of different zones are never equal (PEP 495). So a key has one form wherever it comes from, rows or storage: floats
-as in Spark's grouping, points in time in UTC, wall times without `fold`. Only what a function sees has a zone (`in_zone`).
+as in Spark's grouping, points in time in UTC, wall times without `fold`. Only what a function sees has a zone
+(`zone_setter`).
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def one_form(keys: Collection[object]) -> Collection[object]:
     if tuple in kinds:
         parts = itertools.chain.from_iterable(key for key in keys if type(key) is tuple)
         if not _FORMS.keys().isdisjoint(map(type, parts)):
-            return [tuple(map(_of, key)) if type(key) is tuple else _of(key) for key in keys]
-    return keys if _FORMS.keys().isdisjoint(kinds) else list(map(_of, keys))
+            return [tuple(map(_unify, key)) if type(key) is tuple else _unify(key) for key in keys]
+    return keys if _FORMS.keys().isdisjoint(kinds) else list(map(_unify, keys))
 
 
 def entry_form(key: object) -> object:
@@ -38,10 +39,10 @@ def entry_form(key: object) -> object:
         return tuple([entry_form(part) for part in key])  # type: ignore[attr-defined]  # a tuple
     if kind is decimal.Decimal:
         return _plain_decimal(key)  # type: ignore[arg-type]  # a Decimal
-    return _of(key)
+    return _unify(key)
 
 
-def in_zone(zone: datetime.tzinfo) -> Callable[[object], object]:
+def zone_setter(zone: datetime.tzinfo) -> Callable[[object], object]:
     """Return a function that gives the points in time of a key, or of its parts, a zone."""
 
     def shown(key: object) -> object:
@@ -54,7 +55,7 @@ def in_zone(zone: datetime.tzinfo) -> Callable[[object], object]:
     return shown
 
 
-def _of(part: object) -> object:
+def _unify(part: object) -> object:
     form = _FORMS.get(type(part))
     return part if form is None else form(part)
 

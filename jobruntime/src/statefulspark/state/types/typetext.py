@@ -111,7 +111,11 @@ def canonical(declared: object) -> str:
         return _generic(declared, origin)
     if not isinstance(declared, type):
         raise _no_type(declared)
-    return _class_text(declared)
+    if issubclass(declared, enum.Enum):
+        return f"enum<{','.join(declared.__members__)}>"
+    if is_record(declared):
+        return f"record<{','.join(f'{name}:{canonical(kind)}' for name, kind in field_types(declared).items())}>"
+    return codec.type_name(declared)
 
 
 def _generic(declared: object, origin: object) -> str:
@@ -125,14 +129,6 @@ def _generic(declared: object, origin: object) -> str:
     if origin is tuple:
         return "tuple"
     raise _no_type(declared)
-
-
-def _class_text(declared: type) -> str:
-    if issubclass(declared, enum.Enum):
-        return f"enum<{','.join(declared.__members__)}>"
-    if is_record(declared):
-        return f"record<{','.join(f'{name}:{canonical(kind)}' for name, kind in field_types(declared).items())}>"
-    return codec.type_name(declared)
 
 
 def is_record(declared: object) -> bool:
