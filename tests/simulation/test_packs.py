@@ -35,7 +35,7 @@ def loses(seed: int, rules: packworld.Rules) -> bool:
 
 def _tail_after(before: object, after: list[str], batch: int) -> names.Before:
     del before
-    return names.Before.of(after, batch)
+    return names.Before.summarize(after, batch)
 
 
 def _own_number_only(packs: list[names.PackName], partitions: int, batch: int) -> tuple[names.PackName, ...]:

@@ -37,7 +37,7 @@ def needed(packs: Iterable[PackName], partitions: int, batch: int) -> tuple[Pack
 def before_of(before: Sequence[str], after: Sequence[str], batch: int) -> names.Before:
     """Return what the name of a pack says, from what heads of the partition named before and after the batch."""
     del after
-    return names.Before.of(before, batch)
+    return names.Before.summarize(before, batch)
 
 
 @dataclass(frozen=True, slots=True)

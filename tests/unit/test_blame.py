@@ -31,7 +31,6 @@ from statefulspark.hooks import HookDefinition
 from statefulspark.operators import functions, spark_errors
 from statefulspark.operators.groupstate import frames, timeouts
 from statefulspark.operators.groupstate import function as group_function
-from statefulspark.operators.groupstate import processor as group_processor
 from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import function, inputs, modes, processor, wrapping
 from statefulspark.operatorstate import subtasks
@@ -242,7 +241,7 @@ def grouped(own: group_function.StateFunction, *, key: str = "key") -> None:
     )
     handed = processor.RowHandling(given, None, frames=True, late=None)
     settings = _settings(f"grouped-{key}")
-    _batch(lambda: group_processor.GroupStateProcessor(wrapped(), settings, handed))  # type: ignore[arg-type]
+    _batch(lambda: group_function.GroupStateProcessor(wrapped(), settings, handed))  # type: ignore[arg-type]
 
 
 def sink_run(failing: str | None = None) -> SinkRun:

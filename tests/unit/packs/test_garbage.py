@@ -25,7 +25,7 @@ _CASES = {
 def test_the_oldest_packs_are_rewritten_until_there_is_less(case: str) -> None:
     stored, named, new_bytes, chosen = _CASES[case]
 
-    assert garbage.to_rewrite(
+    assert garbage.choose_rewrites(
         {_REFERENCES[batch]: size for batch, size in stored.items()},
         {_REFERENCES[batch]: size for batch, size in named.items()},
         new_bytes,

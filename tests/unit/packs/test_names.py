@@ -58,11 +58,11 @@ def test_the_error_names_what_is_no_pack(reference: str) -> None:
 def test_what_a_partition_named_before_is_the_oldest_and_the_newest_batch() -> None:
     older = names.PackName(2, 1, 5, 1, _ATTEMPT, names.Before(5, 5))
 
-    assert names.Before.of([_REFERENCE, older.reference], 20) == names.Before(5, 12)
+    assert names.Before.summarize([_REFERENCE, older.reference], 20) == names.Before(5, 12)
 
 
 def test_a_partition_that_named_no_pack_needs_those_of_its_batch_alone() -> None:
-    assert names.Before.of([], 20) == names.Before(20, 20)
+    assert names.Before.summarize([], 20) == names.Before(20, 20)
 
 
 @pytest.mark.parametrize(

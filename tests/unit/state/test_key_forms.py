@@ -24,7 +24,7 @@ NEGATIVE_NAN = float(np.uint64(0xFFF8000000000001).view(np.float64))
 
 def _key_of(value: object) -> object:
     """Return a key as a dict is asked for it."""
-    (key,) = rows.to_keys(pa.table({"k": pa.array([value], pa.float64())}), ["k"])
+    (key,) = rows.read_keys(pa.table({"k": pa.array([value], pa.float64())}), ["k"])
     return key
 
 
@@ -40,7 +40,7 @@ def test_zero_is_one_key_without_a_sign(value: float) -> None:
 
 def test_keys_of_several_columns_have_the_one_form_too() -> None:
     table = pa.table({"a": ["x", None], "b": [OTHER_NAN, -0.0]})
-    first, second = rows.to_keys(table, ["a", "b"])
+    first, second = rows.read_keys(table, ["a", "b"])
     assert first == ("x", math.nan)
     assert repr(second) == "(None, 0.0)"
 

@@ -40,7 +40,7 @@ def _is_bounded(column: kinds.Column) -> bool:
 
 def test_rows_have_the_values_of_arrow() -> None:
     for column in kinds.columns():
-        given = inputs.RowInputs(["id"]).by_key(_with_ids(column.values))
+        given = inputs.RowInputs(["id"]).group_by_key(_with_ids(column.values))
         found = [row.c for one in given for row in one.items]
         assert repr(found) == repr(column.values.to_pylist()), column.name
 
@@ -49,7 +49,7 @@ def test_rows_have_the_values_of_arrow() -> None:
 def test_frames_have_every_value_that_pandas_has(door: str) -> None:
     table = kinds.frame([column for column in kinds.columns() if not _is_bounded(column)])
     given = table.add_column(0, "id", pa.array([7] * table.num_rows, pa.int64()))
-    (made,) = DOORS[door](given.column_names).by_key(given)
+    (made,) = DOORS[door](given.column_names).group_by_key(given)
     assert made.key == 7
 
 
@@ -61,14 +61,14 @@ def test_a_time_without_a_form_is_refused_with_its_column(door: str) -> None:
             values.append(column.values)  # The year 1 is no point in time of pandas.
         for given in values:
             with pytest.raises(errors.SpecRejectedError, match="The column 'c'") as refused:
-                DOORS[door](["id", "c"]).by_key(_with_ids(given))
+                DOORS[door](["id", "c"]).group_by_key(_with_ids(given))
             assert refused.value.reason == "RowUnsupported"
 
 
 def test_such_a_time_is_refused_in_a_container_of_a_row_too() -> None:
     beyond = pa.array([[253_402_300_800_000_000]], pa.list_(pa.timestamp("us")))
     with pytest.raises(errors.SpecRejectedError, match="The column 'c'"):
-        inputs.RowInputs(["id"]).by_key(_with_ids(beyond))
+        inputs.RowInputs(["id"]).group_by_key(_with_ids(beyond))
 
 
 def test_every_value_is_an_output_of_its_type() -> None:

@@ -21,7 +21,7 @@ from statefulspark.state.types import codec, keyforms
 from statefulspark.testing import KeyedHarness
 from typematrix import kinds
 
-VALUES = {column.name: rows.to_values(pa.chunked_array([column.values])) for column in kinds.columns()}
+VALUES = {column.name: rows.read_values(pa.chunked_array([column.values])) for column in kinds.columns()}
 IN_UTC = "zoneinfo.ZoneInfo(key='UTC')"
 
 
@@ -115,7 +115,7 @@ class Counted(ss.KeyedProcessFunction):
 def test_a_key_finds_its_state_and_its_timers_after_a_restart(key: str | tuple[str, ...]) -> None:
     for column in KEYS:
         harness = KeyedHarness(Counted(), key=key, timers="event-time")
-        values = rows.to_keys(pa.table({"k": column.values}), ["k"])
+        values = rows.read_keys(pa.table({"k": column.values}), ["k"])
         assert len(set(values)) == len(values), column.name
         batch = [{"k": value, "other": 1} for value in values]
 
@@ -134,7 +134,7 @@ def test_keys_of_sparks_operators_come_back_as_they_are_grouped() -> None:
     for column in kinds.columns():
         if not transform_operator._is_key(column.kind):
             continue
-        found = transform_keys.to_keys(pa.table({"k": column.values}), ["k"], [column.kind])
+        found = transform_keys.read_keys(pa.table({"k": column.values}), ["k"], [column.kind])
         stored = codec.unpack(codec.pack(found))
         assert stored == found, column.name
         assert len(set(found)) == len(set(map(shown, found))), column.name
@@ -147,11 +147,11 @@ def test_values_without_a_form_in_python_are_refused_with_their_column() -> None
     for column in kinds.columns():
         for value in column.beyond or ():
             with pytest.raises(errors.SpecRejectedError, match=f"The column '{column.name}'") as refused:
-                rows.to_rows(pa.table([pa.array([value])], names=[column.name]))
+                rows.read_rows(pa.table([pa.array([value])], names=[column.name]))
             assert refused.value.reason == "RowUnsupported"
     broken = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"a\xff")])
     with pytest.raises(errors.SpecRejectedError, match="The column 'text'") as refused:
-        rows.to_rows(pa.table([broken], names=["text"]))
+        rows.read_rows(pa.table([broken], names=["text"]))
     assert refused.value.reason == "RowUnsupported"
 
 

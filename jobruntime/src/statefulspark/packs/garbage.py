@@ -14,7 +14,7 @@ MOST = 2.0
 """So many times what is named may be stored."""
 
 
-def to_rewrite(stored: Mapping[str, int], named: Mapping[str, int], new_bytes: int) -> tuple[str, ...]:
+def choose_rewrites(stored: Mapping[str, int], named: Mapping[str, int], new_bytes: int) -> tuple[str, ...]:
     """Choose the packs whose named chunks are copied into a new one.
 
     Args:

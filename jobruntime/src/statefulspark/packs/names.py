@@ -37,7 +37,7 @@ class Before:
     newest: int
 
     @classmethod
-    def of(cls, references: Iterable[str], batch: int) -> Before:
+    def summarize(cls, references: Iterable[str], batch: int) -> Before:
         """Summarise the packs that committed heads name.
 
         Args:

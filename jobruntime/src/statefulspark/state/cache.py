@@ -10,7 +10,8 @@ it is not cached.
 Columns of views for which there is no memory are in files on the executor's ephemeral disk. A file is mapped while its view
 is in use, so that what is read often stays in the system's cache, what is not needs no memory, and a limit of the worker's
 address space is kept. Files have no names: they belong to this process alone, end with it, and are never read by another. On
-any failure of the disk the view is dropped, and the next batch reads the key group from its chunks, which is slower.
+any failure of the disk the view is dropped, and the next batch reads the key group from its chunks, which is slower. The
+disk is Spark's local directory of this executor, which Spark creates when the executor starts and removes when it ends.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -306,3 +308,37 @@ class DiskViews:
     def _tell(self) -> None:
         if self.limit_bytes is not None and self.folder.exists():
             (self.folder / f"{_USED}{os.getpid()}").write_text(str(self.used_bytes))
+
+
+WORKER_CACHE = LruCache()
+"""Tables of this Python worker. Spark reuses workers between batches; a new one starts with an empty cache."""
+_DISKS: dict[Path, DiskViews] = {}
+_FOLDER = "statefulspark-keyed"
+_LOCAL_DIRECTORIES = "SPARK_LOCAL_DIRS"
+_WORKER_MEMORY_MB = ("PYSPARK_EXECUTOR_MEMORY_MB", "STATEFULSPARK_WORKER_MEMORY_MB")
+"""Memory of a worker: Spark's limit, and what the operator counted for it in the size of an executor's pod."""
+
+
+def open_cache(uid: str, *, cache_bytes: int, disk_bytes: int | None) -> OperatorCache:
+    """Return the cache of an operator in this worker.
+
+    Args:
+        uid: The operator.
+        cache_bytes: Memory for tables, estimated; where the worker's memory is known (`spark.executor.pyspark.memory`, or
+            the size of the executor's pod), at most half of that.
+        disk_bytes: Disk space for the operator's other key groups; None is all free space, 0 uses no disk.
+    """
+    WORKER_CACHE.limit(memory_bytes(cache_bytes, os.environ))
+    directories = [name for name in os.environ.get(_LOCAL_DIRECTORIES, "").split(",") if name]
+    if disk_bytes == 0 or not directories:
+        return WORKER_CACHE.for_operator(uid)
+    folder = Path(directories[zlib.crc32(uid.encode()) % len(directories)]) / _FOLDER / uid
+    disk = _DISKS.setdefault(folder, DiskViews(folder))
+    disk.limit_bytes = disk_bytes
+    return WORKER_CACHE.for_operator(uid, disk)
+
+
+def memory_bytes(cache_bytes: int, env: Mapping[str, str]) -> int:
+    """Return the memory that tables may take in a worker."""
+    worker_mb = (int(env.get(name) or -1) for name in _WORKER_MEMORY_MB)
+    return min((cache_bytes, *((size_mb << 20) // 2 for size_mb in worker_mb if size_mb > 0)))

@@ -79,20 +79,20 @@ def row_maker(columns: tuple[str, ...]) -> Callable[[Iterable[object]], function
     return cast("Callable[[Iterable[object]], functions.InputRow]", functools.partial(tuple.__new__, row_class))
 
 
-def to_rows(table: pa.Table) -> list[functions.InputRow]:
+def read_rows(table: pa.Table) -> list[functions.InputRow]:
     """Return the rows of a table, in order."""
     make = row_maker(tuple(table.column_names))
-    return list(map(make, zip(*map(to_values, table.columns, table.column_names), strict=True)))
+    return list(map(make, zip(*map(read_values, table.columns, table.column_names), strict=True)))
 
 
-def to_keys(table: pa.Table, key: Sequence[str]) -> list[object]:
+def read_keys(table: pa.Table, key: Sequence[str]) -> list[object]:
     """Return the key of each row in its one form (`types.keyforms`): a value, or a tuple for a key of several columns."""
     if len(key) == 1:
-        return list(keyforms.one_form(to_values(table.column(key[0]), key[0])))
-    return list(keyforms.one_form(list(zip(*(to_values(table.column(name), name) for name in key), strict=True))))
+        return list(keyforms.one_form(read_values(table.column(key[0]), key[0])))
+    return list(keyforms.one_form(list(zip(*(read_values(table.column(name), name) for name in key), strict=True))))
 
 
-def to_values(column: pa.ChunkedArray, name: str = "a column") -> list[object]:
+def read_values(column: pa.ChunkedArray, name: str = "a column") -> list[object]:
     """Return a column as Python values.
 
     Args:

@@ -148,7 +148,7 @@ class KeyedHarness:
             return
         if isinstance(function, functions.VectorizedProcessFunction):
             context.clean(len(batch))
-            context.enter_group(lambda part: rows.to_keys(part, self._key), rows.to_values)
+            context.enter_group(lambda part: rows.read_keys(part, self._key), rows.read_values)
             emitted = function.process_table(pa.Table.from_pylist([dict(row) for row in batch]), context)
             yield from emitted.to_pylist() if emitted is not None else ()
         else:

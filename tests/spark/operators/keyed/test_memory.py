@@ -16,7 +16,6 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from statefulspark import state
 from statefulspark.operators import keyed
-from statefulspark.operators.keyed import caching
 
 pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -163,10 +162,3 @@ def test_a_folder_that_is_deleted_between_batches_changes_nothing(spark: SparkSe
         stream.feed(batch)
     stream.run(_on_disk(Counting(), "deleted"))
     assert _emitted(stream) == _expected()
-
-
-@pytest.mark.parametrize(
-    ("worker_mb", "expected"), [("", 1000 << 20), ("-1", 1000 << 20), ("512", 256 << 20), ("8192", 1000 << 20)]
-)
-def test_tables_take_half_of_the_memory_that_spark_gives_a_worker_at_most(worker_mb: str, expected: int) -> None:
-    assert caching.memory_bytes(1000 << 20, {"PYSPARK_EXECUTOR_MEMORY_MB": worker_mb}) == expected

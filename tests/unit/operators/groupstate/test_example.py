@@ -9,7 +9,7 @@ from types import ModuleType
 import pyarrow as pa
 from pyspark.sql import types as spark_types
 from statefulengine import Engine
-from statefulspark.operators.groupstate import frames, function, processor, timeouts
+from statefulspark.operators.groupstate import frames, function, timeouts
 from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import processor as transform_processor
 from transformworld import schema
@@ -43,7 +43,7 @@ def _engine(example: ModuleType) -> Engine:
         domains=event_time.mode.domains,
     )
 
-    def make() -> processor.GroupStateProcessor:
+    def make() -> function.GroupStateProcessor:
         wrapped = function.GroupStateFunction(
             example.track,
             timeout=event_time,
@@ -52,7 +52,7 @@ def _engine(example: ModuleType) -> Engine:
             given=given,
             has_watermark=True,
         )
-        return processor.GroupStateProcessor(
+        return function.GroupStateProcessor(
             wrapped, settings, transform_processor.RowHandling(given, None, frames=True, late=None)
         )
 

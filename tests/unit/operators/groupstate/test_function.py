@@ -12,9 +12,9 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.streaming.state import GroupState
 from statefulengine import Engine
 from statefulspark import errors
-from statefulspark.operators.groupstate import frames, function, processor, timeouts
+from statefulspark.operators.groupstate import frames, function, timeouts
 from statefulspark.operators.keyed import processor as keyed_processor
-from statefulspark.operators.transform import lateness, limits
+from statefulspark.operators.transform import inputs, lateness
 from statefulspark.operators.transform import processor as transform_processor
 from transformworld import schema
 
@@ -33,7 +33,7 @@ def _engine(
     own: function.StateFunction,
     timeout: timeouts.Timeout = NONE,
     *,
-    frame_limits: limits.FrameLimits | None = None,
+    frame_limits: inputs.FrameLimits | None = None,
     states: Sequence[str] = ("n bigint",),
 ) -> Engine:
     settings = keyed_processor.OperatorSettings(
@@ -45,16 +45,16 @@ def _engine(
         disk_bytes=0,
         domains=timeout.mode.domains,
     )
-    pandas_options = frames.PandasOptions("UTC", limits=frame_limits or limits.FrameLimits())
+    pandas_options = frames.PandasOptions("UTC", limits=frame_limits or inputs.FrameLimits())
     given = frames.StateFrames(_INPUT, ["key"], pandas_options=pandas_options)
     late = lateness.EventTime("time", is_window=False) if timeout is EVENT else None
 
-    def make() -> processor.GroupStateProcessor:
+    def make() -> function.GroupStateProcessor:
         wrapped = function.GroupStateFunction(
             own, timeout=timeout, schema=schema(states[-1]), width=2, given=given, has_watermark=timeout is EVENT
         )
         handed = transform_processor.RowHandling(given, None, frames=True, late=late)
-        return processor.GroupStateProcessor(wrapped, settings, handed)
+        return function.GroupStateProcessor(wrapped, settings, handed)
 
     return Engine(make, timeout.mode.value)
 
@@ -221,8 +221,8 @@ def test_frames_are_as_large_as_sparks_limit_at_most() -> None:
         sizes.extend(map(len, given))
         return []
 
-    _engine(look, frame_limits=limits.FrameLimits(rows=2)).batch(_rows(("a", 1), ("a", 2), ("a", 3)))
-    _engine(look, frame_limits=limits.FrameLimits(size_bytes=2)).batch(_rows(("a", 1), ("a", 2)))
+    _engine(look, frame_limits=inputs.FrameLimits(rows=2)).batch(_rows(("a", 1), ("a", 2), ("a", 3)))
+    _engine(look, frame_limits=inputs.FrameLimits(size_bytes=2)).batch(_rows(("a", 1), ("a", 2)))
     assert sizes == [2, 1, 1, 1]
 
 
@@ -280,11 +280,11 @@ def test_a_key_that_times_out_is_that_of_its_rows_also_with_structs_and_floats()
     values = [{"x": 0.5, "s": "a"}, {"x": -1.5, "s": None}]
     kind = pa.struct([("x", pa.float64()), ("s", pa.string())])
     table = pa.table({"at": pa.array(values, kind), "n": pa.array([1, 2], pa.int32())})
-    called = given.by_key(table)
+    called = given.group_by_key(table)
     assert [one.spark_key for one in called] == list(zip(values, [1, 2], strict=True))
     assert [given.timed_out(one.key).spark_key for one in called] == [one.spark_key for one in called]
 
 
 def test_a_timeout_that_spark_does_not_have_is_refused() -> None:
     with pytest.raises(errors.SpecRejectedError, match="Unknown timeout 'Never'; use one of NoTimeout"):
-        timeouts.of("Never")
+        timeouts.parse("Never")

@@ -311,7 +311,7 @@ def test_an_attempt_fails_whose_pack_cannot_be_written(error: errors.StatefulSpa
 def test_a_key_group_that_is_written_twice_in_a_batch_is_in_its_pack_once() -> None:
     state = PartitionState(stores.MemoryStore(), {0: MemoryLog()})
     place = packedlog.PackPlace(state.reader.store, "mean", 1, 0, 3, 1, (0,))
-    log = packedlog.PackedLog(state, lambda _: place, packedlog.Thresholds.of(1))
+    log = packedlog.PackedLog(state, lambda _: place, packedlog.Thresholds.from_pack_bytes(1))
     declared = Totals()
     worker = Worker(declared, new_ids())
     for value in "ab":

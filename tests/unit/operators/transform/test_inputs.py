@@ -7,7 +7,7 @@ import datetime
 import pyarrow as pa
 import pytest
 from pyspark.sql import Row
-from statefulspark.operators.transform import inputs, lateness, limits
+from statefulspark.operators.transform import inputs, lateness
 
 UTC = datetime.UTC
 TABLE = pa.table(
@@ -25,7 +25,7 @@ def _moments(*milliseconds: int | None, zone: str | None = "UTC") -> pa.Array:
 
 
 def test_rows_have_every_column_and_come_by_key() -> None:
-    called = inputs.RowInputs(["odd", "key"]).by_key(TABLE)
+    called = inputs.RowInputs(["odd", "key"]).group_by_key(TABLE)
     assert [(one.key, one.spark_key, one.items) for one in called] == [
         ((1, "a"), (1, "a"), [Row(odd=1, key="a", n=1, tags=[("x", 1)])]),
         ((0, "b"), (0, "b"), [Row(odd=0, key="b", n=None, tags=None)]),
@@ -35,12 +35,12 @@ def test_rows_have_every_column_and_come_by_key() -> None:
 
 
 def test_a_key_of_one_column_is_a_tuple_for_the_processor() -> None:
-    called = inputs.RowInputs(["odd"]).by_key(TABLE)
+    called = inputs.RowInputs(["odd"]).group_by_key(TABLE)
     assert [(one.key, one.spark_key, len(one.items)) for one in called] == [(1, (1,), 2), (0, (0,), 1)]
 
 
 def test_frames_leave_out_keys_that_the_input_does_not_have() -> None:
-    called = inputs.FrameInputs(["odd"], 1, "UTC").by_key(TABLE)
+    called = inputs.FrameInputs(["odd"], 1, "UTC").group_by_key(TABLE)
     frames = [one.items[0] for one in called]
     assert [list(frame.columns) for frame in frames] == [["key", "n", "tags"]] * 2  # type: ignore[attr-defined]
     assert frames[0]["n"].tolist() == [1.0, 3.0]  # type: ignore[index]
@@ -48,24 +48,24 @@ def test_frames_leave_out_keys_that_the_input_does_not_have() -> None:
 
 def test_two_columns_may_have_one_name() -> None:
     table, names = TABLE.select(["odd", "key"]), ["key", "key"]
-    row = inputs.RowInputs(["odd"], names).by_key(table)[0].items[0]
+    row = inputs.RowInputs(["odd"], names).group_by_key(table)[0].items[0]
     assert list(row.__fields__) == names  # type: ignore[attr-defined]
-    frame = inputs.FrameInputs(["odd"], 1, "UTC", names).by_key(table)[0].items[0]
+    frame = inputs.FrameInputs(["odd"], 1, "UTC", names).group_by_key(table)[0].items[0]
     assert frame.columns.tolist() == ["_1"]  # type: ignore[attr-defined]  # as Spark calls it
 
 
 @pytest.mark.parametrize(
     ("limit", "sizes"),
     [
-        pytest.param(limits.FrameLimits(), [5, 1], id="without limits a key has one frame"),
-        pytest.param(limits.FrameLimits(rows=2), [2, 2, 1, 1], id="by rows"),
-        pytest.param(limits.FrameLimits(rows=2, size_bytes=1), [1] * 6, id="a single row may exceed the bytes"),
-        pytest.param(limits.FrameLimits(size_bytes=48), [3, 2, 1], id="by bytes, of which a row here has 16"),
+        pytest.param(inputs.FrameLimits(), [5, 1], id="without limits a key has one frame"),
+        pytest.param(inputs.FrameLimits(rows=2), [2, 2, 1, 1], id="by rows"),
+        pytest.param(inputs.FrameLimits(rows=2, size_bytes=1), [1] * 6, id="a single row may exceed the bytes"),
+        pytest.param(inputs.FrameLimits(size_bytes=48), [3, 2, 1], id="by bytes, of which a row here has 16"),
     ],
 )
-def test_frames_are_as_large_as_spark_lets_them_be(limit: limits.FrameLimits, sizes: list[int]) -> None:
+def test_frames_are_as_large_as_spark_lets_them_be(limit: inputs.FrameLimits, sizes: list[int]) -> None:
     table = pa.table({"key": pa.array([1, 1, 1, 2, 1, 1]), "n": pa.array(range(6), pa.int64())})
-    called = inputs.FrameInputs(["key"], 0, "UTC", limits=limit).by_key(table)
+    called = inputs.FrameInputs(["key"], 0, "UTC", limits=limit).group_by_key(table)
     assert [len(frame) for one in called for frame in one.items] == sizes  # type: ignore[arg-type]
 
 

@@ -23,7 +23,7 @@ NESTED = spark_types.StructType(
 
 
 def _keys(values: list[object], arrow: pa.DataType, kind: spark_types.DataType) -> list[object]:
-    return keys.to_keys(pa.table({"k": pa.array(values, arrow)}), ["k"], [kind])
+    return keys.read_keys(pa.table({"k": pa.array(values, arrow)}), ["k"], [kind])
 
 
 @pytest.mark.parametrize(("kind", "arrow"), [(DOUBLE, pa.float64()), (FLOAT, pa.float32())], ids=["double", "float"])
@@ -51,8 +51,8 @@ def test_a_struct_is_its_fields_and_a_null_one_is_not_one_of_nulls() -> None:
 
 def test_plain_columns_are_as_they_were_beside_others() -> None:
     table = pa.table({"a": pa.array(["x"]), "b": pa.array([0.0])})
-    assert keys.to_keys(table, ["a", "b"], [STRING, DOUBLE]) == [("x", 0)]
-    assert keys.to_keys(table, ["a"], [STRING]) == ["x"]
+    assert keys.read_keys(table, ["a", "b"], [STRING, DOUBLE]) == [("x", 0)]
+    assert keys.read_keys(table, ["a"], [STRING]) == ["x"]
     assert keys.values_of("x", [STRING]) == ["x"]
 
 

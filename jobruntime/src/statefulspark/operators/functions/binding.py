@@ -86,7 +86,11 @@ def bind_sources(registry: SourceRegistry, query_uid: str, start: Start) -> None
     unclaimed = [name for uid, name in positions.items() if uid not in {source.uid for source in declared}]
     for source in declared:
         position = positions.get(source.uid)
-        state = None if position is None else _state_at(start.store, position)
+        state = None
+        if position is not None and position.segment > 0:
+            body = feeds.read(start.store, position).state
+            if body is not None:
+                state = record.decode(body, f"{start.store.uri}/{position.key}", uid=position.uid)
         if position is None:
             # A source that replaces a dropped one continues its numbers, because Spark only compares offsets.
             position = unclaimed.pop(0) if unclaimed else segments.beginning(source.uid)
@@ -180,10 +184,3 @@ def _positions(store: ObjectStore) -> Mapping[str, SegmentName]:
         return {}
     key = f"offsets/{max(numbers)}"
     return segments.in_offsets(sparklog.parse_offsets(store.read(key), f"{store.uri}/{key}"))
-
-
-def _state_at(store: ObjectStore, position: SegmentName) -> OperatorState | None:
-    if position.segment == 0:
-        return None
-    body = feeds.read(store, position).state
-    return None if body is None else record.decode(body, f"{store.uri}/{position.key}", uid=position.uid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,8 @@ class JobFunctions:
         for query_uid, output in self._outputs.items():
             restored = next((entry for entry in plan.queries if entry.uid == query_uid), None)
             start = self._start(storage, plan, query_uid)
-            self._sinks[query_uid] = binding.bind_sink(output, start, restored, self._refusing(query_uid, output.uid))
+            noting = functools.partial(self.refusals.noting, query_uid, f"operator:{output.uid}")
+            self._sinks[query_uid] = binding.bind_sink(output, start, restored, noting)
         return {query_uid: self._sinks[query_uid].writer(output) for query_uid, output in self._outputs.items()}
 
     def snapshot_begun(self, snapshot_id: int) -> None:
@@ -148,9 +150,6 @@ class JobFunctions:
         for bound in self._sinks.values():
             bound.run.close()
         self._sources.close()
-
-    def _refusing(self, query_uid: str, uid: str) -> sink.Noting:
-        return lambda: self.refusals.noting(query_uid, f"operator:{uid}")
 
     def _source_refused(self, feed_id: str, error: errors.StatefulSparkError) -> None:
         """Record a source whose state cannot be snapshotted; a source that fails to produce rows fails its query."""

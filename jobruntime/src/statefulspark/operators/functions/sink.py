@@ -61,18 +61,15 @@ class BoundSink:
             StatefulSparkError: The function failed, or its state cannot be stored; the batch is not committed.
         """
         with spark_errors.ours(f"Writing a batch to the function of sink {self.uid!r}"):
-            self._write(frame, batch_id)
-
-    def _write(self, frame: DataFrame, batch_id: int) -> None:
-        self.run.begin(batch_id)
-        to_all = sql.coalesce(sql.expr(self.run.broadcast or _NO_ROWS), sql.lit(False))  # noqa: FBT003 - a SQL value
-        marked = frame.select(sql.spark_partition_id(), to_all, sql.struct("*"))
-        for partition, is_broadcast, row in marked.toLocalIterator(prefetchPartitions=True):
-            if is_broadcast:
-                self.run.invoke_broadcast(row)
-            else:
-                self.run.invoke(partition, row)
-        self.keep(batch_id)
+            self.run.begin(batch_id)
+            to_all = sql.coalesce(sql.expr(self.run.broadcast or _NO_ROWS), sql.lit(False))  # noqa: FBT003 - a SQL value
+            marked = frame.select(sql.spark_partition_id(), to_all, sql.struct("*"))
+            for partition, is_broadcast, row in marked.toLocalIterator(prefetchPartitions=True):
+                if is_broadcast:
+                    self.run.invoke_broadcast(row)
+                else:
+                    self.run.invoke(partition, row)
+            self.keep(batch_id)
 
     def keep(self, batch_id: int) -> None:
         """Write the state after a batch, or a reference to the last state if the batch did not change it. Cost: one PUT.

@@ -3,7 +3,6 @@
 ```
 operator    entry point of a job              timeouts  the timeout of a key, as a timer
 function    runs a function of Spark's        frames    frames by key, as Spark's operator has them
-processor   by key group, on Spark
 ```
 It uses `operators.transform`: values are stored, late rows dropped and key groups processed as there. Names are imported
 lazily, because Python workers do not need the operator.

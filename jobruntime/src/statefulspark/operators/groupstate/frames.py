@@ -17,7 +17,6 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.pandas import types as arrow_types
 
 from statefulspark.operators.transform import inputs, keys
-from statefulspark.operators.transform import limits as frame_limits
 from statefulspark.operators.transform.wrapping import KeyedInput
 
 
@@ -33,11 +32,11 @@ class PandasOptions:
 
     timezone: str
     extended_integers: bool = False
-    limits: frame_limits.FrameLimits = frame_limits.FrameLimits()  # noqa: RUF009 - it is frozen
+    limits: inputs.FrameLimits = inputs.FrameLimits()  # noqa: RUF009 - it is frozen
 
     def series(self, table: pa.Table) -> list[pd.Series]:
         """Return the columns of a table."""
-        return inputs.to_series(
+        return inputs.convert_columns(
             table.combine_chunks(),
             lambda part: conversion.ArrowBatchTransformer.to_pandas(
                 part, timezone=self.timezone, prefer_int_ext_dtype=self.extended_integers
@@ -71,38 +70,39 @@ class StateFrames:
         arrow = [arrow_types.to_arrow_type(kind, timezone=pandas_options.timezone) for kind in self._kinds]
         self._key_schema = pa.schema(list(zip(self._key, arrow, strict=True)))
 
-    def by_key(self, table: pa.Table) -> list[KeyedInput]:
+    def group_by_key(self, table: pa.Table) -> list[KeyedInput]:
         """Return the frames of each key, in the order of first occurrence."""
         positions_of: dict[object, list[int]] = {}
         for position, key in enumerate(self.keys(table)):
             positions_of.setdefault(key, []).append(position)
         max_rows = self._pandas_options.limits.rows_of(table)
-        return [self._called(key, table.take(pa.array(positions)), max_rows) for key, positions in positions_of.items()]
+        key_positions = [table.column_names.index(name) for name in self._key]
+        grouped = []
+        for key, positions in positions_of.items():
+            rows = table.take(pa.array(positions))
+            parts = [
+                self._pandas_options.series(rows.slice(start, max_rows)) for start in range(0, len(rows), max_rows)
+            ]
+            frames: list[object] = []
+            for part in parts:
+                frame = pd.concat(part[self._hidden :], axis=1)
+                frame.columns = self._columns
+                frames.append(frame)
+            spark_key = tuple([parts[0][position][0] for position in key_positions])
+            grouped.append(KeyedInput(key, spark_key, frames))
+        return grouped
 
     def keys(self, table: pa.Table) -> list[object]:
         """Return the state key of each row."""
-        return keys.to_keys(table, self._key, self._kinds)
+        return keys.read_keys(table, self._key, self._kinds)
 
     def timed_out(self, key: object) -> KeyedInput:
         """Return the input of the function for a key that has timed out."""
         values = zip(keys.values_of(key, self._kinds), self._key_schema, strict=True)
         arrays = [pa.array([_for_arrow(value, field.type)], field.type) for value, field in values]
         table = pa.table(arrays, schema=self._key_schema)
-        return KeyedInput(key, self._first(self._pandas_options.series(table)), [pd.DataFrame(columns=self._columns)])
-
-    def _called(self, key: object, rows: pa.Table, max_rows: int) -> KeyedInput:
-        parts = [self._pandas_options.series(rows.slice(start, max_rows)) for start in range(0, len(rows), max_rows)]
-        positions = [rows.column_names.index(name) for name in self._key]
-        frames: list[object] = [self._frame(part[self._hidden :]) for part in parts]
-        return KeyedInput(key, self._first([parts[0][position] for position in positions]), frames)
-
-    def _frame(self, columns: list[pd.Series]) -> pd.DataFrame:
-        frame = pd.concat(columns, axis=1)
-        frame.columns = self._columns
-        return frame
-
-    def _first(self, columns: Sequence[pd.Series]) -> tuple[object, ...]:
-        return tuple([column[0] for column in columns])
+        spark_key = tuple([column[0] for column in self._pandas_options.series(table)])
+        return KeyedInput(key, spark_key, [pd.DataFrame(columns=self._columns)])
 
 
 def _for_arrow(value: object, kind: pa.DataType) -> object:

@@ -14,9 +14,12 @@ from pyspark import errors as spark_errors
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming.state import GroupState
 
+from statefulspark import errors
 from statefulspark import state as keyed_state
 from statefulspark.operators.groupstate import frames, timeouts
+from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import forms, wrapping
+from statefulspark.operators.transform import processor as transform_processor
 from statefulspark.operators.transform.wrapping import KeyedInput
 
 StateFunction = Callable[[tuple[object, ...], Iterable[pd.DataFrame], GroupState], Iterable[pd.DataFrame]]
@@ -154,3 +157,11 @@ def _wrong_return(expected: str, actual: str) -> spark_errors.PySparkTypeError:
     return spark_errors.PySparkTypeError(
         errorClass="UDF_RETURN_TYPE", messageParameters={"expected": expected, "actual": actual}
     )
+
+
+class GroupStateProcessor(transform_processor.TransformProcessor):
+    """Runs a function of `applyInPandasWithState` per key, by key group."""
+
+    def _failed(self, method: str, where: str, error: Exception) -> errors.StatefulSparkError:
+        # The user's function is the only method, for rows and timeouts alike.
+        return keyed_processor.KeyedProcessor._failed(self, "__call__", where, error)

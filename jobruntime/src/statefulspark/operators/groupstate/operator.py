@@ -13,13 +13,12 @@ from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import types as spark_types
 
 from statefulspark import errors
-from statefulspark.operators.groupstate import frames, function, processor, timeouts
-from statefulspark.operators.keyed import operator, packedlog, registry
+from statefulspark.operators.groupstate import frames, function, timeouts
+from statefulspark.operators.keyed import operator, registry
 from statefulspark.operators.keyed import processor as keyed_processor
-from statefulspark.operators.transform import grouping, lateness, limits, modes
+from statefulspark.operators.transform import grouping, inputs, lateness, modes
 from statefulspark.operators.transform import operator as transform_operator
 from statefulspark.operators.transform import processor as transform_processor
-from statefulspark.state import cache, ttl
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,6 @@ class _Call:
     output: spark_types.StructType
     state: spark_types.StructType
     timeout: timeouts.Timeout
-    options: operator.Options
 
 
 def apply_in_pandas_with_state(
@@ -69,19 +67,24 @@ def apply_in_pandas_with_state(
     """
     registry.check_uid(uid)
     output_mode = modes.output_mode(outputMode, "applyInPandasWithState")
+    if not callable(func):
+        raise errors.SpecRejectedError(
+            "FunctionInvalid", f"The function of keyed operator '{uid}' cannot be called: it is {func!r:.100}."
+        )
     call = _Call(
         uid,
-        _checked_function(func, uid),
+        func,
         operator.parse_schema(outputStructType, uid),
         operator.parse_schema(stateStructType, uid),
-        timeouts.of(timeoutConf),
-        options,
+        timeouts.parse(timeoutConf),
     )
-    source = grouping.of(grouped, f"The input of keyed operator '{uid}'")
+    source = grouping.resolve(grouped, f"The input of keyed operator '{uid}'")
     transform_operator.check_key(source, uid)
     groups = operator.key_groups(source.df, uid, options.get("max_parallelism"))
     event_time = _event_time(call, source.df)
-    settings = _settings(call, source, groups)
+    settings = transform_operator.operator_settings(
+        source, uid=uid, schema=call.output, mode=call.timeout.mode, options=options, groups=groups
+    )
     wrapped = _wrapped(call, source, settings, has_watermark=event_time is not None)
     handling = transform_processor.RowHandling(
         rows=wrapped.given,
@@ -102,16 +105,8 @@ def apply_in_pandas_with_state(
     )
     packed = operator.pack_by_group(source.df, transform_operator.parts(source), groups, settings)
     return packed.transformWithStateInPandas(
-        processor.GroupStateProcessor(wrapped, settings, handling), call.output, output_mode, call.timeout.mode.value
+        function.GroupStateProcessor(wrapped, settings, handling), call.output, output_mode, call.timeout.mode.value
     )
-
-
-def _checked_function(func: function.StateFunction, uid: str) -> function.StateFunction:
-    if not callable(func):
-        raise errors.SpecRejectedError(
-            "FunctionInvalid", f"The function of keyed operator '{uid}' cannot be called: it is {func!r:.100}."
-        )
-    return func
 
 
 def _event_time(call: _Call, df: DataFrame) -> lateness.EventTime | None:
@@ -121,7 +116,7 @@ def _event_time(call: _Call, df: DataFrame) -> lateness.EventTime | None:
             f"The input of keyed operator '{call.uid}' is not a stream. applyInPandasWithState is unsupported in batch "
             "query. Use applyInPandas instead.",
         )
-    event_time = lateness.of(df)
+    event_time = lateness.event_time_of(df)
     if event_time is None and call.timeout is timeouts.Timeout.EVENT_TIME:
         raise errors.SpecRejectedError(
             "WatermarkMissing",
@@ -129,23 +124,6 @@ def _event_time(call: _Call, df: DataFrame) -> lateness.EventTime | None:
             "specified in the query using [Dataset/DataFrame].withWatermark() for using event-time timeout.",
         )
     return event_time
-
-
-def _settings(call: _Call, source: grouping.Grouping, groups: int) -> keyed_processor.OperatorSettings:
-    return keyed_processor.OperatorSettings(
-        uid=call.uid,
-        key=source.key,
-        key_type=transform_operator.key_type(source),
-        schema=call.output,
-        timezone=str(source.df.sparkSession.conf.get("spark.sql.session.timeZone")),
-        cache_bytes=call.options.get("cache_bytes", cache.DEFAULT_LIMIT_BYTES),
-        disk_bytes=call.options.get("disk_bytes"),
-        domains=call.timeout.mode.domains,
-        ttl_change=call.options.get("ttl_change", ttl.TtlChange.REFUSE),
-        key_groups=groups,
-        storage_options=registry.storage_options(),
-        packs=packedlog.thresholds(source.df.sparkSession, registry.storage_options()),
-    )
 
 
 def _wrapped(
@@ -161,7 +139,7 @@ def _wrapped(
         given=frames.StateFrames(
             source.df.schema,
             source.key,
-            pandas_options=frames.PandasOptions(settings.timezone, extended, limits.of(session)),
+            pandas_options=frames.PandasOptions(settings.timezone, extended, inputs.read_limits(session)),
             names=source.names,
             hidden=source.hidden,
         ),

@@ -39,7 +39,7 @@ _MODES = {
 }
 
 
-def of(name: str) -> Timeout:
+def parse(name: str) -> Timeout:
     """Return the timeout kind of a member of Spark's `GroupStateTimeout`.
 
     Raises:

@@ -27,7 +27,7 @@ _ROUNDS: dict[tuple[str, str, int, int], ttl.CleanupRound] = {}
 class PartitionLog(store.ChunkLog, Protocol):
     """A view of Spark's state, one key group at a time."""
 
-    def at(self, group: int) -> None:
+    def set_group(self, group: int) -> None:
         """Say which key group is the current one; Spark has set it."""
 
     def enter(self, column_value: int) -> None:

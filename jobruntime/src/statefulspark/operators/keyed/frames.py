@@ -44,23 +44,23 @@ class OutputSchema:
             SpecRejectedError: A row has the wrong number of columns, or a value does not fit its column.
         """
         if isinstance(rows, pa.Table):
-            return self._from_table(rows)
+            missing = [name for name in self._names if name not in rows.column_names]
+            if missing:
+                raise errors.SpecRejectedError(
+                    "OutputRowInvalid",
+                    f"Operator '{self._uid}' returned a table with the columns {', '.join(rows.column_names)}; the output "
+                    f"has {', '.join(self._names)}.",
+                )
+            return _frame(self._from_array(index, rows.column(name)) for index, name in enumerate(self._names))
         width = len(self._names)
         # Check all rows at once first: tuples of the right width, the usual case, need no Python code per row.
         if set(map(type, rows)) != {tuple} or set(map(len, cast("list[tuple[object, ...]]", rows))) != {width}:
             rows = [row if isinstance(row, tuple) and len(row) == width else self._to_tuple(row) for row in rows]
         tuples = cast("list[tuple[object, ...]]", rows)
-        return _frame(self._column(index, values) for index, values in enumerate(zip(*tuples, strict=True)))
-
-    def _from_table(self, table: pa.Table) -> pd.DataFrame:
-        missing = [name for name in self._names if name not in table.column_names]
-        if missing:
-            raise errors.SpecRejectedError(
-                "OutputRowInvalid",
-                f"Operator '{self._uid}' returned a table with the columns {', '.join(table.column_names)}; the output "
-                f"has {', '.join(self._names)}.",
-            )
-        return _frame(self._from_array(index, table.column(name)) for index, name in enumerate(self._names))
+        return _frame(
+            self._nested_column(index, values) if self._nested[index] else _for_pandas(self._array(index, values))
+            for index, values in enumerate(zip(*tuples, strict=True))
+        )
 
     def _from_array(self, index: int, column: pa.ChunkedArray) -> object:
         kind = self._types[index]
@@ -74,9 +74,6 @@ class OutputSchema:
                 f"Operator '{self._uid}' returned a column '{self._names[index]}' of type {column.type} that does not "
                 f"fit {kind}: {error}.",
             ) from error
-
-    def _column(self, index: int, values: tuple[object, ...]) -> object:
-        return self._nested_column(index, values) if self._nested[index] else _for_pandas(self._array(index, values))
 
     def _nested_column(self, index: int, values: tuple[object, ...]) -> object:
         kind = self._types[index]

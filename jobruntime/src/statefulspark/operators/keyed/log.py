@@ -84,7 +84,7 @@ class SparkChunkLog:
         times: tuple[int, int] = self._handle._statefulProcessorApiClient.get_timestamps("processingtime")
         return times
 
-    def at(self, group: int) -> None:
+    def set_group(self, group: int) -> None:
         """Do nothing: Spark has set the current key group."""
 
     def finish(self) -> None:

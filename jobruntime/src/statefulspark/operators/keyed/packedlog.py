@@ -64,7 +64,7 @@ class Thresholds:
     part_bytes: int = 64 << 20
 
     @classmethod
-    def of(cls, pack_bytes: int) -> Thresholds:
+    def from_pack_bytes(cls, pack_bytes: int) -> Thresholds:
         """Return the thresholds for a number of bytes that becomes a pack, at least 1; chunks are a hundredth of it."""
         usual = cls()
         return cls(
@@ -124,7 +124,7 @@ class PackedLog:
         self._heads: dict[int, heads.GroupHead] = {}
         self._waiting_bytes = 0
 
-    def at(self, group: int) -> None:
+    def set_group(self, group: int) -> None:
         """Say which key group is the current one; Spark has set it."""
         self._group = group
 
@@ -203,7 +203,11 @@ class PackedLog:
         except errors.StateUnknownError as error:
             if error.reason not in _NO_ACCESS:
                 raise
-            _warn(error)
+            _LOG.warning(
+                "A worker may not write to the job's storage, so large changes of keyed state go into Spark's state store, "
+                "which is slower; give workers the credentials and rights that the driver has",
+                extra={"reason": error.reason, "why": error.message},
+            )
             written = None
         if written is None:
             self._write_inline()
@@ -238,7 +242,7 @@ class PackedLog:
         """Write a pack and let heads name it; None if a listing does not show it."""
         by_group = self._all_heads(place.groups)
         before = [run.packed.pack for run in _runs(self._committed.values()) if run.packed is not None]
-        said = names.Before.of(before, place.batch)
+        said = names.Before.summarize(before, place.batch)
         name = names.PackName(place.partitions, place.partition, place.batch, place.epoch, os.urandom(8).hex(), said)
         sizes = _sizes(place)
         chunks = [
@@ -256,8 +260,13 @@ class PackedLog:
         place.store.create(names.key(place.uid, name.reference), pack.body)
         if name.reference not in _sizes(place):
             return None
-        placed = {(chunk.group, chunk.version): where for chunk, where in zip(chunks, pack.ranges, strict=True)}
-        self._name(by_group, placed)
+        places = {(chunk.group, chunk.version): where for chunk, where in zip(chunks, pack.ranges, strict=True)}
+        for group in sorted({group for group, _ in places} | self._heads.keys()):
+            head = by_group[group]
+            runs = [dataclasses.replace(run, packed=places.get((group, run.version), run.packed)) for run in head.runs]
+            self._enter(group)
+            self._log.set_head(dataclasses.replace(head, runs=tuple(runs)))
+        self._log.leave()
         return name
 
     def _all_heads(self, groups: Iterable[int]) -> dict[int, heads.GroupHead]:
@@ -286,7 +295,7 @@ class PackedLog:
             for reference, size_bytes in sizes.items()
             if reference in named or reference.startswith(name.folder)
         }
-        chosen = frozenset(garbage.to_rewrite(stored, named, new_bytes))
+        chosen = frozenset(garbage.choose_rewrites(stored, named, new_bytes))
         return [
             PackedChunk(group, run.version, self._log.packed_chunk(run.packed))
             for group, head in by_group.items()
@@ -294,32 +303,12 @@ class PackedLog:
             if run.packed is not None and run.packed.pack in chosen
         ]
 
-    def _name(self, by_group: Mapping[int, heads.GroupHead], placed: Mapping[tuple[int, int], PackRange]) -> None:
-        for group in sorted({group for group, _ in placed} | self._heads.keys()):
-            head = by_group[group]
-            runs = tuple(_placed(run, placed.get((group, run.version))) for run in head.runs)
-            self._enter(group)
-            self._log.set_head(dataclasses.replace(head, runs=runs))
-        self._log.leave()
-
     def _enter(self, group: int) -> None:
         self._log.enter(keygroups.mark(group))
 
 
-def _warn(error: errors.StateUnknownError) -> None:
-    _LOG.warning(
-        "A worker may not write to the job's storage, so large changes of keyed state go into Spark's state store, which "
-        "is slower; give workers the credentials and rights that the driver has",
-        extra={"reason": error.reason, "why": error.message},
-    )
-
-
 def _runs(of_groups: Iterable[heads.GroupHead | None]) -> Sequence[heads.ChunkRun]:
     return [run for head in of_groups if head is not None for run in head.runs]
-
-
-def _placed(run: heads.ChunkRun, where: PackRange | None) -> heads.ChunkRun:
-    return run if where is None else dataclasses.replace(run, packed=where)
 
 
 def _sizes(place: PackPlace) -> dict[str, int]:
@@ -346,7 +335,7 @@ def thresholds(session: SparkSession, options: StorageOptions | None) -> Thresho
         raise errors.SpecRejectedError(
             "ConfigInvalid", f"{PACK_BYTES}: it must be a number of bytes, at least 1, such as 8388608 (got {text!r})."
         )
-    return Thresholds.of(int(text))
+    return Thresholds.from_pack_bytes(int(text))
 
 
 def tell_tasks(session: SparkSession, root: str, epoch: int, packed: Iterable[tuple[str, int]] = ()) -> None:

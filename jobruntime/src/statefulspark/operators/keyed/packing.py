@@ -63,17 +63,14 @@ def _split(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     rows = table.select(range(table.num_columns - 1)).take(pa.array(order)).combine_chunks()
     distinct_groups, starts = np.unique(groups[order], return_index=True)
     ends = [*starts[1:].tolist(), len(groups)]
-    blobs = [_write(rows.slice(start, end - start)) for start, end in zip(starts.tolist(), ends, strict=True)]
+    blobs: list[bytes] = []
+    for start, end in zip(starts.tolist(), ends, strict=True):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows.slice(start, end - start))
+        blobs.append(sink.getvalue().to_pybytes())
     marks = [keygroups.mark(group) for group in distinct_groups.tolist()]
     return pa.RecordBatch.from_arrays([pa.array(marks, pa.int32()), pa.array(blobs, pa.binary())], schema=_PACKED_ARROW)
-
-
-def _write(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    body: bytes = sink.getvalue().to_pybytes()
-    return body
 
 
 def unpack(blobs: list[bytes]) -> pa.Table:

@@ -12,7 +12,7 @@ import functools
 import gc
 import os
 import zoneinfo
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -22,7 +22,7 @@ from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors, usercode
 from statefulspark.operators import spark_errors
-from statefulspark.operators.keyed import caching, cleaning, log, packedlog, packing, rehearsing
+from statefulspark.operators.keyed import cleaning, log, packedlog, packing, rehearsing
 from statefulspark.state import cache, evolution, functions, keygroups, rows, store, timers, ttl
 from statefulspark.storage import StorageOptions
 
@@ -147,7 +147,9 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         self._done.clear()
         with self._internal_errors():
             if self._context is not None:
-                self._clean(self._context)
+                if self._context.cleans_on_the_way:
+                    partition = cleaning.Partition(self._log, self._tables, self._settings.key_type)
+                    cleaning.clean(self._context, partition, new_id=new_id)
                 self._log.finish()
                 self._context = None
                 self._close_function()
@@ -157,10 +159,19 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         return spark_errors.ours(f"Keyed operator '{self._settings.uid}'")
 
     def _process_group(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
-        context = self._context or self._open_for(group)
+        context = self._context
+        if context is None:
+            context = self._open()
+            if context.cleans_on_the_way:
+                groups = self._settings.key_groups
+                cleaning.assign_rounds(context, self._settings.uid, group=group, groups=groups)
         loaded = self._load_for(context, group, table)
         context.bind(loaded.tables, group)
-        output = self._run(context, table)
+        output: list[object] | pa.Table = []
+        if table is not None and isinstance(self._function, functions.VectorizedProcessFunction):
+            output = self._process_table(context, self._function, table)
+        elif table is not None:
+            output = self._process(context, table)
         if self._settings.domains:
             self._fire(context, cast("list[object]", output))
             self._done.add(group)
@@ -175,27 +186,13 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
 
     def _load_for(self, context: functions.KeyedContext, group: int, table: pa.Table | None) -> store.KeyGroup:
         """Load a key group, or the rows of it that a batch needs."""
-        self._log.at(group)
+        self._log.set_group(group)
         with collection_paused():
             keys, in_arrays = self._batch_keys(context, table), context.has_arrays_only
             loaded = store.load(self._log, self._tables, group, keys=keys, in_arrays=in_arrays, due_ms=context.due_ms)
         if loaded.head is not None:
             evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
         return loaded
-
-    def _run(self, context: functions.KeyedContext, table: pa.Table | None) -> list[object] | pa.Table:
-        """Run the function over the rows of a batch; return what it yields."""
-        if table is None:
-            return []
-        if isinstance(self._function, functions.VectorizedProcessFunction):
-            return self._process_table(context, self._function, table)
-        return self._process(context, table)
-
-    def _clean(self, context: functions.KeyedContext) -> None:
-        """Clean up expired entries in key groups without rows in this batch."""
-        if context.cleans_on_the_way:
-            partition = cleaning.Partition(self._log, self._tables, self._settings.key_type)
-            cleaning.clean(context, partition, new_id=new_id)
 
     def _batch_keys(
         self, context: functions.KeyedContext, table: pa.Table | None
@@ -206,19 +203,11 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         return lambda: self._keys_of(table) if table is not None else ()
 
     def _keys_of(self, table: pa.Table) -> Collection[object]:
-        return set(rows.to_keys(table, self._settings.key))
-
-    def _open_for(self, group: int) -> functions.KeyedContext:
-        context, settings = self._open(), self._settings
-        if context.cleans_on_the_way:
-            cleaning.assign_rounds(context, settings.uid, group=group, groups=settings.key_groups)
-        return context
+        return set(rows.read_keys(table, self._settings.key))
 
     def _open(self) -> functions.KeyedContext:
         settings = self._settings
-        self._tables = caching.open_cache(
-            settings.uid, cache_bytes=settings.cache_bytes, disk_bytes=settings.disk_bytes
-        )
+        self._tables = cache.open_cache(settings.uid, cache_bytes=settings.cache_bytes, disk_bytes=settings.disk_bytes)
         # Imported here because it imports pandas; see `frames`.
         from statefulspark.operators.keyed import frames
 
@@ -256,7 +245,12 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         process = self._function.process
         cleans = context.cleans_for_every_record
         try:
-            for key, group in self._grouped(table).items():
+            with collection_paused():
+                grouped: dict[object, list[functions.InputRow]] = {}
+                group_of = grouped.setdefault
+                for key, row in zip(rows.read_keys(table, self._settings.key), rows.read_rows(table), strict=True):
+                    group_of(key, []).append(row)
+            for key, group in grouped.items():
                 context.enter(key)
                 if cleans:
                     context.clean(len(group))
@@ -275,7 +269,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     ) -> pa.Table | list[object]:
         key = self._settings.key
         context.clean(table.num_rows)
-        context.enter_group(lambda part: rows.to_keys(part, key), rows.to_values)
+        context.enter_group(lambda part: rows.read_keys(part, key), rows.read_values)
         try:
             emitted = function.process_table(table, context)
             return emitted if emitted is not None and len(emitted) else []
@@ -283,10 +277,6 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             raise self._failed("process_table", "", error) from error
         finally:
             context.leave()
-
-    def _grouped(self, table: pa.Table) -> dict[object, list[functions.InputRow]]:
-        with collection_paused():
-            return _by_key(rows.to_keys(table, self._settings.key), rows.to_rows(table))
 
     def _fire(self, context: functions.KeyedContext, output: list[object]) -> None:
         on_timer = self._function.on_timer
@@ -321,11 +311,3 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         detail = f"{type(cause).__name__}: {cause}".removesuffix(".")
         hint = "The batch was not committed and no state was changed."
         return usercode.user_code_error(cause, reason="FunctionFailed", message=f"{what}: {detail}. {hint}")
-
-
-def _by_key(keys: Sequence[object], values: Sequence[functions.InputRow]) -> dict[object, list[functions.InputRow]]:
-    grouped: dict[object, list[functions.InputRow]] = {}
-    group_of = grouped.setdefault
-    for key, row in zip(keys, values, strict=True):
-        group_of(key, []).append(row)
-    return grouped

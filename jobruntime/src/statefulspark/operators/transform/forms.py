@@ -157,7 +157,7 @@ class Struct:
 
     def __init__(self, schema: spark_types.StructType, required: Callable[[spark_types.DataType], ValueForm]) -> None:
         self.names = tuple(schema.names)
-        self._fields = tuple((of if field.nullable else required)(field.dataType) for field in schema.fields)
+        self._fields = tuple((form_of if field.nullable else required)(field.dataType) for field in schema.fields)
         fields = zip(self.names, self._fields, strict=True)
         self.text = f"record<{','.join(f'{name}:{form.text}' for name, form in fields)}>"
         self._row = spark_types.Row(*self.names)
@@ -267,7 +267,7 @@ def _hashable(value: object) -> object:
     return tuple([_hashable(item) for item in value]) if isinstance(value, list | tuple) else value
 
 
-def of(kind: spark_types.DataType) -> ValueForm:
+def form_of(kind: spark_types.DataType) -> ValueForm:
     """Return the form of a type.
 
     Raises:
@@ -277,9 +277,9 @@ def of(kind: spark_types.DataType) -> ValueForm:
     if isinstance(kind, spark_types.StructType):
         return Struct(kind, _error)
     if isinstance(kind, spark_types.ArrayType):
-        return Array((of if kind.containsNull else _zero_or_error)(kind.elementType))
+        return Array((form_of if kind.containsNull else _zero_or_error)(kind.elementType))
     if isinstance(kind, spark_types.MapType):
-        return Map(of(kind.keyType), (of if kind.valueContainsNull else _zero_or_error)(kind.valueType))
+        return Map(form_of(kind.keyType), (form_of if kind.valueContainsNull else _zero_or_error)(kind.valueType))
     if isinstance(kind, spark_types.DecimalType):
         return Plain(text, _decimal(kind))
     if isinstance(kind, spark_types.StringType):
@@ -299,7 +299,7 @@ def of(kind: spark_types.DataType) -> ValueForm:
 
 def _zero_or_error(kind: spark_types.DataType) -> ValueForm:
     """Return the form of a NOT NULL type in a row, an array or a map; Spark reads null numbers as 0."""
-    form = of(kind)
+    form = form_of(kind)
     zero = _ZEROS.get(type(kind))
     if zero is None and type(kind) in _CONVERTED:
         zero = form.store(0)
@@ -309,7 +309,7 @@ def _zero_or_error(kind: spark_types.DataType) -> ValueForm:
 
 def _error(kind: spark_types.DataType) -> ValueForm:
     """Return the form of a NOT NULL type in a struct."""
-    return Required(of(kind), None, "EXPRESSION_ENCODING_FAILED")
+    return Required(form_of(kind), None, "EXPRESSION_ENCODING_FAILED")
 
 
 def _integer(bits: int) -> Callable[[object], object]:

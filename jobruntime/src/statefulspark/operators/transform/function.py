@@ -33,7 +33,7 @@ class ProcessorFunction(wrapping.WrappedFunction):
         self, processor: stateful_processor.StatefulProcessor, mode: TimeMode, key_schema: spark_types.StructType
     ) -> None:
         self._processor, self._mode, self._key_schema = processor, mode, key_schema
-        self.parse_schema: handle.ParseSchema = _parse_on_driver
+        self.parse_schema: handle.ParseSchema = cast("handle.ParseSchema", spark_types.StructType.fromDDL)
 
     @property
     def name(self) -> str:
@@ -60,7 +60,7 @@ class ProcessorFunction(wrapping.WrappedFunction):
         self._times = (-1, -1) if self._mode is TimeMode.NONE else (now_ms, watermark_ms)
         self._key_row = spark_types.Row(*self._key_schema.names)
         self._key_types = [field.dataType for field in self._key_schema.fields]
-        self._key_forms = [forms.of(kind) for kind in self._key_types]
+        self._key_forms = [forms.form_of(kind) for kind in self._key_types]
         self._handle = handle.Handle(ctx, self._timers, self._mode, self.parse_schema)
         with wrapping.USER_CODE:
             self._processor.init(self._handle)
@@ -95,7 +95,9 @@ class ProcessorFunction(wrapping.WrappedFunction):
         self._handle.state = handle.HandleState.DATA_PROCESSED
         for at_ms in self._timers.fire():
             fired = stateful_processor.ExpiredTimerInfo(at_ms)
-            key, times = self._timer_key(ctx.key), self._time_values()
+            # Spark reads the key of a timer from its state: a Row with times as in the state.
+            values = zip(self._key_forms, keys.values_of(ctx.key, self._key_types), strict=True)
+            key, times = self._key_row(*[form.load(value) for form, value in values]), self._time_values()
             with wrapping.USER_CODE:
                 output.extend(self._processor.handleExpiredTimer(key=key, timerValues=times, expiredTimerInfo=fired))
         self._handle.state = handle.HandleState.INITIALIZED
@@ -113,12 +115,3 @@ class ProcessorFunction(wrapping.WrappedFunction):
 
     def _time_values(self) -> stateful_processor.TimerValues:
         return stateful_processor.TimerValues(*self._times)
-
-    def _timer_key(self, key: object) -> spark_types.Row:
-        # Spark reads the key of a timer from its state: a Row with times as in the state.
-        values = keys.values_of(key, self._key_types)
-        return self._key_row(*[form.load(value) for form, value in zip(self._key_forms, values, strict=True)])
-
-
-def _parse_on_driver(text: str) -> spark_types.StructType:
-    return cast("spark_types.StructType", spark_types.StructType.fromDDL(text))

@@ -50,7 +50,7 @@ class Grouping:
         return tuple([self.df.schema[column].dataType for column in self.key])
 
 
-def of(grouped: object, what: str) -> Grouping:
+def resolve(grouped: object, what: str) -> Grouping:
     """Resolve a grouping.
 
     Args:
@@ -71,7 +71,9 @@ def of(grouped: object, what: str) -> Grouping:
     key_names: list[str] = []
     added: dict[str, Column] = {}
     added_names: list[str] = []
-    for column in _columns(grouped):
+    expressions = grouped._jgd.groupingExprs()
+    for index in range(expressions.size()):
+        column = _column(grouped, expressions.apply(index))
         selected = df.select(column)
         (name,), (identity,) = selected.columns, _identities(selected)
         own = names.get(identity)
@@ -101,25 +103,15 @@ def unique(name: str, taken: Iterable[str]) -> str:
     return candidate
 
 
-def _columns(grouped: GroupedData) -> list[Column]:
-    """Return the grouping expressions of a frame."""
-    expressions = grouped._jgd.groupingExprs()
-    return [_column(grouped, expressions.apply(index)) for index in range(expressions.size())]
-
-
 def _column(grouped: GroupedData, expression: JavaObject) -> Column:
     if expression.getClass().getSimpleName() == "Alias" and not expression.resolved():
         # As in Spark: if the input has a column of that name, the name selects it.
-        name = str(expression.name())
-        if any(_is_same(grouped, name, column) for column in grouped._df.columns):
+        name, names = str(expression.name()), grouped._df.columns
+        is_case_sensitive = grouped.session.conf.get("spark.sql.caseSensitive") == "true"
+        if name in names or (not is_case_sensitive and name.lower() in map(str.lower, names)):
             return sql.col(columns.quoted(name))
     expressions_of_spark = grouped.session._jvm.org.apache.spark.sql.classic.ExpressionUtils  # type: ignore[union-attr]
     return cast("Column", cast("type", Column)(expressions_of_spark.column(expression)))
-
-
-def _is_same(grouped: GroupedData, name: str, other: str) -> bool:
-    is_case_sensitive = grouped.session.conf.get("spark.sql.caseSensitive") == "true"
-    return name == other if is_case_sensitive else name.lower() == other.lower()
 
 
 def _identities(df: DataFrame) -> list[str]:

@@ -1,4 +1,4 @@
-"""Converts Arrow tables to the input of a processor: Rows, or pandas frames, by key.
+"""Converts Arrow tables to the input of a processor: Rows, or pandas frames, by key, within Spark's limits of Arrow batches.
 
 Values are those of Spark's operator: in Rows the Python values of Arrow, in frames the values of a pandas frame built from
 a list of tuples, with inferred types.
@@ -6,16 +6,16 @@ a list of tuples, with inferred types.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
-from pyspark.sql import conversion
+from pyspark.sql import SparkSession, conversion
 from pyspark.sql import types as spark_types
 
 from statefulspark import rowvalues
 from statefulspark.operators.transform import keys
-from statefulspark.operators.transform import limits as frame_limits
 from statefulspark.operators.transform.wrapping import KeyedInput
 from statefulspark.state import rows as keyed_rows
 
@@ -26,11 +26,44 @@ if TYPE_CHECKING:
 class Inputs(Protocol):
     """Creates the input of a processor."""
 
-    def by_key(self, table: pa.Table) -> list[KeyedInput]:
+    def group_by_key(self, table: pa.Table) -> list[KeyedInput]:
         """Return the input of each key of a table, in the order of first occurrence."""
 
     def keys(self, table: pa.Table) -> list[object]:
         """Return the state key of each row."""
+
+
+_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLimits:
+    """The limits of a frame.
+
+    Attributes:
+        rows: Maximum number of rows; below 1 is unlimited.
+        size_bytes: Maximum size in bytes, except for a single row; below 1 is unlimited.
+    """
+
+    rows: int = -1
+    size_bytes: int = -1
+
+    def rows_of(self, table: pa.Table) -> int:
+        """Return the maximum number of rows of a table in one frame; at least 1."""
+        limits = [max(1, len(table))]
+        if self.rows > 0:
+            limits.append(self.rows)
+        if self.size_bytes > 0 and table.nbytes > 0:
+            limits.append(max(1, self.size_bytes * len(table) // table.nbytes))
+        return min(limits)
+
+
+def read_limits(session: SparkSession) -> FrameLimits:
+    """Return the limits of a session."""
+    # The session setting may have a unit; Spark's configuration method returns bytes.
+    size = session._jsparkSession.sessionState().conf().arrowMaxBytesPerBatch()
+    return FrameLimits(rows=int(session.conf.get(_ROWS, "-1") or -1), size_bytes=int(size))
 
 
 class RowInputs:
@@ -50,13 +83,19 @@ class RowInputs:
     ) -> None:
         self._key, self._names, self._types = tuple(key), names, types
 
-    def by_key(self, table: pa.Table) -> list[KeyedInput]:
+    def group_by_key(self, table: pa.Table) -> list[KeyedInput]:
         """Return the Rows of each key."""
         template = spark_types.Row(*(self._names or table.column_names))
         make = tuple.__new__
         positions = [table.column_names.index(name) for name in self._key]
         grouped: dict[object, KeyedInput] = {}
-        for key, values in zip(self.keys(table), _rows_of(table), strict=True):
+        columns = (
+            rowvalues.values_with_pairs(column, name)
+            if pa.types.is_nested(column.type)
+            else keyed_rows.read_values(column, name)
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        )
+        for key, values in zip(self.keys(table), zip(*columns, strict=True), strict=True):
             row = make(spark_types.Row, values)
             row.__fields__ = template  # as Spark's Row factory does
             of_key = grouped.get(key)
@@ -90,18 +129,18 @@ class FrameInputs:
         timezone: str,
         names: Sequence[str] | None = None,
         types: Sequence[spark_types.DataType] | None = None,
-        limits: frame_limits.FrameLimits = frame_limits.FrameLimits(),  # noqa: B008 - it is frozen
+        limits: FrameLimits = FrameLimits(),
     ) -> None:
         self._key, self._hidden, self._timezone = tuple(key), hidden, timezone
         self._names, self._types, self._limits = names, types, limits
 
-    def by_key(self, table: pa.Table) -> list[KeyedInput]:
+    def group_by_key(self, table: pa.Table) -> list[KeyedInput]:
         """Return the frames of each key."""
         import pandas as pd  # Here, because not every job has frames; see `keyed.frames`.
 
         positions = [table.column_names.index(name) for name in self._key]
         named = table.rename_columns(list(self._names or table.column_names)).combine_chunks()
-        series = to_series(
+        series = convert_columns(
             named, lambda part: conversion.ArrowBatchTransformer.to_pandas(part, timezone=self._timezone)
         )
         grouped: dict[object, list[tuple[object, ...]]] = {}
@@ -113,7 +152,10 @@ class FrameInputs:
             KeyedInput(
                 key,
                 tuple(rows[0][position] for position in positions),
-                [frame.iloc[:, self._hidden :] for frame in map(pd.DataFrame, _stretches(rows, max_rows))],
+                [
+                    pd.DataFrame(rows[start : start + max_rows]).iloc[:, self._hidden :]
+                    for start in range(0, len(rows), max_rows)
+                ],
             )
             for key, rows in grouped.items()
         ]
@@ -123,12 +165,7 @@ class FrameInputs:
         return _keys(table, self._key, self._types)
 
 
-def _stretches(rows: list[tuple[object, ...]], most: int) -> list[list[tuple[object, ...]]]:
-    """Return rows in stretches of a number at most."""
-    return [rows[start : start + most] for start in range(0, len(rows), most)]
-
-
-def to_series(table: pa.Table, convert: Callable[[pa.Table], list[pd.Series]]) -> list[pd.Series]:
+def convert_columns(table: pa.Table, convert: Callable[[pa.Table], list[pd.Series]]) -> list[pd.Series]:
     """Return the columns of a table for a frame of pandas.
 
     Raises:
@@ -146,15 +183,5 @@ def to_series(table: pa.Table, convert: Callable[[pa.Table], list[pd.Series]]) -
         raise
 
 
-def _rows_of(table: pa.Table) -> Iterator[tuple[object, ...]]:
-    columns = (
-        rowvalues.values_with_pairs(column, name)
-        if pa.types.is_nested(column.type)
-        else keyed_rows.to_values(column, name)
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    )
-    return zip(*columns, strict=True)
-
-
 def _keys(table: pa.Table, key: tuple[str, ...], types: Sequence[spark_types.DataType] | None) -> list[object]:
-    return keyed_rows.to_keys(table, key) if types is None else keys.to_keys(table, key, types)
+    return keyed_rows.read_keys(table, key) if types is None else keys.read_keys(table, key, types)

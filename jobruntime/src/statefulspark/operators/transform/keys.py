@@ -32,7 +32,7 @@ def type_of(kind: spark_types.DataType) -> tuple[str, ...]:
     return (kind.simpleString(),)
 
 
-def to_keys(table: pa.Table, columns: Sequence[str], kinds: Sequence[spark_types.DataType]) -> list[object]:
+def read_keys(table: pa.Table, columns: Sequence[str], kinds: Sequence[spark_types.DataType]) -> list[object]:
     """Return the key of each row: a value, or a tuple of several parts.
 
     Args:
@@ -60,7 +60,7 @@ def _parts(column: pa.ChunkedArray, kind: spark_types.DataType, name: str) -> It
     elif kind.simpleString() in _BITS:
         yield _bits(column, kind.simpleString())
     else:
-        yield list(keyforms.one_form(keyed_rows.to_values(column, name)))
+        yield list(keyforms.one_form(keyed_rows.read_values(column, name)))
 
 
 def _bits(column: pa.ChunkedArray, kind: str) -> list[object]:

@@ -45,7 +45,7 @@ class EventTime:
         return table.filter(pc.fill_null(pc.greater(micros, watermark_ms * 1000), True))  # noqa: FBT003 - a value
 
 
-def of(df: DataFrame) -> EventTime | None:
+def event_time_of(df: DataFrame) -> EventTime | None:
     """Return the event-time column of a frame, None when it has no watermark."""
     attributes = df._jdf.queryExecution().analyzed().output()
     for index in range(attributes.size()):

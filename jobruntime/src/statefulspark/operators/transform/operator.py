@@ -19,7 +19,7 @@ from statefulspark import errors
 from statefulspark.operators import columns
 from statefulspark.operators.keyed import operator, packedlog, registry
 from statefulspark.operators.keyed import processor as keyed_processor
-from statefulspark.operators.transform import function, grouping, inputs, keys, lateness, limits, modes, processor
+from statefulspark.operators.transform import function, grouping, inputs, keys, lateness, modes, processor
 from statefulspark.state import cache, ttl
 
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -110,18 +110,20 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
     output_mode, mode = modes.output_mode(call.output_mode), modes.time_mode(call.time_mode)
     registry.check_uid(call.uid)
     operator.check_instance(call.processor, stateful_processor.StatefulProcessor, "processor", call.uid)
-    source = grouping.of(grouped, f"The input of keyed operator '{call.uid}'")
+    source = grouping.resolve(grouped, f"The input of keyed operator '{call.uid}'")
     check_key(source, call.uid)
     groups = operator.key_groups(source.df, call.uid, options.get("max_parallelism"))
     initial = _initial(call, source)
-    key_schema = _key_schema(source)
+    named_types = zip(source.key_names, source.key_types, strict=True)
+    key_schema = spark_types.StructType([spark_types.StructField(name, kind) for name, kind in named_types])
     wrapped = function.ProcessorFunction(call.processor, mode, key_schema)
-    settings = _settings(call, source, mode, options, groups)
+    schema = operator.parse_schema(call.schema, call.uid)
+    settings = operator_settings(source, uid=call.uid, schema=schema, mode=mode, options=options, groups=groups)
     handling = processor.RowHandling(
         rows=_inputs(call, source, settings.timezone),
         initial=None if initial is None else _inputs(call, initial, settings.timezone),
         frames=call.payload is _Payload.FRAMES,
-        late=lateness.of(source.df) if mode is modes.TimeMode.EVENT_TIME else None,
+        late=lateness.event_time_of(source.df) if mode is modes.TimeMode.EVENT_TIME else None,
         max_parallelism=groups,
     )
     registry.declare(
@@ -149,33 +151,37 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
     )
 
 
-def _settings(
-    call: _Call,
+def operator_settings(
     source: grouping.Grouping,
+    *,
+    uid: str,
+    schema: spark_types.StructType,
     mode: modes.TimeMode,
     options: operator.Options,
     groups: int,
 ) -> keyed_processor.OperatorSettings:
+    """Return the settings of an operator over a grouped frame."""
+    session, storage_options = source.df.sparkSession, registry.storage_options()
     return keyed_processor.OperatorSettings(
-        uid=call.uid,
+        uid=uid,
         key=source.key,
-        key_type=key_type(source),
-        schema=operator.parse_schema(call.schema, call.uid),
-        timezone=str(source.df.sparkSession.conf.get("spark.sql.session.timeZone")),
+        key_type=", ".join(_types(source)),
+        schema=schema,
+        timezone=str(session.conf.get("spark.sql.session.timeZone")),
         cache_bytes=options.get("cache_bytes", cache.DEFAULT_LIMIT_BYTES),
         disk_bytes=options.get("disk_bytes"),
         domains=mode.domains,
         ttl_change=options.get("ttl_change", ttl.TtlChange.REFUSE),
         key_groups=groups,
-        storage_options=registry.storage_options(),
-        packs=packedlog.thresholds(source.df.sparkSession, registry.storage_options()),
+        storage_options=storage_options,
+        packs=packedlog.thresholds(session, storage_options),
     )
 
 
 def _inputs(call: _Call, source: grouping.Grouping, timezone: str) -> inputs.Inputs:
     if call.payload is _Payload.ROWS:
         return inputs.RowInputs(source.key, source.names, source.key_types)
-    most = limits.of(source.df.sparkSession)
+    most = inputs.read_limits(source.df.sparkSession)
     return inputs.FrameInputs(source.key, source.hidden, timezone, source.names, source.key_types, most)
 
 
@@ -220,20 +226,10 @@ def _types(source: grouping.Grouping) -> list[str]:
     return [part for kind in source.key_types for part in keys.type_of(kind)]
 
 
-def key_type(source: grouping.Grouping) -> str:
-    """Return the types of the key parts, as they are stored with the state."""
-    return ", ".join(_types(source))
-
-
-def _key_schema(source: grouping.Grouping) -> spark_types.StructType:
-    named = zip(source.key_names, source.key_types, strict=True)
-    return spark_types.StructType([spark_types.StructField(name, kind) for name, kind in named])
-
-
 def _initial(call: _Call, source: grouping.Grouping) -> grouping.Grouping | None:
     if call.initial is None:
         return None
-    initial = grouping.of(call.initial, f"The initial state of keyed operator '{call.uid}'")
+    initial = grouping.resolve(call.initial, f"The initial state of keyed operator '{call.uid}'")
     input_types, initial_types = _types(source), _types(initial)
     pairs = zip(initial_types, input_types, strict=False)
     if len(input_types) != len(initial_types) or not all(

@@ -146,8 +146,8 @@ class TransformProcessor(processor.KeyedProcessor):
     def _process(self, context: keyed_state.KeyedContext, table: pa.Table) -> list[object]:
         try:
             if not self._initializes:
-                return self._wrapped.rows(context, self._handling.rows.by_key(table)) if len(table) else []
-            self._wrapped.initialize(context, cast("inputs.Inputs", self._handling.initial).by_key(table))
+                return self._wrapped.rows(context, self._handling.rows.group_by_key(table)) if len(table) else []
+            self._wrapped.initialize(context, cast("inputs.Inputs", self._handling.initial).group_by_key(table))
         except errors.StatefulSparkError as error:
             raise self._failed("handleInitialState" if self._initializes else "process", "", error) from error
         return []
@@ -191,7 +191,7 @@ class TransformProcessor(processor.KeyedProcessor):
         self._client.remove_implicit_key()
 
     def _load(self, group: int) -> store.KeyGroup:
-        self._log.at(group)
+        self._log.set_group(group)
         return store.load(self._log, self._tables, group)
 
     def _commit(self, loaded: store.KeyGroup) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from statefulspark.operators.keyed import caching
+from statefulspark.state import cache
 
 MIB = 1 << 20
 
@@ -21,4 +21,4 @@ MIB = 1 << 20
     ids=["unknown", "Spark's limit", "the executor's size", "the smaller of both", "more than is wanted", "no numbers"],
 )
 def test_keyed_state_takes_half_of_a_workers_memory_at_most(known: dict[str, str], share_mib: int) -> None:
-    assert caching.memory_bytes(1024 * MIB, known) == share_mib * MIB
+    assert cache.memory_bytes(1024 * MIB, known) == share_mib * MIB
