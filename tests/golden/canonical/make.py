@@ -52,7 +52,7 @@ def write(store: storage.ObjectStore) -> None:
     keyed = []
     for meta, found in STATES.items():
         path = f"{documents.states_folder('mean', meta.name)}/{documents.part_name(0, 0)}"
-        part = parts.write(store, folder, path, rows.to_table(meta, found, 2))
+        part = parts.write(store, folder, path, rows.make_table(meta, found, 2))
         keyed.append(
             documents.KeyedState(
                 name=meta.name, kind=meta.kind.value, type=meta.type_text, has_ttl=meta.has_ttl, files=(part,)

@@ -21,7 +21,7 @@ def query(spark: SparkSession) -> Iterator[StreamingQuery]:
     """A query that waits for its second batch for as long as the test lasts."""
     rows = spark.readStream.format("rate").load()
     started = rows.writeStream.format("noop").trigger(processingTime="1 hour").start()
-    yield jvm.with_steady_clock(spark, started)
+    yield jvm.install_steady_clock(spark, started)
     started.stop()
 
 
@@ -65,7 +65,7 @@ def test_a_query_that_was_started_gets_it_and_stops_without_an_error(query: Stre
 def test_a_query_that_ends_by_itself_keeps_its_own(spark: SparkSession) -> None:
     rows = spark.readStream.format("rate").load()
 
-    query = jvm.with_steady_clock(spark, rows.writeStream.format("noop").trigger(availableNow=True).start())
+    query = jvm.install_steady_clock(spark, rows.writeStream.format("noop").trigger(availableNow=True).start())
 
     query.awaitTermination()
     assert query.exception() is None

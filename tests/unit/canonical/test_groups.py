@@ -72,7 +72,7 @@ def test_the_chunks_of_a_group_are_put_together_in_the_order_of_versions() -> No
     reader.require_complete()
     assert group == 5
     assert chunk is not None
-    assert {(meta.name, *row) for meta, row in groups.to_rows(chunk)} == _ROWS
+    assert {(meta.name, *row) for meta, row in groups.read_rows(chunk)} == _ROWS
 
 
 def test_numbers_that_were_kept_as_arrays_are_rows_like_others() -> None:
@@ -84,7 +84,7 @@ def test_numbers_that_were_kept_as_arrays_are_rows_like_others() -> None:
     reader.chunk(5, 9, chunks.encode(chunks.Chunk(chunks.ChunkKind.DELTA, (delta,))))
     reader.chunk(5, 4, chunks.encode(chunks.Chunk(chunks.ChunkKind.FULL, (full,))))
     _, chunk = reader.finish() or (None, chunks.Chunk(chunks.ChunkKind.FULL, ()))
-    assert {row[:3] for _, row in groups.to_rows(chunk)} == {
+    assert {row[:3] for _, row in groups.read_rows(chunk)} == {
         (1, None, 10),
         (2, None, 21),
         (3, None, 30),
@@ -99,16 +99,16 @@ def test_rows_that_become_columns_and_a_group_again_hold_the_same_state() -> Non
     reader.head(5, 9, a_layout(4, 9))
     _, chunk = reader.finish() or pytest.fail("no group")
     found: dict[kinds.StateMeta, list[rows.Row]] = {}
-    for meta, row in groups.to_rows(chunk):
+    for meta, row in groups.read_rows(chunk):
         found.setdefault(meta, []).append(row)
     back = {
-        meta: list(rows.from_table(meta, rows.to_table(meta, one[::-1], 1), 1, "part")) for meta, one in found.items()
+        meta: list(rows.from_table(meta, rows.make_table(meta, one[::-1], 1), 1, "part")) for meta, one in found.items()
     }
 
     stored = groups.build(back)
 
     again = chunks.decode(stored.blob, "built")
-    assert {(meta.name, *row) for meta, row in groups.to_rows(again)} == _ROWS
+    assert {(meta.name, *row) for meta, row in groups.read_rows(again)} == _ROWS
     assert stored == groups.build(back)
     assert (stored.head.version, stored.head.base, stored.head.runs[0].size_bytes) == (1, 1, len(stored.blob))
 
@@ -167,7 +167,7 @@ def test_chunks_in_packs_are_put_together_with_those_in_the_store(
     (whole,) = [one for one in (*returned, reader.finish()) if one is not None]
 
     reader.require_complete()
-    assert {(meta.name, *row) for meta, row in groups.to_rows(whole[1])} == _ROWS
+    assert {(meta.name, *row) for meta, row in groups.read_rows(whole[1])} == _ROWS
 
 
 def test_chunks_wait_for_heads_that_come_after_those_of_other_groups() -> None:

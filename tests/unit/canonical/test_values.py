@@ -22,12 +22,12 @@ _MOMENT = datetime.datetime(2026, 1, 2, 3, 4, 5, 6)
 
 def through_parquet(column: list[object]) -> tuple[values.Shape, list[object]]:
     shape = values.infer(column)
-    array = values.to_array(column, shape)
+    array = values.make_array(column, shape)
     sink = pa.BufferOutputStream()
     parquet.write_table(pa.table([array], schema=pa.schema([values.field("x", array, shape)])), sink)
     table = parquet.read_table(pa.BufferReader(sink.getvalue()))
     found = values.shape_of(table.schema.field(0), "the test's file")
-    return found, values.to_values(table.column(0), found)
+    return found, values.read_array(table.column(0), found)
 
 
 @pytest.mark.parametrize(

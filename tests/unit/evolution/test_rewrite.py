@@ -134,7 +134,7 @@ def test_metadata_of_version_one_gets_the_new_operator_id() -> None:
 
 
 def test_metadata_tells_another_number_of_partitions_in_every_store() -> None:
-    body = rewrite.with_partitions(metadata(0, version=1), "x", 5)
+    body = rewrite.set_partitions(metadata(0, version=1), "x", 5)
 
     assert sparklog.parse_operator(body, "x").partitions == 5
 
@@ -277,7 +277,7 @@ def _with_a_line_too_many(body: bytes) -> bytes:
     "change",
     [
         pytest.param(lambda body, source: rewrite.relocate_operator(body, source, {}, "s3a://b"), id="metadata"),
-        pytest.param(lambda body, source: rewrite.with_partitions(body, source, 3), id="first metadata"),
+        pytest.param(lambda body, source: rewrite.set_partitions(body, source, 3), id="first metadata"),
     ],
 )
 @pytest.mark.parametrize("body", [b"", _with_a_line_too_many(metadata(0))], ids=["empty", "a line too many"])

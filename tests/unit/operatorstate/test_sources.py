@@ -15,7 +15,7 @@ from statefulspark import errors, operatorstate, storage
 from statefulspark.checkpoint import segments
 from statefulspark.checkpoint.segments import SegmentName
 from statefulspark.operatorstate import record, subtasks
-from statefulspark.sources import feed, lock, rendezvous, running, segmentfile
+from statefulspark.sources import feed, rendezvous, running, segmentfile
 from statefulspark.testing import stores
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -123,7 +123,7 @@ def test_the_example_counts_on_from_what_was_cut(closing: list[running.RunningSo
 class LettingIn:
     """The lock of a source's only subtask, which goes on with its source whenever the runtime has left it."""
 
-    def __init__(self, held: lock.CheckpointLock, counter: Counter) -> None:
+    def __init__(self, held: running.CheckpointLock, counter: Counter) -> None:
         self._lock = held
         self._counter = counter
 
@@ -201,7 +201,7 @@ def test_a51_cancel_ends_a_source_that_waits_for_room(closing: list[running.Runn
 
 
 def test_the_runtime_may_enter_the_lock_of_a_full_buffer_and_user_code_below_it_too() -> None:
-    full = lock.CheckpointLock(1)
+    full = running.CheckpointLock(1)
     with full:
         full.add((1,))
 

@@ -169,8 +169,8 @@ def test_a_new_kind_is_exported_as_rows_and_comes_back(meta: kinds.StateMeta) ->
     held = {"a": [(3, 9), (1, 8)], "b": [(7, 9)]} if meta.has_ttl else {"a": [3, 1], "b": [7]}
     chunk = chunks.Chunk(chunks.ChunkKind.FULL, (chunks.Section(meta, held),))
 
-    found = [row for _, row in groups.to_rows(chunk)]
-    table = rows.to_table(meta, found, 1)
+    found = [row for _, row in groups.read_rows(chunk)]
+    table = rows.make_table(meta, found, 1)
     stored = groups.build({meta: reversed(list(rows.from_table(meta, table, 1, "it")))})
 
     assert table.column_names == ["key", "rank", "value", *(["renewed_ms"] if meta.has_ttl else [])]
@@ -198,7 +198,7 @@ def test_read_state_shows_a_new_kind(tmp_path: Path) -> None:
     class_of = documents.KeyedState
     store = storage.open_store(f"file://{tmp_path}", storage.StorageOptions(allow_local_files=True))
     path = f"{documents.states_folder('ranks', 'best')}/{documents.part_name(0, 0)}"
-    part = parts.write(store, "files/q", path, rows.to_table(META, [("a", 0, 3, 0), ("a", 1, 1, 0)], 1))
+    part = parts.write(store, "files/q", path, rows.make_table(META, [("a", 0, 3, 0), ("a", 1, 1, 0)], 1))
     state = class_of(**keyed_states.entry_of(META).model_dump(), files=(part,))
     operator = documents.CanonicalOperator(
         uid="ranks", operator_id=0, name="it", key_types=("string",), max_parallelism=128, states=(state,)

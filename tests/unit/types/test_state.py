@@ -49,11 +49,11 @@ def test_values_of_the_elements_of_operator_state_come_back() -> None:
 def test_columns_of_canonical_savepoints_give_the_values_back() -> None:
     for name, values in VALUES.items():
         shape = canonical.infer(values)
-        array, buffer = canonical.to_array(values, shape), io.BytesIO()
+        array, buffer = canonical.make_array(values, shape), io.BytesIO()
         parquet.write_table(pa.table([array], schema=pa.schema([canonical.field("c", array, shape)])), buffer)
         read = parquet.read_table(buffer)
         column = read.column("c")
-        restored = canonical.to_values(column, canonical.shape_of(read.schema.field("c"), "a test"))
+        restored = canonical.read_array(column, canonical.shape_of(read.schema.field("c"), "a test"))
         assert shown(restored) == shown(values), name
 
 

@@ -41,7 +41,8 @@ def read(
     if entry is not None:
         source, body = _read(location, query, entry.path)
         return _table(record.decode(body, source, uid=uid), selection)
-    segment_path = next((file.path for file in query.files if _is_segment_of(file.path, uid)), None)
+    names = ((file.path, segments.of_key(file.path)) for file in query.files)
+    segment_path = next((path for path, name in names if name is not None and name.uid == uid), None)
     if segment_path is None:
         return None
     source, body = _read(location, query, segment_path)
@@ -59,11 +60,6 @@ def _read(location: transfer.SnapshotLocation, query: QueryEntry, path: str) -> 
         raise errors.SnapshotCorruptError(
             "SnapshotBroken", f"{source} does not exist; `statefulspark doctor` lists the complete snapshots."
         ) from error
-
-
-def _is_segment_of(path: str, uid: str) -> bool:
-    name = segments.of_key(path)
-    return name is not None and name.uid == uid
 
 
 def _table(state: OperatorState, selection: reading.StateSelection) -> pa.Table:

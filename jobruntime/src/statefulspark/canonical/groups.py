@@ -81,21 +81,20 @@ class GroupReader:
             raise self._incomplete(group)
         tables = grouptables.GroupTables()
         for run in head.runs:
-            chunk = self._decoded(group, run, blobs)
+            source = f"{run.version} of key group {group} of operator {self.operator!r}"
+            if run.packed is None:
+                blob = blobs[run.version]
+            elif self.packs is not None:
+                blob = self.packs.read(run.packed)
+            else:
+                raise errors.InternalError(
+                    "PacksUnplaced", f"Nobody said where the packs are that the chunk {source} is in."
+                )
+            chunk = chunks.decode(blob, source)
             if run.version == head.base and chunk.kind is not chunks.ChunkKind.FULL:
                 raise self._incomplete(group)
             tables.apply(chunk)
         return group, tables.full()
-
-    def _decoded(self, group: int, run: heads.ChunkRun, blobs: Mapping[int, bytes]) -> chunks.Chunk:
-        source = f"{run.version} of key group {group} of operator {self.operator!r}"
-        if run.packed is None:
-            return chunks.decode(blobs[run.version], source)
-        if self.packs is None:
-            raise errors.InternalError(
-                "PacksUnplaced", f"Nobody said where the packs are that the chunk {source} is in."
-            )
-        return chunks.decode(self.packs.read(run.packed), source)
 
     def require_complete(self) -> None:
         """Compare the added chunks with the chunks in the heads.
@@ -128,7 +127,7 @@ def build(rows_by_state: Mapping[kinds.StateMeta, Iterable[rows.Row]], key_type:
         rows_by_state: Rows by state.
         key_type: Types of the key's columns, for example `string, bigint`.
     """
-    sections = tuple(rows.to_section(meta, entries) for meta, entries in rows_by_state.items())
+    sections = tuple(rows.make_section(meta, entries) for meta, entries in rows_by_state.items())
     chunk = chunks.Chunk(chunks.ChunkKind.FULL, sections)
     blob = chunks.encode(chunk)
     unique_id = hashlib.sha256(blob).hexdigest()[:16]
@@ -136,8 +135,8 @@ def build(rows_by_state: Mapping[kinds.StateMeta, Iterable[rows.Row]], key_type:
     return StoredGroup(heads.GroupHead(1, unique_id, (run,), (unique_id,), key_type), chunks.seal(blob))
 
 
-def to_rows(chunk: chunks.Chunk) -> Iterator[tuple[kinds.StateMeta, rows.Row]]:
+def read_rows(chunk: chunks.Chunk) -> Iterator[tuple[kinds.StateMeta, rows.Row]]:
     """Yield every row of a full chunk with its state."""
     for section in chunk.sections:
-        for row in rows.of_section(section):
+        for row in rows.read_section(section):
             yield section.meta, row

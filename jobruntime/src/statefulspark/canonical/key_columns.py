@@ -58,7 +58,8 @@ def resolve_types(
     """
     candidates: Iterator[tuple[str, ...]] = iter((declared,)) if declared else _candidates(sample)
     for types in candidates:
-        if all(_fits(key, group, types, max_parallelism) for key, group in sample[:SAMPLE]):
+        keys = ((parts(key, len(types)), group) for key, group in sample[:SAMPLE])
+        if all(keygroups.key_group(key, types, max_parallelism) == group for key, group in keys):
             return types
     tried = ", ".join(declared) if declared else "any type of the values"
     raise errors.SnapshotCorruptError(
@@ -73,23 +74,13 @@ def parts(key: object, count: int) -> tuple[keygroups.KeyPart, ...]:
     return cast("tuple[keygroups.KeyPart, ...]", (key,) if count == 1 else key)
 
 
-def _fits(key: object, group: int, types: tuple[str, ...], max_parallelism: int) -> bool:
-    return keygroups.key_group(parts(key, len(types)), types, max_parallelism) == group
-
-
 def _candidates(sample: Sequence[tuple[object, int]]) -> Iterator[tuple[str, ...]]:
     if not sample:
         return iter((("string",),))
-    first = sample[0][0]
-    columns = first if isinstance(first, tuple) else (first,)
+    keys = [key if isinstance(key, tuple) else (key,) for key, _ in sample]
     kinds = [
-        next((type(value) for key, _ in sample if (value := _column(key, index)) is not None), type(None))
-        for index in range(len(columns))
+        next((type(part) for part in column if part is not None), type(None)) for column in zip(*keys, strict=True)
     ]
     if decimal.Decimal in kinds:
         return iter(())
     return itertools.product(*(_CANDIDATES.get(kind, ()) for kind in kinds))
-
-
-def _column(key: object, index: int) -> object:
-    return cast("object", key[index]) if isinstance(key, tuple) else key

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import pyarrow as pa
 
 from statefulspark import errors, jsontext, rowvalues
-from statefulspark.canonical import documents, field_names, parts, rows, values
+from statefulspark.canonical import documents, parts, rows, values
 from statefulspark.checkpoint import segments, transfer
-from statefulspark.contract.manifest import Manifest, QueryEntry
+from statefulspark.contract.manifest import KeyedStateEntry, Manifest, QueryEntry
+from statefulspark.state import kinds
 from statefulspark.state.types import typetext
 
 T = TypeVar("T")
@@ -93,24 +94,21 @@ def read_operator(
     folder = location.key(query, "")[:-1]
 
     def read(files: tuple[documents.ParquetFile, ...]) -> Iterator[pa.Table]:
-        tables = (with_floats(parts.read(location.store, folder, file), operator.key_types) for file in files)
+        tables = (restore_floats(parts.read(location.store, folder, file), operator.key_types) for file in files)
         return (_filtered(table, selection) for table in tables)
 
     if operator.is_keyed:
         state = _choose({state.name: state for state in operator.states}, selection)
         tables = (_for_display(table, state) for table in read(state.files))
     else:
-        tables = (_for_display(table) for table in read(_choose(_families(operator), selection)))
+        several = len(operator.stores) > 1
+        families = {
+            f"{store.name}/{family.name}" if several else family.name: family.files
+            for store in operator.stores
+            for family in store.families
+        }
+        tables = (_for_display(table) for table in read(_choose(families, selection)))
     return _concatenated(list(_limited(tables, selection.limit)))
-
-
-def _families(operator: documents.CanonicalOperator) -> dict[str, tuple[documents.ParquetFile, ...]]:
-    several = len(operator.stores) > 1
-    return {
-        f"{store.name}/{family.name}" if several else family.name: family.files
-        for store in operator.stores
-        for family in store.families
-    }
 
 
 def _choose(states: dict[str, T], selection: StateSelection) -> T:
@@ -129,7 +127,7 @@ def state_missing(selection: StateSelection, names: tuple[str, ...]) -> errors.S
     )
 
 
-def with_floats(table: pa.Table, key_types: Sequence[str]) -> pa.Table:
+def restore_floats(table: pa.Table, key_types: Sequence[str]) -> pa.Table:
     """Convert key columns that hold the bits of floats and doubles back to numbers."""
     for name, kind in zip(rows.key_names(len(key_types)), key_types, strict=True):
         bits, number = _FLOATS.get(kind, (None, None))
@@ -161,7 +159,7 @@ def _for_display(table: pa.Table, state: documents.KeyedState | None = None) -> 
     if _ORDINAL in table.column_names:
         table = table.drop_columns([_ORDINAL])
     for index, field in enumerate(table.schema):
-        declared = typetext.UNKNOWN if state is None else field_names.type_of_column(state, field.name)
+        declared = typetext.UNKNOWN if state is None else type_of_column(state, field.name)
         table = table.set_column(index, field.name, _column_for_display(table.column(index), field, declared))
     return table.replace_schema_metadata(None)
 
@@ -169,11 +167,9 @@ def _for_display(table: pa.Table, state: documents.KeyedState | None = None) -> 
 def _column_for_display(column: pa.ChunkedArray, field: pa.Field, declared: typetext.Type) -> pa.ChunkedArray:
     written = (field.metadata or {}).get(values.METADATA_KEY)
     if written is not None and json.loads(written) == values.MSGPACK:
-        decoded = values.to_values(column, values.MSGPACK)
-        return pa.chunked_array(
-            [[jsontext.dumps(field_names.name_parts(value, declared)) for value in decoded]], pa.string()
-        )
-    named = field_names.name_fields(column.type, declared)
+        decoded = values.read_array(column, values.MSGPACK)
+        return pa.chunked_array([[jsontext.dumps(name_parts(value, declared)) for value in decoded]], pa.string())
+    named = name_fields(column.type, declared)
     return column if named == column.type else pa.chunked_array([chunk.view(named) for chunk in column.chunks], named)
 
 
@@ -193,12 +189,50 @@ def _concatenated(tables: list[pa.Table]) -> pa.Table:
     mixed = {
         name for name in tables[0].column_names if len({str(table.schema.field(name).type) for table in tables}) > 1
     }
-    bare = [pa.table({name: _as_text(table, name, mixed) for name in table.column_names}) for table in tables]
+    bare = []
+    for table in tables:
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        for name in mixed:
+            if not pa.types.is_string(columns[name].type):
+                texts = [jsontext.dumps(value) for value in rowvalues.values(columns[name], name)]
+                columns[name] = pa.array(texts, pa.string())
+        bare.append(pa.table(columns))
     return pa.concat_tables(bare)
 
 
-def _as_text(table: pa.Table, name: str, mixed: set[str]) -> pa.ChunkedArray | pa.Array:
-    column = table.column(name)
-    if name not in mixed or pa.types.is_string(column.type):
-        return column
-    return pa.array([jsontext.dumps(value) for value in rowvalues.values(column, name)], pa.string())
+def type_of_column(state: KeyedStateEntry, column: str) -> typetext.Type:
+    """Return the declared type of a column of a state; `any` if none was declared."""
+    declared, kind = typetext.parse(state.type), kinds.named(state.kind, state.name)
+    if not kind.container:
+        return declared if column == rows.VALUE else typetext.UNKNOWN
+    if declared.family != kind.container or not declared.arguments:
+        return typetext.UNKNOWN
+    if column == rows.VALUE:
+        return declared.arguments[-1]
+    return declared.arguments[0] if kind.has_entry_keys and column == kind.column else typetext.UNKNOWN
+
+
+def name_fields(stored: pa.DataType, declared: typetext.Type) -> pa.DataType:
+    """Return the same type with named fields of records; parts that do not match the declaration are unchanged."""
+    parts = declared.arguments
+    if pa.types.is_struct(stored) and len(parts) == len(declared.names) == stored.num_fields:
+        fields = (name_fields(stored.field(number).type, part) for number, part in enumerate(parts))
+        return pa.struct(list(zip(declared.names, fields, strict=True)))
+    if pa.types.is_list(stored) and declared.family == "array" and parts:
+        return pa.list_(name_fields(stored.value_type, parts[0]))
+    if pa.types.is_map(stored) and declared.family == "map" and parts:
+        return pa.map_(stored.key_type, name_fields(stored.item_type, parts[-1]))
+    return stored
+
+
+def name_parts(value: object, declared: typetext.Type) -> object:
+    """Return the value with records as dicts; parts that do not match the declaration are unchanged."""
+    parts = declared.arguments
+    if isinstance(value, tuple) and len(parts) == len(declared.names) == len(value):
+        fields = zip(declared.names, value, parts, strict=True)
+        return {name: name_parts(field, part) for name, field, part in fields}
+    if isinstance(value, list) and declared.family == "array" and parts:
+        return [name_parts(element, parts[0]) for element in cast("list[object]", value)]
+    if isinstance(value, dict) and declared.family == "map" and parts:
+        return {key: name_parts(item, parts[-1]) for key, item in cast("dict[object, object]", value).items()}
+    return value

@@ -31,7 +31,7 @@ def key_names(count: int) -> tuple[str, ...]:
     return (KEY,) if count == 1 else tuple(f"{KEY}_{number}" for number in range(1, count + 1))
 
 
-def of_section(section: chunks.Section) -> Iterator[Row]:
+def read_section(section: chunks.Section) -> Iterator[Row]:
     """Yield the rows of a state in a full chunk."""
     entries = section.meta.kind.entries(section.changes)
     if not section.meta.has_ttl:
@@ -39,17 +39,21 @@ def of_section(section: chunks.Section) -> Iterator[Row]:
     return ((key, sub, *cast("tuple[object, int]", cell)) for key, sub, cell in entries)
 
 
-def to_section(meta: kinds.StateMeta, rows: Iterable[Row]) -> chunks.Section:
+def make_section(meta: kinds.StateMeta, rows: Iterable[Row]) -> chunks.Section:
     """Build a state of a full chunk; the elements of a list may be in any order."""
     timed = ((key, sub, (value, renewed)) for key, sub, value, renewed in rows)
     plain = ((key, sub, value) for key, sub, value, _ in rows)
     return chunks.Section(meta, meta.kind.gather(timed if meta.has_ttl else plain))
 
 
-def to_table(meta: kinds.StateMeta, rows: Sequence[Row], key_count: int) -> pa.Table:
+def make_table(meta: kinds.StateMeta, rows: Sequence[Row], key_count: int) -> pa.Table:
     """Convert rows to columns, each with the simplest type that holds its values."""
     keys, subs, cells, renewed = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
-    columns = dict(zip(key_names(key_count), _key_columns(keys, key_count), strict=True))
+    key_columns = [keys]
+    if key_count > 1:
+        key_parts = zip(*cast("list[tuple[object, ...]]", keys), strict=True)
+        key_columns = [list(column) for column in key_parts] or [[] for _ in range(key_count)]
+    columns = dict(zip(key_names(key_count), key_columns, strict=True))
     sub = meta.kind.column
     if sub:
         columns[sub] = subs
@@ -57,28 +61,21 @@ def to_table(meta: kinds.StateMeta, rows: Sequence[Row], key_count: int) -> pa.T
     if meta.has_ttl:
         columns[RENEWED] = renewed
     shapes = {name: values.infer(column) for name, column in columns.items()}
-    arrays = {name: values.to_array(column, shapes[name]) for name, column in columns.items()}
+    arrays = {name: values.make_array(column, shapes[name]) for name, column in columns.items()}
     return pa.table(
         list(arrays.values()), schema=pa.schema([values.field(name, arrays[name], shapes[name]) for name in columns])
     )
 
 
-def _key_columns(keys: list[object], count: int) -> list[list[object]]:
-    if count == 1:
-        return [keys]
-    columns = zip(*cast("list[tuple[object, ...]]", keys), strict=True)
-    return [list(column) for column in columns] or [[] for _ in range(count)]
-
-
 def from_table(meta: kinds.StateMeta, table: pa.Table, key_count: int, source: str) -> Iterator[Row]:
-    """Convert a table of `to_table` back to rows.
+    """Convert a table of `make_table` back to rows.
 
     Raises:
         SnapshotCorruptError: `CanonicalUnreadable`.
     """
 
     def column(name: str) -> list[object]:
-        return values.to_values(table.column(name), values.shape_of(table.schema.field(name), source))
+        return values.read_array(table.column(name), values.shape_of(table.schema.field(name), source))
 
     parts = [column(name) for name in key_names(key_count)]
     keys: Iterable[object] = parts[0] if key_count == 1 else zip(*parts, strict=True)

@@ -10,7 +10,7 @@ import re
 
 from statefulspark.canonical import documents
 from statefulspark.checkpoint import plans
-from statefulspark.contract.manifest import Manifest, OperatorEntry, QueryEntry, SnapshotFormat
+from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat
 from statefulspark.packs import names as packs
 
 _STATE_FILE = re.compile(r"^state/\d+/\d+/(?:[^/]+/)?(?:SSTs/.+|[^/]+\.(?:zip|changelog|delta|snapshot))$")
@@ -40,11 +40,8 @@ def without_canonical_files(query: QueryEntry) -> QueryEntry:
     Its keyed operators have no number of key groups, since any number may be chosen.
     """
     files = tuple(file for file in query.files if not documents.is_canonical(file.path))
-    operators = tuple(_without_groups(operator) for operator in query.operators)
+    operators = tuple(
+        operator if plans.has_generated_uid(operator) else operator.model_copy(update={"max_parallelism": None})
+        for operator in query.operators
+    )
     return query.model_copy(update={"files": files, "operators": operators})
-
-
-def _without_groups(operator: OperatorEntry) -> OperatorEntry:
-    if plans.has_generated_uid(operator):
-        return operator
-    return operator.model_copy(update={"max_parallelism": None})

@@ -139,7 +139,7 @@ _INFER: dict[type, Callable[[Sequence[object]], Shape]] = {
 }
 
 
-def to_array(values: Sequence[object], shape: Shape) -> pa.Array:
+def make_array(values: Sequence[object], shape: Shape) -> pa.Array:
     """Build an array; `shape` must be the result of `infer` for these values."""
     if isinstance(shape, str):
         if shape.startswith("decimal:"):
@@ -159,21 +159,21 @@ _TO_ARROW: dict[str, Callable[[object], object]] = {"uuid": str, MSGPACK: codec.
 def _tuples_to_array(values: Sequence[object], children: list[Shape]) -> pa.Array:
     present = [value if isinstance(value, tuple) else (None,) * len(children) for value in values]
     columns = list(zip(*present, strict=True)) if present else [()] * len(children)
-    arrays = [to_array(column, child) for column, child in zip(columns, children, strict=True)]
+    arrays = [make_array(column, child) for column, child in zip(columns, children, strict=True)]
     mask = pa.array([value is None for value in values], pa.bool_())
     return pa.StructArray.from_arrays(arrays, names=[f"_{n}" for n in range(1, len(children) + 1)], mask=mask)
 
 
 def _lists_to_array(values: Sequence[object], children: list[Shape]) -> pa.Array:
     lists = [value if isinstance(value, list) else [] for value in values]
-    items = to_array(list(itertools.chain.from_iterable(lists)), children[0])
+    items = make_array(list(itertools.chain.from_iterable(lists)), children[0])
     return pa.ListArray.from_arrays(_offsets(values, [len(value) for value in lists]), items)
 
 
 def _maps_to_array(values: Sequence[object], children: list[Shape]) -> pa.Array:
     maps = [value if isinstance(value, dict) else {} for value in values]
     keys = pa.array([key for value in maps for key in value], pa.string())
-    items = to_array([item for value in maps for item in value.values()], children[0])
+    items = make_array([item for value in maps for item in value.values()], children[0])
     return pa.MapArray.from_arrays(_offsets(values, [len(value) for value in maps]), keys, items)
 
 
@@ -191,10 +191,10 @@ _NESTED_TO_ARRAY: dict[str, Callable[[Sequence[object], list[Shape]], pa.Array]]
 }
 
 
-def to_values(array: pa.Array, shape: Shape) -> list[object]:
-    """Convert an array of `to_array` back to values."""
+def read_array(array: pa.Array, shape: Shape) -> list[object]:
+    """Convert an array of `make_array` back to values."""
     if isinstance(array, pa.ChunkedArray):
-        return [value for chunk in array.chunks for value in to_values(chunk, shape)]
+        return [value for chunk in array.chunks for value in read_array(chunk, shape)]
     if isinstance(shape, str):
         convert = _FROM_ARROW.get(shape)
         listed: list[object] = array.to_pylist()
@@ -215,20 +215,20 @@ _FROM_ARROW: dict[str, Callable[[object], object]] = {
 
 
 def _array_to_tuples(array: pa.Array, children: list[Shape]) -> list[object]:
-    columns = [to_values(array.field(index), child) for index, child in enumerate(children)]
+    columns = [read_array(array.field(index), child) for index, child in enumerate(children)]
     valid = array.is_valid().to_pylist()
     return [row if ok else None for row, ok in zip(zip(*columns, strict=True), valid, strict=True)]
 
 
 def _array_to_lists(array: pa.Array, children: list[Shape]) -> list[object]:
-    items = to_values(array.values, children[0])
+    items = read_array(array.values, children[0])
     offsets = array.offsets.to_pylist()
     spans = zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=False)
     return [items[start:end] if ok else None for start, end, ok in spans]
 
 
 def _array_to_maps(array: pa.Array, children: list[Shape]) -> list[object]:
-    keys, items = array.keys.to_pylist(), to_values(array.items, children[0])
+    keys, items = array.keys.to_pylist(), read_array(array.items, children[0])
     offsets = array.offsets.to_pylist()
     spans = zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=False)
     return [dict(zip(keys[start:end], items[start:end], strict=True)) if ok else None for start, end, ok in spans]

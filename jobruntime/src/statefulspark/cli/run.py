@@ -178,7 +178,7 @@ def _run(args: argparse.Namespace) -> int:
     from statefulspark.engine import session
 
     try:
-        with session.in_drivers_jvm(conf):
+        with session.use_drivers_jvm(conf):
             return launch.run_file(
                 args.file,
                 job_config,

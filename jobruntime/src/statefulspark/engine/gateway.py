@@ -198,7 +198,8 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr:
         java_options: More options for this JVM only.
         stderr: See `start`.
     """
-    java = shutil.which("java", path=_java_path())
+    java_home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{java_home}/bin" if java_home else os.environ.get("PATH", ""))
     if java is None:
         raise errors.InternalError("JavaMissing", "There is no java in JAVA_HOME or PATH; Spark needs Java 17.")
     folder = Path(tempfile.mkdtemp(prefix="statefulspark-jvm-"))
@@ -282,11 +283,6 @@ def _archive_option(java_options: Sequence[str]) -> list[str]:
     archive = os.environ.get(ENV_ARCHIVE, "")
     is_training = any("ArchiveClassesAtExit" in option for option in java_options)
     return [f"-XX:SharedArchiveFile={archive}"] if archive and Path(archive).is_file() and not is_training else []
-
-
-def _java_path() -> str:
-    home = os.environ.get("JAVA_HOME")
-    return f"{home}/bin" if home else os.environ.get("PATH", "")
 
 
 def _escape(text: str, *, is_key: bool = False) -> str:

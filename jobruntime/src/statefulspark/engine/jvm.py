@@ -72,7 +72,7 @@ def explaining_its_end(has_ended: Callable[[float], bool] = gateway.has_ended) -
         ) from error
 
 
-def with_steady_clock(session: SparkSession, query: StreamingQuery) -> StreamingQuery:
+def install_steady_clock(session: SparkSession, query: StreamingQuery) -> StreamingQuery:
     """Return a query that was just started, which from now on waits for its trigger's interval at most.
 
     With Spark's own clock it sleeps for as long as the machine's clock is set back meanwhile.
@@ -114,7 +114,18 @@ class Gate:
     def facts(self) -> dict[str, GateFact]:
         """Return the state of every registered query by its root, read in one call."""
         raw: dict[str, dict[str, int | bool | str]] = json.loads(self._gate.snapshot(), strict=False)
-        return {root: _fact(values) for root, values in raw.items()}
+        facts = {}
+        for root, values in raw.items():
+            committed_ms = int(values.get("committedAtMillis", 0))
+            facts[root] = GateFact(
+                last_offsets=int(values["lastOffsets"]),
+                last_committed=int(values["lastCommitted"]),
+                last_commit_at=datetime.fromtimestamp(committed_ms / 1000, UTC) if committed_ms > 0 else None,
+                at_boundary=bool(values["atBoundary"]),
+                missing_files=int(values.get("missingFiles", 0)),
+                missing_file=str(values.get("missingFile", "")),
+            )
+        return facts
 
 
 class Fence:
@@ -134,15 +145,3 @@ class Fence:
     def fenced(self) -> bool:
         """Whether a write was refused because of a newer epoch."""
         return bool(self._fence.fenced())
-
-
-def _fact(values: dict[str, int | bool | str]) -> GateFact:
-    committed_ms = int(values.get("committedAtMillis", 0))
-    return GateFact(
-        last_offsets=int(values["lastOffsets"]),
-        last_committed=int(values["lastCommitted"]),
-        last_commit_at=datetime.fromtimestamp(committed_ms / 1000, UTC) if committed_ms > 0 else None,
-        at_boundary=bool(values["atBoundary"]),
-        missing_files=int(values.get("missingFiles", 0)),
-        missing_file=str(values.get("missingFile", "")),
-    )

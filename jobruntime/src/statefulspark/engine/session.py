@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import platform
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyspark
 from py4j.java_gateway import JavaClass
@@ -35,8 +34,7 @@ _log = logging.getLogger(__name__)
 _DAEMON = "spark.python.daemon.module"
 _PYSPARKS_OWN: Any = java_gateway.launch_gateway
 _KEEP_SOURCE, _WITHOUT_CHECKSUM_FILE = False, True
-_Given = ParamSpec("_Given")
-_Made = TypeVar("_Made")
+_BUILDING = threading.Lock()
 
 _NOISY_LOGGERS = (
     "sql.execution.python.streaming.TransformWithStateInPySparkStateServer",  # empty state, closed sockets
@@ -100,18 +98,6 @@ def begin(job: config.JobConfig, options: StorageOptions) -> None:
     _begun.session = threads.beside(lambda: _built(job, options), name="session")
 
 
-def _in_turn(work: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
-    """Return a function whose calls wait for each other, so that one begins when the one before has returned or raised."""
-    turn = threading.Lock()
-
-    @functools.wraps(work)
-    def wait_and_work(*args: _Given.args, **kwargs: _Given.kwargs) -> _Made:
-        with turn:
-            return work(*args, **kwargs)
-
-    return wait_and_work
-
-
 def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     """Start Spark with the settings of a job, or wait for it if that was begun.
 
@@ -131,32 +117,34 @@ def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     return begun.result() if begun is not None else _built(job, options)
 
 
-# In a notebook the job is run again while the session of a run that has failed is still being built: two threads would wait
-# for one JVM, and the second would wait in vain for the address that the first has taken, and then end the JVM.
-@_in_turn
 def _built(job: config.JobConfig, options: StorageOptions) -> SparkSession:
-    if not any(gateway.JARS.glob("statefulspark-checkpoint*.jar")):
-        raise errors.InternalError("JarsMissing", f"There are no jars in {gateway.JARS}; build them with `make jars`.")
-    settings.check_settings(job.engine.conf)
-    conf = settings.spark_conf(job, options)
-    with in_drivers_jvm(conf):
-        SparkContext._ensure_initialized()
-    existing = SparkContext._active_spark_context
-    if existing is not None and existing is not _begun.context:
-        conf = _without_own(conf, existing, is_master_free=job.engine.master is None)
-    builder = SparkSession.builder
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    session = apiserver.patiently(builder.getOrCreate)
-    _begun.context = session.sparkContext if existing is None else _begun.context
-    session.sparkContext.setLogLevel("WARN")
-    _reduce_logging(session)
-    _log.info("spark is up", extra={"master": session.sparkContext.master})
-    return session
+    # In a notebook the job is run again while the session of a run that has failed is still being built: two threads would
+    # wait for one JVM, and the second would wait in vain for the address that the first has taken, and then end the JVM.
+    with _BUILDING:
+        if not any(gateway.JARS.glob("statefulspark-checkpoint*.jar")):
+            raise errors.InternalError(
+                "JarsMissing", f"There are no jars in {gateway.JARS}; build them with `make jars`."
+            )
+        settings.check_settings(job.engine.conf)
+        conf = settings.spark_conf(job, options)
+        with use_drivers_jvm(conf):
+            SparkContext._ensure_initialized()
+        existing = SparkContext._active_spark_context
+        if existing is not None and existing is not _begun.context:
+            conf = _without_own(conf, existing, is_master_free=job.engine.master is None)
+        builder = SparkSession.builder
+        for key, value in conf.items():
+            builder = builder.config(key, value)
+        session = apiserver.patiently(builder.getOrCreate)
+        _begun.context = session.sparkContext if existing is None else _begun.context
+        session.sparkContext.setLogLevel("WARN")
+        _reduce_logging(session)
+        _log.info("spark is up", extra={"master": session.sparkContext.master})
+        return session
 
 
 @contextlib.contextmanager
-def in_drivers_jvm(conf: Mapping[str, str]) -> Iterator[None]:
+def use_drivers_jvm(conf: Mapping[str, str]) -> Iterator[None]:
     """Let PySpark use the driver's own JVM within the block, whoever makes the first session there.
 
     A session that the job file makes has the settings of the driver then, but for those that the file gives it.

@@ -91,26 +91,22 @@ def spark_conf(job: config.JobConfig, options: StorageOptions) -> dict[str, str]
         options: Endpoint and credentials of the object store.
     """
     master = job.engine.master or "local[*]"
-    return _with_jars(
-        {
-            "spark.app.name": f"{job.namespace}/{job.name}",
-            "spark.master": master,
-            **_defaults(),
-            **worker_settings(),
-            **_local(master),
-            **_storage_defaults(options),
-            **job.engine.conf,
-            **job.engine.platform,
-            **_guaranteed(),
-            **_storage(options),
-        }
-    )
-
-
-def _with_jars(conf: dict[str, str]) -> dict[str, str]:
-    """Put the product's jars before those that the job has on its class path."""
-    paths = {key: ":".join(filter(None, (f"{JARS}/*", conf.get(key)))) for key in CLASS_PATHS}
-    return {**conf, **paths}
+    # Spark without executors stays off the network.
+    loopback = {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
+    conf = {
+        "spark.app.name": f"{job.namespace}/{job.name}",
+        "spark.master": master,
+        **_defaults(),
+        **worker_settings(),
+        **(loopback if is_local(master) else {}),
+        **_storage_defaults(options),
+        **job.engine.conf,
+        **job.engine.platform,
+        **_guaranteed(),
+        **_storage(options),
+    }
+    # The product's jars come before those that the job has on its class path.
+    return conf | {key: ":".join(filter(None, (f"{JARS}/*", conf.get(key)))) for key in CLASS_PATHS}
 
 
 def _guaranteed() -> dict[str, str]:
@@ -132,13 +128,6 @@ def _guaranteed() -> dict[str, str]:
 def is_local(master: str) -> bool:
     """Tell whether tasks run in the driver's own JVM and its workers, on its machine: `local`, `local[4]`."""
     return master.startswith("local")
-
-
-def _local(master: str) -> dict[str, str]:
-    """Keep Spark without executors off the network."""
-    if not is_local(master):
-        return {}
-    return {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def _defaults() -> dict[str, str]:

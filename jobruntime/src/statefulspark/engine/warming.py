@@ -64,13 +64,8 @@ def _try(step: Callable[[], object], failed: str) -> None:
     try:
         step()
     except Py4JError as error:
-        _log.warning(failed, extra={"why": _first_sentence(error)})
-
-
-def _first_sentence(error: Py4JError) -> str:
-    """Return what Java raised, which py4j puts behind the name of what was called."""
-    called, *raised = str(error).splitlines()
-    return raised[0].removeprefix(": ") if raised else called
+        called, *raised = str(error).splitlines()  # py4j puts what Java raised behind the name of what was called
+        _log.warning(failed, extra={"why": raised[0].removeprefix(": ") if raised else called})
 
 
 def _start_workers(spark: SparkSession) -> None:

@@ -155,7 +155,7 @@ def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
             `SourcesAmbiguous`; the message names uid, both values and what to do.
     """
     if query.batch_id < 0:
-        return _fresh(query, planned)
+        return Evolution(query, planned, {}, (), (), tuple(range(len(query.offsets))), (), None)
     pairs = _pairs(query, planned)
     for old, new in pairs:
         _require_same(query, old, new)
@@ -222,11 +222,6 @@ def require_state_for_all(evolutions: Iterable[Evolution], planned: Iterable[pla
 def partitions_of(query: QueryEntry) -> int:
     """Return how many partitions a query's state has, 0 if it has none."""
     return max((operator.partitions for operator in query.operators), default=0)
-
-
-def _fresh(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
-    """Return the evolution of a query without state, which changes nothing."""
-    return Evolution(query, planned, {}, (), (), tuple(range(len(query.offsets))), (), None)
 
 
 def _pairs(query: QueryEntry, planned: plans.PlannedQuery) -> tuple[tuple[OperatorEntry, plans.PlannedOperator], ...]:

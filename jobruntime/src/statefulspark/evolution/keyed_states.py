@@ -57,7 +57,12 @@ def compare(change: Evolution, declared: Declarations) -> Evolution:
             )
             continue
         changes += _changes(operator.states, states, where)
-        warnings += _unused(operator.states, states, where)
+        names = {declaration.meta.name for declaration in states}
+        warnings += [
+            f"{where}: state {entry.name!r} is no longer declared; what it holds is kept until it is declared again"
+            for entry in operator.states
+            if entry.name not in names
+        ]
     return replace(change, state_changes=tuple(changes), warnings=(*change.warnings, *warnings))
 
 
@@ -69,26 +74,15 @@ def _changes(
         name = declaration.meta.name
         if name not in stored:
             yield f"{where}: state {name!r} is new and starts empty"
-        elif stored[name] != declaration.meta:
-            yield from _resolved(stored[name], declaration, where)
-
-
-def _resolved(stored: kinds.StateMeta, declaration: evolution.Declaration, where: str) -> Iterator[str]:
-    try:
-        resolution = evolution.resolve(stored, declaration)
-    except errors.SpecRejectedError as error:
-        raise errors.SpecRejectedError(error.reason, f"{where}: {error.message}") from error
-    name = declaration.meta.name
-    if resolution.convert is not None:
-        was, now = stored.type_text, declaration.meta.type_text
-        yield f"{where}: state {name!r} is migrated from {was} to {now}, each key group when it is next used"
-    if resolution.ttl_change:
-        verb = "gets a time to live" if resolution.ttl_change == "on" else "loses its time to live"
-        yield f"{where}: state {name!r} {verb}"
-
-
-def _unused(stored: Iterable[KeyedStateEntry], declared: Iterable[evolution.Declaration], where: str) -> Iterator[str]:
-    names = {declaration.meta.name for declaration in declared}
-    for entry in stored:
-        if entry.name not in names:
-            yield f"{where}: state {entry.name!r} is no longer declared; what it holds is kept until it is declared again"
+        if name not in stored or stored[name] == declaration.meta:
+            continue
+        try:
+            resolution = evolution.resolve(stored[name], declaration)
+        except errors.SpecRejectedError as error:
+            raise errors.SpecRejectedError(error.reason, f"{where}: {error.message}") from error
+        if resolution.convert is not None:
+            was, now = stored[name].type_text, declaration.meta.type_text
+            yield f"{where}: state {name!r} is migrated from {was} to {now}, each key group when it is next used"
+        if resolution.ttl_change:
+            verb = "gets a time to live" if resolution.ttl_change == "on" else "loses its time to live"
+            yield f"{where}: state {name!r} {verb}"

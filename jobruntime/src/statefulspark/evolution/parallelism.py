@@ -72,30 +72,25 @@ def require_enough_groups(planned: plans.PlannedQuery, restored: QueryEntry | No
             continue  # Refused by `require_same_groups`, since the state has another number.
         if groups is not None and partitions is not None and partitions > groups:
             name = f"operator {operator.entry_uid!r} of query {planned.uid!r}"
-            message = (
-                _new_exceeded(name, groups, partitions) if old is None else _exceeded(name, old, groups, partitions)
-            )
+            default = keygroups.default_max_parallelism(partitions)
+            if old is None:
+                advice = (
+                    f"Leave max_parallelism out, which makes it {default}, or set" if default >= partitions else "Set"
+                )
+                message = (
+                    f"The job gives {name} max_parallelism={groups} and asks for {SHUFFLE_PARTITIONS}={partitions}; a "
+                    f"partition holds whole key groups. {advice} {SHUFFLE_PARTITIONS} to {groups} or less."
+                )
+            else:
+                message = (
+                    f"The state of {name} can not be restored with {SHUFFLE_PARTITIONS}={partitions}: its maximum "
+                    f"parallelism is {groups}, and a partition holds whole key groups. Set {SHUFFLE_PARTITIONS} to {groups} "
+                    "or less"
+                )
+                if old.max_parallelism is None and default >= partitions:
+                    message += f", or max_parallelism={default}, which a canonical savepoint can be restored with"
+                message += "."
             raise errors.SpecRejectedError("MaxParallelismExceeded", message)
-
-
-def _exceeded(name: str, old: OperatorEntry, groups: int, partitions: int) -> str:
-    sentence = (
-        f"The state of {name} can not be restored with {SHUFFLE_PARTITIONS}={partitions}: its maximum parallelism is "
-        f"{groups}, and a partition holds whole key groups. Set {SHUFFLE_PARTITIONS} to {groups} or less"
-    )
-    default = keygroups.default_max_parallelism(partitions)
-    if old.max_parallelism is None and default >= partitions:
-        return f"{sentence}, or max_parallelism={default}, which a canonical savepoint can be restored with."
-    return f"{sentence}."
-
-
-def _new_exceeded(name: str, groups: int, partitions: int) -> str:
-    default = keygroups.default_max_parallelism(partitions)
-    advice = f"Leave max_parallelism out, which makes it {default}, or set" if default >= partitions else "Set"
-    return (
-        f"The job gives {name} max_parallelism={groups} and asks for {SHUFFLE_PARTITIONS}={partitions}; a partition holds "
-        f"whole key groups. {advice} {SHUFFLE_PARTITIONS} to {groups} or less."
-    )
 
 
 def requested_partitions(settings: Mapping[str, str]) -> int | None:

@@ -19,7 +19,7 @@ from typing import Final
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from statefulspark.checkpoint import checksums, plans, sparklog
-from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
+from statefulspark.contract.manifest import FileEntry, QueryEntry
 from statefulspark.packs import names as packs
 
 NO_OFFSET: Final = "-"
@@ -155,8 +155,13 @@ def files_to_rewrite(entry: QueryEntry, rewrite: Rewrite) -> tuple[tuple[str, st
 
 def entry_after(entry: QueryEntry, rewrite: Rewrite) -> QueryEntry:
     """Return a query with operators and offsets after the rewrite; its files are unchanged."""
-    operators = (_moved(operator, rewrite.operators) for operator in entry.operators)
-    retained = sorted((operator for operator in operators if operator), key=lambda operator: operator.operator_id)
+    moved = []
+    for operator in entry.operators:
+        new = rewrite.operators.get(operator.operator_id)
+        if new is not None:
+            uid = plans.engine_uid(operator.name, new) if plans.has_generated_uid(operator) else operator.uid
+            moved.append(operator.model_copy(update={"operator_id": new, "uid": uid}))
+    retained = sorted(moved, key=lambda operator: operator.operator_id)
     lines = tuple(NO_OFFSET if line is None else entry.offsets[line] for line in rewrite.lines)
     names = tuple(entry.sources[line] for line in rewrite.lines if line is not None) if entry.sources else ()
     return entry.model_copy(
@@ -224,7 +229,7 @@ def relocate_operator(body: bytes, source: str, operators: Mapping[int, int], ne
     return _packed(version, document)
 
 
-def with_partitions(body: bytes, source: str, partitions: int) -> bytes:
+def set_partitions(body: bytes, source: str, partitions: int) -> bytes:
     """Write the number of state partitions into an operator's metadata.
 
     Args:
@@ -301,21 +306,9 @@ def reorder_offsets(body: bytes, source: str, lines: Sequence[int | None]) -> by
 def _relocated(store: JsonValue, source: str, operator: int, new_root: str) -> JsonValue:
     if not isinstance(store, dict) or not isinstance(paths := store.get("stateSchemaFilePaths"), list):
         return store
-    moved = [f"{new_root}/{_state_path(str(path), source, operator)}" for path in paths]
+    inside = (sparklog.relative_state_path(str(path), source).split("/", 2)[2] for path in paths)
+    moved = [f"{new_root}/{posixpath.join('state', str(operator), path)}" for path in inside]
     return {**store, "stateSchemaFilePaths": list[JsonValue](moved)}
-
-
-def _state_path(path: str, source: str, operator: int) -> str:
-    inside = sparklog.relative_state_path(path, source).split("/", 2)[2]
-    return posixpath.join("state", str(operator), inside)
-
-
-def _moved(operator: OperatorEntry, operators: Mapping[int, int]) -> OperatorEntry | None:
-    new = operators.get(operator.operator_id)
-    if new is None:
-        return None
-    uid = plans.engine_uid(operator.name, new) if plans.has_generated_uid(operator) else operator.uid
-    return operator.model_copy(update={"operator_id": new, "uid": uid})
 
 
 def _document(body: bytes, source: str) -> tuple[str, Document]:

@@ -34,7 +34,7 @@ def match(query: QueryEntry, planned: plans.PlannedQuery) -> tuple[int | None, .
     """
     old, new = query.sources, planned.source_entries
     if not old:
-        return _by_position(query, new)
+        return _match_by_position(query, new)
     if [source.name for source in old] == [source.name for source in new]:
         return tuple(range(len(new)))
     _require_distinguishable(query, old, new)
@@ -79,7 +79,7 @@ def require_distinct(planned: plans.PlannedQuery) -> None:
             )
 
 
-def _by_position(query: QueryEntry, new: Sequence[SourceEntry]) -> tuple[int, ...]:
+def _match_by_position(query: QueryEntry, new: Sequence[SourceEntry]) -> tuple[int, ...]:
     """Match sources of a snapshot without names: possible only if their number is unchanged."""
     if not query.offsets or len(query.offsets) == len(new):
         return tuple(range(len(query.offsets or new)))
@@ -96,7 +96,8 @@ def _require_distinguishable(query: QueryEntry, old: Sequence[SourceEntry], new:
     before, after = _kinds(old), _kinds(new)
     for description, count in before.items():
         now = after.get(description, 0)
-        if count != now and now > 0 and max(count, now) > 1 and _has_duplicates(old, new, description):
+        has_duplicates = any(source.name.startswith(f"{description}#") for source in (*old, *new))
+        if count != now and now > 0 and max(count, now) > 1 and has_duplicates:
             raise errors.SpecRejectedError(
                 "SourcesAmbiguous",
                 f"Query {query.uid!r} had {count} sources {description} and has {now} now, and they cannot be matched. "
@@ -123,10 +124,6 @@ def _require_same_position_of_duplicates(query: QueryEntry) -> None:
 def _kinds(sources: Sequence[SourceEntry]) -> Counter[str]:
     relations = {source.name: source.description for source in sources if _is_unnamed(source)}
     return Counter(relations.values())
-
-
-def _has_duplicates(old: Sequence[SourceEntry], new: Sequence[SourceEntry], description: str) -> bool:
-    return any(source.name.startswith(f"{description}#") for source in (*old, *new))
 
 
 def _is_unnamed(source: SourceEntry) -> bool:

@@ -94,7 +94,11 @@ class SinkRun:
             if self._attempted is not None:
                 self._advance(batch_id)
             if self.is_stateful and self._base_batch is not None and batch_id != self._base_batch + 1:
-                raise self._skipped(batch_id, self._base_batch)
+                raise errors.StateUnknownError(
+                    "BatchSkipped",
+                    f"Batch {batch_id} begins, but function {self._uid!r} has its state of batch {self._base_batch}: an "
+                    "older driver committed the batches in between. Restart the job; it starts from the stored state.",
+                )
             self._attempted = batch_id
             self._after = None
 
@@ -188,13 +192,6 @@ class SinkRun:
         self._is_repeat = True
         self.close()
         self._subtasks = self._create_subtasks()
-
-    def _skipped(self, batch_id: int, base_batch: int) -> errors.StateUnknownError:
-        return errors.StateUnknownError(
-            "BatchSkipped",
-            f"Batch {batch_id} begins, but function {self._uid!r} has its state of batch {base_batch}: an older driver "
-            "committed the batches in between. Restart the job; it starts from the stored state.",
-        )
 
     def _create_subtasks(self) -> Subtasks[SinkFunction[object]]:
         subtasks = Subtasks(self._uid, self._sink.function, self._sink.parallelism)

@@ -66,7 +66,7 @@ class OperatorState:
     parallelism: int
     states: Mapping[str, NamedState]
 
-    def of_subtask(self, index: int) -> dict[str, SubtaskState]:
+    def subtask_states(self, index: int) -> dict[str, SubtaskState]:
         """Return the states of one subtask by name."""
         return {name: SubtaskState(state.meta, state.parts[index]) for name, state in self.states.items()}
 

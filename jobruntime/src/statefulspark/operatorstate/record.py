@@ -107,7 +107,11 @@ def _encode_state(state: NamedState) -> dict[str, object]:
         packed = _pack(state.meta, part)
         if packed not in bodies:
             bodies[packed] = len(contents)
-            contents.append(_content(state.meta.mode, part, packed))
+            values = list(part)
+            if state.meta.mode is Mode.BROADCAST:
+                values = [list(cast("tuple[object, object]", pair)) for pair in part]
+            is_plain = _is_plain(values)
+            contents.append({"values": values} if is_plain else {"msgpack": base64.b64encode(packed).decode()})
         subtasks.append(bodies[packed])
     return {
         "name": state.meta.name,
@@ -123,13 +127,6 @@ def _pack(meta: OperatorStateMeta, part: Part) -> bytes:
         return codec.pack(codec.pack_column(part))
     except (TypeError, ValueError, OverflowError) as error:
         raise codec.type_rejected(meta.name, str(error)) from error
-
-
-def _content(mode: Mode, part: Part, packed: bytes) -> dict[str, object]:
-    values = [list(cast("tuple[object, object]", pair)) for pair in part] if mode is Mode.BROADCAST else list(part)
-    if _is_plain(values):
-        return {"values": values}
-    return {"msgpack": base64.b64encode(packed).decode()}
 
 
 def _is_plain(value: object) -> bool:
@@ -160,18 +157,14 @@ def _decode_state(stored: StateRecord, parallelism: int) -> NamedState:
 def _decode_part(mode: Mode, stored: PartRecord) -> Part:
     if stored.msgpack is not None:
         column = codec.unpack(base64.b64decode(stored.msgpack, validate=True))
-        return tuple(codec.unpack_column(_as_list(column)))
+        if not isinstance(column, list):
+            raise ValueError("a content is not a column")
+        return tuple(codec.unpack_column(column))
     if stored.values is None:
         raise ValueError("a content has neither values nor msgpack")
     if mode is Mode.BROADCAST:
         return tuple((entry, value) for entry, value in cast("tuple[tuple[object, object], ...]", stored.values))
     return stored.values
-
-
-def _as_list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise ValueError("a content is not a column")
-    return value
 
 
 def _damaged(source: str, why: str) -> errors.SnapshotCorruptError:

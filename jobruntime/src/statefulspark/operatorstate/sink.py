@@ -42,7 +42,13 @@ class FunctionSink:
     visible: str = "checkpoint"
 
     def __post_init__(self) -> None:
-        _require_visible_at_checkpoints(self.visible)
+        if self.visible != "checkpoint":
+            raise errors.SpecRejectedError(
+                "SinkSettingRefused",
+                f"A FunctionSink cannot have visible={self.visible!r}, only 'checkpoint': its function is told of completed "
+                "checkpoints and of no batch, so nothing would tell it which of its effects are repeated after a failure. "
+                "Use a sink that knows batches, such as KafkaSink or PostgresSink.",
+            )
         if not isinstance(self.function, SinkFunction):
             raise errors.SpecRejectedError(
                 "FunctionInvalid",
@@ -55,16 +61,6 @@ class FunctionSink:
                 f"{type(self.function).__qualname__} has broadcast={self.broadcast!r}.",
             )
         require_parallelism(self.parallelism)
-
-
-def _require_visible_at_checkpoints(visible: object) -> None:
-    if visible != "checkpoint":
-        raise errors.SpecRejectedError(
-            "SinkSettingRefused",
-            f"A FunctionSink cannot have visible={visible!r}, only 'checkpoint': its function is told of completed "
-            "checkpoints and of no batch, so nothing would tell it which of its effects are repeated after a failure. Use a "
-            "sink that knows batches, such as KafkaSink or PostgresSink.",
-        )
 
 
 def require_parallelism(parallelism: object) -> None:

@@ -224,13 +224,18 @@ class OperatorStateStore:
                 f"{type(descriptor).__name__}.",
             )
         typed_descriptor = cast("_ListOrMap", descriptor)
-        meta = _meta_of(typed_descriptor, mode)
+        if typed_descriptor.ttl is not None:
+            raise errors.SpecRejectedError(
+                "StateDescriptorInvalid",
+                f"State '{typed_descriptor.name}' has a time to live, which operator state does not support; omit it.",
+            )
+        meta = OperatorStateMeta(typed_descriptor.name, mode, typed_descriptor.type_text)
         if meta.name in self._handles:
             _require_mode(self._metas[meta.name], meta)
             _resolve(self._metas[meta.name], meta, typed_descriptor)
             return self._handles[meta.name]
         part: Part = ()
-        form = ElementForm(_conversion(typed_descriptor, meta))
+        form = ElementForm(conversions.choose(typed_descriptor.value_type, evolution.value_type(_keyed(meta))))
         if meta.name in self._restored:
             stored = self._restored[meta.name]
             _require_mode(stored.meta, meta)
@@ -242,15 +247,6 @@ class OperatorStateStore:
             BroadcastHandle(part, form) if mode is Mode.BROADCAST else OperatorListHandle(part, form)
         )
         return self._handles[meta.name]
-
-
-def _meta_of(descriptor: _ListOrMap, mode: Mode) -> OperatorStateMeta:
-    if descriptor.ttl is not None:
-        raise errors.SpecRejectedError(
-            "StateDescriptorInvalid",
-            f"State '{descriptor.name}' has a time to live, which operator state does not support; omit it.",
-        )
-    return OperatorStateMeta(descriptor.name, mode, descriptor.type_text)
 
 
 def _require_mode(before: OperatorStateMeta, now: OperatorStateMeta) -> None:
@@ -265,10 +261,6 @@ def _require_mode(before: OperatorStateMeta, now: OperatorStateMeta) -> None:
 def _resolve(before: OperatorStateMeta, now: OperatorStateMeta, descriptor: _ListOrMap) -> evolution.Resolution:
     """Compare types as for keyed state; see `evolution.resolve`."""
     return evolution.resolve(_keyed(before), evolution.Declaration(_keyed(now), descriptor.value_type))
-
-
-def _conversion(descriptor: _ListOrMap, meta: OperatorStateMeta) -> conversions.Conversion | None:
-    return conversions.choose(descriptor.value_type, evolution.value_type(_keyed(meta)))
 
 
 def _keyed(meta: OperatorStateMeta) -> kinds.StateMeta:

@@ -71,7 +71,7 @@ class Subtasks(Generic[F]):
         """
         redistributed = None if restored is None else redistribution.redistribute(restored, self.parallelism)
         for index, function in enumerate(self.functions):
-            share = {} if redistributed is None else redistributed.of_subtask(index)
+            share = {} if redistributed is None else redistributed.subtask_states(index)
             self._stores[index] = OperatorStateStore(share)
             if isinstance(function, CheckpointedFunction):
                 context = FunctionInitializationContext(
@@ -83,7 +83,7 @@ class Subtasks(Generic[F]):
                 )
                 self._initialize(function.initialize_state, context)
             elif isinstance(function, ListCheckpointed) and redistributed is not None:
-                self._initialize(function.restore_state, _only_list(share))
+                self._initialize(function.restore_state, OperatorStateStore(share).get_list_state(_LIST).get())
 
     def snapshot(self, context: FunctionSnapshotContext) -> OperatorState:
         """Snapshot every subtask.
@@ -99,19 +99,16 @@ class Subtasks(Generic[F]):
         function = self.functions[index]
         if isinstance(function, CheckpointedFunction):
             self._snapshot(lambda: function.snapshot_state(context), context)
-            return self._contents(self._stores[index], context)
+            try:
+                return self._stores[index].contents()
+            except errors.StatefulSparkError as error:
+                raise self.failed(error, "SnapshotFailed", _snapshot_of(context)) from error
         if isinstance(function, ListCheckpointed):
             taken = self._snapshot(functools.partial(_list_of, function, context), context)
             store = OperatorStateStore()
             store.get_list_state(_LIST).update(taken)
             return store.contents()
         return {}
-
-    def _contents(self, store: OperatorStateStore, context: FunctionSnapshotContext) -> Mapping[str, SubtaskState]:
-        try:
-            return store.contents()
-        except errors.StatefulSparkError as error:
-            raise self.failed(error, "SnapshotFailed", _snapshot_of(context)) from error
 
     def notify_complete(self, checkpoint_id: int, *, only: int | None = None) -> None:
         """Notify listeners that a checkpoint is complete.
@@ -197,7 +194,3 @@ def gather(shares: list[Mapping[str, SubtaskState]]) -> OperatorState:
 
 
 _LIST: liststate.ListState[object] = liststate.ListState(LIST_CHECKPOINTED)
-
-
-def _only_list(share: Mapping[str, SubtaskState]) -> list[object]:
-    return OperatorStateStore(share).get_list_state(_LIST).get()

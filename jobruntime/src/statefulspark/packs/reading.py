@@ -37,7 +37,7 @@ def _threads() -> futures.ThreadPoolExecutor:
     return futures.ThreadPoolExecutor(_THREADS, thread_name_prefix="packs-ahead")
 
 
-def in_background(work: Callable[[], bytes]) -> futures.Future[bytes]:
+def run_in_background(work: Callable[[], bytes]) -> futures.Future[bytes]:
     """Call a function in a thread of this process; a process that was forked has its own."""
     return _threads().submit(work)
 
@@ -96,7 +96,7 @@ class RangeReader:
         later: Reads what follows in the background.
     """
 
-    def __init__(self, limit_bytes: int = LIMIT_BYTES, later: Later = in_background) -> None:
+    def __init__(self, limit_bytes: int = LIMIT_BYTES, later: Later = run_in_background) -> None:
         self._limit_bytes = limit_bytes
         self._later = later
         self._stretches: OrderedDict[str, _Stretch] = OrderedDict()
@@ -116,12 +116,18 @@ class RangeReader:
             kept = last.part(offset, length)
             kept = last.part_with_coming(offset, length) if kept is None else kept
         if last is None or kept is None:
-            ahead_bytes = _ahead(last, offset)
+            ahead_bytes = 0
+            if last is not None and last.read_until <= offset <= last.read_until + _GAP_BYTES:
+                ahead_bytes = min(max(2 * last.ahead_bytes, _FIRST_BYTES), _MOST_BYTES)
             body = fetch(offset, max(length, ahead_bytes))
             last, kept = _Stretch(offset, body, offset + len(body), ahead_bytes=ahead_bytes), body[:length]
         last.read_until = offset + length
         self._look_ahead(last, fetch)
-        self._keep(name, last)
+        if last.end <= last.read_until:
+            last.body = b""  # All of it was asked for; what follows is known by `read_until`.
+        self._stretches[name] = last
+        while sum(stretch.size_bytes for stretch in self._stretches.values()) > self._limit_bytes:
+            self._stretches.popitem(last=False)
         return kept
 
     def _look_ahead(self, stretch: _Stretch, fetch: Fetch) -> None:
@@ -129,19 +135,6 @@ class RangeReader:
         is_full = stretch.ahead_bytes == _MOST_BYTES and stretch.end - stretch.offset >= _MOST_BYTES
         if is_full and stretch.coming is None and stretch.read_until >= stretch.end - _MOST_BYTES // 2:
             stretch.coming = self._later(functools.partial(fetch, stretch.end, _MOST_BYTES))
-
-    def _keep(self, name: str, stretch: _Stretch) -> None:
-        if stretch.end <= stretch.read_until:
-            stretch.body = b""  # All of it was asked for; what follows is known by `read_until`.
-        self._stretches[name] = stretch
-        while sum(kept.size_bytes for kept in self._stretches.values()) > self._limit_bytes:
-            self._stretches.popitem(last=False)
-
-
-def _ahead(last: _Stretch | None, offset: int) -> int:
-    if last is None or not last.read_until <= offset <= last.read_until + _GAP_BYTES:
-        return 0
-    return min(max(2 * last.ahead_bytes, _FIRST_BYTES), _MOST_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +158,12 @@ class PackReader:
             SnapshotCorruptError: `ChunkMissing`: the pack does not exist; `ChunkUnreadable`: the bytes are damaged.
         """
         key = names.key(self.uid, where.pack)
+        fetch = functools.partial(self.store.read_range, key)
         try:
-            body = self._range(key, where)
+            if self.ahead is None:
+                body = fetch(where.offset, where.length)
+            else:
+                body = self.ahead.read(f"{self.store.uri}/{key}", where.offset, where.length, fetch)
         except errors.ObjectNotFoundError as error:
             raise errors.SnapshotCorruptError(
                 "ChunkMissing",
@@ -181,11 +178,3 @@ class PackReader:
                 "restore from another checkpoint or savepoint.",
             )
         return body
-
-    def _range(self, key: str, where: PackRange) -> bytes:
-        def fetch(offset: int, length: int) -> bytes:
-            return self.store.read_range(key, offset, length)
-
-        if self.ahead is None:
-            return fetch(where.offset, where.length)
-        return self.ahead.read(f"{self.store.uri}/{key}", where.offset, where.length, fetch)

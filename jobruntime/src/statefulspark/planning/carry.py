@@ -158,9 +158,7 @@ class Carrier:
         required_records.note_unchanged(self.store, entry, epoch=self.epoch)
         for info in self.store.list(f"{entry.path}/state"):
             if rewrite.is_first_metadata(info.key[len(entry.path) + 1 :]):
-                metadata = rewrite.with_partitions(
-                    self.store.read(info.key), f"{self.store.uri}/{info.key}", partitions
-                )
+                metadata = rewrite.set_partitions(self.store.read(info.key), f"{self.store.uri}/{info.key}", partitions)
                 self.store.delete_many(list(checksums.sidecars(info.key)))
                 self.store.write(info.key, metadata)
 

@@ -114,7 +114,12 @@ class SourceFeed:
             self._source.start()
             if self._pending is None and not self._source.wait_for_rows(wait_s):
                 return start
-            self._position = self._write_next(start)
+            # After a failed write, the next call writes the same segment.
+            pending = self._pending = self._pending or self._take(start)
+            self._store.write(pending.name.key, pending.body)
+            self._pending = None
+            self._subtasks_of = {pending.name: pending.subtasks}
+            self._position = pending.name
             return self._position
 
     def locate(self, start: SegmentName, end: SegmentName) -> SegmentLocation | None:
@@ -158,15 +163,6 @@ class SourceFeed:
             StatefulSparkError: `NotifyFailed`; the job has to fail.
         """
         self._source.notify_aborted(checkpoint_id)
-
-    def _write_next(self, start: SegmentName) -> SegmentName:
-        """Write the next segment; after a failed write, the next call writes the same segment."""
-        pending = self._pending or self._take(start)
-        self._pending = pending
-        self._store.write(pending.name.key, pending.body)
-        self._pending = None
-        self._subtasks_of = {pending.name: pending.subtasks}
-        return pending.name
 
     def _take(self, start: SegmentName) -> _PendingSegment:
         name = SegmentName(self._source.uid, start.segment + 1, self._epoch)

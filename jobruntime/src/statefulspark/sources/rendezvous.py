@@ -102,19 +102,18 @@ class Rendezvous:
             raise errors.InternalError("SourceUnknown", f"There is no source {request['feed']} in this driver.")
         feed, options = self._feeds[str(request["feed"])]
         try:
-            return self._answer_feed(feed, options, request)
+            if request["ask"] == "initial":
+                return {"offset": feed.initial().offset}
+            start = _segment(request["start"])
+            if request["ask"] == "latest":
+                return {"offset": feed.latest(start, wait_s=WAIT_FOR_ROWS_S).offset}
+            location = feed.locate(start, _segment(request["end"]))
+            if location is None:
+                return {"location": None}
+            return {"location": asdict(location), "options": asdict(options)}
         except errors.StatefulSparkError as error:
             self.refused(str(request["feed"]), error)
             raise
-
-    def _answer_feed(self, feed: SourceFeed, options: StorageOptions, request: Message) -> Message:
-        if request["ask"] == "initial":
-            return {"offset": feed.initial().offset}
-        start = _segment(request["start"])
-        if request["ask"] == "latest":
-            return {"offset": feed.latest(start, wait_s=WAIT_FOR_ROWS_S).offset}
-        location = feed.locate(start, _segment(request["end"]))
-        return {"location": None} if location is None else {"location": asdict(location), "options": asdict(options)}
 
 
 class FeedClient:

@@ -78,7 +78,9 @@ def encode(
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_file(target, full, options=options) as writer:
         for index in subtasks:
-            writer.write_batch(_batch(name.uid, full, rows[index]))
+            columns = zip(schema, zip(*rows[index], strict=True), strict=True)
+            arrays = [_column(name.uid, field, values) for field, values in columns]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=full))
     return bytes(target.getvalue())
 
 
@@ -105,12 +107,6 @@ def decode(body: bytes, source: str, *, uid: str | None = None) -> Segment:
     if len(header.subtasks) != len(batches) or uid not in (None, header.uid):
         raise _damaged(source, f"it is a segment of {header.uid!r} with {len(batches)} record batches")
     return Segment(header, metadata.get(_STATE), batches)
-
-
-def _batch(uid: str, schema: pa.Schema, rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [_column(uid, field, values) for field, values in zip(schema, columns, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _column(uid: str, field: pa.Field, values: Sequence[object]) -> pa.Array:

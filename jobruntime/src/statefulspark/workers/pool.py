@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final
 
 from statefulspark.workers import handover, placement
 
@@ -71,10 +71,12 @@ class WorkerPool:
 
     def _listen(self) -> bool:
         """Receive the messages of processes, and a task if there is one; tell whether any process can still send a task."""
-        ready = _readable(
-            [self._requests, *self._processes.processes],
-            placement.LOCALITY_WAIT_S if self._waiting else _POLL_INTERVAL_S,
-        )
+        sockets = {connection.fileno(): connection for connection in (self._requests, *self._processes.processes)}
+        poller = select.poll()
+        for descriptor in sockets:
+            poller.register(descriptor, select.POLLIN)
+        timeout_s = placement.LOCALITY_WAIT_S if self._waiting else _POLL_INTERVAL_S
+        ready = [sockets[descriptor] for descriptor, _ in poller.poll(timeout_s * 1000)]
         for process in ready:
             if process is not self._requests:
                 self._receive_message(process)
@@ -100,18 +102,15 @@ class WorkerPool:
         if chosen is placement.Unassigned.WAIT:
             self._waiting.append(task)
         elif chosen is placement.Unassigned.NEW_PROCESS:
-            self._assign_to_new(task)
+            try:
+                process = self._start_process(task)
+            except OSError:
+                traceback.print_exc()
+                task.decline()
+            else:
+                self._assign_to(task, process)
         else:
             self._assign_to(task, chosen)
-
-    def _assign_to_new(self, task: Task) -> None:
-        try:
-            process = self._start_process(task)
-        except OSError:
-            traceback.print_exc()
-            task.decline()
-        else:
-            self._assign_to(task, process)
 
     def _start_process(self, task_to_run: Task) -> socket.socket:
         own_end, process_end = handover.channel()
@@ -140,14 +139,6 @@ class WorkerPool:
         process.close()
 
 
-def _readable(sockets: list[socket.socket], timeout_s: float) -> list[socket.socket]:
-    by_descriptor = {connection.fileno(): connection for connection in sockets}
-    poller = select.poll()
-    for descriptor in by_descriptor:
-        poller.register(descriptor, select.POLLIN)
-    return [by_descriptor[descriptor] for descriptor, _ in poller.poll(timeout_s * 1000)]
-
-
 def fork(run: Callable[[], None], *, without: Iterable[socket.socket]) -> None:
     """Run a function in a new process, which ends with the function.
 
@@ -155,11 +146,8 @@ def fork(run: Callable[[], None], *, without: Iterable[socket.socket]) -> None:
         run: The function.
         without: Sockets that the process must close: other processes notice an end only when all copies are closed.
     """
-    if os.fork() == 0:
-        _run(run, without)
-
-
-def _run(run: Callable[[], None], without: Iterable[socket.socket]) -> NoReturn:
+    if os.fork() != 0:
+        return
     code = 1
     try:
         for connection in without:

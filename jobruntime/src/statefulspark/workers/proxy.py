@@ -15,7 +15,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
-from statefulspark.workers import broadcasts, handover, header
+from statefulspark.workers import handover, header
 
 RunTask = Callable[[socket.socket, bool], int]
 _INT_BYTES = 4
@@ -36,7 +36,8 @@ class WorkerProxy:
 
     def __call__(self, task: socket.socket, authenticated: bool) -> int:
         """Wait for a task, have it run, and return its exit code; a code other than 0 ends the worker."""
-        _reset_signals()
+        for number in (signal.SIGHUP, signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)  # the daemon has set handlers for itself
         if not authenticated and not _authenticate(task):
             task.close()
             return _FAILED
@@ -56,7 +57,7 @@ class WorkerProxy:
                     return None
             # A process that declined or died reads no more, but its answer can still be read.
             with suppress(ConnectionError):
-                own_end.sendall(json.dumps(broadcasts.registered()).encode() + b"\n")
+                own_end.sendall(json.dumps(handover.registered_broadcasts()).encode() + b"\n")
             with suppress(ConnectionError):
                 answer = stream.readline()
         if not answer:
@@ -66,14 +67,8 @@ class WorkerProxy:
         if result is None:
             return None
         code, files = result
-        broadcasts.replace(files)
+        handover.replace_broadcasts(files)
         return int(code)
-
-
-def _reset_signals() -> None:
-    """Reset the signal handlers that the daemon has set for itself."""
-    for number in (signal.SIGHUP, signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def _authenticate(task: socket.socket) -> bool:

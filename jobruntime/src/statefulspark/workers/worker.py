@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from statefulspark.workers import broadcasts, handover, pool, proxy
+from statefulspark.workers import handover, pool, proxy
 
 _FAILED = 1
 
@@ -37,13 +37,13 @@ def _serve_one(task: socket.socket, requester: socket.socket, channel: socket.so
         if not variables:
             channel.send(pool.DONE)  # Spark killed the proxy before the task started.
             return True
-        broadcasts.replace(json.loads(variables))
+        handover.replace_broadcasts(json.loads(variables))
         with _ending_with(requester):
             code = run_task(task, True)  # noqa: FBT003 - PySpark's signature
         if not code:
             # Before the answer: the next task may be assigned as soon as the answer is sent.
             channel.send(pool.DONE)
-        stream.write(json.dumps([code, broadcasts.registered()]) + "\n")
+        stream.write(json.dumps([code, handover.registered_broadcasts()]) + "\n")
         return not code
 
 

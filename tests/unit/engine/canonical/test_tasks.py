@@ -198,7 +198,7 @@ def test_every_kind_of_state_comes_out_of_its_chunks_as_rows_that_are_read(tmp_p
 def test_keys_that_are_floats_are_shown_as_numbers_and_hash_by_their_bits() -> None:
     double, single = 0x3FF8000000000000, 0x3FC00000
     table = pa.table({"key_1": pa.array([double, None]), "key_2": pa.array([single, 0]), "value": pa.array([1, 2])})
-    shown = reading.with_floats(table, ("double", "float"))
+    shown = reading.restore_floats(table, ("double", "float"))
     assert shown.to_pydict() == {"key_1": [1.5, None], "key_2": [1.5, 0.0], "value": [1, 2]}
     assert tasks.ReadStates(a_place(Path("/tmp")), (), ("double", "struct")).schema.endswith(
         "hash_0 bigint, hash_1 boolean"

@@ -211,7 +211,7 @@ def _start_query(
             participant=participant,
             number_offset=number_offset,
         )
-        return jvm.with_steady_clock(parts.spark, handle)
+        return jvm.install_steady_clock(parts.spark, handle)
 
     def begin(logs: ObjectStore = store) -> StreamingQuery:
         register(logs)

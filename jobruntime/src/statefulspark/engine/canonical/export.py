@@ -260,7 +260,17 @@ def _finish(query: QueryEntry, states: tuple[documents.CanonicalOperator, ...], 
     transfer.copy(work.source, work.target.store, [(f"{query.path}/{path}", f"{folder}/{path}") for path in copied])
     if not query.files:
         return query.model_copy(update={"path": folder_of(query)})
-    work.target.store.write(f"{folder}/{documents.QUERY_DOCUMENT}", _document(query, states).to_json(indent=1).encode())
+    named = query.sources if len(query.sources) == len(query.offsets) else ()
+    positions = tuple(
+        documents.SourcePosition(
+            name=named[index].name if named else f"source {index}",
+            description=named[index].description if named else "",
+            offset=None if line == "-" else json.loads(line),
+        )
+        for index, line in enumerate(query.offsets)
+    )
+    document = documents.QueryDocument(uid=query.uid, batch_id=query.batch_id, sources=positions, operators=states)
+    work.target.store.write(f"{folder}/{documents.QUERY_DOCUMENT}", document.to_json(indent=1).encode())
     expected = [*copied, documents.QUERY_DOCUMENT, *(file.path for state in states for file in state.files)]
     listing = {info.key[len(folder) + 1 :]: info for info in work.target.store.list(folder)}
     missing = [path for path in expected if path not in listing]
@@ -274,19 +284,6 @@ def _finish(query: QueryEntry, states: tuple[documents.CanonicalOperator, ...], 
         small_files.file_entry(path, listing[path], crc32=sums.get(path)) for path in sorted(expected)
     )
     return query.model_copy(update={"path": folder_of(query), "files": files})
-
-
-def _document(query: QueryEntry, states: tuple[documents.CanonicalOperator, ...]) -> documents.QueryDocument:
-    named = query.sources if len(query.sources) == len(query.offsets) else ()
-    positions = tuple(
-        documents.SourcePosition(
-            name=named[index].name if named else f"source {index}",
-            description=named[index].description if named else "",
-            offset=None if line == "-" else json.loads(line),
-        )
-        for index, line in enumerate(query.offsets)
-    )
-    return documents.QueryDocument(uid=query.uid, batch_id=query.batch_id, sources=positions, operators=states)
 
 
 def failed(failure: str, error: PySparkException) -> errors.StateUnknownError:

@@ -22,7 +22,7 @@ from statefulspark import errors
 from statefulspark.canonical import documents, engine_files, skeleton
 from statefulspark.checkpoint import closure, progress, sparklog, transfer
 from statefulspark.contract import statevariables
-from statefulspark.contract.manifest import OperatorEntry, QueryEntry
+from statefulspark.contract.manifest import QueryEntry
 from statefulspark.engine import taskcounts
 from statefulspark.engine.canonical import export, state_tables, tasks
 from statefulspark.state import keygroups
@@ -154,15 +154,13 @@ def _import_query(
     group_counts = {
         new_id: groups.get(operator.uid) or operator.max_parallelism for new_id, operator in restored_operators
     }
-    operators = tuple(_described(operator, entries, group_counts) for operator in batch_files.operators)
+    operators = tuple(
+        entries.get(entry.operator_id, entry).model_copy(
+            update={"partitions": entry.partitions, "max_parallelism": group_counts.get(entry.operator_id)}
+        )
+        for entry in batch_files.operators
+    )
     return query.model_copy(update={"files": batch_files.files, "operators": operators})
-
-
-def _described(
-    entry: OperatorEntry, entries: Mapping[int, OperatorEntry], groups: Mapping[int, int | None]
-) -> OperatorEntry:
-    earlier = entries.get(entry.operator_id, entry)
-    return earlier.model_copy(update={"partitions": entry.partitions, "max_parallelism": groups.get(entry.operator_id)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +243,9 @@ def _family_store(session: SparkSession, folder: tasks.QueryFolder, store: docum
     """Read all column families, each in its own column."""
     partition_key = spark_types.StructField(state_tables.PARTITION_KEY, _type(store.partition_key))
     ordinal = spark_types.StructField(state_tables.ORDINAL, spark_types.LongType())
-    families = [_family_field(family) for family in store.families]
+    families = [
+        spark_types.StructField(family.name, spark_types.StructType(_sides(family))) for family in store.families
+    ]
     wide = spark_types.StructType([partition_key, ordinal, *families])
     frames = [session.createDataFrame([], wide)]
     for family in store.families:
@@ -266,10 +266,6 @@ def _column(field_: spark_types.StructField, family: str) -> Column:
         return sql.col(field_.name)
     column = sql.struct("key", "value") if field_.name == family else sql.lit(None)
     return column.cast(field_.dataType).alias(field_.name)
-
-
-def _family_field(family: documents.FamilyState) -> spark_types.StructField:
-    return spark_types.StructField(family.name, spark_types.StructType(_sides(family)))
 
 
 def _sides(family: documents.FamilyState) -> list[spark_types.StructField]:

@@ -100,7 +100,12 @@ def _convert_one(
     with tempfile.TemporaryDirectory(prefix="statefulspark-") as folder, engine() as session:
         here = StorageOptions(allow_local_files=True)
         local = storage.open_store(f"file://{folder}", here)
-        selected = query if only is None else _narrowed(query, only)
+        selected = query
+        if only is not None:
+            packs_of = ((file, packs.of_key(file.path)) for file in query.files)
+            files = tuple(file for file, pack in packs_of if pack is None or pack[0] == only)
+            operators = tuple(operator for operator in query.operators if operator.uid == only)
+            selected = query.model_copy(update={"operators": operators, "files": files})
         identity = rewrite.Rewrite.identity(selected)
         operator_ids = {operator.operator_id: operator.operator_id for operator in selected.operators}
         file_rewrite = rewrite.Rewrite(operator_ids, identity.lines, identity.source_logs)
@@ -131,13 +136,6 @@ def _require_whole(source: transfer.SnapshotLocation, query: QueryEntry, file_re
             f"The state of query {query.uid!r} cannot be read: {report.sentence} `statefulspark doctor` says which "
             "snapshots are whole.",
         )
-
-
-def _narrowed(query: QueryEntry, uid: str) -> QueryEntry:
-    """Return the query with only one operator, and so without most of its files."""
-    operators = tuple(operator for operator in query.operators if operator.uid == uid)
-    files = tuple(file for file in query.files if (pack := packs.of_key(file.path)) is None or pack[0] == uid)
-    return query.model_copy(update={"operators": operators, "files": files})
 
 
 def target(store: storage.ObjectStore) -> savepoint.SavepointTarget:

@@ -68,13 +68,10 @@ class CanonicalWriter:
         )
         savepoint.reserve(self.store, request, target)
         entries = export.export(self.session, queries, work)
-        self._remove_leftovers(entries, target)
-        return savepoint.publish(
-            self.store, entries, request, target, completed_at=completed_at(), written_as=SnapshotFormat.CANONICAL
-        )
-
-    def _remove_leftovers(self, entries: Sequence[QueryEntry], target: savepoint.SavepointTarget) -> None:
-        """Delete parts that failed attempts wrote under other names."""
+        # Parts that failed attempts wrote under other names.
         named = {f"{target.folder}/{entry.path}/{file.path}" for entry in entries for file in entry.files}
         written = (info.key for info in target.store.list(f"{target.folder}/files"))
         target.store.delete_many([key for key in written if key not in named])
+        return savepoint.publish(
+            self.store, entries, request, target, completed_at=completed_at(), written_as=SnapshotFormat.CANONICAL
+        )

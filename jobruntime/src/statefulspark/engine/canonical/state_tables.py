@@ -88,12 +88,14 @@ def storable(families: spark_types.StructType) -> spark_types.StructType:
     A key or value of a type that Parquet has no column for becomes binary. Columns with the same name, for example of an
     aggregation with two maxima, get numbers. Packing and unpacking of rows use only positions.
     """
-    return spark_types.StructType(
-        [
-            spark_types.StructField(family.name, spark_types.StructType([_storable(side) for side in _sides(family)]))
-            for family in families.fields
-        ]
-    )
+    stored = []
+    for family in families.fields:
+        sides = []
+        for side in cast("spark_types.StructType", family.dataType).fields:
+            kind = _distinct(side.dataType) if fits_parquet(side.dataType) else spark_types.BinaryType()
+            sides.append(spark_types.StructField(side.name, kind))
+        stored.append(spark_types.StructField(family.name, spark_types.StructType(sides)))
+    return spark_types.StructType(stored)
 
 
 def _distinct(kind: spark_types.DataType) -> spark_types.DataType:
@@ -124,15 +126,6 @@ def fits_parquet(kind: spark_types.DataType) -> bool:
     if isinstance(kind, spark_types.MapType):
         return fits_parquet(kind.keyType) and fits_parquet(kind.valueType)
     return isinstance(kind, _PARQUET_TYPES)
-
-
-def _sides(family: spark_types.StructField) -> tuple[spark_types.StructField, ...]:
-    return tuple(cast("spark_types.StructType", family.dataType).fields)
-
-
-def _storable(side: spark_types.StructField) -> spark_types.StructField:
-    kind = _distinct(side.dataType) if fits_parquet(side.dataType) else spark_types.BinaryType()
-    return spark_types.StructField(side.name, kind)
 
 
 def write_stores(

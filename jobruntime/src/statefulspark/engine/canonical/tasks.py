@@ -88,7 +88,10 @@ class KeyedExport:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write parts of rows `(key_group, version, layout | blob)`; yield a JSON text per part."""
         work = _KeyedWork(self)
-        reader = groups.GroupReader(self.operator, self._packs())
+        packs = None
+        if self.packs is not None:
+            packs = reading.PackReader(self.packs.store().child(self.packs.path), self.operator)
+        reader = groups.GroupReader(self.operator, packs)
         for batch in batches:
             for group, version, layout, blob in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 is_head = layout is not None
@@ -97,11 +100,6 @@ class KeyedExport:
         yield from work.add(reader.finish(), self.flush_bytes)
         reader.require_complete()
         yield from work.flush()
-
-    def _packs(self) -> reading.PackReader | None:
-        if self.packs is None:
-            return None
-        return reading.PackReader(self.packs.store().child(self.packs.path), self.operator)
 
 
 @dataclass(slots=True)
@@ -118,7 +116,7 @@ class _KeyedWork:
             return
         group, chunk = finished
         alive = chunks.without_expired(chunk, dict(self.task.lifetimes_ms), self.task.now_ms)
-        for meta, row in groups.to_rows(alive):
+        for meta, row in groups.read_rows(alive):
             self.collected.setdefault(meta, []).append(row)
             if len(self.sample) < key_columns.SAMPLE:
                 self.sample.append((row[0], group))
@@ -137,7 +135,7 @@ class _KeyedWork:
         for meta, state_rows in self.collected.items():
             name = documents.part_name(_task_number(), self.written)
             path = f"{documents.states_folder(task.operator, meta.name)}/{name}"
-            part = parts.write(store, task.folder.path, path, rows.to_table(meta, state_rows, len(types)))
+            part = parts.write(store, task.folder.path, path, rows.make_table(meta, state_rows, len(types)))
             state = documents.KeyedState(
                 name=meta.name, kind=meta.kind.value, type=meta.type_text, has_ttl=meta.has_ttl, files=(part,)
             )
@@ -304,26 +302,14 @@ class BuildGroups:
             yield self._row(current, group_rows)
 
     def _row(self, group: int, group_rows: dict[kinds.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
-        representative = keygroups.mark(group)
-        return _group_row(representative, groups.build(group_rows, ", ".join(self.key_types)), group_rows)
-
-
-def _group_row(
-    group: int, stored: groups.StoredGroup, group_rows: dict[kinds.StateMeta, list[rows.Row]]
-) -> pa.RecordBatch:
-    head = stored.head
-    has_timers = any(meta.kind is timers.TIMERS for meta in group_rows)
-    columns = [
-        [group],
-        [head.version],
-        [head.unique_id],
-        [head.base],
-        [head.pack_layout()],
-        [stored.blob],
-        [has_timers],
-    ]
-    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _GROUPS_ARROW, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_GROUPS_ARROW)
+        stored = groups.build(group_rows, ", ".join(self.key_types))
+        head = stored.head
+        has_timers = any(meta.kind is timers.TIMERS for meta in group_rows)
+        values = (
+            keygroups.mark(group), head.version, head.unique_id, head.base, head.pack_layout(), stored.blob, has_timers,
+        )  # fmt: skip
+        arrays = [pa.array([value], column.type) for value, column in zip(values, _GROUPS_ARROW, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=_GROUPS_ARROW)
 
 
 def _arrow_type(kind: str) -> pa.DataType:
