@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -47,10 +48,8 @@ def set_partitions(store: ObjectStore, query: QueryEntry, partitions: int) -> No
     Spark reads the number from the newest offsets, and compares it with the metadata.
     """
     for file in query.files:
-        if _METADATA.match(file.path):
-            _edit(store, f"{query.path}/{file.path}", lambda document: _with_stores(document, partitions))
-        elif _OFFSETS.match(file.path):
-            _edit(store, f"{query.path}/{file.path}", lambda document: _with_conf(document, partitions))
+        if _METADATA.match(file.path) or _OFFSETS.match(file.path):
+            _edit(store, f"{query.path}/{file.path}", functools.partial(_set_partitions, partitions=partitions))
 
 
 def set_state_ids(store: ObjectStore, query: QueryEntry, ids: Mapping[int, tuple[tuple[str, ...], ...]]) -> None:
@@ -60,12 +59,10 @@ def set_state_ids(store: ObjectStore, query: QueryEntry, ids: Mapping[int, tuple
     _edit(store, key, lambda document: {**document, "stateUniqueIds": named})
 
 
-def _with_stores(document: Document, partitions: int) -> Document:
-    stores = cast("list[Document]", document["stateStoreInfo"])
-    return {**document, "stateStoreInfo": [{**store, "numPartitions": partitions} for store in stores]}
-
-
-def _with_conf(document: Document, partitions: int) -> Document:
+def _set_partitions(document: Document, *, partitions: int) -> Document:
+    stores = cast("list[Document] | None", document.get("stateStoreInfo"))
+    if stores is not None:
+        return {**document, "stateStoreInfo": [{**store, "numPartitions": partitions} for store in stores]}
     conf = cast("Document", document.get("conf", {}))
     return {**document, "conf": {**conf, _PARTITIONS: str(partitions)}}
 

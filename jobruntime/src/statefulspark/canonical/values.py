@@ -150,31 +150,23 @@ def make_array(values: Sequence[object], shape: Shape) -> pa.Array:
         plain = values if convert is None else [None if value is None else convert(value) for value in values]
         return pa.array(plain, _PLAIN[shape])
     kind, *children = shape
-    return _NESTED_TO_ARRAY[str(kind)](values, children)
-
-
-_TO_ARROW: dict[str, Callable[[object], object]] = {"uuid": str, MSGPACK: codec.pack}
-
-
-def _tuples_to_array(values: Sequence[object], children: list[Shape]) -> pa.Array:
-    present = [value if isinstance(value, tuple) else (None,) * len(children) for value in values]
-    columns = list(zip(*present, strict=True)) if present else [()] * len(children)
-    arrays = [make_array(column, child) for column, child in zip(columns, children, strict=True)]
-    mask = pa.array([value is None for value in values], pa.bool_())
-    return pa.StructArray.from_arrays(arrays, names=[f"_{n}" for n in range(1, len(children) + 1)], mask=mask)
-
-
-def _lists_to_array(values: Sequence[object], children: list[Shape]) -> pa.Array:
-    lists = [value if isinstance(value, list) else [] for value in values]
-    items = make_array(list(itertools.chain.from_iterable(lists)), children[0])
-    return pa.ListArray.from_arrays(_offsets(values, [len(value) for value in lists]), items)
-
-
-def _maps_to_array(values: Sequence[object], children: list[Shape]) -> pa.Array:
+    if kind == "tuple":
+        present = [value if isinstance(value, tuple) else (None,) * len(children) for value in values]
+        columns = list(zip(*present, strict=True)) if present else [()] * len(children)
+        arrays = [make_array(column, child) for column, child in zip(columns, children, strict=True)]
+        mask = pa.array([value is None for value in values], pa.bool_())
+        return pa.StructArray.from_arrays(arrays, names=[f"_{n}" for n in range(1, len(children) + 1)], mask=mask)
+    if kind == "list":
+        lists = [value if isinstance(value, list) else [] for value in values]
+        items = make_array(list(itertools.chain.from_iterable(lists)), children[0])
+        return pa.ListArray.from_arrays(_offsets(values, [len(value) for value in lists]), items)
     maps = [value if isinstance(value, dict) else {} for value in values]
     keys = pa.array([key for value in maps for key in value], pa.string())
     items = make_array([item for value in maps for item in value.values()], children[0])
     return pa.MapArray.from_arrays(_offsets(values, [len(value) for value in maps]), keys, items)
+
+
+_TO_ARROW: dict[str, Callable[[object], object]] = {"uuid": str, MSGPACK: codec.pack}
 
 
 def _offsets(values: Sequence[object], lengths: list[int]) -> pa.Array:
@@ -182,13 +174,6 @@ def _offsets(values: Sequence[object], lengths: list[int]) -> pa.Array:
     starts = list(itertools.accumulate(lengths, initial=0))
     marked = [None if value is None else start for value, start in zip(values, starts, strict=False)]
     return pa.array([*marked, starts[-1]], pa.int32())
-
-
-_NESTED_TO_ARRAY: dict[str, Callable[[Sequence[object], list[Shape]], pa.Array]] = {
-    "tuple": _tuples_to_array,
-    "list": _lists_to_array,
-    "map": _maps_to_array,
-}
 
 
 def read_array(array: pa.Array, shape: Shape) -> list[object]:
@@ -200,44 +185,23 @@ def read_array(array: pa.Array, shape: Shape) -> list[object]:
         listed: list[object] = array.to_pylist()
         return listed if convert is None else [None if value is None else convert(value) for value in listed]
     kind, *children = shape
-    return _NESTED_TO_VALUES[str(kind)](array, children)
-
-
-def _utc(value: object) -> object:
-    return cast("datetime.datetime", value).replace(tzinfo=datetime.UTC)
+    is_valid = array.is_valid().to_pylist()
+    if kind == "tuple":
+        columns = [read_array(array.field(index), child) for index, child in enumerate(children)]
+        return [row if ok else None for row, ok in zip(zip(*columns, strict=True), is_valid, strict=True)]
+    offsets = array.offsets.to_pylist()
+    spans = zip(offsets, offsets[1:], is_valid, strict=False)
+    if kind == "list":
+        items = read_array(array.values, children[0])
+        return [items[start:end] if ok else None for start, end, ok in spans]
+    keys, items = array.keys.to_pylist(), read_array(array.items, children[0])
+    return [dict(zip(keys[start:end], items[start:end], strict=True)) if ok else None for start, end, ok in spans]
 
 
 _FROM_ARROW: dict[str, Callable[[object], object]] = {
     "uuid": lambda value: uuid.UUID(cast("str", value)),
-    "datetime_utc": _utc,
+    "datetime_utc": lambda value: cast("datetime.datetime", value).replace(tzinfo=datetime.UTC),
     MSGPACK: lambda value: codec.unpack(cast("bytes", value)),
-}
-
-
-def _array_to_tuples(array: pa.Array, children: list[Shape]) -> list[object]:
-    columns = [read_array(array.field(index), child) for index, child in enumerate(children)]
-    valid = array.is_valid().to_pylist()
-    return [row if ok else None for row, ok in zip(zip(*columns, strict=True), valid, strict=True)]
-
-
-def _array_to_lists(array: pa.Array, children: list[Shape]) -> list[object]:
-    items = read_array(array.values, children[0])
-    offsets = array.offsets.to_pylist()
-    spans = zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=False)
-    return [items[start:end] if ok else None for start, end, ok in spans]
-
-
-def _array_to_maps(array: pa.Array, children: list[Shape]) -> list[object]:
-    keys, items = array.keys.to_pylist(), read_array(array.items, children[0])
-    offsets = array.offsets.to_pylist()
-    spans = zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=False)
-    return [dict(zip(keys[start:end], items[start:end], strict=True)) if ok else None for start, end, ok in spans]
-
-
-_NESTED_TO_VALUES: dict[str, Callable[[pa.Array, list[Shape]], list[object]]] = {
-    "tuple": _array_to_tuples,
-    "list": _array_to_lists,
-    "map": _array_to_maps,
 }
 
 

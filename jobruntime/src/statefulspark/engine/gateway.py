@@ -205,14 +205,17 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr:
     folder = Path(tempfile.mkdtemp(prefix="statefulspark-jvm-"))
     settings = folder / "spark.properties"
     settings.write_text("".join(f"{_escape(key, is_key=True)}={_escape(value)}\n" for key, value in conf.items()))
-    home = spark_home()
+    home, archive = spark_home(), os.environ.get(ENV_ARCHIVE, "")
+    is_training = any("ArchiveClassesAtExit" in option for option in java_options)
+    has_archive = bool(archive) and Path(archive).is_file() and not is_training
+    archive_options = [f"-XX:SharedArchiveFile={archive}"] if has_archive else []
     command = [
         java,
         *["-cp", ":".join(class_path(home))],
         f"-Xmx{conf.get('spark.driver.memory', DEFAULT_MEMORY)}",
         *MODULE_OPTIONS,
         *START_OPTIONS,
-        *_archive_option(java_options),
+        *archive_options,
         *java_options,
         *shlex.split(conf.get("spark.driver.defaultJavaOptions", "")),
         *shlex.split(conf.get("spark.driver.extraJavaOptions", "")),
@@ -277,12 +280,6 @@ def class_path(home: Path) -> list[str]:
     # Spark's launcher puts this jar first, because other jars contain older copies of its classes.
     first = [jar for jar in spark_jars if jar.name.startswith("slf4j-api-")]
     return [str(jar) for jar in [*own_jars, *first, *(jar for jar in spark_jars if jar not in first)]]
-
-
-def _archive_option(java_options: Sequence[str]) -> list[str]:
-    archive = os.environ.get(ENV_ARCHIVE, "")
-    is_training = any("ArchiveClassesAtExit" in option for option in java_options)
-    return [f"-XX:SharedArchiveFile={archive}"] if archive and Path(archive).is_file() and not is_training else []
 
 
 def _escape(text: str, *, is_key: bool = False) -> str:

@@ -96,10 +96,9 @@ def spark_conf(job: config.JobConfig, options: StorageOptions) -> dict[str, str]
     conf = {
         "spark.app.name": f"{job.namespace}/{job.name}",
         "spark.master": master,
-        **_defaults(),
+        **_defaults(options),
         **worker_settings(),
         **(loopback if is_local(master) else {}),
-        **_storage_defaults(options),
         **job.engine.conf,
         **job.engine.platform,
         **_guaranteed(),
@@ -130,7 +129,7 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def _defaults() -> dict[str, str]:
+def _defaults(options: StorageOptions) -> dict[str, str]:
     cores = str(max(2, os.cpu_count() or 2))
     return {
         "spark.ui.enabled": "false",
@@ -159,6 +158,12 @@ def _defaults() -> dict[str, str]:
         "spark.hadoop.fs.s3a.connection.timeout": f"{REQUEST_TIMEOUT_S}s",
         "spark.hadoop.fs.s3a.connection.request.timeout": f"{REQUEST_TIMEOUT_S}s",
         CREDENTIALS: CLOUD_ROLES,
+        "spark.hadoop.fs.s3a.endpoint.region": options.region or "us-east-1",
+        # Saves one round trip for each PUT; servers report errors without it, too.
+        "spark.hadoop.fs.s3a.connection.expect.continue": "false",
+        "spark.hadoop.fs.s3a.attempts.maximum": "10",
+        "spark.hadoop.fs.s3a.connection.establish.timeout": "15s",
+        "spark.hadoop.fs.s3a.connection.maximum": "64",
     }
 
 
@@ -174,18 +179,6 @@ def worker_settings() -> dict[str, str]:
         # Spark sends larger functions as broadcast variables, which its Python worker on the driver cannot read: a larger
         # keyed function does not start. The default is 1 MB.
         "spark.broadcast.UDFCompressionThreshold": "256m",
-    }
-
-
-def _storage_defaults(options: StorageOptions) -> dict[str, str]:
-    prefix = "spark.hadoop.fs.s3a."
-    return {
-        prefix + "endpoint.region": options.region or "us-east-1",
-        # Saves one round trip for each PUT; servers report errors without it, too.
-        prefix + "connection.expect.continue": "false",
-        prefix + "attempts.maximum": "10",
-        prefix + "connection.establish.timeout": "15s",
-        prefix + "connection.maximum": "64",
     }
 
 

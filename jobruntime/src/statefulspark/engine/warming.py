@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
@@ -71,7 +71,7 @@ def _try(step: Callable[[], object], failed: str) -> None:
 def _start_workers(spark: SparkSession) -> None:
     context = spark.sparkContext
     cores = context.defaultParallelism
-    context.parallelize(range(cores), cores).foreachPartition(_consume)
+    context.parallelize(range(cores), cores).count()
 
 
 def _read(spark: SparkSession, file: str) -> None:
@@ -83,8 +83,3 @@ def _read(spark: SparkSession, file: str) -> None:
         stream.read()
     finally:
         stream.close()
-
-
-def _consume(rows: Iterable[int]) -> None:
-    for _ in rows:
-        pass

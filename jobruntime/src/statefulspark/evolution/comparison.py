@@ -159,7 +159,14 @@ def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
     pairs = _pairs(query, planned)
     for old, new in pairs:
         _require_same(query, old, new)
-    _require_time_zone(query, planned)
+    was, now = query.time_zone, planned.time_zone
+    if query.operators and was is not None and now is not None and was != now:
+        # Another time zone would move the bounds of days and windows in the state; Spark does not notice.
+        raise errors.SpecRejectedError(
+            "TimeZoneChanged",
+            f"The state of query {query.uid!r} was written with spark.sql.session.timeZone={was} and the job sets {now}; "
+            f"days, hours and windows in it would not be the same. Set {was} again, or start fresh.",
+        )
     matched_ids = {old.operator_id for old, _ in pairs}
     continued = {new.operator_id for _, new in pairs}
     lines = sources.match(query, planned)
@@ -285,14 +292,3 @@ def _require_same(query: QueryEntry, old: OperatorEntry, new: plans.PlannedOpera
 
 def _where(query: QueryEntry, operator: OperatorEntry) -> str:
     return f"operator {operator.uid!r} of query {query.uid!r}"
-
-
-def _require_time_zone(query: QueryEntry, planned: plans.PlannedQuery) -> None:
-    """Refuse another time zone, which would move the bounds of days and windows in the state (Spark does not notice)."""
-    was, now = query.time_zone, planned.time_zone
-    if query.operators and was is not None and now is not None and was != now:
-        raise errors.SpecRejectedError(
-            "TimeZoneChanged",
-            f"The state of query {query.uid!r} was written with spark.sql.session.timeZone={was} and the job sets {now}; "
-            f"days, hours and windows in it would not be the same. Set {was} again, or start fresh.",
-        )

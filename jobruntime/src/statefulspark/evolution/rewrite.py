@@ -119,15 +119,6 @@ class Rewrite:
         return reorder_offsets(body, source, self.lines)
 
 
-def _target(entry: QueryEntry, rewrite: Rewrite, path: str) -> str | None:
-    """Return the new path of a file of a query; a pack belongs to an operator by uid, so its path never changes."""
-    pack = packs.of_key(path)
-    if pack is None:
-        return rewrite.new_path(path)
-    dropped = {operator.uid for operator in entry.operators if operator.operator_id not in rewrite.operators}
-    return None if pack[0] in dropped else path
-
-
 def files_to_copy(entry: QueryEntry, rewrite: Rewrite) -> tuple[tuple[FileEntry, str], ...]:
     """Return each file that is copied unchanged, with its new path.
 
@@ -135,13 +126,17 @@ def files_to_copy(entry: QueryEntry, rewrite: Rewrite) -> tuple[tuple[FileEntry,
     """
     rewritten = {path for path in (file.path for file in entry.files) if rewrite.is_rewritten(entry, path)}
     stale = {sidecar for path in rewritten for sidecar in checksums.sidecars(path)}
-    return tuple(
-        (file, new_path)
-        for file in entry.files
-        if file.path not in rewritten
-        and file.path not in stale
-        and (new_path := _target(entry, rewrite, file.path)) is not None
-    )
+    dropped = {operator.uid for operator in entry.operators if operator.operator_id not in rewrite.operators}
+    copied = []
+    for file in entry.files:
+        if file.path in rewritten or file.path in stale:
+            continue
+        # A pack belongs to an operator by uid, so its path never changes.
+        pack = packs.of_key(file.path)
+        new_path = rewrite.new_path(file.path) if pack is None else None if pack[0] in dropped else file.path
+        if new_path is not None:
+            copied.append((file, new_path))
+    return tuple(copied)
 
 
 def files_to_rewrite(entry: QueryEntry, rewrite: Rewrite) -> tuple[tuple[str, str], ...]:

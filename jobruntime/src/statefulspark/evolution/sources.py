@@ -6,6 +6,7 @@ twice in a plan has two lines with one name and one folder.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -34,7 +35,15 @@ def match(query: QueryEntry, planned: plans.PlannedQuery) -> tuple[int | None, .
     """
     old, new = query.sources, planned.source_entries
     if not old:
-        return _match_by_position(query, new)
+        # The snapshot has no names: a match is possible only if the number is unchanged.
+        if not query.offsets or len(query.offsets) == len(new):
+            return tuple(range(len(query.offsets or new)))
+        raise errors.SpecRejectedError(
+            "SourcesAmbiguous",
+            f"Query {query.uid!r} had {len(query.offsets)} sources and has {len(new)} now "
+            f"({', '.join(source.name for source in new)}), and the snapshot does not name them. Start the "
+            "unchanged job once, so that the next snapshot names them, then change it.",
+        )
     if [source.name for source in old] == [source.name for source in new]:
         return tuple(range(len(new)))
     _require_distinguishable(query, old, new)
@@ -77,18 +86,6 @@ def require_distinct(planned: plans.PlannedQuery) -> None:
                 f"Two sources of query {planned.uid!r} have the name {source.given_name!r}: {other} and "
                 f"{source.description}. Positions are matched by name, so give each source its own.",
             )
-
-
-def _match_by_position(query: QueryEntry, new: Sequence[SourceEntry]) -> tuple[int, ...]:
-    """Match sources of a snapshot without names: possible only if their number is unchanged."""
-    if not query.offsets or len(query.offsets) == len(new):
-        return tuple(range(len(query.offsets or new)))
-    raise errors.SpecRejectedError(
-        "SourcesAmbiguous",
-        f"Query {query.uid!r} had {len(query.offsets)} sources and has {len(new)} now "
-        f"({', '.join(source.name for source in new)}), and the snapshot does not name them. Start the "
-        "unchanged job once, so that the next snapshot names them, then change it.",
-    )
 
 
 def _require_distinguishable(query: QueryEntry, old: Sequence[SourceEntry], new: Sequence[SourceEntry]) -> None:
@@ -135,7 +132,7 @@ def _relations(old: Sequence[SourceEntry], new: Sequence[SourceEntry]) -> dict[s
     olds = {source.name: source for source in old}
     news = {source.name: source for source in new}
     matched = {name: name for name in news if name in olds}
-    for attribute in (_description, _format):
+    for attribute in (operator.attrgetter("description"), _format):
         unmatched_old = [source for name, source in olds.items() if name not in matched.values()]
         unmatched_new = [source for name, source in news.items() if name not in matched]
         for kind in dict.fromkeys(attribute(source) for source in unmatched_new):
@@ -144,10 +141,6 @@ def _relations(old: Sequence[SourceEntry], new: Sequence[SourceEntry]) -> dict[s
             if len(before) == len(after) == 1:
                 matched[after[0].name] = before[0].name
     return matched
-
-
-def _description(source: SourceEntry) -> str:
-    return source.description
 
 
 def _format(source: SourceEntry) -> str:

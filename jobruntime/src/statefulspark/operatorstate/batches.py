@@ -6,7 +6,6 @@ attempt had not happened. This module uses neither Spark nor storage.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import threading
@@ -91,8 +90,13 @@ class SinkRun:
             StatefulSparkError: As in the constructor.
         """
         with self._lock:
-            if self._attempted is not None:
-                self._advance(batch_id)
+            if self._attempted is not None and self._after is not None and batch_id > self._attempted:
+                # Spark begins a batch after the previous one is committed.
+                self._base, self._base_batch = self._after, self._attempted
+            elif self._attempted is not None:
+                self._is_repeat = True
+                self.close()
+                self._subtasks = self._create_subtasks()
             if self.is_stateful and self._base_batch is not None and batch_id != self._base_batch + 1:
                 raise errors.StateUnknownError(
                     "BatchSkipped",
@@ -180,18 +184,10 @@ class SinkRun:
         """Close the function; its errors are logged and ignored."""
         with self._lock:
             for function in self._subtasks.functions:
-                with contextlib.suppress(errors.StatefulSparkError):
-                    self._close_function(function)
-
-    def _advance(self, batch_id: int) -> None:
-        is_next = self._after is not None and self._attempted is not None and batch_id > self._attempted
-        if is_next:
-            # Spark begins a batch after the previous one is committed.
-            self._base, self._base_batch = self._after, self._attempted
-            return
-        self._is_repeat = True
-        self.close()
-        self._subtasks = self._create_subtasks()
+                try:
+                    function.close()
+                except Exception:  # noqa: BLE001 - the batch or the job has ended in any case
+                    _log.warning("closing a function failed", extra={"function": self._uid}, exc_info=True)
 
     def _create_subtasks(self) -> Subtasks[SinkFunction[object]]:
         subtasks = Subtasks(self._uid, self._sink.function, self._sink.parallelism)
@@ -202,10 +198,3 @@ class SinkRun:
             except Exception as error:
                 raise subtasks.failed(error, "FunctionFailed", "open()") from error
         return subtasks
-
-    def _close_function(self, function: SinkFunction[object]) -> None:
-        try:
-            function.close()
-        except Exception as error:
-            _log.warning("closing a function failed", extra={"function": self._uid}, exc_info=True)
-            raise self._subtasks.failed(error, "FunctionFailed", "close()") from error

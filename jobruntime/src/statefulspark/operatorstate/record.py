@@ -104,7 +104,10 @@ def _encode_state(state: NamedState) -> dict[str, object]:
     contents: list[dict[str, object]] = []
     subtasks = []
     for part in state.parts:
-        packed = _pack(state.meta, part)
+        try:
+            packed = codec.pack(codec.pack_column(part))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise codec.type_rejected(state.meta.name, str(error)) from error
         if packed not in bodies:
             bodies[packed] = len(contents)
             values = list(part)
@@ -120,13 +123,6 @@ def _encode_state(state: NamedState) -> dict[str, object]:
         "parts": contents,
         "subtasks": subtasks,
     }
-
-
-def _pack(meta: OperatorStateMeta, part: Part) -> bytes:
-    try:
-        return codec.pack(codec.pack_column(part))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise codec.type_rejected(meta.name, str(error)) from error
 
 
 def _is_plain(value: object) -> bool:

@@ -23,10 +23,18 @@ def redistribute(state: OperatorState, parallelism: int) -> OperatorState:
         state: The stored state.
         parallelism: New number of subtasks, at least 1.
     """
-    assigned = {
-        name: NamedState(named_state.meta, _assign(named_state, parallelism))
-        for name, named_state in state.states.items()
-    }
+    assigned = {}
+    for name, named_state in state.states.items():
+        match named_state.meta.mode:
+            case Mode.SPLIT:
+                parts = split(named_state.parts, parallelism)
+            case Mode.UNION:
+                parts = union(named_state.parts, parallelism)
+            case Mode.BROADCAST:
+                parts = broadcast(named_state.parts, parallelism)
+            case _:
+                assert_never(named_state.meta.mode)
+        assigned[name] = NamedState(named_state.meta, parts)
     return OperatorState(parallelism, assigned)
 
 
@@ -48,15 +56,3 @@ def union(parts: Sequence[Part], parallelism: int) -> tuple[Part, ...]:
 def broadcast(parts: Sequence[Part], parallelism: int) -> tuple[Part, ...]:
     """Assign a copy to every subtask: its own if it had one, else one of the others in turn."""
     return tuple(parts[index % len(parts)] for index in range(parallelism)) if parts else ((),) * parallelism
-
-
-def _assign(state: NamedState, parallelism: int) -> tuple[Part, ...]:
-    match state.meta.mode:
-        case Mode.SPLIT:
-            return split(state.parts, parallelism)
-        case Mode.UNION:
-            return union(state.parts, parallelism)
-        case Mode.BROADCAST:
-            return broadcast(state.parts, parallelism)
-        case _:
-            assert_never(state.meta.mode)

@@ -122,19 +122,16 @@ class RangeReader:
             body = fetch(offset, max(length, ahead_bytes))
             last, kept = _Stretch(offset, body, offset + len(body), ahead_bytes=ahead_bytes), body[:length]
         last.read_until = offset + length
-        self._look_ahead(last, fetch)
+        # Once half of a full stretch was asked for, what follows is read; a shorter one was the object's last.
+        is_full = last.ahead_bytes == _MOST_BYTES and last.end - last.offset >= _MOST_BYTES
+        if is_full and last.coming is None and last.read_until >= last.end - _MOST_BYTES // 2:
+            last.coming = self._later(functools.partial(fetch, last.end, _MOST_BYTES))
         if last.end <= last.read_until:
             last.body = b""  # All of it was asked for; what follows is known by `read_until`.
         self._stretches[name] = last
         while sum(stretch.size_bytes for stretch in self._stretches.values()) > self._limit_bytes:
             self._stretches.popitem(last=False)
         return kept
-
-    def _look_ahead(self, stretch: _Stretch, fetch: Fetch) -> None:
-        """Begin to read what follows, once half of a full stretch was asked for; a shorter one was the object's last."""
-        is_full = stretch.ahead_bytes == _MOST_BYTES and stretch.end - stretch.offset >= _MOST_BYTES
-        if is_full and stretch.coming is None and stretch.read_until >= stretch.end - _MOST_BYTES // 2:
-            stretch.coming = self._later(functools.partial(fetch, stretch.end, _MOST_BYTES))
 
 
 @dataclass(frozen=True, slots=True)

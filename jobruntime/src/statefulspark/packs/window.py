@@ -13,7 +13,7 @@ future after its beginning (`recovery` copies what a cut names, and nothing late
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from statefulspark.packs import names
@@ -91,16 +91,13 @@ def first_gap(packs: Iterable[PackName]) -> Gap | None:
     by_partition: dict[int, list[PackName]] = {}
     for pack in present:
         by_partition.setdefault(pack.partition, []).append(pack)
-    return next((gap for own in by_partition.values() if (gap := _gap(own)) is not None), None)
-
-
-def _gap(own: Sequence[PackName]) -> Gap | None:
-    batches = {pack.batch for pack in own}
-    tail = _tail(own, own[0].partitions, own[0].partition)
-    for pack in own:
-        for batch in (pack.before.tail, pack.before.newest):
-            if batch >= tail and batch not in batches:
-                return Gap(pack, batch)
+    for own in by_partition.values():
+        batches = {pack.batch for pack in own}
+        tail = _tail(own, own[0].partitions, own[0].partition)
+        for pack in own:
+            for batch in (pack.before.tail, pack.before.newest):
+                if batch >= tail and batch not in batches:
+                    return Gap(pack, batch)
     return None
 
 

@@ -109,7 +109,14 @@ class SourceFeed:
         """
         with self._lock:
             if start != self._position:
-                self._require_known(start)
+                # Spark has not logged the last returned offset yet, and requests from the one before it.
+                if start.uid != self._position.uid or start.segment >= self._position.segment:
+                    raise errors.StateUnknownError(
+                        "SourceOffsetUnknown",
+                        f"Spark requests rows of the source {self._source.uid!r} after segment {start.segment} of epoch "
+                        f"{start.epoch}, but its state is that of segment {self._position.segment} of epoch "
+                        f"{self._position.epoch}. Restart the job; it starts from the stored state.",
+                    )
                 return self._position
             self._source.start()
             if self._pending is None and not self._source.wait_for_rows(wait_s):
@@ -172,16 +179,6 @@ class SourceFeed:
         state = None if cut.state is None else record.encode(name.uid, cut.state)
         subtasks = tuple(index for index, rows in enumerate(cut.rows) if rows)
         return _PendingSegment(name, segmentfile.encode(name, self._schema, cut.rows, state), subtasks)
-
-    def _require_known(self, start: SegmentName) -> None:
-        """Accept the offset before the last returned one, which Spark has not logged yet."""
-        if start.uid != self._position.uid or start.segment >= self._position.segment:
-            raise errors.StateUnknownError(
-                "SourceOffsetUnknown",
-                f"Spark requests rows of the source {self._source.uid!r} after segment {start.segment} of epoch "
-                f"{start.epoch}, but its state is that of segment {self._position.segment} of epoch "
-                f"{self._position.epoch}. Restart the job; it starts from the stored state.",
-            )
 
 
 def read(store: ObjectStore, name: SegmentName) -> segmentfile.Segment:

@@ -139,7 +139,7 @@ class AggregatingHandle(cells.CellHandle[Out], Generic[In, Acc, Out]):
                 start = self._function.create() if accumulator is None else accumulator
                 before[key] = accumulator = self._function.add(start, value)
             results.append(None if accumulator is None else self._function.result(accumulator))
-        self._cells.fold(list(before), list(before.values()), _newer)
+        self._cells.fold(list(before), list(before.values()), numbers.newest)
         return results
 
     def get(self) -> Out | None:
@@ -154,10 +154,6 @@ class AggregatingHandle(cells.CellHandle[Out], Generic[In, Acc, Out]):
 
 def _same(before: object, _: object) -> object:
     return before
-
-
-def _newer(_: object, after: object) -> object:
-    return after
 
 
 class ReducingKind(cells.CellKind):

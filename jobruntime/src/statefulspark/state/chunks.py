@@ -346,17 +346,18 @@ def _merged(sections: list[Section], *, is_full: bool) -> Section:
         whole = merging.merge(cast("list[columns.Columns]", layers), kind, is_full=is_full)
         if whole is not None:
             return Section(sections[-1].meta, whole)
-    return functools.reduce(_folded, sections)
-
-
-def _folded(older: Section, newer: Section) -> Section:
-    if isinstance(older.content, numbers.Numbers) and isinstance(newer.content, numbers.Numbers):
-        merged = numbers.merge(older.content, newer.content)
-        if merged is not None:
-            return Section(newer.meta, merged)
-    changes = older.changes
-    newer.meta.kind.merge(changes, newer.changes)
-    return Section(newer.meta, changes)
+    merged = sections[0]
+    for newer in sections[1:]:
+        older = merged.content
+        if isinstance(older, numbers.Numbers) and isinstance(newer.content, numbers.Numbers):
+            both = numbers.merge(older, newer.content)
+            if both is not None:
+                merged = Section(newer.meta, both)
+                continue
+        changes = merged.changes
+        newer.meta.kind.merge(changes, newer.changes)
+        merged = Section(newer.meta, changes)
+    return merged
 
 
 def compress(blob: bytes) -> bytes | None:

@@ -412,9 +412,28 @@ def _sections(
     described: Sequence[list[object]], buffers: Sequence[Sequence[memoryview]], source: str
 ) -> list[Described | list[object]]:
     of_sections = iter(buffers)
-    return [
-        _described(section, next(of_sections), source) if _has_buffers(section) else section for section in described
-    ]
+    sections: list[Described | list[object]] = []
+    for section in described:
+        if not _has_buffers(section):
+            sections.append(section)
+            continue
+        _, *meta, count, are_tuples, _ = section
+        hashes, key_offsets, keys, row_offsets, rows = next(of_sections)
+        columns = Columns(
+            cast("Hashes", np.frombuffer(hashes, "<u4")),
+            make_array(_offsets(key_offsets, len(keys)), keys),
+            make_array(_offsets(row_offsets, len(rows)), rows),
+            bool(are_tuples),
+            source,
+        )
+        if not count == len(columns) == len(columns.keys) == len(columns.rows):
+            raise ValueError(
+                f"columns of {count} keys have {len(columns)}, {len(columns.keys)} and {len(columns.rows)}"
+            )
+        if (columns.hashes[1:] < columns.hashes[:-1]).any():
+            raise ValueError("hashes are not in ascending order")
+        sections.append(Described(meta, columns))
+    return sections
 
 
 def _has_buffers(section: list[object]) -> bool:
@@ -451,23 +470,6 @@ def _cut(body: memoryview, position: int, described: Sequence[list[object]]) -> 
         yield buffers
     if position != len(body):
         raise ValueError(f"its buffers end after {position} bytes, the body has {len(body)}")
-
-
-def _described(section: list[object], buffers: Sequence[memoryview], source: str) -> Described:
-    _, *meta, count, are_tuples, _ = section
-    hashes, key_offsets, keys, row_offsets, rows = buffers
-    columns = Columns(
-        cast("Hashes", np.frombuffer(hashes, "<u4")),
-        make_array(_offsets(key_offsets, len(keys)), keys),
-        make_array(_offsets(row_offsets, len(rows)), rows),
-        bool(are_tuples),
-        source,
-    )
-    if not count == len(columns) == len(columns.keys) == len(columns.rows):
-        raise ValueError(f"columns of {count} keys have {len(columns)}, {len(columns.keys)} and {len(columns.rows)}")
-    if (columns.hashes[1:] < columns.hashes[:-1]).any():
-        raise ValueError("hashes are not in ascending order")
-    return Described(meta, columns)
 
 
 def _offsets(buffer: memoryview, size_bytes: int) -> Offsets:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast, overload
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from statefulspark import errors
 from statefulspark.state import (
@@ -171,11 +171,12 @@ class KeyedContext:
         Raises:
             SpecRejectedError: The name is taken, the argument is not a descriptor, or the function is already open.
         """
-        if not _is_descriptor(descriptor):
+        if not isinstance(getattr(descriptor, "kind", None), StateKind) or isinstance(descriptor, type):
             raise errors.SpecRejectedError(
                 "StateDescriptorInvalid",
                 f"ctx.state() takes a descriptor such as ValueState('name'), not {type(descriptor).__name__}.",
             )
+        descriptor = cast("Descriptor", descriptor)
         life = ttl.enabled(descriptor.ttl)
         value = descriptor.value_type
         meta = kinds.StateMeta(descriptor.name, descriptor.kind, descriptor.type_text, life is not None)
@@ -232,7 +233,12 @@ class KeyedContext:
         for name, state in self._states.items():
             stored = group.metas.get(name)
             if stored is not None and stored != state.meta:
-                self._adopt(group, state, stored)
+                resolution = self._resolutions.get((name, stored))
+                if resolution is None:
+                    resolution = self._resolutions[name, stored] = evolution.resolve(stored, state.declaration)
+                group.adopt(resolution, now_ms=self._scope.now_ms)
+                if state.converts:
+                    self._convert_with(state, resolution.kind)
             elif state.converts:
                 self._convert_with(state, evolution.value_type(state.meta))
             table = group.tables[name] if stored is not None else group.table(state.meta)
@@ -249,15 +255,6 @@ class KeyedContext:
     def due_ms(self) -> dict[str, int]:
         """Until when timers are due, by name of the state that has them."""
         return {domain.meta.name: self._timers.now_ms(domain.domain) for domain in self._timers.domains}
-
-    def _adopt(self, group: grouptables.GroupTables, state: _State, stored: kinds.StateMeta) -> None:
-        resolution = self._resolutions.get((state.meta.name, stored))
-        if resolution is None:
-            resolution = evolution.resolve(stored, state.declaration)
-            self._resolutions[state.meta.name, stored] = resolution
-        group.adopt(resolution, now_ms=self._scope.now_ms)
-        if state.converts:
-            self._convert_with(state, resolution.kind)
 
     @staticmethod
     def _convert_with(state: _State, kind: object) -> None:
@@ -363,7 +360,3 @@ class KeyedContext:
     def lifetimes(self) -> dict[str, ttl.Ttl]:
         """Time to live by name, of the states that have one."""
         return {name: state.life for name, state in self._states.items() if state.life is not None}
-
-
-def _is_descriptor(given: object) -> TypeGuard[Descriptor]:
-    return isinstance(getattr(given, "kind", None), StateKind) and not isinstance(given, type)

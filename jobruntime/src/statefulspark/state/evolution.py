@@ -155,7 +155,9 @@ def compare(stored: typetext.Type, declared: typetext.Type, value: object = None
         declared: The type that the job declares.
         value: The declared type as an object, for codecs and defaults of fields.
     """
-    value = _required(value)
+    arguments = _arguments(value)
+    if len(arguments) == 1 and typing.get_origin(value) in (typing.Union, types.UnionType):
+        value = arguments[0]  # `Flight` for `Flight | None`: its class has the defaults of its fields
     if isinstance(value, conversions.Codec):
         return _compare_codec(stored, value)
     if declared.family == "any":
@@ -215,13 +217,6 @@ def _codec_raised(codec: conversions.Codec[typing.Any], method: str, error: Exce
 
 def _arguments(value: object) -> list[object]:
     return [argument for argument in typing.get_args(value) if argument is not type(None)]
-
-
-def _required(value: object) -> object:
-    """Return `Flight` for `Flight | None`: any value may be None, and its class has the defaults of its fields."""
-    arguments = _arguments(value)
-    is_optional = len(arguments) == 1 and typing.get_origin(value) in (typing.Union, types.UnionType)
-    return arguments[0] if is_optional else value
 
 
 def _compare_container(stored: typetext.Type, declared: typetext.Type, value: object) -> Verdict:

@@ -5,7 +5,7 @@ They are built from chunks, changed by handles, and return the changes as a chun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import cast
 
 from statefulspark.state import cells, chunks, evolution, kinds, numbers, tables
@@ -56,8 +56,15 @@ class GroupTables:
         """
         meta = resolution.meta
         if resolution.rewrites:
-            stored = self.metas[meta.name]
-            table, rewrite = self.tables[meta.name], _cell_rewriter(resolution, stored.has_ttl, now_ms)
+            table, had_ttl = self.tables[meta.name], self.metas[meta.name].has_ttl
+            convert, change = resolution.convert, resolution.ttl_change
+
+            def rewrite(cell: object) -> object:
+                value, renewed_ms = cast("tuple[object, int]", cell) if had_ttl else (cell, now_ms)
+                if convert is not None and value is not None:
+                    value = convert(value)
+                return (value, now_ms if change == "on" else renewed_ms) if meta.has_ttl else value
+
             for key, row in table.rows.items():
                 table.rows[key] = table.convert(row, rewrite)  # type: ignore[arg-type]  # a row of this table
             self.must_rewrite = True
@@ -137,15 +144,3 @@ class GroupTables:
         """How many of these keys are in arrays, and the memory that the arrays take."""
         array_tables = [table for table in self.tables.values() if table.array_bytes]
         return sum(table.count for table in array_tables), sum(table.array_bytes for table in array_tables)
-
-
-def _cell_rewriter(resolution: evolution.Resolution, had_ttl: bool, now_ms: int) -> Callable[[object], object]:
-    convert, change, has_ttl = resolution.convert, resolution.ttl_change, resolution.meta.has_ttl
-
-    def rewrite(cell: object) -> object:
-        value, renewed_ms = cast("tuple[object, int]", cell) if had_ttl else (cell, now_ms)
-        if convert is not None and value is not None:
-            value = convert(value)
-        return (value, now_ms if change == "on" else renewed_ms) if has_ttl else value
-
-    return rewrite

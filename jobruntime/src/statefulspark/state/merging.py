@@ -117,20 +117,12 @@ def without_expired(whole: Columns, cutoff_ms: int, kind: kinds.StateKind) -> Co
         The columns; None if they are too large, while both forms of rows are there.
     """
     if kind.is_one_cell:
-        return _without_expired_cells(whole, cutoff_ms, kind)
-    return _without_expired_parts(whole, cutoff_ms, kind)
-
-
-def _without_expired_cells(cells: Columns, cutoff_ms: int, kind: kinds.StateKind) -> Columns:
-    suspects = np.flatnonzero(~_are_surely_alive(cells, cutoff_ms)).astype(np.int64)
-    if not len(suspects):
-        return cells
-    unpacked = cast("list[tuple[object, int]]", cells.changes_at(suspects, kind))
-    is_expired = np.array([renewed_ms <= cutoff_ms for _, renewed_ms in unpacked], np.bool_)
-    return cells.take(np.delete(np.arange(len(cells)), suspects[is_expired]))
-
-
-def _without_expired_parts(whole: Columns, cutoff_ms: int, kind: kinds.StateKind) -> Columns | None:
+        suspects = np.flatnonzero(~_are_surely_alive(whole, cutoff_ms)).astype(np.int64)
+        if not len(suspects):
+            return whole
+        unpacked = cast("list[tuple[object, int]]", whole.changes_at(suspects, kind))
+        is_expired = np.array([renewed_ms <= cutoff_ms for _, renewed_ms in unpacked], np.bool_)
+        return whole.take(np.delete(np.arange(len(whole)), suspects[is_expired]))
     is_left, shorter = np.ones(len(whole), np.bool_), dict[int, object]()
     for begin in range(0, len(whole), _SLICE):
         positions = np.arange(begin, min(begin + _SLICE, len(whole)))

@@ -10,12 +10,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+T = TypeVar("T")
 Keys = npt.NDArray[np.int64]
 Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Combine = Callable[[Values, Values], Values | None]
@@ -87,7 +88,7 @@ def _pack(array: Values) -> list[object]:
     kind = "<f8"
     if array.dtype == np.int64:
         lowest, highest = int(array.min(initial=0)), int(array.max(initial=0))
-        kind = next(one for one in _STORED_INTEGERS if np.iinfo(one).min <= lowest and highest <= np.iinfo(one).max)
+        kind = next(name for name in _STORED_INTEGERS if np.iinfo(name).min <= lowest and highest <= np.iinfo(name).max)
     return [kind, array.astype(kind).tobytes()]
 
 
@@ -236,8 +237,8 @@ def read_keys(keys: ArrowColumn) -> Keys | None:
     return cast("Keys", _to_numpy(keys).astype(np.int64))
 
 
-def newest(_: Values, more: Values) -> Values:
-    """Return the newer numbers."""
+def newest(_: object, more: T) -> T:
+    """Return the newer of two values, or of two arrays of numbers."""
     return more
 
 

@@ -182,8 +182,12 @@ class KeyGroup:
         if not retained:
             chunk = self._full_chunk(delta, cutoffs_ms)
             blob = chunks.encode(chunk)
+        elif len(retained) < len(runs):
+            oldest, *newer = (read_chunk(self.log, self.number, run) for run in runs[len(retained) :])
+            chunk = chunks.choose_columns(chunks.merge(oldest, [*newer, delta]))
+            blob = chunks.encode(chunk)
         else:
-            chunk, blob = self._merged(runs[len(retained) :], delta, delta_blob)
+            chunk, blob = delta, delta_blob
         head = self._write(retained, chunk, blob, new_id=new_id(), key_type=key_type)
         self.tables.written()
         if self.view is not None:
@@ -210,16 +214,6 @@ class KeyGroup:
         head = heads.GroupHead(version, new_id, runs, lineage, key_type or (before.key_type if before else ""))
         self.log.set_head(head)
         return head
-
-    def _merged(
-        self, runs: tuple[heads.ChunkRun, ...], delta: chunks.Chunk, delta_blob: bytes
-    ) -> tuple[chunks.Chunk, bytes]:
-        """Return the changes, merged with those of the latest runs, and the bytes."""
-        if not runs:
-            return delta, delta_blob
-        oldest, *newer = (read_chunk(self.log, self.number, run) for run in runs)
-        chunk = chunks.choose_columns(chunks.merge(oldest, [*newer, delta]))
-        return chunk, chunks.encode(chunk)
 
     def _full_chunk(self, delta: chunks.Chunk, cutoffs_ms: Mapping[str, int]) -> chunks.Chunk:
         """Return the whole key group after the batch: merged as columns, where nothing in it has to be looked at."""

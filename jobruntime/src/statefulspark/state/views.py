@@ -122,7 +122,12 @@ class StateView:
     def add(self, layer: Layer) -> None:
         """Add the changes of a batch, or the whole state if there is no layer yet."""
         if self.timers is not None:
-            self._add_timers(self.timers, layer.columns)
+            earliest, is_whole = timerindex.read_moments(layer.columns)
+            if self.layers:
+                replacing = layer.columns.take(np.flatnonzero(is_whole))
+                replaced = self._rows_with(replacing.hashes, replacing.keys.to_pylist())
+                self.timers.forget(replaced.numbers, replaced.positions)
+            self.timers.add(earliest)
         self.layers.append(layer)
         if len(self.layers) > 1:
             self._add_to_index(len(self.layers) - 1)
@@ -146,22 +151,19 @@ class StateView:
             is_last = np.append(queries[1:] != queries[:-1], np.ones(min(1, len(queries)), np.bool_))
             queries, numbers, positions = queries[is_last], numbers[is_last], positions[is_last]
         changes = self._gather(numbers, positions, lambda layer, places: layer.changes_at(places, kind))
-        yield from _rank([keys[query] for query in queries.tolist()], queries, changes)
+        # The first change of each key, then the second of those that have one, and so on.
+        is_first = np.append(np.ones(min(1, len(queries)), np.bool_), queries[1:] != queries[:-1])
+        starts = np.flatnonzero(is_first)
+        ranks = np.arange(len(queries)) - np.repeat(starts, np.diff(np.append(starts, len(queries))))
+        keys_of_rows = [keys[query] for query in queries.tolist()]
+        for rank in range(int(ranks.max(initial=-1)) + 1):
+            yield {keys_of_rows[index]: changes[index] for index in np.flatnonzero(ranks == rank).tolist()}
 
     def due(self, until_ms: int) -> Iterator[tuple[object, bytes]]:
         """Yield keys that may have timers at or before a moment, and their bytes; one may come more than once."""
         for number, positions in self.timers.due(until_ms) if self.timers is not None else ():
             keys = columns.take(self.layers[number].columns.keys, positions)
             yield from zip(columns.unpack_keys(keys), keys.to_pylist(), strict=True)
-
-    def _add_timers(self, index: timerindex.TimerIndex, newer: Columns) -> None:
-        """Take the timers of a layer into the index, and forget those that its rows replace."""
-        earliest, is_whole = timerindex.read_moments(newer)
-        if self.layers:
-            replacing = newer.take(np.flatnonzero(is_whole))
-            replaced = self._rows_with(replacing.hashes, replacing.keys.to_pylist())
-            index.forget(replaced.numbers, replaced.positions)
-        index.add(earliest)
 
     def whole(self) -> Iterator[tables.Changes]:
         """Yield the changes of all keys, layer by layer."""
@@ -236,15 +238,6 @@ def _find_hashes(hashes: columns.Hashes, looked_for: columns.Hashes) -> tuple[_P
     queries = np.repeat(np.arange(len(looked_for)), counts)
     before = np.cumsum(counts) - counts
     return queries, np.repeat(first - before, counts) + np.arange(len(queries))
-
-
-def _rank(keys: Sequence[object], queries: _Places, changes: Sequence[object]) -> Iterator[tables.Changes]:
-    """Yield the first change of each key, then the second of those that have one, and so on."""
-    is_first = np.append(np.ones(min(1, len(queries)), np.bool_), queries[1:] != queries[:-1])
-    starts = np.flatnonzero(is_first)
-    ranks = np.arange(len(queries)) - np.repeat(starts, np.diff(np.append(starts, len(queries))))
-    for rank in range(int(ranks.max(initial=-1)) + 1):
-        yield {keys[index]: changes[index] for index in np.flatnonzero(ranks == rank).tolist()}
 
 
 def _none() -> _Places:

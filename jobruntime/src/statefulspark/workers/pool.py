@@ -78,24 +78,22 @@ class WorkerPool:
         timeout_s = placement.LOCALITY_WAIT_S if self._waiting else _POLL_INTERVAL_S
         ready = [sockets[descriptor] for descriptor, _ in poller.poll(timeout_s * 1000)]
         for process in ready:
-            if process is not self._requests:
-                self._receive_message(process)
+            if process is self._requests:
+                continue
+            try:
+                message = process.recv(len(DONE))
+            except ConnectionError:
+                message = b""
+            if message:
+                self._processes.ends(process, time.monotonic())
+            else:
+                self._drop(process)
         if self._requests not in ready:
             return True
         received = handover.receive(self._requests)
         if received is not None:
             self._waiting.append(Task(*received, received_s=time.monotonic()))
         return received is not None
-
-    def _receive_message(self, process: socket.socket) -> None:
-        try:
-            message = process.recv(len(DONE))
-        except ConnectionError:
-            message = b""
-        if message:
-            self._processes.ends(process, time.monotonic())
-        else:
-            self._drop(process)
 
     def _assign(self, task: Task) -> None:
         chosen = self._processes.choose(task.partition, time.monotonic() - task.received_s)

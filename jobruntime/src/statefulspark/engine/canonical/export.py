@@ -93,7 +93,17 @@ def export(session: SparkSession, queries: Sequence[QueryEntry], work: Export) -
     for query in queries:
         states = []
         for operator in query.operators:
-            states.append(_export_operator(export_session, query, operator, work))
+            names = engine_files.operator_metadata(work.source, query, operator.operator_id).store_names
+            try:
+                if plans.has_generated_uid(operator):
+                    stores = tuple(_export_store(export_session, query, operator, name, work) for name in names)
+                    states.append(_state(operator, stores=stores))
+                else:
+                    states.append(_export_keyed(export_session, query, operator, names[0], work))
+            except PySparkException as error:
+                raise failed(
+                    f"The state of operator {operator.uid!r} of query {query.uid!r} cannot be written", error
+                ) from error
             counter.increment()
         entries.append(_finish(query, tuple(states), work))
     return tuple(entries)
@@ -112,21 +122,6 @@ class _ProgressCounter:
         self._done += 1
         if self._report:
             self._report(api.Progress(unit="operators", done=self._done, total=self._total))
-
-
-def _export_operator(
-    session: SparkSession, query: QueryEntry, operator: OperatorEntry, work: Export
-) -> documents.CanonicalOperator:
-    metadata = engine_files.operator_metadata(work.source, query, operator.operator_id)
-    try:
-        if plans.has_generated_uid(operator):
-            stores = tuple(_export_store(session, query, operator, name, work) for name in metadata.store_names)
-            return _state(operator, stores=stores)
-        return _export_keyed(session, query, operator, metadata.store_names[0], work)
-    except PySparkException as error:
-        raise failed(
-            f"The state of operator {operator.uid!r} of query {query.uid!r} cannot be written", error
-        ) from error
 
 
 def _read(

@@ -254,18 +254,15 @@ def _family_store(session: SparkSession, folder: tasks.QueryFolder, store: docum
             narrow = spark_types.StructType([partition_key, ordinal, *_sides(family)])
             numbers = [(part,) for part in range(len(family.files))]
             rows = session.createDataFrame(numbers, "part int").repartition(len(numbers)).mapInArrow(read, narrow)
-            frames.append(rows.select(*(_column(field, family.name) for field in wide.fields)))
+            columns = [sql.col(state_tables.PARTITION_KEY), sql.col(state_tables.ORDINAL)]
+            for field_ in families:
+                column = sql.struct("key", "value") if field_.name == family.name else sql.lit(None)
+                columns.append(column.cast(field_.dataType).alias(field_.name))
+            frames.append(rows.select(*columns))
     result = frames[0]
     for frame in frames[1:]:
         result = result.unionByName(frame)
     return result
-
-
-def _column(field_: spark_types.StructField, family: str) -> Column:
-    if field_.name in (state_tables.PARTITION_KEY, state_tables.ORDINAL):
-        return sql.col(field_.name)
-    column = sql.struct("key", "value") if field_.name == family else sql.lit(None)
-    return column.cast(field_.dataType).alias(field_.name)
 
 
 def _sides(family: documents.FamilyState) -> list[spark_types.StructField]:

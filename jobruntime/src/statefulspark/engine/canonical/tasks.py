@@ -224,17 +224,13 @@ class ReadStates:
         """Read the parts that the rows name as `(position of the state, position of the part)`."""
         store = self.folder.store()
         for batch in batches:
-            for state, part in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                yield from self._entries(store, state, part)
-
-    def _entries(self, store: storage.ObjectStore, position: int, part: int) -> Iterator[pa.RecordBatch]:
-        state = self.states[position]
-        file = state.files[part]
-        table = parts.read(store, self.folder.path, file)
-        for start in range(0, table.num_rows, 50_000):
-            piece = table.slice(start, 50_000)
-            batch_rows = list(rows.from_table(keyed_states.meta_of(state), piece, len(self.key_types), file.path))
-            yield self._batch(position, batch_rows)
+            for position, part in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                meta, file = keyed_states.meta_of(self.states[position]), self.states[position].files[part]
+                table = parts.read(store, self.folder.path, file)
+                for start in range(0, table.num_rows, 50_000):
+                    piece = table.slice(start, 50_000)
+                    batch_rows = list(rows.from_table(meta, piece, len(self.key_types), file.path))
+                    yield self._batch(position, batch_rows)
 
     def _batch(self, position: int, batch_rows: list[rows.Row]) -> pa.RecordBatch:
         keys, subs, values, renewed = zip(*batch_rows, strict=True)

@@ -17,11 +17,10 @@ from statefulspark.checkpoint import batch_records, segments, sparklog
 from statefulspark.checkpoint.segments import SegmentName
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.declaration import Output
-from statefulspark.operators.functions.registry import DeclaredSource, SourceRegistry
+from statefulspark.operators.functions.registry import SourceRegistry
 from statefulspark.operators.functions.sink import BoundSink, Noting
 from statefulspark.operatorstate import record, subtasks
 from statefulspark.operatorstate.batches import SinkRun
-from statefulspark.operatorstate.model import OperatorState
 from statefulspark.operatorstate.sink import FunctionSink
 from statefulspark.sources import feed as feeds
 from statefulspark.sources.running import RunningSource
@@ -94,7 +93,17 @@ def bind_sources(registry: SourceRegistry, query_uid: str, start: Start) -> None
         if position is None:
             # A source that replaces a dropped one continues its numbers, because Spark only compares offsets.
             position = unclaimed.pop(0) if unclaimed else segments.beginning(source.uid)
-        registry.rendezvous.offer(source.feed_id, _feed(source, start, position, state), start.options)
+        function = subtasks.Subtasks(source.uid, source.function, source.parallelism)
+        function.initialize(state, start.checkpoint_id)
+        feed = feeds.SourceFeed(
+            RunningSource(function, columns=tuple(source.schema.names), capacity=source.buffer_rows),
+            store=start.store,
+            schema=source.schema,
+            epoch=start.epoch,
+            position=position,
+            next_checkpoint_id=start.next_checkpoint_id,
+        )
+        registry.rendezvous.offer(source.feed_id, feed, start.options)
         _log.info(
             "source bound", extra={"source": source.uid, "segment": position.segment, "restored": state is not None}
         )
@@ -162,19 +171,6 @@ def require_place(restored: QueryEntry, *, sources: Collection[str], sinks: Coll
             "have. Restore these uids in the job, or set allowNonRestoredState to start without that state; it stays in "
             "the snapshot.",
         )
-
-
-def _feed(source: DeclaredSource, start: Start, position: SegmentName, state: OperatorState | None) -> feeds.SourceFeed:
-    function = subtasks.Subtasks(source.uid, source.function, source.parallelism)
-    function.initialize(state, start.checkpoint_id)
-    return feeds.SourceFeed(
-        RunningSource(function, columns=tuple(source.schema.names), capacity=source.buffer_rows),
-        store=start.store,
-        schema=source.schema,
-        epoch=start.epoch,
-        position=position,
-        next_checkpoint_id=start.next_checkpoint_id,
-    )
 
 
 def _positions(store: ObjectStore) -> Mapping[str, SegmentName]:

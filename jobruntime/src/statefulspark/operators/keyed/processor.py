@@ -165,7 +165,12 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             if context.cleans_on_the_way:
                 groups = self._settings.key_groups
                 cleaning.assign_rounds(context, self._settings.uid, group=group, groups=groups)
-        loaded = self._load_for(context, group, table)
+        self._log.set_group(group)
+        with collection_paused():
+            keys, in_arrays = self._batch_keys(context, table), context.has_arrays_only
+            loaded = store.load(self._log, self._tables, group, keys=keys, in_arrays=in_arrays, due_ms=context.due_ms)
+        if loaded.head is not None:
+            evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
         context.bind(loaded.tables, group)
         output: list[object] | pa.Table = []
         if table is not None and isinstance(self._function, functions.VectorizedProcessFunction):
@@ -183,16 +188,6 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             frame = self._output.to_pandas(output) if len(output) else None
         if frame is not None:
             yield frame
-
-    def _load_for(self, context: functions.KeyedContext, group: int, table: pa.Table | None) -> store.KeyGroup:
-        """Load a key group, or the rows of it that a batch needs."""
-        self._log.set_group(group)
-        with collection_paused():
-            keys, in_arrays = self._batch_keys(context, table), context.has_arrays_only
-            loaded = store.load(self._log, self._tables, group, keys=keys, in_arrays=in_arrays, due_ms=context.due_ms)
-        if loaded.head is not None:
-            evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
-        return loaded
 
     def _batch_keys(
         self, context: functions.KeyedContext, table: pa.Table | None

@@ -332,12 +332,8 @@ def _float(value: object) -> object:
         return float("inf") if value > 0 else float("-inf")
 
 
-def _double(value: object) -> object:
-    return value if type(value) is float else None
-
-
-def _boolean(value: object) -> object:
-    return value if type(value) is bool else None
+def _exactly(kind: type) -> Callable[[object], object]:
+    return lambda value: value if type(value) is kind else None
 
 
 def _string(value: object) -> object:
@@ -391,8 +387,8 @@ _ACCEPT: dict[type[spark_types.DataType], Callable[[object], object]] = {
     spark_types.IntegerType: _integer(32),
     spark_types.LongType: _integer(64),
     spark_types.FloatType: _float,
-    spark_types.DoubleType: _double,
-    spark_types.BooleanType: _boolean,
+    spark_types.DoubleType: _exactly(float),
+    spark_types.BooleanType: _exactly(bool),
     spark_types.BinaryType: _binary,
     spark_types.NullType: _nothing,
 }

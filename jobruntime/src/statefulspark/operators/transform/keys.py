@@ -58,22 +58,17 @@ def _parts(column: pa.ChunkedArray, kind: spark_types.DataType, name: str) -> It
         for index, field in enumerate(kind.fields):
             yield from _parts(pc.struct_field(column, [index]), field.dataType, f"{name}.{field.name}")
     elif kind.simpleString() in _BITS:
-        yield _bits(column, kind.simpleString())
+        integers, _, _ = _BITS[kind.simpleString()]
+        numbers = pc.fill_null(column, 0.0).to_numpy().copy()
+        numbers[np.isnan(numbers)] = np.nan
+        numbers[numbers == 0] = 0
+        bits: list[object] = numbers.view(integers).tolist()
+        if column.null_count:
+            nulls = column.is_null().to_pylist()
+            bits = [None if is_null else number for number, is_null in zip(bits, nulls, strict=True)]
+        yield bits
     else:
         yield list(keyforms.one_form(keyed_rows.read_values(column, name)))
-
-
-def _bits(column: pa.ChunkedArray, kind: str) -> list[object]:
-    integers, _, _ = _BITS[kind]
-    numbers = pc.fill_null(column, 0.0).to_numpy().copy()
-    numbers[np.isnan(numbers)] = np.nan
-    numbers[numbers == 0] = 0
-    bits: list[object] = numbers.view(integers).tolist()
-    if not column.null_count:
-        return bits
-    return [
-        None if is_null else value_bits for value_bits, is_null in zip(bits, column.is_null().to_pylist(), strict=True)
-    ]
 
 
 def _value(parts: Iterator[object], kind: spark_types.DataType) -> object:

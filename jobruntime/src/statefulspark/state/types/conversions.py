@@ -214,18 +214,16 @@ def default_of(declared: object, field: str, kind: typetext.Type) -> object:
     if not isinstance(declared, type) or not typetext.is_record(declared):
         return None
     conversion = choose(typetext.field_types(declared)[field], kind)
-    default = _default_value(declared, field)
-    return default if conversion is None else converted(conversion.encode, default)
-
-
-def _default_value(declared: type, field: str) -> object:
+    default: object = None
     if dataclasses.is_dataclass(declared):
-        field_definition = next(candidate for candidate in dataclasses.fields(declared) if candidate.name == field)
-        if field_definition.default is not dataclasses.MISSING:
-            return field_definition.default
-        return None if field_definition.default_factory is dataclasses.MISSING else field_definition.default_factory()
-    defaults: dict[str, object] = getattr(declared, "_field_defaults", {})
-    return defaults.get(field)
+        definition = next(candidate for candidate in dataclasses.fields(declared) if candidate.name == field)
+        if definition.default is not dataclasses.MISSING:
+            default = definition.default
+        elif definition.default_factory is not dataclasses.MISSING:
+            default = definition.default_factory()
+    else:
+        default = getattr(declared, "_field_defaults", {}).get(field)
+    return default if conversion is None else converted(conversion.encode, default)
 
 
 def _reject_type(value: object, declared: type) -> object:
