@@ -68,7 +68,7 @@ def test_they_are_told_while_the_block_runs_and_not_after_it(monkeypatch: pytest
         told.append(progress)
         is_told.set()
 
-    with taskcounts.told(cast("SparkSession", Tracker({1: Stage(4, 1)})), report):
+    with taskcounts.reported(cast("SparkSession", Tracker({1: Stage(4, 1)})), report):
         assert is_told.wait(30)
     after = len(told)
 
@@ -81,5 +81,5 @@ def test_spark_that_ends_meanwhile_is_the_affair_of_who_waits_for_it(monkeypatch
     monkeypatch.setattr(taskcounts, "LOOKS_EVERY_S", 0.001)
     looked = threading.Event()
 
-    with taskcounts.told(cast("SparkSession", Tracker(ends=True, looked=looked.set)), pytest.fail):
+    with taskcounts.reported(cast("SparkSession", Tracker(ends=True, looked=looked.set)), pytest.fail):
         assert looked.wait(30)

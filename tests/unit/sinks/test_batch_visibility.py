@@ -77,7 +77,7 @@ def test_a_sink_that_says_nothing_shows_its_batches_at_checkpoints() -> None:
 
 
 def test_a_function_sink_cannot_show_batches_and_says_why() -> None:
-    with pytest.raises(errors.SpecRejectedError, match="told of completed checkpoints and of no batch"):
+    with pytest.raises(errors.SpecRejectedError, match="notified of completed checkpoints and not of batches"):
         FunctionSink(Discarding(), visible="batch")
 
 

@@ -338,12 +338,12 @@ def test_timers_are_written_down_as_they_always_were(domain: timers.TimeDomain, 
     ("moment", "at_ms"), [(-(2**70), -(2**63) + 1), (-(2**63), -(2**63) + 1), (0, 0), (2**63, 2**63 - 1)]
 )
 def test_a_moment_lies_after_the_watermark_that_means_none(moment: int, at_ms: int) -> None:
-    assert timers.to_ms(moment) == at_ms
+    assert timers.milliseconds(moment) == at_ms
 
 
 def test_what_is_no_moment_is_refused_by_reason() -> None:
     with pytest.raises(errors.SpecRejectedError) as refused:
-        timers.to_ms("now")  # type: ignore[arg-type]
+        timers.milliseconds("now")  # type: ignore[arg-type]
 
     assert refused.value.reason == "TimerMomentInvalid"
 

@@ -138,12 +138,12 @@ def test_a_timer_needs_a_key() -> None:
 @pytest.mark.parametrize("moment", [datetime.datetime(2026, 1, 1), 1.5, "now", True, None])
 def test_what_is_no_moment_is_refused(moment: object) -> None:
     with pytest.raises(errors.SpecRejectedError, match="is not a valid timer time"):
-        timers.to_ms(moment)  # type: ignore[arg-type]
+        timers.milliseconds(moment)  # type: ignore[arg-type]
 
 
 def test_a_moment_is_rounded_up_and_kept_within_64_bits() -> None:
     at = datetime.datetime(1970, 1, 1, 0, 0, 1, 1, tzinfo=datetime.UTC)
-    assert (timers.to_ms(at), timers.to_ms(2**70), timers.to_ms(7)) == (1001, 2**63 - 1, 7)
+    assert (timers.milliseconds(at), timers.milliseconds(2**70), timers.milliseconds(7)) == (1001, 2**63 - 1, 7)
 
 
 def test_a_row_is_late_once_the_watermark_has_reached_its_time() -> None:

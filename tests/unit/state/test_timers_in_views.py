@@ -337,10 +337,10 @@ def test_no_rows_have_no_moments() -> None:
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        (b"\x01\x02", "a row of timers is none"),
-        (b"\xc4\x01", "a row of timers is none"),
-        (b"\xc4\x05\x03\x01\x02\x03\x04", "a row of timers ends within one"),
-        (b"\xc4\x08\x03\x01\x02\x03\x04\x05\x06\x07", "a row of timers ends within one"),
+        (b"\x01\x02", "a row of timers has no flags"),
+        (b"\xc4\x01", "a row of timers has no flags"),
+        (b"\xc4\x05\x03\x01\x02\x03\x04", "a row of timers ends within a timer"),
+        (b"\xc4\x08\x03\x01\x02\x03\x04\x05\x06\x07", "a row of timers ends within a timer"),
     ],
     ids=["no bytes", "no flags", "half a moment", "seven bytes of a moment"],
 )

@@ -515,7 +515,7 @@ def test_no_more_disk_is_taken_than_allowed(small: World, caplog: pytest.LogCapt
     assert small.read([1]) == {1: 1}
     assert (small.disk.failures, small.disk.used_bytes) == (1, 0)
     (record,) = caplog.records
-    assert "of the 10000 bytes that may be used" in record.why  # type: ignore[attr-defined]
+    assert "of the 10000 bytes (disk_bytes) that they may use" in record.why  # type: ignore[attr-defined]
 
 
 def test_no_more_disk_is_taken_than_allowed_by_what_comes_later(small: World) -> None:

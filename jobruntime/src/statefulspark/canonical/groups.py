@@ -88,7 +88,7 @@ class GroupReader:
                 blob = self.packs.read(run.packed)
             else:
                 raise errors.InternalError(
-                    "PacksUnplaced", f"Nobody said where the packs are that the chunk {source} is in."
+                    "PacksUnplaced", f"The chunk {source} is in a pack, and the reader has no folder of packs."
                 )
             chunk = chunks.decode(blob, source)
             if run.version == head.base and chunk.kind is not chunks.ChunkKind.FULL:

@@ -1,4 +1,4 @@
-"""A start of Spark that the API server of Kubernetes hinders: told in a sentence, and tried again.
+"""Starts Spark again if the API server of Kubernetes did not answer, and reports in one sentence what failed.
 
 With executors, Spark's scheduler asks the API server for the driver's own pod before anything else, and its context cannot
 be built without an answer. PySpark then says only which constructor failed. What may pass (no answer in time, no connection,
@@ -70,8 +70,8 @@ def patiently(start: Callable[[], Started], *, wait: Callable[[float], None] = t
             if attempt == ATTEMPTS:
                 raise errors.TransientError(
                     "ApiServerSlow",
-                    f"Spark asked the API server for this driver's pod and got no answer, {ATTEMPTS} times in a row; the "
-                    f"last time: {trouble}. The next start tries again; if it lasts, look at the API server and at the "
+                    f"The API server did not answer Spark's request for this driver's pod {ATTEMPTS} times in a row. The "
+                    f"last failure: {trouble}. The next start tries again. If the failure lasts, check the API server and the "
                     "network between it and this node.",
                 ) from error
             _log.warning(

@@ -23,7 +23,7 @@ LOOKS_EVERY_S = 1.0
 
 
 @contextmanager
-def told(session: SparkSession, report: progress.Report) -> Iterator[None]:
+def reported(session: SparkSession, report: progress.Report) -> Iterator[None]:
     """Report the tasks of Spark's active stages while the block runs.
 
     Args:

@@ -1,4 +1,4 @@
-"""What tests of jobs need of Spark and no job does: to move a query's clocks, and to take from a job what a kill takes.
+"""Moves the clocks of a query and ends what a kill ends, for tests of jobs; no job uses it.
 
 The clocks are Spark's own, of a running query: the moment that a batch is planned at, and the watermark that it is planned
 with. Both are written into the offset log with the batch, as always.

@@ -221,8 +221,8 @@ def require_state_for_all(evolutions: Iterable[Evolution], planned: Iterable[pla
     if absent:
         raise errors.SpecRejectedError(
             "StateAbsent",
-            f"{label} holds no state of {', '.join(absent)}, with which this version of the job ran before: a version "
-            "without them came after it. Restore an older snapshot, which has their state, by name.",
+            f"{label} holds no state of {', '.join(absent)}. This version of the job ran with that state, and a later "
+            "version without it wrote the snapshot. Restore an older snapshot, which has the state, by name.",
         )
 
 

@@ -45,9 +45,9 @@ class FunctionSink:
         if self.visible != "checkpoint":
             raise errors.SpecRejectedError(
                 "SinkSettingRefused",
-                f"A FunctionSink cannot have visible={self.visible!r}, only 'checkpoint': its function is told of completed "
-                "checkpoints and of no batch, so nothing would tell it which of its effects are repeated after a failure. "
-                "Use a sink that knows batches, such as KafkaSink or PostgresSink.",
+                f"A FunctionSink cannot have visible={self.visible!r}, only 'checkpoint'. Its function is notified of "
+                "completed checkpoints and not of batches, so it cannot know which of its effects are repeated after a failure. Use a "
+                "sink that knows batches, such as KafkaSink or PostgresSink.",
             )
         if not isinstance(self.function, SinkFunction):
             raise errors.SpecRejectedError(

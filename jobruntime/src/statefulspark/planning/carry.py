@@ -153,7 +153,10 @@ class Carrier:
 
     def _repartition(self, entry: QueryEntry, partitions: int) -> None:
         step = self.begin_step(f"Spreading the state of query {entry.uid!r} over {partitions} partitions")
-        with taskcounts.told(self.session, step), local_roots.root_of(self.session, self.store, entry.path) as root:
+        with (
+            taskcounts.reported(self.session, step),
+            local_roots.root_of(self.session, self.store, entry.path) as root,
+        ):
             repartition.repartition(self.session, root, partitions)
         required_records.note_unchanged(self.store, entry, epoch=self.epoch)
         for info in self.store.list(f"{entry.path}/state"):

@@ -130,12 +130,12 @@ class SubtaskContext:
 
     def collect(self, row: object) -> None:
         """Emit a row."""
-        values = self._to_tuple(row)
+        values = self._make_tuple(row)
         with self._lock:
             self._lock.add(values)
         self._wakeup.set()
 
-    def _to_tuple(self, row: object) -> Row:
+    def _make_tuple(self, row: object) -> Row:
         count = len(self._columns)
         if isinstance(row, Mapping):
             if set(row) <= set(self._columns):

@@ -285,8 +285,8 @@ class DiskViews:
             )
         if self.limit_bytes is not None and self._used_by_all() + size_bytes > self.limit_bytes:
             raise _DiskUnusableError(
-                f"of the {self.limit_bytes} bytes that may be used in {self.folder} (disk_bytes) {self._used_by_all()} "
-                f"are, and a part of a key group needs {size_bytes}"
+                f"the workers use {self._used_by_all()} of the {self.limit_bytes} bytes (disk_bytes) that they may use in "
+                f"{self.folder}, and a part of a key group needs {size_bytes}"
             )
 
     def _used_by_all(self) -> int:

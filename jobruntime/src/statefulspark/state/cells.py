@@ -33,13 +33,13 @@ class CellTable:
     @property
     def rows(self) -> dict[tables.Key, object]:
         """Cell per key."""
-        self._to_objects()
+        self._become_objects()
         return self._rows
 
     @property
     def dirty(self) -> set[tables.Key]:
         """Keys whose cells changed."""
-        self._to_objects()
+        self._become_objects()
         return self._dirty
 
     @property
@@ -61,7 +61,7 @@ class CellTable:
             self._rows, self._dirty = {}, set()
         return self._numbers
 
-    def _to_objects(self) -> None:
+    def _become_objects(self) -> None:
         if self._numbers is not None:
             self._rows, self._dirty = self._numbers.full().to_dict(), set(self._numbers.changes().keys.tolist())
             self._numbers = None

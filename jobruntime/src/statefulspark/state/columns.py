@@ -156,7 +156,7 @@ class PackedKeys:
     def _sorted(keys: list[object], packed: list[bytes]) -> PackedKeys:
         hashes = hash_keys(packed)
         order = np.argsort(hashes, kind="stable")
-        return PackedKeys(_in_order(keys, order), _in_order(packed, order), hashes[order])
+        return PackedKeys(_reorder(keys, order), _reorder(packed, order), hashes[order])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,7 +205,7 @@ class Columns:
             return None
         hashes = hash_keys(packed)
         order = np.argsort(hashes, kind="stable")
-        keys, values = pack_array(_in_order(packed, order)), pack_array(_in_order(rows, order))
+        keys, values = pack_array(_reorder(packed, order)), pack_array(_reorder(rows, order))
         return Columns(hashes[order], keys, values, are_tuples)
 
     def take(self, positions: Positions) -> Columns:
@@ -311,7 +311,7 @@ def append_others(
     return pa.concat_arrays([rows, others]), moved
 
 
-def _in_order(items: Sequence[_Item], order: npt.NDArray[np.intp]) -> list[_Item]:
+def _reorder(items: Sequence[_Item], order: npt.NDArray[np.intp]) -> list[_Item]:
     if len(items) <= 1:  # an itemgetter of one item returns no tuple
         return list(items)
     return list(operator.itemgetter(*order.tolist())(items))

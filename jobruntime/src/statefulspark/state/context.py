@@ -151,7 +151,7 @@ class KeyedContext:
         Args:
             moment: Event time: milliseconds since 1970, or a datetime with a time zone.
         """
-        return timers.to_ms(moment) <= self._scope.watermark_ms
+        return timers.milliseconds(moment) <= self._scope.watermark_ms
 
     @overload
     def state(self, descriptor: valuestate.ValueState[T]) -> valuestate.ValueHandle[T]: ...

@@ -168,7 +168,7 @@ def compare(stored: typetext.Type, declared: typetext.Type, value: object = None
         # Stored values are checked when they are written again, like every value of a declared type.
         return _AS_IS
     if (stored.family, declared.family) == ("integer", "float"):
-        return Verdict(Outcome.AFTER_MIGRATION, _to_float)
+        return Verdict(Outcome.AFTER_MIGRATION, _widen)
     if stored.family != declared.family:
         return _refused("")
     if stored.family in ("array", "map"):
@@ -185,7 +185,7 @@ def _refused(why: str) -> Verdict:
     return Verdict(Outcome.INCOMPATIBLE, why=why)
 
 
-def _to_float(value: object) -> object:
+def _widen(value: object) -> object:
     return float(value) if isinstance(value, int) else value
 
 

@@ -1,4 +1,4 @@
-"""Merges columns of one state, and leaves out what has expired: all rows stay bytes but those that have to be looked at."""
+"""Merges columns of one state, and drops expired entries; rows stay bytes unless their content decides."""
 
 from __future__ import annotations
 

@@ -44,13 +44,13 @@ def read_moments(layer: Columns) -> tuple[Moments, npt.NDArray[np.bool_]]:
         headers = _HEADERS[body[offsets[there]]]
         flags_at = offsets[there] + headers
         if not headers.all() or (flags_at >= offsets[there + 1]).any():
-            raise ValueError("a row of timers is none")
+            raise ValueError("a row of timers has no flags")
         flags = body[flags_at]
         is_whole[there] = flags & timers.REPLACES > 0
         puts_at = flags_at[flags & timers.HAS_PUTS > 0] + 1
         having = there[flags & timers.HAS_PUTS > 0]
         if (puts_at + timers.MOMENT_BYTES > offsets[having + 1]).any():
-            raise ValueError("a row of timers ends within one")
+            raise ValueError("a row of timers ends within a timer")
         earliest[having] = np.minimum(columns.integers(body, puts_at, "<i8"), NEVER - 1)
         return earliest, is_whole
 

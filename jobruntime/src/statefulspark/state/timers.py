@@ -173,7 +173,7 @@ def watermark_of(engine_ms: int) -> int:
     return engine_ms if engine_ms > 0 else NO_WATERMARK
 
 
-def to_ms(moment: int | datetime.datetime) -> int:
+def milliseconds(moment: int | datetime.datetime) -> int:
     """Return a time as milliseconds since 1970, rounded up so that no timer fires early.
 
     Raises:
@@ -293,7 +293,7 @@ class TimerService:
             SpecRejectedError: The operator was not declared with event-time timers, there is no current key, or the
                 argument is not a time.
         """
-        self._require(self._event_time, TimeDomain.EVENT_TIME).register(to_ms(at))
+        self._require(self._event_time, TimeDomain.EVENT_TIME).register(milliseconds(at))
 
     def register_processing_time_timer(self, at: int | datetime.datetime) -> None:
         """Call `on_timer` for this key in the first batch that is planned at a time or later.
@@ -302,7 +302,7 @@ class TimerService:
             SpecRejectedError: The operator was not declared with processing-time timers, there is no current key, or
                 the argument is not a time.
         """
-        self._require(self._processing_time, TimeDomain.PROCESSING_TIME).register(to_ms(at))
+        self._require(self._processing_time, TimeDomain.PROCESSING_TIME).register(milliseconds(at))
 
     def delete_event_time_timer(self, at: int | datetime.datetime) -> None:
         """Delete a timer of this key; no effect if it is not set.
@@ -310,7 +310,7 @@ class TimerService:
         Raises:
             SpecRejectedError: As for registering.
         """
-        self._require(self._event_time, TimeDomain.EVENT_TIME).delete(to_ms(at))
+        self._require(self._event_time, TimeDomain.EVENT_TIME).delete(milliseconds(at))
 
     def delete_processing_time_timer(self, at: int | datetime.datetime) -> None:
         """Delete a timer of this key; no effect if it is not set.
@@ -318,7 +318,7 @@ class TimerService:
         Raises:
             SpecRejectedError: As for registering.
         """
-        self._require(self._processing_time, TimeDomain.PROCESSING_TIME).delete(to_ms(at))
+        self._require(self._processing_time, TimeDomain.PROCESSING_TIME).delete(milliseconds(at))
 
     def _require(self, timers: Timers | None, domain: TimeDomain) -> Timers:
         if timers is None:

@@ -167,7 +167,7 @@ class JobHarness:
     def advance_time(self, by: timedelta) -> None:
         """Let processing time pass, and run the timers that are due. From then on, the clock stands still between calls."""
         self._running()
-        self._now_ms = (self._now_ms or timers.to_ms(clock.utc_now())) + by // _MS
+        self._now_ms = (self._now_ms or timers.milliseconds(clock.utc_now())) + by // _MS
         self._set_clocks()
         self.run()
 
@@ -187,7 +187,7 @@ class JobHarness:
             raise JobTestError(f"The query {uid!r} has no watermark; it has none without withWatermark(...).")
         if "batchId" not in tested_query.newest_batch():
             raise JobTestError(f"The query {uid!r} has not run a batch since its start; add rows and run before.")
-        tested_query.set_watermark(max(tested_query.watermark_ms, timers.to_ms(to)))
+        tested_query.set_watermark(max(tested_query.watermark_ms, timers.milliseconds(to)))
         self.run()
 
     def output(self, query: str | None = None) -> list[dict[str, object]]:

@@ -64,7 +64,7 @@ class KeyedHarness:
         self._domains = _domains_of(timers)
         self._ttl_change = ttl_change
         self._is_rehearsal = is_rehearsal
-        self._now_ms, self._watermark_ms = state_timers.to_ms(start), state_timers.NO_WATERMARK
+        self._now_ms, self._watermark_ms = state_timers.milliseconds(start), state_timers.NO_WATERMARK
         self._log = MemoryLog()
         self._ids = itertools.count(1)
         self._cache = cache.LruCache()
@@ -95,7 +95,7 @@ class KeyedHarness:
         Args:
             to: Event time: milliseconds since 1970, or a datetime with a time zone. A watermark never goes back.
         """
-        self._watermark_ms = max(self._watermark_ms, state_timers.to_ms(to))
+        self._watermark_ms = max(self._watermark_ms, state_timers.milliseconds(to))
         return self._run(())
 
     def restart(self, function: functions.KeyedProcessFunction | None = None) -> None:

@@ -406,7 +406,7 @@ def test_two_operators_of_a_job_with_one_uid_are_refused(spark: SparkSession) ->
     ):
         _by_carrier(frame, Delays())
     assert (
-        registry.of_query("one")
+        registry.operators_of("one")
         == registry.operators
         == (keyed.Operator("carriers", "one", 8, ("carrier",), "string", "Delays"),)
     )

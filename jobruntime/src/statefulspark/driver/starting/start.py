@@ -245,7 +245,7 @@ def build_queries(
             stream = carry.stream_of(output, query.uid)
             if isinstance(output, Output):
                 retries.while_refused(functools.partial(writing.check_schema, output, options), step.tell)
-            operators = registry.of_query(query.uid)
+            operators = registry.operators_of(query.uid)
             planned = describe.describe(query.uid, stream, operators, partitions=partitions)
         built.append(BuiltQuery(query.uid, output, stream, planned, operators))
         is_planned()

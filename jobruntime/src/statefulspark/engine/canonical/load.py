@@ -142,7 +142,7 @@ def _import_query(
                 _OperatorTarget(state_import, query, new_id, partitions, groups.get(operator.uid)),
             )
         }
-        with taskcounts.told(session, state_import.begin_step(f"Importing the state of query {query.uid!r}")):
+        with taskcounts.reported(session, state_import.begin_step(f"Importing the state of query {query.uid!r}")):
             written = state_tables.write_stores(session, root, query.batch_id, stores, partitions)
     except PySparkException as error:
         raise export.failed(

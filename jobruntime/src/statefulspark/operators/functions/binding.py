@@ -80,7 +80,7 @@ def bind_sources(registry: SourceRegistry, query_uid: str, start: Start) -> None
         SnapshotCorruptError: `SegmentMissing`, `SegmentDamaged`, `OperatorStateDamaged`, `SparkLogUnreadable`.
         StatefulSparkError: `StateInitializationFailed`.
     """
-    declared = registry.of_query(query_uid)
+    declared = registry.sources_of(query_uid)
     positions = _positions(start.store)
     unclaimed = [name for uid, name in positions.items() if uid not in {source.uid for source in declared}]
     for source in declared:

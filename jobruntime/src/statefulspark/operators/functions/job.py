@@ -81,7 +81,7 @@ class JobFunctions:
         for entry in queries:
             sinks = [self._outputs[entry.uid].uid] if entry.uid in self._outputs else []
             binding.require_place(
-                entry, sources=[source.uid for source in self._sources.of_query(entry.uid)], sinks=sinks
+                entry, sources=[source.uid for source in self._sources.sources_of(entry.uid)], sinks=sinks
             )
 
     def bind(self, storage: binding.JobStorage, plan: RestoredState) -> dict[str, DataStreamWriter]:

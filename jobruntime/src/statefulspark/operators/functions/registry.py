@@ -70,7 +70,7 @@ class SourceRegistry:
         """The bound sources."""
         return self._rendezvous.feeds if self._rendezvous else ()
 
-    def of_query(self, query_uid: str) -> tuple[DeclaredSource, ...]:
+    def sources_of(self, query_uid: str) -> tuple[DeclaredSource, ...]:
         """Return the sources that one query reads."""
         return tuple(source for source in self._declared.values() if source.query_uid == query_uid)
 

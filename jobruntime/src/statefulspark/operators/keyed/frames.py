@@ -55,7 +55,7 @@ class OutputSchema:
         width = len(self._names)
         # Check all rows at once first: tuples of the right width, the usual case, need no Python code per row.
         if set(map(type, rows)) != {tuple} or set(map(len, cast("list[tuple[object, ...]]", rows))) != {width}:
-            rows = [row if isinstance(row, tuple) and len(row) == width else self._to_tuple(row) for row in rows]
+            rows = [row if isinstance(row, tuple) and len(row) == width else self._make_tuple(row) for row in rows]
         tuples = cast("list[tuple[object, ...]]", rows)
         return _frame(
             self._nested_column(index, values) if self._nested[index] else _for_pandas(self._array(index, values))
@@ -92,7 +92,7 @@ class OutputSchema:
                 f"{kind}: {error}.",
             ) from error
 
-    def _to_tuple(self, row: object) -> tuple[object, ...]:
+    def _make_tuple(self, row: object) -> tuple[object, ...]:
         if isinstance(row, dict) and row.keys() <= set(self._names):
             return tuple(row.get(name) for name in self._names)
         raise self._rejected(row)

@@ -204,8 +204,8 @@ class PackedLog:
             if error.reason not in _NO_ACCESS:
                 raise
             _LOG.warning(
-                "A worker may not write to the job's storage, so large changes of keyed state go into Spark's state store, "
-                "which is slower; give workers the credentials and rights that the driver has",
+                "A worker has no right to write to the job's storage. Large changes of keyed state go into Spark's state "
+                "store, which is slower. Give workers the credentials and rights of the driver",
                 extra={"reason": error.reason, "why": error.message},
             )
             written = None
@@ -404,7 +404,7 @@ def reader_of(uid: str, options: StorageOptions | None) -> reading.PackReader:
     if root is None or options is None:
         raise errors.InternalError(
             "PacksUnplaced",
-            f"State of operator {uid!r} is in packs, and the task does not know where its query's checkpoint root is.",
+            f"The state of operator {uid!r} is in packs, and the task does not know the checkpoint root of its query.",
         )
     return reading.PackReader(_store(root, options), uid, _AHEAD)
 

@@ -67,7 +67,7 @@ class OperatorRegistry:
         """Every operator, in the order of declaration."""
         return tuple(self._operators.values())
 
-    def of_query(self, query_uid: str) -> tuple[Operator, ...]:
+    def operators_of(self, query_uid: str) -> tuple[Operator, ...]:
         """Return the operators of one query, in the order of declaration."""
         return tuple(operator for operator in self._operators.values() if operator.query_uid == query_uid)
 

@@ -35,9 +35,9 @@ class RowOutput(frames.OutputSchema):
 
     def to_pandas(self, rows: list[object] | pa.Table) -> pd.DataFrame:
         """Build the frame that Spark expects."""
-        return super().to_pandas([self._in_order(row) for row in rows])
+        return super().to_pandas([self._reorder(row) for row in rows])
 
-    def _in_order(self, row: object) -> tuple[object, ...]:
+    def _reorder(self, row: object) -> tuple[object, ...]:
         if not isinstance(row, spark_types.Row) or not hasattr(row, "__fields__"):
             raise self._rejected(row)
         if self._has_nested:
