@@ -62,7 +62,7 @@ def test_an_api_server_that_stays_away_ends_the_start_with_a_sentence() -> None:
         next(tried)
         raise Py4JError(SLOW)
 
-    with pytest.raises(errors.TransientError, match="5 times in a row. The last failure: TimeoutException"):
+    with pytest.raises(errors.TransientError, match=r"5 times in a row\. The last failure: TimeoutException"):
         apiserver.patiently(start, wait=lambda _: None)
     assert next(tried) == apiserver.ATTEMPTS + 1
 

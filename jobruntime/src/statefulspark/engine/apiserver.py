@@ -71,8 +71,8 @@ def patiently(start: Callable[[], Started], *, wait: Callable[[float], None] = t
                 raise errors.TransientError(
                     "ApiServerSlow",
                     f"The API server did not answer Spark's request for this driver's pod {ATTEMPTS} times in a row. The "
-                    f"last failure: {trouble}. The next start tries again. If the failure lasts, check the API server and the "
-                    "network between it and this node.",
+                    f"last failure: {trouble}. The next start tries again. If the failure lasts, check the API server and "
+                    "the network between it and this node.",
                 ) from error
             _log.warning(
                 "the API server did not answer; Spark is started again",

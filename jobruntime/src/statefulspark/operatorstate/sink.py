@@ -46,8 +46,8 @@ class FunctionSink:
             raise errors.SpecRejectedError(
                 "SinkSettingRefused",
                 f"A FunctionSink cannot have visible={self.visible!r}, only 'checkpoint'. Its function is notified of "
-                "completed checkpoints and not of batches, so it cannot know which of its effects are repeated after a failure. Use a "
-                "sink that knows batches, such as KafkaSink or PostgresSink.",
+                "completed checkpoints and not of batches, so it cannot know which of its effects are repeated after a "
+                "failure. Use a sink that knows batches, such as KafkaSink or PostgresSink.",
             )
         if not isinstance(self.function, SinkFunction):
             raise errors.SpecRejectedError(

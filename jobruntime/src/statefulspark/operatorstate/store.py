@@ -83,7 +83,7 @@ class OperatorListHandle(Generic[T]):
         Raises:
             SpecRejectedError: The iterable, or one of the elements, is None.
         """
-        self._elements.extend(_without_none(values))
+        self._elements.extend(liststate.require_elements(values))
 
     def update(self, values: Iterable[T]) -> None:
         """Replace the list; with no elements this clears it.
@@ -91,7 +91,7 @@ class OperatorListHandle(Generic[T]):
         Raises:
             SpecRejectedError: The iterable, or one of the elements, is None.
         """
-        self._elements = _without_none(values)
+        self._elements = liststate.require_elements(values)
 
     def clear(self) -> None:
         """Remove every element."""
@@ -266,12 +266,3 @@ def _resolve(before: OperatorStateMeta, now: OperatorStateMeta, descriptor: _Lis
 def _keyed(meta: OperatorStateMeta) -> kinds.StateMeta:
     kind = mapstate.MAP if meta.mode is Mode.BROADCAST else liststate.LIST
     return kinds.StateMeta(meta.name, kind, meta.type_text, has_ttl=False)
-
-
-def _without_none(values: Iterable[T] | None) -> list[T]:
-    if values is None:
-        raise errors.SpecRejectedError("NullInState", "List of values to add cannot be null.")
-    checked = list(values)
-    if any(value is None for value in checked):
-        raise errors.SpecRejectedError("NullInState", "You cannot add null to a ListState.")
-    return checked

@@ -24,7 +24,7 @@ from statefulspark.state import (
     ttl,
     valuestate,
 )
-from statefulspark.state.kinds import ConvertingView, Descriptor, StateKind, View
+from statefulspark.state.kinds import Descriptor, StateKind, View
 from statefulspark.state.types import conversions, keyforms
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ class KeyedContext:
     def _convert_with(state: _State, kind: object) -> None:
         conversion = conversions.choose(state.declaration.value, kind)  # type: ignore[arg-type]  # a parsed type
         if conversion is not None:
-            cast("ConvertingView", state.view).conversion = conversion
+            state.view.conversion = conversion  # type: ignore[attr-defined]  # a view that converts
 
     def enter(self, key: object) -> None:
         """Set the current key."""

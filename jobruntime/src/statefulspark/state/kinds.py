@@ -94,13 +94,6 @@ class View(Protocol):
         """Switch to another key group; the table has the class of the kind's."""
 
 
-class ConvertingView(View, Protocol):
-    """A view that converts values of a user-defined type."""
-
-    conversion: conversions.Conversion
-    """Converts values; a key group with an older stored form has its own."""
-
-
 class StateKind(ABC):
     """A kind of state. Its methods are pure. There is one instance of each kind per process, which registers itself.
 

@@ -91,6 +91,20 @@ class ListTable:
         return [convert(cell) for cell in row]
 
 
+def require_elements(values: Iterable[T] | None) -> list[T]:
+    """Return values as a list.
+
+    Raises:
+        SpecRejectedError: `NullInState`: they are None, or one of them is.
+    """
+    if values is None:
+        raise errors.SpecRejectedError("NullInState", "List of values to add cannot be null.")
+    elements = list(values)
+    if any(value is None for value in elements):
+        raise errors.SpecRejectedError("NullInState", "You cannot add null to a ListState.")
+    return elements
+
+
 class ListHandle(entries.EntriesHandle[ListTable], Generic[T]):
     """The list of the current key."""
 
@@ -189,12 +203,7 @@ class ListHandle(entries.EntriesHandle[ListTable], Generic[T]):
             self.update(cast("Iterable[T]", values))
 
     def _checked(self, values: Iterable[T] | None) -> list[T]:
-        if values is None:
-            raise errors.SpecRejectedError("NullInState", "List of values to add cannot be null.")
-        checked = list(values)
-        if any(value is None for value in checked):
-            raise errors.SpecRejectedError("NullInState", "You cannot add null to a ListState.")
-        return checked
+        return require_elements(values)
 
     def _replace(self, cells: list[object]) -> None:
         key = self._scope.require_key(self._meta)
