@@ -6,7 +6,7 @@ transition is recorded. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from statefulspark_operator.api.standby import StandbyState
@@ -17,7 +17,6 @@ from statefulspark_operator.api.status import (
     Phase,
     StatefulSparkJobStatus,
     UpgradeState,
-    UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.lifecycle import steps
@@ -52,7 +51,13 @@ def announcements(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus)
     Returns:
         One announcement per transition, in the order in which people expect them; empty if there is none.
     """
-    return tuple(announcement for find in _FINDERS for announcement in find(before, after))
+    return (
+        *_operation(before, after),
+        *_driver(before, after),
+        *_standby(before, after),
+        *_upgrade(before, after),
+        *_job(before, after),
+    )
 
 
 def _driver(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
@@ -99,7 +104,12 @@ def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
     if old is not None and old.requested_at == new.requested_at and old.state is new.state:
         return
     if new.state in steps.CARRIED_OUT and (old is None or old.state not in steps.CARRIED_OUT):
-        yield Announcement("UpgradeCompleted", f"Upgrade {route} done; {_pause(new)}.")
+        pause = (
+            "the new revision has not committed a batch yet, so no pause was seen"
+            if new.pause_seconds is None
+            else f"{new.pause_seconds:g} s from the last batch of the old revision to the first of the new one"
+        )
+        yield Announcement("UpgradeCompleted", f"Upgrade {route} done; {pause}.")
     if new.state is UpgradeState.STABLE:
         yield Announcement("UpgradeStable", f"Revision {new.to_revision} is stable.")
     if new.state is UpgradeState.READY:
@@ -112,12 +122,6 @@ def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
         yield Announcement("UpgradeAborted", f"Upgrade {route} given up: {new.message}", is_warning=True)
     if new.state is UpgradeState.STOPPING and new.savepoint is None and new.message is not None:
         yield Announcement("UpgradeWithoutSavepoint", new.message, is_warning=True)
-
-
-def _pause(upgrade: UpgradeStatus) -> str:
-    if upgrade.pause_seconds is None:
-        return "the new revision has not committed a batch yet, so no pause was seen"
-    return f"{upgrade.pause_seconds:g} s from the last batch of the old revision to the first of the new one"
 
 
 def _standby(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
@@ -134,64 +138,31 @@ def _standby(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
         )
 
 
-def _executors(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
-    old, new = before.executors, after.executors
-    if new is None:
-        return
-    lost = new.lost - (old.lost if old is not None and old.driver == new.driver else 0)
-    if lost > 0:
-        named = "1 executor" if lost == 1 else f"{lost} executors"
-        yield Announcement(
-            "ExecutorLost", f"{new.driver} lost {named}: {new.why or 'no reason is known'}", is_warning=True
-        )
-
-
-def _restart(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
-    """Tell why a driver that still runs is restarted; one that has ended is told with its end."""
+def _job(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
+    executors, earlier = after.executors, before.executors
+    if executors is not None:
+        is_same_driver = earlier is not None and earlier.driver == executors.driver
+        lost = executors.lost - (earlier.lost if earlier is not None and is_same_driver else 0)
+        if lost > 0:
+            count = "1 executor" if lost == 1 else f"{lost} executors"
+            why = executors.why or "no reason is known"
+            yield Announcement("ExecutorLost", f"{executors.driver} lost {count}: {why}", is_warning=True)
+    # Why a driver that still runs is restarted; one that has ended is announced with its end.
     is_ended = after.driver is None or after.driver.state is DriverState.ENDED
     if after.restarts.count > before.restarts.count and not is_ended:
         reason, message = after.restarts.last_reason, after.restarts.last_message
         yield Announcement(reason or "DriverRestarted", message or "The driver is restarted.", is_warning=True)
-
-
-def _fallback(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
-    """Tell that a driver went on from older state than the newest: input since then is processed again."""
     if after.fallback is not None and after.fallback != before.fallback:
         yield Announcement("FellBack", f"Epoch {after.epoch}: {after.fallback}", is_warning=True)
-
-
-def _restore_skipped(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
-    """Tell that the restore of the spec was carried out before, by an earlier resource for example."""
     if after.restore_skipped is not None and after.restore_skipped != before.restore_skipped:
         yield Announcement("RestoreSkipped", f"Epoch {after.epoch}: {after.restore_skipped}", is_warning=True)
-
-
-def _stall(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
     if after.stalled is not None and after.stalled != before.stalled:
         yield Announcement(after.stalled.reason, f"Stalled: {after.stalled.message}", is_warning=True)
-
-
-def _phase(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
     if after.phase is before.phase:
         return
     if after.phase is Phase.RUNNING:
-        origin = after.restored_from or "empty state"
-        yield Announcement("Running", f"All queries run, from {origin}.")
+        yield Announcement("Running", f"All queries run, from {after.restored_from or 'empty state'}.")
     if after.phase is Phase.SUSPENDED and before.phase is not None:
         yield Announcement("Suspended", after.message or "Suspended.")
     if after.phase is Phase.DELETING:
         yield Announcement("Deleting", after.message or "Deleting.")
-
-
-_FINDERS: tuple[Callable[[StatefulSparkJobStatus, StatefulSparkJobStatus], Iterator[Announcement]], ...] = (
-    _operation,
-    _driver,
-    _standby,
-    _upgrade,
-    _executors,
-    _restart,
-    _fallback,
-    _restore_skipped,
-    _stall,
-    _phase,
-)

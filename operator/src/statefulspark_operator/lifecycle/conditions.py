@@ -30,15 +30,24 @@ def derive(situation: Situation, decision: Decision) -> tuple[Condition, ...]:
     Returns:
         One condition per type, always all of them and in the same order.
     """
+    withheld = _withheld(situation, decision)
     answers: dict[ConditionType, Answer] = {
         ConditionType.READY: _ready(situation, decision),
-        ConditionType.RECONCILING: _reconciling(situation, decision),
+        ConditionType.RECONCILING: (
+            (YES, decision.reason.word, decision.message)
+            if decision.phase in _IN_TRANSITION or _is_preparing(decision)
+            else (NO, decision.reason.word, "")
+        ),
         ConditionType.STALLED: _stalled(situation, decision),
         ConditionType.PROGRESSING: _progressing(situation),
         ConditionType.CHECKPOINT_HEALTHY: _checkpoint_healthy(situation, decision),
         ConditionType.STORAGE_REACHABLE: _storage_reachable(situation),
         ConditionType.UPGRADING: _upgrading(decision),
-        ConditionType.UPGRADE_BLOCKED: _upgrade_blocked(situation, decision),
+        ConditionType.UPGRADE_BLOCKED: (
+            (YES, withheld.reason or _withheld_reason(withheld), withheld.message or "")
+            if withheld is not None
+            else (NO, "NotBlocked", "")
+        ),
     }
     current = tuple(
         conditions.answer(kind, status, reason, message, now=situation.now, generation=situation.job.generation)
@@ -85,12 +94,6 @@ def _ready(situation: Situation, decision: Decision) -> Answer:
 def _with_shortage(situation: Situation, message: str) -> str:
     """Return a message with how many executors are missing and why, if any are."""
     return " ".join(part for part in (message, executors.shortage(situation.status.executors)) if part)
-
-
-def _reconciling(situation: Situation, decision: Decision) -> Answer:
-    if decision.phase in _IN_TRANSITION or _is_preparing(decision):
-        return YES, decision.reason.word, decision.message
-    return NO, decision.reason.word, ""
 
 
 def _stalled(situation: Situation, decision: Decision) -> Answer:
@@ -153,10 +156,3 @@ def _upgrading(decision: Decision) -> Answer:
 
 def _withheld_reason(upgrade: UpgradeStatus) -> str:
     return Reason.ROLLED_BACK.word if upgrade.state is UpgradeState.ROLLED_BACK else Reason.UPGRADE_BLOCKED.word
-
-
-def _upgrade_blocked(situation: Situation, decision: Decision) -> Answer:
-    withheld = _withheld(situation, decision)
-    if withheld is None:
-        return NO, "NotBlocked", ""
-    return YES, withheld.reason or _withheld_reason(withheld), withheld.message or ""

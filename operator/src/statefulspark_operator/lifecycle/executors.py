@@ -31,14 +31,9 @@ def _is_over(situation: Situation, owner: DriverPod | None) -> bool:
     """Tell whether a pod has ended, or will never have work again although its process may still run."""
     if owner is None or not owner.is_live(situation.now):
         return True
-    # A driver that has stopped ends by itself, and its executors with it: it is left to do that.
-    return owner.deletion_deadline is not None and _is_fenced(situation, owner)
-
-
-def _is_fenced(situation: Situation, owner: DriverPod) -> bool:
     driver = situation.intent
-    if driver is None or owner.epoch == 0:
-        return False
+    if owner.deletion_deadline is None or driver is None or owner.epoch == 0:
+        return False  # A driver that has stopped ends by itself, and its executors with it.
     return owner.epoch < driver.epoch or (owner.epoch == driver.epoch and driver.state is DriverState.ENDED)
 
 

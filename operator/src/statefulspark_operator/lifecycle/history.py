@@ -63,15 +63,10 @@ def with_upgrade(
     record = RevisionRecord(
         revision=upgrade.to_revision, image=image, snapshot=upgrade.savepoint, outcome=outcome, at=now
     )
-    before = _replaced(status.history) if outcome is RevisionOutcome.STABLE else status.history
+    before = status.history
+    if outcome is RevisionOutcome.STABLE:  # A first revision that never became stable is replaced.
+        replaced = {"outcome": RevisionOutcome.REPLACED}
+        before = tuple(
+            old.model_copy(update=replaced) if old.outcome is RevisionOutcome.RUNNING else old for old in before
+        )
     return (record, *before)[:LENGTH]
-
-
-def _replaced(history: History) -> History:
-    """Return the history in which a first revision that never became stable is replaced."""
-    return tuple(
-        record.model_copy(update={"outcome": RevisionOutcome.REPLACED})
-        if record.outcome is RevisionOutcome.RUNNING
-        else record
-        for record in history
-    )

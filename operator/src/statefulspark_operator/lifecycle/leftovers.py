@@ -73,15 +73,23 @@ def unneeded(
     """
     if situation.job.deletion_requested_at is not None or situation.spec is None:
         return Leftovers()  # All of them go with the job; without a readable spec nobody knows what it asks for.
-    needed = _needed_configs(situation, status)
-    named = {
-        names.controller_revision(situation.job.name, revision)
-        for revision in _needed_revisions(situation, status)
-        if revision is not None
-    }
+    job, pods = situation.job.name, (*situation.pods, *situation.standbys)
+    needed = {names.config_of(job, pod.name, pod.epoch) for pod in situation.pods}
+    needed |= {names.standby_config(pod.name) for pod in situation.standbys}
+    named = {situation.desired_revision, situation.withheld, status.revision}
+    named |= {record.revision for record in status.history} | {pod.revision for pod in pods}
+    if status.driver is not None:
+        needed.add(names.config_of(job, status.driver.pod, status.driver.epoch))
+        named.add(status.driver.revision)
+    if status.standby is not None:
+        needed.add(names.standby_config(status.standby.pod))
+        named.add(status.standby.revision)
+    if status.upgrade is not None:
+        named |= {status.upgrade.from_revision, status.upgrade.to_revision}
+    kept = {names.controller_revision(job, revision) for revision in named if revision is not None}
     return Leftovers(
-        tuple(kept for kept in configs if _is_past(situation, status, kept.name) and kept.name not in needed),
-        tuple(kept for kept in revisions if kept.name not in named),
+        tuple(stored for stored in configs if _is_past(situation, status, stored.name) and stored.name not in needed),
+        tuple(stored for stored in revisions if stored.name not in kept),
     )
 
 
@@ -89,17 +97,6 @@ def announcement(leftovers: Leftovers) -> Announcement:
     """Return the event that tells what was deleted."""
     counts = f"{len(leftovers.configs)} ConfigMaps and {len(leftovers.revisions)} ControllerRevisions"
     return Announcement("ObjectsPruned", f"Removed {counts} that nothing of this job needs.")
-
-
-def _needed_configs(situation: Situation, status: StatefulSparkJobStatus) -> frozenset[str]:
-    job = situation.job.name
-    needed = {names.config_of(job, pod.name, pod.epoch) for pod in situation.pods}
-    needed |= {names.standby_config(pod.name) for pod in situation.standbys}
-    if status.driver is not None:
-        needed.add(names.config_of(job, status.driver.pod, status.driver.epoch))
-    if status.standby is not None:
-        needed.add(names.standby_config(status.standby.pod))
-    return frozenset(needed)
 
 
 def _is_past(situation: Situation, status: StatefulSparkJobStatus, name: str) -> bool:
@@ -110,16 +107,3 @@ def _is_past(situation: Situation, status: StatefulSparkJobStatus, name: str) ->
         return int(driver[1]) < (status.epoch or 0)
     standby = re.fullmatch(rf"{job}-standby-(\d+)-config", name)
     return standby is not None and int(standby[1]) <= status.standby_count
-
-
-def _needed_revisions(situation: Situation, status: StatefulSparkJobStatus) -> frozenset[str | None]:
-    needed = {situation.desired_revision, situation.withheld, status.revision}
-    needed |= {record.revision for record in status.history}
-    needed |= {pod.revision for pod in (*situation.pods, *situation.standbys)}
-    if status.driver is not None:
-        needed.add(status.driver.revision)
-    if status.standby is not None:
-        needed.add(status.standby.revision)
-    if status.upgrade is not None:
-        needed |= {status.upgrade.from_revision, status.upgrade.to_revision}
-    return frozenset(needed)

@@ -25,10 +25,8 @@ from statefulspark_operator.api.status import (
     QueryProgress,
     RestartStatus,
     SnapshotStatus,
-    StallStatus,
     StatefulSparkJobStatus,
     UpgradeState,
-    UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RollbackPolicy
 from statefulspark_operator.lifecycle import ends, executors, health, history, steps, upgrade_facts
@@ -83,23 +81,17 @@ def note_pod(situation: Situation) -> Situation:
 def clear_old_stall(situation: Situation) -> Situation:
     """Clear a stall that an older spec caused, so that the new spec is tried."""
     stalled = situation.status.stalled
-    if stalled is None or (stalled.generation >= situation.job.generation and not _has_other_code(situation, stalled)):
+    if stalled is None:
+        return situation
+    if stalled.generation >= situation.job.generation and situation.code in (None, stalled.code):
         return situation
     restarts = situation.status.restarts.model_copy(update={"consecutive": 0, "next_attempt_at": None})
-    return with_status(situation, stalled=None, restarts=restarts, upgrade=_tried_again(situation))
-
-
-def _has_other_code(situation: Situation, stalled: StallStatus) -> bool:
-    """Tell whether the code in the job's ConfigMap is another one than that which is stalled."""
-    return situation.code is not None and situation.code != stalled.code
-
-
-def _tried_again(situation: Situation) -> UpgradeStatus | None:
-    """Return the upgrade with its failures forgotten, unless the new spec requests the rollback that they call for."""
     upgrade, spec = situation.status.upgrade, situation.spec
-    if upgrade is None or spec is None or spec.upgrade.rollback is RollbackPolicy.AUTOMATIC:
-        return upgrade
-    return steps.record_trial(upgrade, failures=0) if upgrade.trial is not None else upgrade
+    # The failures count on if the new spec requests the rollback that they call for.
+    goes_back = spec is None or spec.upgrade.rollback is RollbackPolicy.AUTOMATIC
+    if upgrade is not None and upgrade.trial is not None and not goes_back:
+        upgrade = steps.record_trial(upgrade, failures=0)
+    return with_status(situation, stalled=None, restarts=restarts, upgrade=upgrade)
 
 
 def snapshot_status(summary: SnapshotSummary) -> SnapshotStatus:
@@ -146,17 +138,14 @@ def note_snapshots(situation: Situation) -> Situation:
 def _is_progress(situation: Situation, checkpoint: SnapshotStatus) -> bool:
     """Tell whether a checkpoint follows others that are alike, and not one that failed, in a job that goes on running."""
     recorded_before, driver_status = situation.status.last_checkpoint, situation.driver_status
-    if recorded_before is None or checkpoint.trigger != Trigger.PERIODIC.value or _is_ending(situation):
+    if recorded_before is None or checkpoint.trigger != Trigger.PERIODIC.value:
         return False
-    failure = driver_status.last_failure if driver_status is not None else None
-    return failure is None or failure.failed_at <= recorded_before.completed_at
-
-
-def _is_ending(situation: Situation) -> bool:
-    """Tell whether this may be the last that is heard of the driver."""
     spec, operation = situation.spec, situation.status.operation
     is_asked = operation is not None and operation.state is OperationPhase.REQUESTED
-    return is_asked or (spec is not None and spec.suspend) or situation.job.deletion_requested_at is not None
+    if is_asked or (spec is not None and spec.suspend) or situation.job.deletion_requested_at is not None:
+        return False  # This may be the last answer of the driver.
+    failure = driver_status.last_failure if driver_status is not None else None
+    return failure is None or failure.failed_at <= recorded_before.completed_at
 
 
 def note_origin(situation: Situation) -> Situation:

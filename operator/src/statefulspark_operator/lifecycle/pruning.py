@@ -64,24 +64,15 @@ def epoch_to_prune(situation: Situation, status: StatefulSparkJobStatus) -> int 
         return None
     if status.operation is not None and status.operation.state is OperationPhase.REQUESTED:
         return None
-    epoch = _ended_epoch(status, situation.now)
-    return epoch if epoch is not None and _is_due(status.pruning, epoch, situation.now) else None
-
-
-def _ended_epoch(status: StatefulSparkJobStatus, now: datetime) -> int | None:
-    """Return the epoch of the last driver, if its process is known to have ended a while ago."""
     driver = status.driver
     if driver is None or driver.state is not DriverState.ENDED or driver.exit_code is None:
         return None
-    if driver.ended_at is None or now - driver.ended_at < REST:
+    if driver.epoch != status.epoch or driver.ended_at is None or situation.now - driver.ended_at < REST:
         return None
-    return driver.epoch if driver.epoch == status.epoch else None
-
-
-def _is_due(record: PruningStatus | None, epoch: int, now: datetime) -> bool:
-    if record is None or record.epoch != epoch:
-        return True
-    return record.remove_at is not None and now >= record.remove_at
+    record = status.pruning
+    if record is None or record.epoch != driver.epoch:
+        return driver.epoch
+    return driver.epoch if record.remove_at is not None and situation.now >= record.remove_at else None
 
 
 def recorded(record: PruningStatus | None, pruned: PrunedFolder, *, epoch: int, now: datetime) -> PruningStatus:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from statefulspark.contract.api import JobState, JobStatus
 
@@ -19,7 +19,6 @@ from statefulspark_operator.lifecycle.decision import Reason
 from statefulspark_operator.lifecycle.ends import EndKind
 from statefulspark_operator.lifecycle.situation import (
     TLS_SECRET_MISSING,
-    DriverPod,
     DriverSilent,
     PodPhase,
     Situation,
@@ -44,9 +43,15 @@ def current_upgrade(situation: Situation, upgrade: UpgradeStatus, *, has_checkpo
     if upgrade.state in steps.OVER and upgrade.state is not UpgradeState.FIRST_CHECKPOINT:
         return upgrade
     upgrade = _measured(situation, _started(situation, _saved(situation, upgrade)))
-    if not has_checkpoint or not _runs_it(situation, upgrade):
+    driver = situation.status.driver
+    if not has_checkpoint or driver is None or driver.state is not DriverState.CREATED:
         return upgrade
-    return _stable(situation, _counted(situation, upgrade))
+    if not steps.is_on_trial(upgrade, driver):
+        return upgrade
+    upgrade = _counted(situation, upgrade)
+    if situation.spec is None or steps.trial_of(upgrade).checkpoints < situation.spec.upgrade.stable_after:
+        return upgrade
+    return upgrade.model_copy(update={"state": UpgradeState.STABLE})
 
 
 def _taken_back(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
@@ -54,20 +59,19 @@ def _taken_back(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
 
     A spec that cannot be carried out now, for example because its code is missing, was not changed back.
     """
-    driver, is_deferred = situation.status.driver, situation.withheld is not None or situation.rejection is not None
-    if driver is None or is_deferred or not _may_be_taken_back(situation, upgrade):
+    driver, operation = situation.status.driver, situation.status.operation
+    if driver is None or situation.withheld is not None or situation.rejection is not None:
+        return upgrade
+    # The old driver goes on only if it was not asked to stop, or its savepoint failed.
+    has_failed = operation is not None and operation.state is OperationPhase.FAILED
+    if upgrade.state not in steps.PREPARING | steps.WITHHELD and not (
+        upgrade.state in steps.STOP_REQUESTED and has_failed
+    ):
         return upgrade
     if driver.revision != situation.desired_revision or driver.revision == upgrade.to_revision:
         return upgrade
     message = f"The spec was changed back to revision {driver.revision}."
     return upgrade.model_copy(update={"state": UpgradeState.ABORTED, "message": message})
-
-
-def _may_be_taken_back(situation: Situation, upgrade: UpgradeStatus) -> bool:
-    """Tell whether the old driver goes on if the spec is changed back: it is not asked to stop, or its savepoint failed."""
-    operation = situation.status.operation
-    has_failed = operation is not None and operation.state is OperationPhase.FAILED
-    return upgrade.state in steps.PREPARING | steps.WITHHELD or (upgrade.state in steps.STOP_REQUESTED and has_failed)
 
 
 def _saved(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
@@ -97,50 +101,28 @@ def _started(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
 
 def _measured(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
     """Note the last batch of the old revision and the first of the new one, and with both how long there was no output."""
-    driver, committed_at = situation.status.driver, _last_commit(situation)
+    answer = situation.driver_status
+    commits = [query.last_commit_at for query in answer.queries if query.last_commit_at] if answer is not None else []
+    driver, committed_at = situation.status.driver, max(commits, default=None)
     if driver is None or committed_at is None:
         return upgrade
     if driver.revision == upgrade.from_revision and upgrade.state in steps.STOP_REQUESTED | {UpgradeState.STOPPING}:
         return upgrade.model_copy(update={"last_commit_at": committed_at})
-    if driver.revision != upgrade.to_revision or not _is_first(upgrade, committed_at):
+    if driver.revision != upgrade.to_revision or upgrade.first_commit_at is not None:
         return upgrade
-    since = _pause_began(situation, upgrade)
-    pause_s = round(max(0.0, (committed_at - since).total_seconds()), 3) if since is not None else None
-    return upgrade.model_copy(update={"first_commit_at": committed_at, "pause_seconds": pause_s})
-
-
-def _is_first(upgrade: UpgradeStatus, committed_at: datetime) -> bool:
-    """Tell whether a commit of the new revision ends the pause; its first checkpoint may be seen before it."""
-    if upgrade.first_commit_at is not None:
-        return False
-    if upgrade.state not in {UpgradeState.FIRST_CHECKPOINT, UpgradeState.STABLE}:
-        return upgrade.state in steps.STARTED
-    return upgrade.first_checkpoint_at is not None and committed_at - upgrade.first_checkpoint_at <= IDLE_AFTER
-
-
-def _last_commit(situation: Situation) -> datetime | None:
-    answer = situation.driver_status
-    commits = [query.last_commit_at for query in answer.queries if query.last_commit_at] if answer is not None else []
-    return max(commits, default=None)
-
-
-def _pause_began(situation: Situation, upgrade: UpgradeStatus) -> datetime | None:
-    """Return when output ended: with the last batch, but not before the stop if the old revision waited for input."""
+    if upgrade.state in steps.CARRIED_OUT:  # The first checkpoint may be seen before the first commit.
+        if upgrade.first_checkpoint_at is None or committed_at - upgrade.first_checkpoint_at > IDLE_AFTER:
+            return upgrade
+    elif upgrade.state not in steps.STARTED:
+        return upgrade
+    # Output ended with the last batch, but not before the stop if the old revision waited for input.
     operation = situation.status.operation
     is_of_upgrade = operation is not None and operation.requested_at >= upgrade.requested_at
     asked_at = operation.requested_at if operation is not None and is_of_upgrade else upgrade.stopped_at
     last = upgrade.last_commit_at
-    if last is None or asked_at is None:
-        return last or asked_at
-    return last if asked_at - last <= IDLE_AFTER else asked_at
-
-
-def _runs_it(situation: Situation, upgrade: UpgradeStatus) -> bool:
-    """Tell whether the current driver is one of the new revision."""
-    driver = situation.status.driver
-    if upgrade.state not in steps.ON_TRIAL or driver is None or driver.revision != upgrade.to_revision:
-        return False
-    return driver.state is DriverState.CREATED
+    since = asked_at if last is None or (asked_at is not None and asked_at - last > IDLE_AFTER) else last
+    pause_s = round(max(0.0, (committed_at - since).total_seconds()), 3) if since is not None else None
+    return upgrade.model_copy(update={"first_commit_at": committed_at, "pause_seconds": pause_s})
 
 
 def _counted(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
@@ -154,12 +136,6 @@ def _counted(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
     if upgrade.state is UpgradeState.FIRST_CHECKPOINT:
         return upgrade
     return upgrade.model_copy(update={"state": UpgradeState.FIRST_CHECKPOINT, "first_checkpoint_at": situation.now})
-
-
-def _stable(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
-    if situation.spec is None or steps.trial_of(upgrade).checkpoints < situation.spec.upgrade.stable_after:
-        return upgrade
-    return upgrade.model_copy(update={"state": UpgradeState.STABLE})
 
 
 RETRY_INITIAL = timedelta(seconds=10)
@@ -182,30 +158,21 @@ def current_standby(situation: Situation) -> StandbyStatus | None:
     if record is None or record.state is StandbyState.ENDED:
         return record
     if pod is None:
-        return _without_pod(situation, record)
+        is_refused = record.state is StandbyState.REFUSED and not is_of_the_running_revision(situation, record)
+        if record.uid is None or is_refused:
+            return record
+        return ended(situation, record, "StandbyGone", f"Pod {record.pod} does not exist any more.")
     record = record.model_copy(update={"uid": pod.uid})
     if pod.is_over or pod.is_lost(situation.now):
-        return _after_end(situation, record, pod)
+        end = ends.of_pod(pod)
+        if end.kind in (EndKind.DISRUPTED, EndKind.DRAINED) or is_of_the_running_revision(situation, record):
+            return ended(situation, record, end.reason, end.message)
+        if end.code == _KILLED and end.reason != _OUT_OF_MEMORY and record.failures + 1 < steps.TRIAL_BUDGET:
+            return ended(situation, record, end.reason, end.message)
+        return reached(situation, record, StandbyState.REFUSED, reason=end.reason, message=end.message)
     if pod.waiting is not None and pod.waiting.reason not in _PASSING_WAITS:
         message = f"{pod.name} cannot start ({pod.waiting.reason}): {pod.waiting.message or 'no message'}"
         return reached(situation, record, StandbyState.REFUSED, reason=pod.waiting.reason, message=message)
-    return _as_it_says(situation, record, pod)
-
-
-def _without_pod(situation: Situation, record: StandbyStatus) -> StandbyStatus:
-    """Keep what was never created, and why another revision was refused; everything else has ended."""
-    is_refused = record.state is StandbyState.REFUSED and not is_of_the_running_revision(situation, record)
-    if record.uid is None or is_refused:
-        return record
-    return ended(situation, record, "StandbyGone", f"Pod {record.pod} does not exist any more.")
-
-
-def is_of_the_running_revision(situation: Situation, record: StandbyStatus) -> bool:
-    """Tell whether it is of the revision that runs, so that its end says nothing about a new one."""
-    return situation.intent is None or situation.intent.revision == record.revision
-
-
-def _as_it_says(situation: Situation, record: StandbyStatus, pod: DriverPod) -> StandbyStatus:
     answer = situation.standby
     if isinstance(answer, JobStatus) and answer.standby is not None:
         state = StandbyState(answer.standby.state.value)
@@ -222,13 +189,9 @@ def _as_it_says(situation: Situation, record: StandbyStatus, pod: DriverPod) -> 
     return record
 
 
-def _after_end(situation: Situation, record: StandbyStatus, pod: DriverPod) -> StandbyStatus:
-    end = ends.of_pod(pod)
-    if end.kind in (EndKind.DISRUPTED, EndKind.DRAINED) or is_of_the_running_revision(situation, record):
-        return ended(situation, record, end.reason, end.message)
-    if end.code == _KILLED and end.reason != _OUT_OF_MEMORY and record.failures + 1 < steps.TRIAL_BUDGET:
-        return ended(situation, record, end.reason, end.message)
-    return reached(situation, record, StandbyState.REFUSED, reason=end.reason, message=end.message)
+def is_of_the_running_revision(situation: Situation, record: StandbyStatus) -> bool:
+    """Tell whether it is of the revision that runs, so that its end says nothing about a new one."""
+    return situation.intent is None or situation.intent.revision == record.revision
 
 
 def reached(

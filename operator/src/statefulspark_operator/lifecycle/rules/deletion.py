@@ -35,17 +35,20 @@ def delete(situation: Situation) -> Decision | None:
         act = actions.DeleteStandby(standby.name, standby.uid)
         return _decide(situation, Reason.DELETION_STOPPING, f"Removing {standby.name}.", act)
     if situation.live_pods:
-        return _take_savepoint(situation, deleted_at) or _stop(situation)
+        saving = _take_savepoint(situation, deleted_at)
+        if saving is not None:
+            return saving
+        # One pod per pass is deleted; then the operator waits until all have ended or count as lost.
+        message = f"Stopping {', '.join(pod.name for pod in situation.live_pods)}."
+        pod = next((pod for pod in situation.live_pods if pod.deletion_deadline is None), None)
+        acts = (actions.DeleteDriver(pod.name, pod.uid),) if pod is not None else ()
+        return _decide(situation, Reason.DELETION_STOPPING, message, *acts)
     orphans = preconditions.orphan_removal(situation)
     if orphans is not None:
         return _decide(situation, Reason.DELETION_STOPPING, preconditions.describe_removal(orphans), orphans)
-    if _policy(situation) is DeletionPolicy.DELETE:
+    if situation.spec is not None and situation.spec.deletion_policy is DeletionPolicy.DELETE:
         return _purge(situation, deleted_at) or _release(situation, Reason.DELETION_FINISHED, "The state is deleted.")
     return _release(situation, Reason.DELETION_FINISHED, "The state is kept on storage.")
-
-
-def _policy(situation: Situation) -> DeletionPolicy:
-    return situation.spec.deletion_policy if situation.spec else DeletionPolicy.RETAIN
 
 
 def _decide(situation: Situation, reason: Reason, message: str, *acts: actions.Action) -> Decision:
@@ -64,44 +67,28 @@ def _take_savepoint(situation: Situation, deleted_at: datetime) -> Decision | No
     if situation.now - deleted_at > spec.savepoint.timeout or pod.deletion_deadline is not None:
         return None
     request_id = f"{situation.job.uid}-deletion-{driver.epoch}"
+    act = actions.RequestStop(request_id, driver.epoch, Trigger.STOP, spec.savepoint.location)
     operation = situation.status.operation
     if operation is None or operation.id != request_id:
-        return _request(situation, request_id, driver.epoch) if pod.is_ready else None
+        if not pod.is_ready:
+            return None
+        operation = OperationStatus(
+            id=request_id,
+            kind=OperationKind.STOP,
+            trigger="deletion",
+            generation=situation.job.generation,
+            epoch=driver.epoch,
+            requested_at=situation.now,
+            state=OperationPhase.REQUESTED,
+        )
+        status = situation.status.model_copy(update={"operation": operation})
+        message = "Taking a last savepoint."
+        return Decision(Reason.DELETION_SAVEPOINT, message, Phase.DELETING, status, (act,), SOON)
     if operation.state is OperationPhase.FAILED or is_exit_overdue(operation, situation.now):
         return None
     repeat = isinstance(situation.operation, OperationAbsent) and operation.state is OperationPhase.REQUESTED
-    again = (_stop_request(situation, request_id, driver.epoch),) if repeat else ()
-    return _decide(situation, Reason.DELETION_SAVEPOINT, "Waiting for the last savepoint.", *again)
-
-
-def _request(situation: Situation, request_id: str, epoch: int) -> Decision:
-    operation = OperationStatus(
-        id=request_id,
-        kind=OperationKind.STOP,
-        trigger="deletion",
-        generation=situation.job.generation,
-        epoch=epoch,
-        requested_at=situation.now,
-        state=OperationPhase.REQUESTED,
-    )
-    status = situation.status.model_copy(update={"operation": operation})
-    act = _stop_request(situation, request_id, epoch)
-    message = "Taking a last savepoint."
-    return Decision(Reason.DELETION_SAVEPOINT, message, Phase.DELETING, status, (act,), SOON)
-
-
-def _stop_request(situation: Situation, request_id: str, epoch: int) -> actions.RequestStop:
-    location = situation.spec.savepoint.location if situation.spec else None
-    return actions.RequestStop(request_id, epoch, Trigger.STOP, location)
-
-
-def _stop(situation: Situation) -> Decision:
-    """Delete one live pod per pass, and wait until deleted pods have ended or count as lost."""
-    pod = next((pod for pod in situation.live_pods if pod.deletion_deadline is None), None)
-    message = f"Stopping {', '.join(pod.name for pod in situation.live_pods)}."
-    if pod is None:
-        return _decide(situation, Reason.DELETION_STOPPING, message)
-    return _decide(situation, Reason.DELETION_STOPPING, message, actions.DeleteDriver(pod.name, pod.uid))
+    message = "Waiting for the last savepoint."
+    return _decide(situation, Reason.DELETION_SAVEPOINT, message, *((act,) if repeat else ()))
 
 
 def _purge(situation: Situation, deleted_at: datetime) -> Decision | None:
@@ -113,7 +100,8 @@ def _purge(situation: Situation, deleted_at: datetime) -> Decision | None:
         return _release(
             situation, Reason.DELETION_STATE_KEPT, f"The state stays on storage: {storage.standing.sentence}"
         )
-    if situation.now - deleted_at > PURGE_DEADLINE + _grace(situation):
+    grace = situation.spec.savepoint.timeout if situation.spec else timedelta(0)
+    if situation.now - deleted_at > PURGE_DEADLINE + grace:
         why = storage.message if isinstance(storage, StorageUnreadable) else "Another process keeps writing to it."
         return _release(situation, Reason.DELETION_STATE_KEPT, f"The state stays on storage: {why}")
     if isinstance(storage, StorageUnreadable) and not storage.may_pass:
@@ -121,7 +109,3 @@ def _purge(situation: Situation, deleted_at: datetime) -> Decision | None:
     if not isinstance(storage, StorageFacts):
         return _decide(situation, Reason.DELETION_WAITING, storage.message if storage else "Reading storage.")
     return _decide(situation, Reason.DELETION_PURGING, "Deleting the state.", actions.PurgeStorage())
-
-
-def _grace(situation: Situation) -> timedelta:
-    return situation.spec.savepoint.timeout if situation.spec else timedelta(0)

@@ -162,19 +162,13 @@ def follow(situation: Situation, pod: DriverPod) -> Decision | None:
         return Decision(Reason.OPERATION_IN_PROGRESS, message, phase, situation.status, (), after)
     if situation.driver_status is not None and situation.driver_status.state is JobState.STARTING:
         return _fail(situation, operation, "The driver is still starting.")
-    if _is_unwanted(situation, operation):
+    upgrade = situation.status.upgrade
+    is_upgrade = operation.kind is OperationKind.STOP and upgrade is not None and upgrade.state in steps.STOP_REQUESTED
+    if is_upgrade and upgrade is not None and upgrade.to_revision != situation.desired_revision:
         return _fail(situation, operation, "The spec changed before the driver received the request.")
     act = request_for(situation, operation)
     message = "The driver does not know the request; sending it again."
     return Decision(Reason.OPERATION_REPEATED, message, phase, situation.status, (act,), SOON)
-
-
-def _is_unwanted(situation: Situation, operation: OperationStatus) -> bool:
-    """Tell whether a stop that the driver has not received is for a revision that the spec no longer requests."""
-    upgrade = situation.status.upgrade
-    if operation.kind is not OperationKind.STOP or upgrade is None or upgrade.state not in steps.STOP_REQUESTED:
-        return False
-    return upgrade.to_revision != situation.desired_revision
 
 
 def _fail(situation: Situation, operation: OperationStatus, why: str) -> Decision:

@@ -101,7 +101,13 @@ def await_start(situation: Situation, pod: DriverPod) -> Decision | None:
     """Does the driver not run all queries yet?"""
     driver_status = situation.driver_status
     if driver_status is not None and driver_status.state is JobState.RUNNING:
-        return _await_first_batch(situation)
+        # A driver that has input waits for its first batch; afterwards the job runs, whatever its batches do.
+        first = health.first_batch(situation)
+        if first is None or situation.status.phase is Phase.RUNNING:
+            return None
+        shortage = executors.shortage(situation.status.executors)
+        message = f"{first.message} {shortage}" if shortage is not None else first.message
+        return Decision(Reason.DRIVER_STARTING, message, _phase(situation), situation.status, (), SOON)
     if driver_status is None and pod.is_ready:
         return None
     if driver_status is not None:
@@ -114,19 +120,11 @@ def await_start(situation: Situation, pod: DriverPod) -> Decision | None:
     return Decision(Reason.DRIVER_STARTING, message, _phase(situation), situation.status, (), SOON)
 
 
-def _await_first_batch(situation: Situation) -> Decision | None:
-    """Wait for the first batch of a driver that has input; afterwards the job runs, whatever its batches do."""
-    first = health.first_batch(situation)
-    if first is None or situation.status.phase is Phase.RUNNING:
-        return None
-    shortage = executors.shortage(situation.status.executors)
-    message = f"{first.message} {shortage}" if shortage is not None else first.message
-    return Decision(Reason.DRIVER_STARTING, message, _phase(situation), situation.status, (), SOON)
-
-
 def run(situation: Situation) -> Decision:
     """Return the decision if no other rule applies: the job runs."""
-    acts = _remove_old_pods(situation)
+    over = [pod for pod in situation.pods if pod.is_over and pod.deletion_deadline is None]
+    over.sort(key=lambda pod: pod.epoch)
+    acts = tuple(actions.ForgetDriver(pod.name, pod.uid, pod.epoch) for pod in over[:-KEPT_PODS])
     if upgrades.is_aborted(situation):
         upgrade = situation.status.upgrade
         why = upgrade.message if upgrade is not None else None
@@ -136,21 +134,10 @@ def run(situation: Situation) -> Decision:
     if withheld is not None:
         reason = Reason.ROLLED_BACK if withheld.state is UpgradeState.ROLLED_BACK else Reason.UPGRADE_BLOCKED
         return Decision(reason, withheld.message or reason.value, Phase.RUNNING, situation.status, acts, STEADY)
-    return Decision(Reason.RUNNING, _progress(situation), Phase.RUNNING, situation.status, acts, STEADY)
-
-
-def _progress(situation: Situation) -> str:
-    checkpoint = situation.status.last_checkpoint
     origin = situation.status.restored_from
     started = f"Running since a start from {origin}." if origin else "Running since a start with empty state."
     if situation.status.fallback is not None:
         started = f"{started} {situation.status.fallback}"
-    return started if checkpoint is not None else f"{started} No checkpoint has completed yet."
-
-
-def _remove_old_pods(situation: Situation) -> tuple[actions.Action, ...]:
-    """Delete the pods of ended drivers except the newest ones."""
-    over = [pod for pod in situation.pods if pod.is_over and pod.deletion_deadline is None]
-    over.sort(key=lambda pod: pod.epoch)
-    old = over[: max(0, len(over) - KEPT_PODS)]
-    return tuple(actions.ForgetDriver(pod.name, pod.uid, pod.epoch) for pod in old)
+    if situation.status.last_checkpoint is None:
+        started = f"{started} No checkpoint has completed yet."
+    return Decision(Reason.RUNNING, started, Phase.RUNNING, situation.status, acts, STEADY)

@@ -10,7 +10,6 @@ from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.status import (
     DriverIntent,
     Phase,
-    SnapshotStatus,
     UpgradeState,
     UpgradeStatus,
 )
@@ -77,27 +76,24 @@ def ask_for_decision(situation: Situation) -> Decision | None:
     if refused is None or situation.is_outdated:
         return None
     upgrade, driver = refused
-    message = _question(situation, upgrade, driver)
+    why = f"{_why(driver)} {_committed(situation, upgrade)}"
+    message = f"Revision {upgrade.from_revision} cannot go on from the newest state, and "
+    others = "Or apply a version of the job that the newest state fits."
+    if upgrade.savepoint is None:
+        message += (
+            f"no savepoint was taken before revision {upgrade.to_revision}: {why} "
+            f"Restore an older snapshot by name (restore.from). {others}"
+        )
+    else:
+        message += (
+            f"the savepoint before revision {upgrade.to_revision} is not gone back to without your word: {why} To go back "
+            "to it all the same, with that output once more in sinks that cannot withdraw it: "
+            f"{going_back.command(situation.job, upgrade.savepoint)}. {others} {upgrade.message or ''}"
+        )
     again = going_back.intent(situation, driver, None)
     stalled = situation.stalled(Reason.ROLLBACK_NEEDS_DECISION.word, message)
     status = situation.status.model_copy(update={"stalled": stalled, "restore": again})
     return Decision(Reason.ROLLBACK_NEEDS_DECISION, message, Phase.STALLED, status, (), LATER)
-
-
-def _question(situation: Situation, upgrade: UpgradeStatus, driver: DriverIntent) -> str:
-    unfit = f"Revision {upgrade.from_revision} cannot go on from the newest state"
-    others = "Or apply a version of the job that the newest state fits."
-    if upgrade.savepoint is None:
-        return (
-            f"{unfit}, and no savepoint was taken before revision {upgrade.to_revision}: {_why(driver)} "
-            f"{_committed(situation, upgrade)} Restore an older snapshot by name (restore.from). {others}"
-        )
-    return (
-        f"{unfit}, and the savepoint before revision {upgrade.to_revision} is not gone back to without your word: "
-        f"{_why(driver)} {_committed(situation, upgrade)} To go back to it all the same, with that output once more in "
-        f"sinks that cannot withdraw it: {going_back.command(situation.job, upgrade.savepoint)}. {others} "
-        f"{upgrade.message or ''}"
-    )
 
 
 def _why(driver: DriverIntent) -> str:
@@ -132,7 +128,9 @@ def _verdict(upgrade: UpgradeStatus, driver: DriverIntent) -> str:
 
 def _committed(situation: Situation, upgrade: UpgradeStatus) -> str:
     """Name the batches that the failed revision has committed after the savepoint."""
-    before = _batches_of(situation.status.last_savepoint, upgrade)
+    savepoint = situation.status.last_savepoint
+    is_it = savepoint is not None and savepoint.location == upgrade.savepoint
+    before = savepoint.batches if savepoint is not None and is_it else {}
     ahead = [
         (query, batch)
         for query, batch in sorted(steps.trial_of(upgrade).committed.items())
@@ -145,8 +143,3 @@ def _committed(situation: Situation, upgrade: UpgradeStatus) -> str:
         for query, batch in ahead
     )
     return f"It committed these batches, whose output stays: {named}."
-
-
-def _batches_of(savepoint: SnapshotStatus | None, upgrade: UpgradeStatus) -> dict[str, int]:
-    is_it = savepoint is not None and savepoint.location == upgrade.savepoint
-    return savepoint.batches if savepoint is not None and is_it else {}

@@ -6,14 +6,25 @@ from statefulspark_operator.api.status import OperationKind, Phase
 from statefulspark_operator.lifecycle.decision import LATER, SOON, Decision, Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
 from statefulspark_operator.lifecycle.savepoints import naming, plan
-from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 
 
 def take(situation: Situation, pod: DriverPod) -> Decision | None:
     """Does an object wait for a savepoint, and is it its turn?"""
     waiting = [own for own in situation.own_savepoints if own.awaits_driver and not plan.has_ended(situation, own)]
-    chosen = plan.choose([_turn(savepoint) for savepoint in waiting])
+    chosen = plan.choose(
+        [
+            plan.Request(
+                savepoint.name,
+                savepoint.status.phase,
+                savepoint.created_at,
+                location=savepoint.spec.location,
+                form=savepoint.spec.format,
+                joined=savepoint.status.joined,
+            )
+            for savepoint in waiting
+        ]
+    )
     first = next((savepoint for savepoint in waiting if savepoint.name == chosen.start), None)
     if first is None:
         return None
@@ -30,33 +41,17 @@ def take(situation: Situation, pod: DriverPod) -> Decision | None:
     return Decision(Reason.SAVEPOINT_REQUESTED, message, Phase.RUNNING, status, (act,), SOON)
 
 
-def _turn(savepoint: SavepointObject) -> plan.Request:
-    return plan.Request(
-        savepoint.name,
-        savepoint.status.phase,
-        savepoint.created_at,
-        location=savepoint.spec.location,
-        form=savepoint.spec.format,
-        joined=savepoint.status.joined,
-    )
-
-
 def await_named(situation: Situation) -> Decision | None:
     """Is a start requested from the savepoint of an object that is not complete?"""
     named = situation.named_restore
-    if not isinstance(named, naming.Unresolved) or _takes_it_itself(situation):
+    if not isinstance(named, naming.Unresolved) or situation.spec is None:
         return None
+    name = (situation.spec.restore.from_ or "").removeprefix(naming.PREFIX)
+    if situation.intent is not None and any(own.name == name and own.awaits_driver for own in situation.own_savepoints):
+        return None  # This job's own driver is to take it: waiting for it would never end.
     message = f"spec.restore.from: {named.why}"
     if named.may_come:
         return Decision(Reason.SAVEPOINT_AWAITED, message, Phase.PENDING, situation.status, (), LATER)
     stalled = situation.stalled(Reason.SAVEPOINT_AWAITED.word, message)
     status = situation.status.model_copy(update={"stalled": stalled})
     return Decision(Reason.SAVEPOINT_AWAITED, message, Phase.STALLED, status, (), LATER)
-
-
-def _takes_it_itself(situation: Situation) -> bool:
-    """Tell whether the named savepoint is one that this job's driver is to take, so that waiting for it would never end."""
-    source = situation.spec.restore.from_ if situation.spec is not None else None
-    name = (source or "").removeprefix(naming.PREFIX)
-    has_run = situation.intent is not None
-    return has_run and any(own.name == name and own.awaits_driver for own in situation.own_savepoints)

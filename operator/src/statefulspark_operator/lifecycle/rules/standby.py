@@ -105,8 +105,11 @@ def repeat_activation(situation: Situation, pod: DriverPod) -> Decision | None:
 def remove_unwanted(situation: Situation) -> Decision | None:
     """Does a standby exist that nobody wants?"""
     revision, record = wanted_revision(situation), situation.status.standby
-    is_kept = record is not None and (record.revision == revision or _explains_block(situation, record))
-    standby = None if record is None or not is_kept else record
+    standby = record
+    if (
+        record is not None and record.revision != revision
+    ):  # A refused one is kept: it says why the spec is not carried out.
+        standby = record if record.state is StandbyState.REFUSED and record.revision == situation.withheld else None
     unwanted = next((pod for pod in situation.standbys if _is_unwanted(situation, pod, revision)), None)
     if unwanted is None and standby == record:
         return None
@@ -128,11 +131,6 @@ def _is_unwanted(situation: Situation, pod: DriverPod, wanted: str | None) -> bo
     return record is None or record.pod != pod.name or record.revision != wanted
 
 
-def _explains_block(situation: Situation, record: StandbyStatus) -> bool:
-    """Tell whether a record without a pod is kept, because it says why the spec is not carried out."""
-    return record.state is StandbyState.REFUSED and record.revision == situation.withheld
-
-
 def resume_creation(situation: Situation) -> Decision | None:
     """Was a standby recorded whose pod does not exist?"""
     record = situation.status.standby
@@ -151,20 +149,14 @@ def keep(situation: Situation) -> Decision | None:
     spec = situation.spec
     if spec is None or not spec.driver.standby or situation.is_outdated or not is_due(situation):
         return None
-    if not _has_settled(situation):
-        return None
+    answer = situation.driver_status
+    is_new = answer is not None and situation.now - answer.started_at <= SETTLES_WITHIN
+    if answer is not None and is_new and not all(query.input_rows for query in answer.queries):
+        return None  # A second process beside it would slow down its first batches.
     record, acts = new_standby(situation)
     status = situation.status.model_copy(update={"standby": record, "standby_count": record.number})
     message = f"Creating {record.pod}, which takes over when the driver ends."
     return Decision(Reason.STANDBY_CREATED, message, Phase.RUNNING, status, acts, STEADY)
-
-
-def _has_settled(situation: Situation) -> bool:
-    """Tell whether the driver is past its first batches, which the start of a second process beside it would slow down."""
-    answer = situation.driver_status
-    if answer is None or situation.now - answer.started_at > SETTLES_WITHIN:
-        return True
-    return all(query.input_rows for query in answer.queries)
 
 
 def _prepared(situation: Situation) -> tuple[UpgradeStatus, StandbyStatus] | None:
@@ -190,10 +182,16 @@ def release_driver(situation: Situation, pod: DriverPod) -> Decision | None:
 def block(situation: Situation) -> Decision | None:
     """Can the standby of the new revision not take over, because of the revision itself?"""
     prepared = _prepared(situation)
-    cause = _cause(situation, prepared[1]) if prepared is not None else None
-    if prepared is None or cause is None or situation.spec is None:
+    if prepared is None or situation.spec is None:
         return None
-    upgrade, (reason, why) = prepared[0], cause
+    upgrade, standby = prepared
+    if standby.state is StandbyState.REFUSED:
+        reason, why = standby.reason or "StandbyRefused", standby.message or "The standby gave no reason."
+    elif standby.state is StandbyState.WARMING and _is_overdue(situation, standby):
+        obstacle = standby.message or "Its log says what it is waiting for."
+        reason, why = NOT_READY, f"{standby.pod} was not ready within {_timeout(situation)}. {obstacle}"
+    else:
+        return None
     message = (
         f"Revision {upgrade.to_revision} was refused before it ran ({reason}): {why} Revision {upgrade.from_revision} "
         "keeps running; change the spec to try another one, or restartNonce to try this one again."
@@ -202,19 +200,9 @@ def block(situation: Situation) -> Decision | None:
     revisions = history.with_upgrade(
         situation.status, blocked, RevisionOutcome.BLOCKED, image=situation.spec.image, now=situation.now
     )
-    refused = prepared[1].model_copy(update={"state": StandbyState.REFUSED, "reason": reason, "message": why})
+    refused = standby.model_copy(update={"state": StandbyState.REFUSED, "reason": reason, "message": why})
     status = situation.status.model_copy(update={"upgrade": blocked, "history": revisions, "standby": refused})
     return Decision(Reason.UPGRADE_BLOCKED, message, _phase(situation), status, (), AT_ONCE)
-
-
-def _cause(situation: Situation, standby: StandbyStatus) -> tuple[str, str] | None:
-    """Return reason and message if the standby will not take over; None if it may."""
-    if standby.state is StandbyState.REFUSED:
-        return standby.reason or "StandbyRefused", standby.message or "The standby gave no reason."
-    if standby.state is not StandbyState.WARMING or not _is_overdue(situation, standby):
-        return None
-    obstacle = standby.message or "Its log says what it is waiting for."
-    return NOT_READY, f"{standby.pod} was not ready within {_timeout(situation)}. {obstacle}"
 
 
 def _is_overdue(situation: Situation, standby: StandbyStatus) -> bool:
@@ -232,24 +220,22 @@ def _phase(situation: Situation) -> Phase:
 def fall_back(situation: Situation) -> Decision | None:
     """Is there no standby to be had, for a reason that is no fault of the revision?"""
     prepared = _prepared(situation)
-    why = _obstacle(situation, prepared[1]) if prepared is not None else None
-    if prepared is None or why is None:
+    if prepared is None:
         return None
-    message = f"{why} Revision {prepared[0].to_revision} is carried out cold."
-    upgrade = prepared[0].model_copy(update={"mode": UpgradeMode.COLD, "message": message})
-    status = situation.status.model_copy(update={"upgrade": upgrade})
-    return Decision(Reason.UPGRADE_COLD, message, _phase(situation), status, (), AT_ONCE)
-
-
-def _obstacle(situation: Situation, standby: StandbyStatus) -> str | None:
+    upgrade, standby = prepared
     if standby.state is not StandbyState.CREATING or not _is_overdue(situation, standby):
         return None
     pod = situation.standby_pod
     if pod is None:
-        return f"{standby.pod} could not be created within {_timeout(situation)}."
-    if pod.unschedulable is None:
+        why = f"{standby.pod} could not be created within {_timeout(situation)}."
+    elif pod.unschedulable is not None:
+        why = f"{standby.pod} found no node within {_timeout(situation)} ({pod.unschedulable})."
+    else:
         return None
-    return f"{standby.pod} found no node within {_timeout(situation)} ({pod.unschedulable})."
+    message = f"{why} Revision {upgrade.to_revision} is carried out cold."
+    upgrade = upgrade.model_copy(update={"mode": UpgradeMode.COLD, "message": message})
+    status = situation.status.model_copy(update={"upgrade": upgrade})
+    return Decision(Reason.UPGRADE_COLD, message, _phase(situation), status, (), AT_ONCE)
 
 
 def prepare(situation: Situation, pod: DriverPod) -> Decision | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from statefulspark.contract import config
 
 from statefulspark_operator.api import names, revision
-from statefulspark_operator.api.spec import SavepointFailurePolicy, StatefulSparkJobSpec
+from statefulspark_operator.api.spec import SavepointFailurePolicy
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -188,9 +188,7 @@ def start(situation: Situation, storage: StorageFacts) -> Decision:
     restore = _restore(situation)
     standby = None if restore is not None and restore.fresh else situation.usable_standby
     if situation.live_pods and standby is None:
-        return _await_end(
-            situation
-        )  # A standby need not wait for a driver that has ended its work: its epoch fences it.
+        return _await_end(situation)  # A standby need not wait: its epoch fences a driver that has ended its work.
     pods = (pod.epoch for pod in situation.pods)
     epoch = max(storage.newest_epoch, situation.status.epoch or 0, *pods, 0) + 1
     driver = DriverIntent(
@@ -202,6 +200,10 @@ def start(situation: Situation, storage: StorageFacts) -> Decision:
         restore=restore,
     )
     upgrade = _upgrade(situation, target, UpgradeState.STARTING if standby is None else UpgradeState.ACTIVATING)
+    revisions = situation.status.history
+    if situation.spec is not None and situation.intent is None:
+        image = situation.spec.image
+        revisions = history.begun(situation.status, target, image=image, restore=restore, now=situation.now)
     status = situation.status.model_copy(
         update={
             "driver": driver,
@@ -212,11 +214,18 @@ def start(situation: Situation, storage: StorageFacts) -> Decision:
             "stalled": None,
             "upgrade": upgrade,
             "standby": situation.status.standby if standby is None else None,
-            "history": _history(situation, driver),
+            "history": revisions,
         }
     )
+    checkpoint = situation.status.last_checkpoint
+    if restore is not None and restore.fresh:
+        source = "empty state, as spec.restore.freshState requests"
+    elif restore is not None and restore.snapshot is not None:
+        source = restore.snapshot
+    else:
+        source = f"checkpoint {checkpoint.id}" if checkpoint else "empty state (there is no checkpoint yet)"
     verb = "Starting" if standby is None else f"{standby.name} takes over as"
-    message = f"{verb} epoch {epoch} of revision {target} from {_source(situation, restore)}."
+    message = f"{verb} epoch {epoch} of revision {target} from {source}."
     acts = _start_actions(situation, driver) if standby is None else activation(driver, standby)
     phase = Phase.UPGRADING if upgrade is not None and upgrade.state in steps.STARTED else Phase.STARTING
     return Decision(Reason.STARTING, message, phase, status, acts, SOON)
@@ -243,38 +252,21 @@ def _restore(situation: Situation) -> RestoreIntent | None:
             fresh=spec.restore.fresh_state,
             claim_mode=config.ClaimMode[spec.restore.claim_mode.name] if spec.restore.claim_mode else None,
         )
-    recorded = _recorded(situation)
-    if (recorded is None or not recorded.rollback) and _starts_empty(situation, spec):
+    driver, recorded = situation.intent, situation.status.restore
+    if recorded is not None and recorded.rollback:
+        # A rollback is no longer meant if another revision is to start.
+        is_under_way = going_back.under_way(situation.status, situation.desired_revision) is not None
+        recorded = recorded if is_under_way else None
+    is_new = driver is not None and driver.revision != situation.desired_revision
+    # The spec has to request an empty state with both words.
+    starts_empty = is_new and spec.upgrade.mode is UpgradeMode.STATELESS and spec.restore.fresh_state
+    if starts_empty and (recorded is None or not recorded.rollback):
         return RestoreIntent(id=f"{situation.job.uid}-stateless-{situation.job.generation}", fresh=True)
     if recorded is not None:
         return recorded.model_copy(update={"allow_non_restored_state": spec.restore.allow_non_restored_state})
     if spec.restore.allow_non_restored_state:
         return RestoreIntent(id=f"{revision.revision_of(spec)}-latest", allow_non_restored_state=True)
     return None
-
-
-def _recorded(situation: Situation) -> RestoreIntent | None:
-    """Return what was decided before about the next start; a rollback is no longer meant if another revision is to start."""
-    recorded = situation.status.restore
-    if recorded is None or not recorded.rollback:
-        return recorded
-    return recorded if going_back.under_way(situation.status, situation.desired_revision) is not None else None
-
-
-def _starts_empty(situation: Situation, spec: StatefulSparkJobSpec) -> bool:
-    """Tell whether the spec requests, with both words, that its new revision starts with empty state."""
-    driver = situation.intent
-    is_new = driver is not None and driver.revision != situation.desired_revision
-    return is_new and spec.upgrade.mode is UpgradeMode.STATELESS and spec.restore.fresh_state
-
-
-def _source(situation: Situation, restore: RestoreIntent | None) -> str:
-    if restore is not None and restore.fresh:
-        return "empty state, as spec.restore.freshState requests"
-    if restore is not None and restore.snapshot is not None:
-        return restore.snapshot
-    checkpoint = situation.status.last_checkpoint
-    return f"checkpoint {checkpoint.id}" if checkpoint else "empty state (there is no checkpoint yet)"
 
 
 def _upgrade(situation: Situation, target: str, state: UpgradeState) -> UpgradeStatus | None:
@@ -291,24 +283,11 @@ def _upgrade(situation: Situation, target: str, state: UpgradeState) -> UpgradeS
     if upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK and upgrade.from_revision == target:
         return upgrade
     if upgrade is not None and upgrade.to_revision == target and upgrade.state in steps.PREPARING | steps.ON_TRIAL:
-        return _started_again(upgrade, driver, state)
+        if upgrade.state is UpgradeState.FIRST_CHECKPOINT:  # What the earlier drivers completed stays counted.
+            return steps.record_trial(upgrade, checkpoints_before=steps.trial_of(upgrade).checkpoints)
+        stopped_at = upgrade.stopped_at or (driver.ended_at if driver is not None else None)
+        return upgrade.model_copy(update={"state": state, "stopped_at": stopped_at})
     if driver is None or driver.revision == target:
         return upgrade
     begun = upgrades.new_upgrade(situation, target, state)
     return begun.model_copy(update={"stopped_at": driver.ended_at})
-
-
-def _history(situation: Situation, driver: DriverIntent) -> history.History:
-    """Return the history with the first revision, if this is the job's first start."""
-    spec, status = situation.spec, situation.status
-    if spec is None or situation.intent is not None:
-        return status.history
-    return history.begun(status, driver.revision, image=spec.image, restore=driver.restore, now=situation.now)
-
-
-def _started_again(upgrade: UpgradeStatus, driver: DriverIntent | None, state: UpgradeState) -> UpgradeStatus:
-    """Return the upgrade for a further driver of its revision; what the earlier ones completed stays counted."""
-    if upgrade.state is UpgradeState.FIRST_CHECKPOINT:
-        return steps.record_trial(upgrade, checkpoints_before=steps.trial_of(upgrade).checkpoints)
-    stopped_at = upgrade.stopped_at or (driver.ended_at if driver is not None else None)
-    return upgrade.model_copy(update={"state": state, "stopped_at": stopped_at})

@@ -135,16 +135,15 @@ def new_upgrade(situation: Situation, target: str, state: UpgradeState) -> Upgra
         state=state,
         requested_at=situation.now,
     )
-    if before is None or before.from_revision == target or not _is_unproven(situation, before):
+    if before is None or before.from_revision == target:
+        return upgrade
+    if before.state in steps.STARTED:
+        is_proven = steps.trial_of(before).checkpoints > 0
+    else:
+        is_proven = going_back.under_way(situation.status, before.from_revision) is None
+    if is_proven:
         return upgrade
     return upgrade.model_copy(update={"from_revision": before.from_revision, "savepoint": before.savepoint})
-
-
-def _is_unproven(situation: Situation, before: UpgradeStatus) -> bool:
-    """Tell whether no checkpoint was completed since an upgrade, by its revision or, after a rollback, by the old one."""
-    if before.state in steps.STARTED:
-        return steps.trial_of(before).checkpoints == 0
-    return going_back.under_way(situation.status, before.from_revision) is not None
 
 
 def _request(situation: Situation, pod: DriverPod, *, attempt: int) -> Decision:
@@ -166,19 +165,17 @@ def _stop_without_savepoint(
     """Delete the driver; with a stop that has failed, as quickly as that allows."""
     upgrade = begin(situation, UpgradeState.STOPPING).model_copy(update={"message": why})
     status = situation.status.model_copy(update={"upgrade": upgrade})
-    is_stateless = situation.spec is not None and situation.spec.upgrade.mode is UpgradeMode.STATELESS
-    source = "starts with empty state" if is_stateless else f"continues from {_latest(situation)}"
+    checkpoint = situation.status.last_checkpoint
+    if situation.spec is not None and situation.spec.upgrade.mode is UpgradeMode.STATELESS:
+        source = "starts with empty state"
+    elif checkpoint is None:
+        source = "continues from the newest committed batch, if there is one"
+    else:
+        age_s = round((situation.now - checkpoint.completed_at).total_seconds())
+        source = f"continues from checkpoint {checkpoint.id} or newer, completed {age_s} s ago"
     message = f"{why} Revision {upgrade.to_revision} {source}."
     act = operations.delete_after(situation, stop, pod)
     return Decision(Reason.UPGRADE_FROM_CHECKPOINT, message, Phase.UPGRADING, status, (act,), SOON)
-
-
-def _latest(situation: Situation) -> str:
-    checkpoint = situation.status.last_checkpoint
-    if checkpoint is None:
-        return "the newest committed batch, if there is one"
-    age_s = round((situation.now - checkpoint.completed_at).total_seconds())
-    return f"checkpoint {checkpoint.id} or newer, completed {age_s} s ago"
 
 
 def _after_failure(situation: Situation, pod: DriverPod, stop: OperationStatus) -> Decision:

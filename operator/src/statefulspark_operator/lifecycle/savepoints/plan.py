@@ -54,10 +54,18 @@ def changes_of_job(situation: Situation) -> tuple[Change, ...]:
     """
     own = situation.own_savepoints
     changes: list[Change] = []
+    in_use = _in_use(situation)
     for savepoint in own:
-        change = _settle(situation, savepoint) or _part(situation, savepoint)
+        change = _settle(situation, savepoint)
+        if change is None and savepoint.is_deleted:
+            change = _part_with(savepoint, situation.savepoints, is_in_use=savepoint.folder in in_use)
         changes += [change] if change is not None else []
-    return (*changes, *_made_by_operations(situation), *_made_by_schedule(situation), *_dropped(situation))
+    changes += _made_by_operations(situation)
+    due = timetable.due(situation)
+    if due is not None:
+        spec = SparkSavepointSpec(job=situation.job.name, disposal=SavepointDisposal.DISPOSE)
+        changes.append(Create(scheduled_name(situation.job.name, due), SavepointOrigin.SCHEDULED, spec))
+    return (*changes, *_dropped(situation))
 
 
 def has_ended(situation: Situation, savepoint: SavepointObject) -> bool:
@@ -73,22 +81,18 @@ def changes_without_job(own: Iterable[SavepointObject], others: Iterable[Savepoi
         others: All objects in the namespace.
     """
     everything = tuple(others)
-    planned = (
-        _without_job(savepoint) or (_part_with(savepoint, everything) if savepoint.is_deleted else None)
-        for savepoint in own
-    )
-    return tuple(change for change in planned if change is not None)
-
-
-def _without_job(savepoint: SavepointObject) -> Change | None:
-    status = savepoint.status
-    if status.phase is SavepointPhase.IN_PROGRESS:
-        why = f"Job {savepoint.spec.job} was deleted before it was complete."
-        return _noted(savepoint, progress.after(status, progress.Refused(why)))
-    if savepoint.is_over or savepoint.is_deleted:
-        return None
-    message = f"There is no job {savepoint.spec.job} in the namespace; it waits until there is one."
-    return _noted(savepoint, status.model_copy(update={"message": message, "joined": None}))
+    changes: list[Change | None] = []
+    for savepoint in own:
+        status = savepoint.status
+        if status.phase is SavepointPhase.IN_PROGRESS:
+            why = f"Job {savepoint.spec.job} was deleted before it was complete."
+            changes.append(_noted(savepoint, progress.after(status, progress.Refused(why))))
+        elif savepoint.is_deleted:
+            changes.append(_part_with(savepoint, everything))
+        elif not savepoint.is_over:
+            message = f"There is no job {savepoint.spec.job} in the namespace; it waits until there is one."
+            changes.append(_noted(savepoint, status.model_copy(update={"message": message, "joined": None})))
+    return tuple(change for change in changes if change is not None)
 
 
 def _settle(situation: Situation, savepoint: SavepointObject) -> Change | None:
@@ -99,9 +103,13 @@ def _settle(situation: Situation, savepoint: SavepointObject) -> Change | None:
         return None
     if savepoint.spec.from_ is not None:
         return None if savepoint.is_deleted else _adopt(situation, savepoint)
-    event = _event(situation, savepoint)
-    status = progress.after(savepoint.status, event) if event is not None else savepoint.status
-    return _noted(savepoint, _described(situation, savepoint, status))
+    status = progress.after(savepoint.status, _event(situation, savepoint))
+    if status.phase is SavepointPhase.PENDING:
+        status = status.model_copy(update={"message": _waits_for(situation, savepoint, status)})
+    elif status.phase is SavepointPhase.COMPLETED:  # Its files can be deleted after the job.
+        storage = situation.spec.storage if situation.spec is not None else None
+        status = status.model_copy(update={"storage": storage, "joined": savepoint.status.joined})
+    return _noted(savepoint, status)
 
 
 def _adopt(situation: Situation, savepoint: SavepointObject) -> Change | None:
@@ -132,18 +140,6 @@ def _noted(savepoint: SavepointObject, status: SparkSavepointStatus) -> Note | N
     return Note(savepoint, named) if named != savepoint.status else None
 
 
-def _described(situation: Situation, savepoint: SavepointObject, status: SparkSavepointStatus) -> SparkSavepointStatus:
-    """Return the status with what it waits for, or with what is needed to delete its files later."""
-    match status.phase:
-        case SavepointPhase.PENDING:
-            return status.model_copy(update={"message": _waits_for(situation, savepoint, status)})
-        case SavepointPhase.COMPLETED:
-            storage = situation.spec.storage if situation.spec is not None else None
-            return status.model_copy(update={"storage": storage, "joined": savepoint.status.joined})
-        case _:
-            return status
-
-
 def _waits_for(situation: Situation, savepoint: SavepointObject, status: SparkSavepointStatus) -> str:
     operation = situation.status.operation
     if status.joined is not None:
@@ -155,7 +151,7 @@ def _waits_for(situation: Situation, savepoint: SavepointObject, status: SparkSa
     return f"Waits for the driver of {situation.job.name}, which is {phase.value if phase else 'not started'}.{again}"
 
 
-def _event(situation: Situation, savepoint: SavepointObject) -> progress.SavepointEvent | None:
+def _event(situation: Situation, savepoint: SavepointObject) -> progress.SavepointEvent:
     """Return what the job's record says about an object."""
     operation = situation.status.operation
     names = operation.savepoints or () if operation is not None else ()
@@ -163,7 +159,11 @@ def _event(situation: Situation, savepoint: SavepointObject) -> progress.Savepoi
         return progress.DriverGone()
     match operation.state:
         case OperationPhase.COMPLETED:
-            return _finished(situation, operation)
+            latest = situation.status.last_savepoint
+            if operation.location is None:
+                return progress.Refused("The driver completed it without saying where.")
+            size_bytes = latest.size_bytes if latest is not None and latest.location == operation.location else None
+            return progress.Finished(operation.location, size_bytes, operation.finished_at or situation.now)
         case _ if not _is_alive(situation, operation):
             return progress.DriverGone()
         case OperationPhase.FAILED:
@@ -175,21 +175,6 @@ def _event(situation: Situation, savepoint: SavepointObject) -> progress.Savepoi
 
 def _is_alive(situation: Situation, operation: OperationStatus) -> bool:
     return situation.live_pod is not None and situation.live_pod.epoch == operation.epoch
-
-
-def _finished(situation: Situation, operation: OperationStatus) -> progress.SavepointEvent:
-    latest = situation.status.last_savepoint
-    if operation.location is None:
-        return progress.Refused("The driver completed it without saying where.")
-    size_bytes = latest.size_bytes if latest is not None and latest.location == operation.location else None
-    return progress.Finished(operation.location, size_bytes, operation.finished_at or situation.now)
-
-
-def _part(situation: Situation, savepoint: SavepointObject) -> Change | None:
-    """Return the next step of a deleted object."""
-    if not savepoint.is_deleted or not savepoint.has_finalizer:
-        return None
-    return _part_with(savepoint, situation.savepoints, is_in_use=savepoint.folder in _in_use(situation))
 
 
 def _part_with(
@@ -241,14 +226,6 @@ def _made_by_operations(situation: Situation) -> tuple[Change, ...]:
     return (Create(name, _ORIGINS.get(operation.trigger, SavepointOrigin.MANUAL), spec),)
 
 
-def _made_by_schedule(situation: Situation) -> tuple[Change, ...]:
-    due = timetable.due(situation)
-    if due is None:
-        return ()
-    spec = SparkSavepointSpec(job=situation.job.name, disposal=SavepointDisposal.DISPOSE)
-    return (Create(scheduled_name(situation.job.name, due), SavepointOrigin.SCHEDULED, spec),)
-
-
 def _dropped(situation: Situation) -> tuple[Change, ...]:
     """Delete objects that retention does not keep, and those whose files go with the job's folder."""
     spec = situation.spec
@@ -259,21 +236,21 @@ def _dropped(situation: Situation) -> tuple[Change, ...]:
     if spec.savepoint.schedule is None:
         return ()
     by_name = {savepoint.name: savepoint for savepoint in situation.own_savepoints if not savepoint.is_deleted}
-    kept = [_kept(situation, savepoint) for savepoint in by_name.values() if savepoint.status.completed_at is not None]
+    in_use = _in_use(situation)
+    kept = [
+        KeptSavepoint(
+            savepoint.name,
+            savepoint.origin,
+            savepoint.status.completed_at,
+            savepoint.status.size_bytes or 0,
+            is_good=savepoint.status.phase is SavepointPhase.COMPLETED,
+            is_named=savepoint.folder in in_use,
+        )
+        for savepoint in by_name.values()
+        if savepoint.status.completed_at is not None
+    ]
     pruned = retention.prune(kept, spec.savepoint.schedule.retention, now=situation.now)
     return tuple(Delete(by_name[beyond.name], beyond.why) for beyond in pruned)
-
-
-def _kept(situation: Situation, savepoint: SavepointObject) -> KeptSavepoint:
-    completed_at: datetime = savepoint.status.completed_at or savepoint.created_at
-    return KeptSavepoint(
-        savepoint.name,
-        savepoint.origin,
-        completed_at,
-        savepoint.status.size_bytes or 0,
-        is_good=savepoint.status.phase is SavepointPhase.COMPLETED,
-        is_named=savepoint.folder in _in_use(situation),
-    )
 
 
 def _purged(situation: Situation) -> tuple[Change, ...]:

@@ -86,54 +86,41 @@ def after(status: SparkSavepointStatus, event: SavepointEvent) -> SparkSavepoint
         return status
     match event:
         case Asked():
-            return _asked(status, event)
+            if status.phase is not SavepointPhase.PENDING or status.joined is not None:
+                return status
+            return status.model_copy(
+                update={
+                    "phase": SavepointPhase.IN_PROGRESS,
+                    "request_id": event.request_id,
+                    "attempt": status.attempt + 1,
+                    "message": None,
+                }
+            )
         case Joined():
             is_waiting = status.phase is SavepointPhase.PENDING
             return status.model_copy(update={"joined": event.name}) if is_waiting else status
         case Finished():
-            return _finished(status, event)
+            return status.model_copy(
+                update={
+                    "phase": SavepointPhase.COMPLETED,
+                    "location": event.location,
+                    "size_bytes": event.size_bytes,
+                    "completed_at": event.at,
+                    "message": None,
+                }
+            )
         case Refused():
             return status.model_copy(update={"phase": SavepointPhase.FAILED, "message": event.why})
         case DriverGone():
-            return _asked_again(status)
+            if status.phase is SavepointPhase.PENDING:
+                return status.model_copy(update={"joined": None})
+            if status.attempt >= ATTEMPTS:
+                message = f"{status.attempt} drivers were asked for it, and each ended before it was complete."
+                return status.model_copy(update={"phase": SavepointPhase.FAILED, "message": message})
+            message = "The driver ended before it was complete; the next one is asked."
+            return status.model_copy(update={"phase": SavepointPhase.PENDING, "request_id": None, "message": message})
         case _:
             assert_never(event)
-
-
-def _asked(status: SparkSavepointStatus, event: Asked) -> SparkSavepointStatus:
-    if status.phase is not SavepointPhase.PENDING or status.joined is not None:
-        return status
-    return status.model_copy(
-        update={
-            "phase": SavepointPhase.IN_PROGRESS,
-            "request_id": event.request_id,
-            "attempt": status.attempt + 1,
-            "message": None,
-        }
-    )
-
-
-def _finished(status: SparkSavepointStatus, event: Finished) -> SparkSavepointStatus:
-    return status.model_copy(
-        update={
-            "phase": SavepointPhase.COMPLETED,
-            "location": event.location,
-            "size_bytes": event.size_bytes,
-            "completed_at": event.at,
-            "message": None,
-        }
-    )
-
-
-def _asked_again(status: SparkSavepointStatus) -> SparkSavepointStatus:
-    """Return to the queue, unless too many drivers have ended over it; one that has joined waits on its own again."""
-    if status.phase is SavepointPhase.PENDING:
-        return status.model_copy(update={"joined": None})
-    if status.attempt >= ATTEMPTS:
-        message = f"{status.attempt} drivers were asked for it, and each ended before it was complete."
-        return status.model_copy(update={"phase": SavepointPhase.FAILED, "message": message})
-    message = "The driver ended before it was complete; the next one is asked."
-    return status.model_copy(update={"phase": SavepointPhase.PENDING, "request_id": None, "message": message})
 
 
 _TRUE_BY_PHASE = {

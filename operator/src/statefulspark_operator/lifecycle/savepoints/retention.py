@@ -64,22 +64,16 @@ def prune(savepoints: Sequence[KeptSavepoint], limits: SavepointRetention, *, no
     pruned: list[Pruned] = []
     kept = kept_bytes = 0
     for savepoint in scheduled:
-        why = _beyond(savepoint, limits, kept=kept, kept_bytes=kept_bytes, now=now)
+        if limits.count is not None and kept >= limits.count:
+            why = f"{limits.count} newer ones are kept"
+        elif limits.max_age is not None and now - savepoint.completed_at > limits.max_age:
+            why = f"it is older than {durations.format_exact(limits.max_age)}"
+        elif limits.max_bytes is not None and kept_bytes + savepoint.size_bytes > limits.max_bytes:
+            why = f"with newer ones it is more than {limits.max_bytes} bytes"
+        else:
+            why = None
         if why is not None and not savepoint.is_named and savepoint.name != last_resort:
             pruned.append(Pruned(savepoint.name, why))
             continue
         kept, kept_bytes = kept + 1, kept_bytes + savepoint.size_bytes
     return tuple(reversed(pruned))
-
-
-def _beyond(
-    savepoint: KeptSavepoint, limits: SavepointRetention, *, kept: int, kept_bytes: int, now: datetime
-) -> str | None:
-    """Return the limit that a savepoint is beyond, if newer ones are kept."""
-    if limits.count is not None and kept >= limits.count:
-        return f"{limits.count} newer ones are kept"
-    if limits.max_age is not None and now - savepoint.completed_at > limits.max_age:
-        return f"it is older than {durations.format_exact(limits.max_age)}"
-    if limits.max_bytes is not None and kept_bytes + savepoint.size_bytes > limits.max_bytes:
-        return f"with newer ones it is more than {limits.max_bytes} bytes"
-    return None
