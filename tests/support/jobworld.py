@@ -640,7 +640,7 @@ class JobWorld:
             self.storage,
             now=lambda: self.time,
             new_token=lambda: "token",
-            code_watches=self.code_watches,
+            follow_code=self.code_watches.follow,
             job_peers=self.job_peers,
         )
 

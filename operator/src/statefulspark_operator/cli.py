@@ -23,48 +23,33 @@ _LOCATIONS: TypeAdapter[dict[str, tuple[str, ...]]] = TypeAdapter(dict[str, tupl
 _PEERS: TypeAdapter[tuple[dict[str, JsonValue], ...]] = TypeAdapter(tuple[dict[str, JsonValue], ...])
 
 
-def _write_crds(folders: Sequence[Path]) -> int:
-    for folder in folders:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in crd.files().items():
-            (folder / name).write_text(text, encoding="utf-8")
-    return 0
-
-
-def _check_crds(folders: Sequence[Path]) -> int:
-    expected = [(folder / name, text) for folder in folders for name, text in crd.files().items()]
-    outdated = [file for file, text in expected if not file.is_file() or file.read_text(encoding="utf-8") != text]
-    for file in outdated:
-        print(f"{file} does not match the models; run `make crds` and commit the result.", file=sys.stderr)
-    return 1 if outdated else 0
-
-
-def _compare_crds(folder: Path) -> int:
-    released = sorted(folder.glob("*/*.yaml"))
-    if not released:
-        print(f"{folder} has no CRD of a release, so nothing was compared.")
-    broken = [
-        f"{file}: {sentence}"
-        for file in released
-        for sentence in compatibility.breaks(yaml.safe_load(file.read_text("utf-8")), _current(file.name))
-    ]
-    for line in broken:
-        print(f"{line} Released fields are never removed, renamed or narrowed; add another one.", file=sys.stderr)
-    return 1 if broken else 0
-
-
-def _current(name: str) -> compatibility.JsonObject:
-    current: compatibility.JsonObject = yaml.safe_load(crd.files().get(name, "{}"))
-    return current
-
-
 def _crds(arguments: argparse.Namespace) -> int:
     if arguments.write:
-        return _write_crds(arguments.write)
+        for folder in arguments.write:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, text in crd.files().items():
+                (folder / name).write_text(text, encoding="utf-8")
+        return 0
     if arguments.compatible_with:
-        return _compare_crds(arguments.compatible_with)
+        folder = arguments.compatible_with
+        released = sorted(folder.glob("*/*.yaml"))
+        if not released:
+            print(f"{folder} has no CRD of a release, so nothing was compared.")
+        current = {name: yaml.safe_load(text) for name, text in crd.files().items()}
+        broken = [
+            f"{file}: {sentence}"
+            for file in released
+            for sentence in compatibility.breaks(yaml.safe_load(file.read_text("utf-8")), current.get(file.name, {}))
+        ]
+        for line in broken:
+            print(f"{line} Released fields are never removed, renamed or narrowed; add another one.", file=sys.stderr)
+        return 1 if broken else 0
     if arguments.check:
-        return _check_crds(arguments.check)
+        expected = [(folder / name, text) for folder in arguments.check for name, text in crd.files().items()]
+        outdated = [file for file, text in expected if not file.is_file() or file.read_text(encoding="utf-8") != text]
+        for file in outdated:
+            print(f"{file} does not match the models; run `make crds` and commit the result.", file=sys.stderr)
+        return 1 if outdated else 0
     print(crd.render_yaml(), end="")
     return 0
 

@@ -253,15 +253,20 @@ async def operate(
 
     work, settings = queue.WorkQueue(run_pass), build_settings()
     watches = OpenWatches(functools.partial(ports.gateway.watch, resources.CONFIG_MAP), work.wake)
-    ports = dataclasses.replace(ports, code_watches=watches)
+    ports = dataclasses.replace(ports, follow_code=watches.follow)
     leader = lead.leader if lead is not None else None
     serving = _serve(work, gauges, leader, ports.freed, health_port=health_port, metrics_port=metrics_port)
     async with serving, _leading(lead):
         sync = InitialSync(work.wake, await _existing(ports.gateway, namespaces))
         asyncio.get_running_loop().call_later(LONGEST_SYNC_S, sync.end)
         registry = build_registry(sync, ports.cache)
-        _register_login(registry)
-        _register_end(registry, work, watches)
+        kopf.on.login(registry=registry, id="login")(_login)
+
+        async def end(**_: object) -> None:
+            await work.close()
+            await watches.close()
+
+        kopf.on.cleanup(registry=registry, id="passes")(end)
         _LOG.info("watching", extra={"namespaces": list(namespaces) or ["(all)"]})
         await kopf.operator(
             registry=registry,
@@ -309,23 +314,9 @@ async def _renew(leader: Leadership) -> None:
     os._exit(LEADERSHIP_LOST)
 
 
-def _register_end(registry: kopf.OperatorRegistry, work: queue.WorkQueue, watches: OpenWatches) -> None:
-    """Have passes and watches ended when kopf ends."""
-
-    async def end(**_: object) -> None:
-        await work.close()
-        await watches.close()
-
-    kopf.on.cleanup(registry=registry, id="passes")(end)
-
-
-def _register_login(registry: kopf.OperatorRegistry) -> None:
-    """Register kopf's login: with the pod's service account, or with KUBECONFIG."""
-
-    async def login(settings: kopf.OperatorSettings, **_: object) -> kopf.ConnectionInfo | None:
-        return kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
-
-    kopf.on.login(registry=registry, id="login")(login)
+async def _login(settings: kopf.OperatorSettings, **_: object) -> kopf.ConnectionInfo | None:
+    """Log in with the pod's service account, or with KUBECONFIG."""
+    return kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
 
 
 async def _main(

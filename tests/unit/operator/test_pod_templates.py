@@ -62,7 +62,7 @@ def templated(pod: JsonValue, role: str = "driver") -> Subject:
     ],
 )
 def test_what_gives_more_than_a_restricted_pod_is_refused(pod: JsonValue, named: str, role: str) -> None:
-    refused = restricted.of_job(templated(pod, role))
+    refused = restricted.job_problem(templated(pod, role))
 
     assert refused is not None
     assert refused.startswith(f"{role}.template: ")
@@ -75,7 +75,7 @@ def test_what_gives_more_than_a_restricted_pod_is_refused(pod: JsonValue, named:
     ids=str,
 )
 def test_the_drivers_own_container_is_looked_at_with_the_template_laid_over_it(context: JsonValue) -> None:
-    assert restricted.of_job(templated({"containers": [{"name": "driver", "securityContext": context}]})) is not None
+    assert restricted.job_problem(templated({"containers": [{"name": "driver", "securityContext": context}]})) is not None
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,14 @@ def test_the_drivers_own_container_is_looked_at_with_the_template_laid_over_it(c
     ids=str,
 )
 def test_what_a_restricted_pod_may_have_is_allowed(pod: JsonValue) -> None:
-    assert restricted.of_job(templated(pod)) is None
+    assert restricted.job_problem(templated(pod)) is None
 
 
 @pytest.mark.parametrize("kind", ["hostPath", "nfs"])
 def test_volumes_that_spark_would_make_are_refused(kind: str) -> None:
     key = f"spark.kubernetes.executor.volumes.{kind}.x.mount.path"
 
-    assert restricted.of_job(a_rendered_subject(sparkConf={key: "/host"})) == f"sparkConf: {key}"
+    assert restricted.job_problem(a_rendered_subject(sparkConf={key: "/host"})) == f"sparkConf: {key}"
 
 
 def test_annotations_by_which_the_operator_finds_a_driver_come_from_no_template() -> None:

@@ -46,7 +46,9 @@ def _definition_breaks(released: JsonObject, current: JsonObject) -> Iterator[st
             yield f"{field} was {released.get(field)!r} and is {current.get(field)!r}."
     before, after = _section(released, "names"), _section(current, "names")
     for field in _NAMES:
-        if not _contains(after.get(field), before.get(field)):
+        old, new = before.get(field), after.get(field)
+        is_extended = isinstance(old, list) and isinstance(new, list) and all(name in new for name in old)
+        if old != new and not is_extended:
             yield f"names.{field} was {before.get(field)!r} and is {after.get(field)!r}."
     served = {str(version.get("name")): version for version in _items(current, "versions") if version.get("served")}
     for version in _items(released, "versions"):
@@ -54,24 +56,19 @@ def _definition_breaks(released: JsonObject, current: JsonObject) -> Iterator[st
         if version.get("served") and name not in served:
             yield f"version {name} is not served any more."
         elif version.get("served"):
-            yield from _version_breaks(version, served[name])
-
-
-def _version_breaks(released: JsonObject, current: JsonObject) -> Iterator[str]:
-    if _section(released, "subresources").keys() - _section(current, "subresources").keys():
-        yield "a subresource is gone."
-    before, after = _section(released, "schema"), _section(current, "schema")
-    yield from _schema_breaks(_section(before, "openAPIV3Schema"), _section(after, "openAPIV3Schema"), "")
+            if _section(version, "subresources").keys() - _section(served[name], "subresources").keys():
+                yield "a subresource is gone."
+            before, after = _section(version, "schema"), _section(served[name], "schema")
+            yield from _schema_breaks(_section(before, "openAPIV3Schema"), _section(after, "openAPIV3Schema"), "")
 
 
 def _schema_breaks(released: JsonObject, current: JsonObject, path: str) -> Iterator[str]:
     """Yield what a schema refuses or changes of what a released one accepted."""
     where = path or "the resource"
     for keyword in _FIXED:
-        if released.get(keyword) != current.get(keyword) and not _is_dropped_pattern(keyword, current):
+        if released.get(keyword) != current.get(keyword) and not (keyword == "pattern" and keyword not in current):
             yield f"{where}: {keyword} was {released.get(keyword)!r} and is {current.get(keyword)!r}."
-    yield from _bound_breaks(released, current, where)
-    yield from _enum_breaks(released, current, where)
+    yield from _value_breaks(released, current, where)
     yield from _rule_breaks(released, current, where)
     yield from _property_breaks(released, current, path)
     for nested in ("items", "additionalProperties"):
@@ -82,11 +79,7 @@ def _schema_breaks(released: JsonObject, current: JsonObject, path: str) -> Iter
             yield f"{where}: {nested} was {before!r} and is {after!r}."
 
 
-def _is_dropped_pattern(keyword: str, current: JsonObject) -> bool:
-    return keyword == "pattern" and keyword not in current
-
-
-def _bound_breaks(released: JsonObject, current: JsonObject, where: str) -> Iterator[str]:
+def _value_breaks(released: JsonObject, current: JsonObject, where: str) -> Iterator[str]:
     for keywords, sign in ((_LOWER_BOUNDS, 1), (_UPPER_BOUNDS, -1)):
         for keyword in keywords:
             before, after = released.get(keyword), current.get(keyword)
@@ -95,8 +88,6 @@ def _bound_breaks(released: JsonObject, current: JsonObject, where: str) -> Iter
             if not isinstance(before, int | float) or sign * after > sign * before:
                 yield f"{where}: {keyword} was {before!r} and is {after!r}."
 
-
-def _enum_breaks(released: JsonObject, current: JsonObject, where: str) -> Iterator[str]:
     before, after = released.get("enum"), current.get("enum")
     if isinstance(after, list) and not isinstance(before, list):
         yield f"{where}: only {after!r} are accepted."
@@ -110,16 +101,14 @@ def _rule_breaks(released: JsonObject, current: JsonObject, where: str) -> Itera
     before = {rule.get("rule") for rule in _items(released, "x-kubernetes-validations")}
     for rule in _items(current, "x-kubernetes-validations"):
         text = str(rule.get("rule"))
-        if text not in before and not _holds_for_all(text, released):
+        # A rule about a field that no released resource has, or that all have, holds for every released resource.
+        vacuous, fulfilled = _VACUOUS.match(text), _FULFILLED.match(text)
+        if vacuous is not None:
+            holds = vacuous.group(1) not in _section(released, "properties")
+        else:
+            holds = fulfilled is not None and fulfilled.group(1) in _required(released)
+        if text not in before and not holds:
             yield f"{where}: the rule {text!r} is new."
-
-
-def _holds_for_all(rule: str, released: JsonObject) -> bool:
-    """Tell whether a rule holds for every released resource: about a field that none has, or one that all have."""
-    vacuous, fulfilled = _VACUOUS.match(rule), _FULFILLED.match(rule)
-    if vacuous is not None:
-        return vacuous.group(1) not in _section(released, "properties")
-    return fulfilled is not None and fulfilled.group(1) in _required(released)
 
 
 def _property_breaks(released: JsonObject, current: JsonObject, path: str) -> Iterator[str]:
@@ -140,12 +129,6 @@ def _property_breaks(released: JsonObject, current: JsonObject, path: str) -> It
 def _required(schema: JsonObject) -> frozenset[str]:
     names = schema.get("required")
     return frozenset(str(name) for name in names) if isinstance(names, list) else frozenset()
-
-
-def _contains(current: JsonValue, released: JsonValue) -> bool:
-    if isinstance(current, list) and isinstance(released, list):
-        return all(name in current for name in released)
-    return current == released
 
 
 def _section(value: JsonObject, name: str) -> JsonObject:

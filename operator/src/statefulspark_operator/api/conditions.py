@@ -74,13 +74,13 @@ def merge(previous: tuple[Condition, ...], current: tuple[Condition, ...]) -> tu
         The current conditions in their order; conditions that are no longer reported are dropped.
     """
     before = {condition.type: condition for condition in previous}
-    return tuple(_with_transition_time(before.get(condition.type), condition) for condition in current)
-
-
-def _with_transition_time(before: Condition | None, condition: Condition) -> Condition:
-    if before is None or before.status is not condition.status:
-        return condition
-    return condition.model_copy(update={"last_transition_time": before.last_transition_time})
+    merged = []
+    for condition in current:
+        recorded = before.get(condition.type)
+        is_same = recorded is not None and recorded.status is condition.status
+        since = recorded.last_transition_time if recorded is not None and is_same else condition.last_transition_time
+        merged.append(condition.model_copy(update={"last_transition_time": since}))
+    return tuple(merged)
 
 
 def answer(

@@ -17,11 +17,11 @@ _MIB = 1 << 20
 def problem(spec: StatefulSparkJobSpec) -> str | None:
     """Return what is wrong with the resources of a job's pods, and what to do; None if nothing is."""
     parts = (("driver", spec.driver.resources), ("executor", spec.executor.resources))
-    problems = (line for part, resources in parts if resources is not None for line in _of(part, resources))
-    return next(problems, None) or _of_heap(spec.driver) or _of_disk(spec.executor)
+    problems = (line for part, resources in parts if resources is not None for line in _pod_problems(part, resources))
+    return next(problems, None) or next(_size_problems(spec.driver, spec.executor), None)
 
 
-def _of(part: str, resources: Resources) -> Iterator[str]:
+def _pod_problems(part: str, resources: Resources) -> Iterator[str]:
     requests, limits = resources.requests or {}, resources.limits or {}
     for kind, given in (("requests", requests), ("limits", limits)):
         for name, text in given.items():
@@ -38,26 +38,18 @@ def _of(part: str, resources: Resources) -> Iterator[str]:
             )
 
 
-def _of_disk(executor: Executor) -> str | None:
-    if executor.local_disk is None:
-        return None
-    try:
-        is_some = quantities.amount(executor.local_disk.size) > 0
-    except ValueError as error:
-        return f"executor.localDisk.size: {error}"
-    return (
-        None if is_some else "executor.localDisk.size is 0; name how much an executor may use, or leave localDisk out"
-    )
-
-
-def _of_heap(driver: Driver) -> str | None:
+def _size_problems(driver: Driver, executor: Executor) -> Iterator[str]:
     limit = (driver.resources.limits or {}).get(memory.MEMORY) if driver.resources is not None else None
-    if limit is None or driver.memory is None:
-        return None
-    least = memory.heap_mib(driver.memory) + memory.PYTHON_MIN_MIB
-    if quantities.amount(limit) >= least * _MIB:
-        return None
-    return (
-        f"driver.resources limits memory to {limit}, but a heap of {driver.memory} and Python beside it need {least}Mi at "
-        "least; raise the limit, or lower driver.memory"
-    )
+    if limit is not None and driver.memory is not None:
+        least = memory.heap_mib(driver.memory) + memory.PYTHON_MIN_MIB
+        if quantities.amount(limit) < least * _MIB:
+            yield (
+                f"driver.resources limits memory to {limit}, but a heap of {driver.memory} and Python beside it need "
+                f"{least}Mi at least; raise the limit, or lower driver.memory"
+            )
+    if executor.local_disk is not None:
+        try:
+            if quantities.amount(executor.local_disk.size) <= 0:
+                yield ("executor.localDisk.size is 0; name how much an executor may use, or leave localDisk out")
+        except ValueError as error:
+            yield f"executor.localDisk.size: {error}"

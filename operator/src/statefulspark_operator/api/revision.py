@@ -39,12 +39,13 @@ def restart_fields(spec: BaseModel) -> dict[str, JsonValue]:
         JSON names and values of the fields that cost a restart, without those that have their default value.
     """
     values = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
-    parts = (
-        (name, _value(getattr(spec, attribute), values[name]))
-        for attribute, name in _restarting(type(spec))
-        if name in values
-    )
-    return {name: part for name, part in parts if part != {}}
+    parts: dict[str, JsonValue] = {}
+    for attribute, name in _restarting(type(spec)):
+        value = getattr(spec, attribute)
+        part = restart_fields(value) if isinstance(value, BaseModel) else values.get(name)
+        if name in values and part != {}:
+            parts[name] = part
+    return parts
 
 
 @functools.cache
@@ -56,10 +57,6 @@ def _restarting(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
 
 def _costs_a_restart(field: FieldInfo) -> bool:
     return change_cost(field) is ChangeCost.RESTART
-
-
-def _value(value: object, dumped: JsonValue) -> JsonValue:
-    return restart_fields(value) if isinstance(value, BaseModel) else dumped
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, JsonValue, field_validator
+from pydantic import ConfigDict, Field, field_validator
 from statefulspark.contract import engine
 
 from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration, JvmMemory, OpaqueObject, Quantity
@@ -32,16 +32,19 @@ NAME_MAX_LENGTH = 45
 """Names derived from it, `<name>-driver-<epoch>` and those of executor pods, must fit into 63 characters."""
 
 
-def _spark_conf_rules() -> dict[str, JsonValue]:
-    refused = [
-        (f"!('{setting.key}' in self)", f"{setting.key} cannot be set: {setting.reason}")
-        for setting in engine.REFUSED_SETTINGS
-    ]
-    prefixes = [
-        (f"self.all(key, !key.startsWith('{setting.key}'))", f"{setting.key}* cannot be set: {setting.reason}")
-        for setting in engine.REFUSED_PREFIXES
-    ]
-    return {"maxProperties": 200, **rules(*refused, *prefixes)}
+_SPARK_CONF_RULES = {
+    "maxProperties": 200,
+    **rules(
+        *(
+            (f"!('{setting.key}' in self)", f"{setting.key} cannot be set: {setting.reason}")
+            for setting in engine.REFUSED_SETTINGS
+        ),
+        *(
+            (f"self.all(key, !key.startsWith('{setting.key}'))", f"{setting.key}* cannot be set: {setting.reason}")
+            for setting in engine.REFUSED_PREFIXES
+        ),
+    ),
+}
 
 
 class ImagePullPolicy(StrEnum):
@@ -390,7 +393,7 @@ class StatefulSparkJobSpec(ApiModel):
     """Stop the job with a savepoint, and start it only when this is false again."""
     deletion_policy: Annotated[DeletionPolicy, ChangeCost.RELOAD] = DeletionPolicy.RETAIN
     """What happens to the state when the resource is deleted: `Retain` (default), `Savepoint` or `Delete`."""
-    spark_conf: dict[str, str] = Field(default_factory=dict, json_schema_extra=_spark_conf_rules())
+    spark_conf: dict[str, str] = Field(default_factory=dict, json_schema_extra=_SPARK_CONF_RULES)
     """Spark settings. Settings that would break a guarantee are refused by name, with the reason."""
     restart_nonce: str | None = Field(default=None, max_length=63)
     """Change it to restart the job from a savepoint without another change."""

@@ -115,8 +115,12 @@ class Cache:
         group = self._groups.setdefault(_group(resource), {})
         name = resources.text(resource, "metadata", "name")
         kept = group.get(name)
-        is_same = kept is not None and (kept.uid, kept.version) == (uid_of(resource), version_of(resource))
-        if kept is None or not (is_same or _is_older(resource, kept)):
+        version = version_of(resource)
+        is_same = kept is not None and (kept.uid, kept.version) == (uid_of(resource), version)
+        # Versions are numbers that grow (KEP-5504); anything else is news.
+        are_numbers = kept is not None and version.isdecimal() and kept.version.isdecimal()
+        is_older = kept is not None and are_numbers and int(version) < int(kept.version)
+        if not (is_same or is_older):
             group[name] = Entry.of(resource)
             self._changes[_group(resource)[:2]] += 1
 
@@ -199,14 +203,6 @@ def _group(resource: Resource) -> Group:
     kind, namespace = resources.text(resource, "kind"), resources.text(resource, "metadata", "namespace")
     is_pod = kind == resources.POD.name
     return kind, namespace, resources.text(resource, "metadata", "labels", names.LABEL_JOB) if is_pod else ""
-
-
-def _is_older(resource: Resource, kept: Entry) -> bool:
-    """Tell whether an object is older than its entry: versions are numbers that grow (KEP-5504); anything else is news."""
-    version = version_of(resource)
-    if not (version.isdecimal() and kept.version.isdecimal()):
-        return False
-    return int(version) < int(kept.version)
 
 
 LONGEST_SYNC_S = 10.0

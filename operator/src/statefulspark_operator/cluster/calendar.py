@@ -37,12 +37,6 @@ def read(cron: str, time_zone: str) -> Calendar:
     def first_after(at: datetime) -> datetime:
         return next(cronsim.CronSim(cron, at.astimezone(zone))).astimezone(UTC)
 
-    _require_moment(cron, zone)
-    return first_after
-
-
-def _require_moment(cron: str, zone: ZoneInfo) -> None:
-    """Refuse an expression that cannot be read, or that names a day that no year has."""
     if len(cron.split()) != 5:
         raise errors.SpecRejectedError("ScheduleInvalid", f"{cron!r} has not five fields, as in '0 3 * * *'.")
     try:
@@ -51,3 +45,4 @@ def _require_moment(cron: str, zone: ZoneInfo) -> None:
         raise errors.SpecRejectedError(
             "ScheduleInvalid", f"{cron!r} is no cron expression, or its day never comes: {error}."
         ) from error
+    return first_after

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from statefulspark import errors
 
@@ -29,30 +28,6 @@ SHORTEST_WAIT_S = 0.2
 
 Open = Callable[[str, str], AsyncIterator[str]]
 """Opens the watch of a namespace and a name: an empty text when it is open, then the version with each change."""
-
-
-class ConfigMapWatches(Protocol):
-    """Who tells that a ConfigMap has changed."""
-
-    def follow(self, key: JobKey, name: str | None) -> int | None:
-        """Have a job woken when a ConfigMap of its namespace changes, and no other one any more.
-
-        Args:
-            key: The job.
-            name: The ConfigMap; None if the job names none, or is gone.
-
-        Returns:
-            A number that grows with every change that was shown; None if none is shown, because there is no open watch.
-        """
-        ...
-
-
-class NoWatches:
-    """Nobody tells; ConfigMaps are looked at now and then."""
-
-    def follow(self, key: JobKey, name: str | None) -> int | None:
-        """Return None."""
-        return None
 
 
 @dataclass(slots=True)
@@ -89,14 +64,26 @@ class OpenWatches:
         self._names: dict[JobKey, str] = {}
 
     def follow(self, key: JobKey, name: str | None) -> int | None:
-        """Have a job woken when a ConfigMap of its namespace changes, and no other one any more."""
+        """Have a job woken when a ConfigMap of its namespace changes, and no other one any more.
+
+        Args:
+            key: The job.
+            name: The ConfigMap; None if the job names none, or is gone.
+
+        Returns:
+            A number that grows with every change that was shown; None if none is shown, because there is no open watch.
+        """
         if self._names.get(key) != name:
             self._leave(key)
         if name is None:
             return None
-        watch = self._watches.get((key.namespace, name)) or self._begin(key.namespace, name)
+        watch = self._watches.get((key.namespace, name))
         if watch is None:
-            return None
+            if len(self._watches) >= MOST:
+                return None
+            watch = self._watches[key.namespace, name] = _Watch()
+            opening = self._keep_open(key.namespace, name, watch)
+            watch.task = asyncio.create_task(opening, name=f"watch {key.namespace}/{name}")
         watch.jobs.add(key)
         self._names[key] = name
         return watch.changes if watch.is_open else None
@@ -109,13 +96,6 @@ class OpenWatches:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _begin(self, namespace: str, name: str) -> _Watch | None:
-        if len(self._watches) >= MOST:
-            return None
-        watch = self._watches[namespace, name] = _Watch()
-        watch.task = asyncio.create_task(self._keep_open(namespace, name, watch), name=f"watch {namespace}/{name}")
-        return watch
 
     def _leave(self, key: JobKey) -> None:
         name = self._names.pop(key, None)
@@ -134,7 +114,12 @@ class OpenWatches:
             while True:
                 wait_s = SHORTEST_WAIT_S
                 try:
-                    await self._read(namespace, name, watch)
+                    # Until the API server ends the watch. Its opening counts as a change: some may have been missed.
+                    async for version in self._open(namespace, name):
+                        watch.is_open = True
+                        if version != watch.version:
+                            self._tell(watch)
+                        watch.version = version or watch.version
                     failures = 0
                 except errors.StateUnknownError as error:
                     wait_s = REFUSED_WAIT_S
@@ -148,14 +133,6 @@ class OpenWatches:
                 await asyncio.sleep(wait_s)
         finally:
             watch.is_open = False
-
-    async def _read(self, namespace: str, name: str, watch: _Watch) -> None:
-        """Tell of each change until the API server ends the watch; its opening is one, since some may have been missed."""
-        async for version in self._open(namespace, name):
-            watch.is_open = True
-            if version != watch.version:
-                self._tell(watch)
-            watch.version = version or watch.version
 
     def _lose(self, watch: _Watch) -> None:
         """Have the jobs looked at now and then instead."""

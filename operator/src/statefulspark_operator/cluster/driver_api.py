@@ -226,7 +226,11 @@ class HttpDriverApi:
         name = access.trust.server_name if access.trust is not None else None
         try:
             # A redirect would lead to wherever the pod says, with the operator's reach into the cluster.
-            async with self._open_session().request(
+            if self._session is None:
+                # The lanes are the limit: in the connector's own, of 100, those that hang would keep the others waiting.
+                connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_OPEN_S)
+                self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
+            async with self._session.request(
                 method,
                 url,
                 data=body,
@@ -266,13 +270,6 @@ class HttpDriverApi:
             self._contexts.clear()
         self._contexts[trust] = context
         return context
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            # The lanes are the limit: in the connector's own, of 100, those that hang would keep the others waiting.
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_OPEN_S)
-            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
-        return self._session
 
 
 async def _content(response: aiohttp.ClientResponse) -> bytes | None:

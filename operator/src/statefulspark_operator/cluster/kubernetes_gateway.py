@@ -11,7 +11,6 @@ import asyncio
 import base64
 import binascii
 import contextlib
-import json
 import urllib.request
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -333,7 +332,9 @@ def _decode(value: str, secret: str) -> str:
 def _error(status: int, request: str, content: bytes) -> errors.StatefulSparkError:
     """Translate an error answer by what it means."""
     judgement = judgements.judge(status)
-    message = f"The API server answers {request} with {status} ({_server_message(content)}); {judgement.advice}."
+    message = (
+        f"The API server answers {request} with {status} ({resources.server_message(content)}); {judgement.advice}."
+    )
     match judgement.remedy:
         case Remedy.WAIT:
             return errors.TransientError("ApiServerUnavailable", message, 5.0 if judgement is judgements.BUSY else 2.0)
@@ -346,13 +347,6 @@ def _error(status: int, request: str, content: bytes) -> errors.StatefulSparkErr
             return errors.SpecRejectedError("ManifestRejected", message)
         case _ as never:
             assert_never(never)
-
-
-def _server_message(content: bytes) -> str:
-    try:
-        return resources.text(json.loads(content), "message") or "no message"
-    except ValueError:
-        return content[:200].decode(errors="replace")
 
 
 def event(about: Resource, note: EventNote, now: datetime) -> Resource:

@@ -60,9 +60,10 @@ class Permits:
             SpecRejectedError: `IdentityNotPermitted`, or that it is no location.
         """
         bucket, folder = storage.bucket_and_folder(uri)
+        # A folder is permitted with all that is below it; the boundary is a slash.
         if any(
-            bucket == given and _is_in(folder, given_folder)
-            for given, given_folder in self.own_identity.get(namespace, ())
+            bucket == given and (not above or f"{folder}/".startswith(f"{above}/"))
+            for given, above in self.own_identity.get(namespace, ())
         ):
             return
         raise errors.SpecRejectedError(
@@ -139,11 +140,6 @@ def server_of(endpoint: str) -> Server:
             "The endpoint is no server URL without a user; write http://minio:9000 or https://s3.example.com.",
         )
     return parts.scheme, host.lower().rstrip("."), port
-
-
-def _is_in(folder: str, given: str) -> bool:
-    """Tell whether a folder is another one, or below it; the boundary is a slash."""
-    return not given or folder == given or folder.startswith(f"{given}/")
 
 
 def _is_near(address: str) -> bool:

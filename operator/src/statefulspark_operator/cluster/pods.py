@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -173,17 +174,12 @@ def _exit(state: Resource) -> ContainerExit | None:
     if not ended:
         return None
     message = resources.text(ended, "message").strip()
-    report = _report(message)
+    report: ExitReport | None = None
+    with contextlib.suppress(ValidationError):
+        report = ExitReport.model_validate_json(message)
     return ContainerExit(
         code=resources.number(ended, "exitCode"),
         reason=resources.text(ended, "reason"),
-        message="" if report else message,
+        message="" if report is not None else message,
         report=report,
     )
-
-
-def _report(message: str) -> ExitReport | None:
-    try:
-        return ExitReport.model_validate_json(message)
-    except ValidationError:
-        return None

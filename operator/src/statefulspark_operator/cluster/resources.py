@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -112,6 +113,19 @@ def time(value: JsonValue, *path: str) -> datetime | None:
     """Return the time at a path in UTC; None when there is none."""
     timestamp = text(value, *path)
     return datetime.fromisoformat(timestamp.replace("Z", "+00:00")).astimezone(UTC) if timestamp else None
+
+
+def server_message(content: bytes) -> str:
+    """Return what an answer of the API server says, for people."""
+    try:
+        return text(json.loads(content), "message") or "no message"
+    except ValueError:
+        return content[:200].decode(errors="replace").strip() or "no message"
+
+
+def has_owner(resource: Resource, uid: str) -> bool:
+    """Tell whether an object names another one as its owner."""
+    return any(owner.get("uid") == uid for owner in items(resource, "metadata", "ownerReferences"))
 
 
 def merge_patch(before: Resource, after: Resource) -> Resource:

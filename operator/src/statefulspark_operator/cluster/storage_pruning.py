@@ -38,7 +38,12 @@ def prune(root: ObjectStore, checkpoint: Checkpoint, *, asker: owners.Asker, epo
         raise errors.PreconditionFailedError(
             "EpochNotNewest", f"The newest epoch of {root.uri} is {newest} and not {epoch}, so nothing is pruned there."
         )
-    policy = _policy(checkpoint)
+    own = CheckpointConfig()  # The job's drivers go by the settings of the spec, and their own defaults.
+    policy = rules.PrunePolicy(
+        retained=checkpoint.retained or own.retained,
+        grace=checkpoint.prune_grace if checkpoint.prune_grace is not None else own.prune_grace,
+        max_age=checkpoint.max_age,
+    )
     done = pruning.run(root, policy, now, epoch=epoch)
     freed = Freed(len(done.delete_files), done.freed_bytes)
     return PrunedFolder(freed, Freed(len(done.marks), done.marked_bytes), policy.grace)
@@ -54,13 +59,3 @@ def drop_code(root: ObjectStore, checksums: frozenset[str], asker: owners.Asker)
     """
     if ownership.may_delete(owners.of_root(root, asker).whose, ownership.Deletion.PRUNE):
         jobcode.drop(root, checksums)
-
-
-def _policy(checkpoint: Checkpoint) -> rules.PrunePolicy:
-    """Return what the job's drivers go by: the settings of the spec, and their defaults."""
-    own = CheckpointConfig()
-    return rules.PrunePolicy(
-        retained=checkpoint.retained or own.retained,
-        grace=checkpoint.prune_grace if checkpoint.prune_grace is not None else own.prune_grace,
-        max_age=checkpoint.max_age,
-    )

@@ -284,7 +284,20 @@ class SnapshotStorageReader:
         return self._opened(uri, target)
 
     def _opened(self, uri: str, target: StorageTarget) -> storage.ObjectStore:
-        return self._stores.open(target.owner, uri, _options(target))
+        spec, credentials = target.storage, target.credentials
+        path_style = spec.path_style is not False
+        if credentials is None:  # The pod's own identity.
+            options = storage.StorageOptions.from_env(endpoint=spec.endpoint, region=spec.region, path_style=path_style)
+        else:
+            options = storage.StorageOptions(
+                endpoint=spec.endpoint,
+                region=spec.region or "us-east-1",
+                path_style=path_style,
+                access_key=credentials.get("AWS_ACCESS_KEY_ID"),
+                secret_key=credentials.get("AWS_SECRET_ACCESS_KEY"),
+                session_token=credentials.get("AWS_SESSION_TOKEN"),
+            )
+        return self._stores.open(target.owner, uri, options)
 
     def _require_permit(self, uri: str, target: StorageTarget) -> None:
         endpoint, is_own_identity = target.storage.endpoint, target.credentials is None
@@ -301,13 +314,22 @@ class SnapshotStorageReader:
         root = read_cache.ReadCache(self._root(target))
         newest_epoch = epochs.newest(root)
         snapshots = catalog.list_snapshots(root)
-        checkpoint = _latest_checkpoint(root, snapshots)
-        fact, savepoint_uri = self._check_savepoint(savepoint, target)
+        latest, manifest = None, _latest_checkpoint(root, snapshots)
+        if manifest is not None:
+            snapshot = _as_status(manifest, f"{root.uri}/{layout.checkpoint(manifest.id)}")
+            latest = CheckpointFact(snapshot, manifest.epoch, is_recovery=manifest.trigger is Trigger.RECOVERY)
+        fact, complete = SavepointFact.NOT_LOOKED, None
+        if savepoint is not None and savepoint.startswith("s3://"):
+            try:
+                manifest = catalog.read_manifest(self._open(savepoint.rstrip("/"), target), "")
+                fact, complete = SavepointFact.FOUND, _as_status(manifest, savepoint)
+            except errors.ObjectNotFoundError:
+                fact = SavepointFact.MISSING
         return StorageFacts(
             newest_epoch=newest_epoch,
-            latest_checkpoint=_fact(root, checkpoint) if checkpoint else None,
+            latest_checkpoint=latest,
             savepoint=fact,
-            found_savepoint=savepoint_uri,
+            found_savepoint=complete,
             is_empty=not snapshots and purging.is_purged(root),
             standing=owners.of_root(root, target.asker),
             requested=self._requested(root, snapshots, target, requests) if requests else None,
@@ -332,17 +354,6 @@ class SnapshotStorageReader:
                 return _as_status(other.manifest, other.location)
         return None
 
-    def _check_savepoint(
-        self, savepoint: str | None, target: StorageTarget
-    ) -> tuple[SavepointFact, SnapshotStatus | None]:
-        if savepoint is None or not savepoint.startswith("s3://"):
-            return SavepointFact.NOT_LOOKED, None
-        try:
-            manifest = catalog.read_manifest(self._open(savepoint.rstrip("/"), target), "")
-        except errors.ObjectNotFoundError:
-            return SavepointFact.MISSING, None
-        return SavepointFact.FOUND, _as_status(manifest, savepoint)
-
     def _find_savepoint(self, target: StorageTarget, location: str) -> SnapshotStatus | NoSavepoint:
         store = self._open(location, target)
         manifest = catalog.read_manifest(store, "")
@@ -358,23 +369,6 @@ class SnapshotStorageReader:
         root = self._root(target)
         deleted = purging.purge(root, asker=target.asker, holder="the operator", now=clock.utc_now())
         return Freed(deleted.objects, deleted.size_bytes)
-
-
-def _options(target: StorageTarget) -> storage.StorageOptions:
-    """Return the connection options of the store; without a Secret it uses the pod's own identity."""
-    spec, credentials = target.storage, target.credentials
-    if credentials is None:
-        return storage.StorageOptions.from_env(
-            endpoint=spec.endpoint, region=spec.region, path_style=spec.path_style is not False
-        )
-    return storage.StorageOptions(
-        endpoint=spec.endpoint,
-        region=spec.region or "us-east-1",
-        path_style=spec.path_style is not False,
-        access_key=credentials.get("AWS_ACCESS_KEY_ID"),
-        secret_key=credentials.get("AWS_SECRET_ACCESS_KEY"),
-        session_token=credentials.get("AWS_SESSION_TOKEN"),
-    )
 
 
 def _latest_checkpoint(root: storage.ObjectStore, snapshots: tuple[catalog.SnapshotRef, ...]) -> Manifest | None:
@@ -393,11 +387,6 @@ def _latest_checkpoint(root: storage.ObjectStore, snapshots: tuple[catalog.Snaps
         except (errors.SnapshotCorruptError, errors.ObjectNotFoundError):
             continue
     return None
-
-
-def _fact(root: storage.ObjectStore, manifest: Manifest) -> CheckpointFact:
-    snapshot = _as_status(manifest, f"{root.uri}/{layout.checkpoint(manifest.id)}")
-    return CheckpointFact(snapshot, manifest.epoch, is_recovery=manifest.trigger is Trigger.RECOVERY)
 
 
 def _as_status(manifest: Manifest, location: str) -> SnapshotStatus:

@@ -88,7 +88,8 @@ class StorageThreads:
         Nearly all work holds little. What exceeds a small allowance is done once more with a large one, a few at a time.
         A task that raised would be raised again by kopf, which asks every task of the loop at its end.
         """
-        small = _small(self._longest_s)
+        # The documents of a usual job take some 10 MB while they are read.
+        small = allowance.Allowance(2**20, 10_000, 50_000, time.monotonic() + self._longest_s)
         ended = await self._in_turn(store, namespace, work, small)
         if not small.is_exceeded:
             return ended
@@ -121,11 +122,6 @@ class StorageThreads:
     def _forget(self, owner: str, done: asyncio.Task[object]) -> None:
         if self._running.get(owner) is done:
             del self._running[owner]
-
-
-def _small(longest_s: float) -> allowance.Allowance:
-    """Return what any work may hold: the documents of a usual job, some 10 MB while they are read."""
-    return allowance.Allowance(2**20, 10_000, 50_000, time.monotonic() + longest_s)
 
 
 def _large(longest_s: float) -> allowance.Allowance:

@@ -34,9 +34,12 @@ from statefulspark_operator.render import base
 
 async def find(ports: Ports, job: Job, pod: DriverPod) -> DriverAccess | DriverSilent:
     """Return what a driver is asked with, or why it cannot be."""
-    tokens = await _read_tokens(ports, job)
+    tokens = ports.secrets.find(_token_key(job), ports.now())
     if tokens is None:
-        return DriverSilent(f"Secret {names.token(job.name)} with its token is missing")
+        tokens = await ports.gateway.read_secret(job.namespace, names.token(job.name))
+        if tokens is None or config.TOKEN_KEY not in tokens:
+            return DriverSilent(f"Secret {names.token(job.name)} with its token is missing")
+        ports.secrets.keep(_token_key(job), tokens, ports.now())
     token, previous = tokens[config.TOKEN_KEY], tokens.get(config.PREVIOUS_TOKEN_KEY) or None
     if pod.tls_secret is None:
         return DriverAccess(token, previous=previous)
@@ -83,18 +86,6 @@ def _missing(secret: str) -> str:
         f"Secret {secret}, which spec.driver.tls names, does not exist; create it, or look at why cert-manager has not "
         "issued its Certificate"
     )
-
-
-async def _read_tokens(ports: Ports, job: Job) -> Mapping[str, str] | None:
-    """Return the Secret with the token, and during a rotation with the one before; None if there is no token."""
-    kept = ports.secrets.find(_token_key(job), ports.now())
-    if kept is not None:
-        return kept
-    secret = await ports.gateway.read_secret(job.namespace, names.token(job.name))
-    if secret is None or config.TOKEN_KEY not in secret:
-        return None
-    ports.secrets.keep(_token_key(job), secret, ports.now())
-    return secret
 
 
 async def _read_authority(ports: Ports, job: Job, name: str) -> str | None:
@@ -144,7 +135,12 @@ async def connection(
     namespace, reference = key.namespace, storage.credentials_secret
     if reference is None:
         return StorageTarget(storage, namespace, key.name, None, owner_id)
-    credentials = await _read_credentials(ports, namespace, reference.name)
+    credentials = ports.secrets.find((namespace, reference.name), ports.now())
+    if credentials is None:
+        credentials = await ports.gateway.read_secret(namespace, reference.name)
+        # One that a person has to complete is read each time, so that this is seen.
+        if credentials is not None and not _absent(credentials):
+            ports.secrets.keep((namespace, reference.name), credentials, ports.now())
     if credentials is None:
         message = f"Secret {namespace}/{reference.name} does not exist; create it with the S3 credentials."
         return StorageUnreadable("CredentialsMissing", message, may_pass=False)
@@ -153,17 +149,6 @@ async def connection(
         message = f"Secret {namespace}/{reference.name} has no {' and no '.join(absent)}; add what is missing."
         return StorageUnreadable("CredentialsMissing", message, may_pass=False)
     return StorageTarget(storage, namespace, key.name, credentials, owner_id)
-
-
-async def _read_credentials(ports: Ports, namespace: str, name: str) -> Mapping[str, str] | None:
-    kept = ports.secrets.find((namespace, name), ports.now())
-    if kept is not None:
-        return kept
-    credentials = await ports.gateway.read_secret(namespace, name)
-    # One that a person has to complete is read each time, so that this is seen.
-    if credentials is not None and not _absent(credentials):
-        ports.secrets.keep((namespace, name), credentials, ports.now())
-    return credentials
 
 
 def _absent(credentials: Mapping[str, str]) -> list[str]:

@@ -79,10 +79,6 @@ class Leadership:
         """Whether this operator is the leader at this moment."""
         return self._renewed_s is not None and self._clock_s() - self._renewed_s < ACTS_FOR_S
 
-    @property
-    def _remaining_s(self) -> float:
-        return max(0.0, self._renewed_s + ACTS_FOR_S - self._clock_s()) if self._renewed_s is not None else 0.0
-
     def require(self) -> None:
         """Refuse to act if this operator is not the leader at this moment.
 
@@ -102,8 +98,9 @@ class Leadership:
         """Renew the Lease; return as soon as it is lost."""
         while self.may_act:
             await asyncio.sleep(TRY_EVERY_S)
+            renewed_s = self._renewed_s if self._renewed_s is not None else -ACTS_FOR_S
             try:
-                await asyncio.wait_for(self.attempt(), self._remaining_s)
+                await asyncio.wait_for(self.attempt(), max(0.0, renewed_s + ACTS_FOR_S - self._clock_s()))
             except TimeoutError:
                 return  # What goes on in threads would go on beside the next leader.
 
@@ -136,9 +133,28 @@ class Leadership:
     async def _attempt(self, now_s: float) -> bool:
         existing = await self._read()
         if existing is None:
-            return await self._gateway.create(self._manifest())
+            at = _stamp()
+            return await self._gateway.create(
+                {
+                    "apiVersion": resources.LEASE.api_version,
+                    "kind": resources.LEASE.name,
+                    "metadata": {"name": self._lease.name, "namespace": self._lease.namespace},
+                    "spec": {
+                        "holderIdentity": self._lease.identity,
+                        "leaseDurationSeconds": LASTS_S,
+                        "acquireTime": at,
+                        "renewTime": at,
+                        "leaseTransitions": 0,
+                    },
+                }
+            )
         is_own = _holder(existing) == self._lease.identity
-        if not is_own and not self._is_free(existing, now_s):
+        version = cache.version_of(existing)
+        if self._observed is None or self._observed.version != version:
+            self._observed = _Observed(version, now_s)
+        lasts_s = resources.number(existing, "spec", "leaseDurationSeconds") or LASTS_S
+        is_free = not _holder(existing) or now_s - self._observed.since_s >= lasts_s
+        if not is_own and not is_free:
             return False
         changes: dict[str, str | int] = {"renewTime": _stamp(), "leaseDurationSeconds": LASTS_S}
         if not is_own:
@@ -149,29 +165,6 @@ class Leadership:
 
     async def _read(self) -> Resource | None:
         return await self._gateway.get(resources.LEASE, self._lease.namespace, self._lease.name)
-
-    def _is_free(self, existing: Resource, now_s: float) -> bool:
-        """Tell whether nobody holds a Lease, or its holder has not renewed it for its time."""
-        version = cache.version_of(existing)
-        if self._observed is None or self._observed.version != version:
-            self._observed = _Observed(version, now_s)
-        lasts_s = resources.number(existing, "spec", "leaseDurationSeconds") or LASTS_S
-        return not _holder(existing) or now_s - self._observed.since_s >= lasts_s
-
-    def _manifest(self) -> Resource:
-        at = _stamp()
-        return {
-            "apiVersion": resources.LEASE.api_version,
-            "kind": resources.LEASE.name,
-            "metadata": {"name": self._lease.name, "namespace": self._lease.namespace},
-            "spec": {
-                "holderIdentity": self._lease.identity,
-                "leaseDurationSeconds": LASTS_S,
-                "acquireTime": at,
-                "renewTime": at,
-                "leaseTransitions": 0,
-            },
-        }
 
 
 def _holder(existing: Resource) -> str:

@@ -35,9 +35,8 @@ def belongs_to(existing: Resource, job: Job) -> bool:
     It names the job as its owner; or it has lost its owner, as `kubectl delete --cascade=orphan` leaves it, and the labels
     say that the operator made it for a job of this name.
     """
-    owners = resources.items(existing, "metadata", "ownerReferences")
-    if owners:
-        return any(owner.get("uid") == job.uid for owner in owners)
+    if resources.items(existing, "metadata", "ownerReferences"):
+        return resources.has_owner(existing, job.uid)
     labels = resources.section(existing, "metadata", "labels")
     return labels.get(_MANAGED_BY) == names.FIELD_MANAGER and labels.get(names.LABEL_JOB) == job.name
 
@@ -59,23 +58,18 @@ async def apply(gateway: Gateway, job: Job, manifest: Resource, versions: dict[A
     """
     kind, name = resources.kind_of(manifest), resources.text(manifest, "metadata", "name")
     address = job.uid, kind.name, name
-    version = versions.pop(address, None) or await _version(gateway, job, kind, name)
+    version = versions.pop(address, None)
+    if version is None:
+        existing = await gateway.get(kind, job.namespace, name)
+        if existing is not None and not belongs_to(existing, job):
+            raise errors.TransientError(
+                "NameTaken",
+                f"{kind.name} {name} exists and does not belong to this job, so it is not changed; delete it, or give the "
+                "job another name. The driver waits until it is gone.",
+                retry_after_s=5.0,
+            )
+        version = cache.version_of(existing) if existing is not None else None
     versions[address] = await gateway.apply(manifest, resource_version=version)
-
-
-async def _version(gateway: Gateway, job: Job, kind: Kind, name: str) -> str | None:
-    """Return the version of an object that belongs to the job; None if there is none of this name."""
-    existing = await gateway.get(kind, job.namespace, name)
-    if existing is None:
-        return None
-    if not belongs_to(existing, job):
-        raise errors.TransientError(
-            "NameTaken",
-            f"{kind.name} {name} exists and does not belong to this job, so it is not changed; delete it, or give the job"
-            " another name. The driver waits until it is gone.",
-            retry_after_s=5.0,
-        )
-    return cache.version_of(existing)
 
 
 async def create(gateway: Gateway, job: Job, manifest: Resource) -> None:
@@ -131,7 +125,12 @@ async def _keep_code_files(
     name = names.code(job.name, revision)
     kept = await gateway.get(resources.CONFIG_MAP, job.namespace, name)
     if kept is not None:
-        _require_own(kept, cache.uid_of(stored), name)
+        if not resources.has_owner(kept, cache.uid_of(stored)):
+            raise errors.TransientError(
+                "NameTaken",
+                f"ConfigMap {name} exists and does not belong to this job, so it is not used; delete it. The driver waits "
+                "until it is gone.",
+            )
         return
     original = await gateway.get(resources.CONFIG_MAP, job.namespace, source.name)
     chosen = code.choose(subject.spec, source, resources.config_map_files(original) if original is not None else None)
@@ -145,16 +144,6 @@ async def _keep_code_files(
             "CodeLost",
             f"The ConfigMap {name} with the code of revision {revision} is gone, and ConfigMap {source.name} does not have "
             "it any more. Put that code back there, or change spec.job.",
-        )
-
-
-def _require_own(kept: Resource, owner_uid: str, name: str) -> None:
-    owners = resources.items(kept, "metadata", "ownerReferences")
-    if not any(owner.get("uid") == owner_uid for owner in owners):
-        raise errors.TransientError(
-            "NameTaken",
-            f"ConfigMap {name} exists and does not belong to this job, so it is not used; delete it. The driver waits until "
-            "it is gone.",
         )
 
 

@@ -154,12 +154,19 @@ async def observe(ports: Ports, resource: Resource, found: tuple[Resource, ...])
         found: The pods that carry its labels.
     """
     job, status, now = read_metadata(resource), read_status(resource), ports.now()
-    sorted_drivers, sorted_standbys, executors = _sort_pods(found, job)
-    drivers = tuple([await access.with_missing_secret(ports, job, pod) for pod in sorted_drivers])
-    standbys = tuple([await access.with_missing_secret(ports, job, pod) for pod in sorted_standbys])
-    live = [pod for pod in drivers if pod.is_live(now) and not _is_released(status, pod)]
-    driver = await _ask_driver(ports, job, status, live)
-    standby = await _ask_standby(ports, job, status, [pod for pod in standbys if pod.is_live(now)])
+    # Executors of an earlier resource with the same name count: they belong to pods that this job does not have.
+    owned = [pod for pod in found if resources.has_owner(pod, job.uid)]
+    read_drivers = [driver for pod in owned if (driver := pods.read_driver_pod(pod)) is not None]
+    read_standbys = [standby for pod in owned if (standby := pods.read_standby_pod(pod)) is not None]
+    executors = [executor for pod in found if (executor := pods.read_executor_pod(pod)) is not None]
+    executors.sort(key=lambda pod: names.executor_number(pod.name))
+    read_drivers.sort(key=lambda pod: pod.epoch)
+    drivers = tuple([await access.with_missing_secret(ports, job, pod) for pod in read_drivers])
+    standbys = tuple([await access.with_missing_secret(ports, job, pod) for pod in read_standbys])
+    # A standby takes over from a driver that has ended its work, although its pod may still run.
+    ended = status.driver is not None and status.driver.state is DriverState.ENDED and status.standby is not None
+    released = status.driver.epoch if status.driver is not None and ended else -1
+    live = [pod for pod in drivers if pod.is_live(now) and pod.epoch > released]
     return Observation(
         now=now,
         resource=resource,
@@ -168,10 +175,10 @@ async def observe(ports: Ports, resource: Resource, found: tuple[Resource, ...])
         pods=found,
         drivers=drivers,
         standbys=standbys,
-        executors=executors,
+        executors=tuple(executors),
         live=tuple(live),
-        driver=driver,
-        standby=standby,
+        driver=await _ask_driver(ports, job, status, live),
+        standby=await _ask_standby(ports, job, status, [pod for pod in standbys if pod.is_live(now)]),
     )
 
 
@@ -184,7 +191,20 @@ async def gather_facts(ports: Ports, observation: Observation, accepted: Accepte
         accepted: The spec to carry out.
     """
     job, status = observation.job, observation.status
-    storage = await _read_storage(ports, job, status, accepted) if _needs_storage(observation, accepted) else None
+    storage: StorageFacts | StorageUnreadable | None = None
+    if _needs_storage(observation, accepted):
+        target = await access.storage_target(ports, job, accepted)
+        if isinstance(target, StorageTarget):
+            operation = status.operation
+            storage = await ports.storage.read(
+                target,
+                savepoint=status.restore.snapshot if status.restore else None,
+                requests=operations.ids(operation) if operation is not None and _is_unanswered(operation) else (),
+            )
+            if isinstance(storage, StorageUnreadable):
+                access.invalidate_credentials(ports, job.namespace, target.storage)
+        else:
+            storage = target
     schedule = accepted.spec.savepoint.schedule if accepted.spec is not None else None
     return Situation(
         now=observation.now,
@@ -203,34 +223,6 @@ async def gather_facts(ports: Ports, observation: Observation, accepted: Accepte
         calendar=calendar.read(schedule.cron, schedule.time_zone) if schedule is not None else None,
         code=accepted.code,
     )
-
-
-def _sort_pods(
-    listed: tuple[Resource, ...], job: Job
-) -> tuple[tuple[DriverPod, ...], tuple[DriverPod, ...], tuple[ExecutorPod, ...]]:
-    """Return this job's driver, standby and executor pods.
-
-    Drivers and standbys of an earlier resource with the same name are left out. Its executors are not: they belong to pods
-    that this job does not have.
-    """
-    owned = [pod for pod in listed if _is_owned(pod, job.uid)]
-    driver_pods = [driver for pod in owned if (driver := pods.read_driver_pod(pod)) is not None]
-    standby_pods = [standby for pod in owned if (standby := pods.read_standby_pod(pod)) is not None]
-    executor_pods = [executor for pod in listed if (executor := pods.read_executor_pod(pod)) is not None]
-    by_number = sorted(executor_pods, key=lambda pod: names.executor_number(pod.name))
-    return tuple(sorted(driver_pods, key=lambda pod: pod.epoch)), tuple(standby_pods), tuple(by_number)
-
-
-def _is_released(status: StatefulSparkJobStatus, pod: DriverPod) -> bool:
-    """Tell whether a standby takes over from this driver, which has ended its work although its pod may still run."""
-    driver = status.driver
-    if driver is None or driver.state is not DriverState.ENDED or status.standby is None:
-        return False
-    return pod.epoch <= driver.epoch
-
-
-def _is_owned(pod: Resource, uid: str) -> bool:
-    return any(owner.get("uid") == uid for owner in resources.items(pod, "metadata", "ownerReferences"))
 
 
 async def _ask_driver(ports: Ports, job: Job, status: StatefulSparkJobStatus, live: list[DriverPod]) -> DriverAnswer:
@@ -283,14 +275,12 @@ def _needs_storage(observation: Observation, accepted: Accepted) -> bool:
         return False
     if observation.job.deletion_requested_at is not None:
         return accepted.spec.deletion_policy is DeletionPolicy.DELETE
-    return not accepted.spec.suspend or _may_have_stopped_unseen(observation)
-
-
-def _may_have_stopped_unseen(observation: Observation) -> bool:
-    """Tell whether the driver that has ended, or is gone, may have made the savepoint that it was asked for."""
+    if not accepted.spec.suspend:
+        return True
     operation, driver = observation.status.operation, observation.status.driver
     if operation is None or driver is None or operation.epoch != driver.epoch or not _is_unanswered(operation):
         return False
+    # The driver may have made the savepoint that it was asked for, unseen.
     return driver.ended_at is None or observation.now - driver.ended_at < LATE_STOP
 
 
@@ -298,20 +288,3 @@ def _is_unanswered(operation: OperationStatus) -> bool:
     """Tell whether an operation has no result that a driver has told: a stop that was given up goes on."""
     is_given_up = operation.state is OperationPhase.FAILED and operation.kind is OperationKind.STOP
     return operation.state is OperationPhase.REQUESTED or is_given_up
-
-
-async def _read_storage(
-    ports: Ports, job: Job, status: StatefulSparkJobStatus, accepted: Accepted
-) -> StorageFacts | StorageUnreadable | None:
-    target = await access.storage_target(ports, job, accepted)
-    if not isinstance(target, StorageTarget):
-        return target
-    operation = status.operation
-    content = await ports.storage.read(
-        target,
-        savepoint=status.restore.snapshot if status.restore else None,
-        requests=operations.ids(operation) if operation is not None and _is_unanswered(operation) else (),
-    )
-    if isinstance(content, StorageUnreadable):
-        access.invalidate_credentials(ports, job.namespace, target.storage)
-    return content

@@ -75,7 +75,12 @@ async def perform(current: Pass, acts: tuple[actions.Action, ...]) -> None:
 async def _perform_one(current: Pass, act: actions.Action) -> None:
     match act:
         case actions.AddFinalizer() | actions.RemoveFinalizer():
-            await _set_finalizer(current, is_present=isinstance(act, actions.AddFinalizer))
+            is_present = isinstance(act, actions.AddFinalizer)
+            others = tuple(name for name in observe.finalizers(current.resource) if name != names.FINALIZER)
+            chosen = (*others, names.FINALIZER) if is_present else others
+            if not is_present:
+                access.forget(current.ports, current.situation.job)
+            await current.ports.gateway.set_finalizers(current.key, chosen, resource_version=current.resource_version)
         case actions.EnsureRevision():
             await objects.store_revision(current.ports, current.subject, act.revision)
         case actions.EnsureToken() | actions.EnsureAccess() | actions.EnsureService():
@@ -84,9 +89,13 @@ async def _perform_one(current: Pass, act: actions.Action) -> None:
             manifest = config.config_map(current.subject, epoch=act.epoch, revision=act.revision, restore=act.restore)
             await objects.create(current.ports.gateway, current.situation.job, manifest)
         case actions.CreateDriver():
-            await _create_driver(current, act)
+            pod = driver.pod(current.subject, epoch=act.epoch, revision=act.revision)
+            await _create_pod(current, pod, names.driver_pod(current.key.name, act.epoch))
         case actions.CreateStandby():
-            await _create_standby(current, act)
+            manifest = config.standby_config_map(current.subject, pod=act.pod, revision=act.revision)
+            await objects.create(current.ports.gateway, current.situation.job, manifest)
+            pod = driver.standby_pod(current.subject, name=act.pod, revision=act.revision)
+            await _create_pod(current, pod, act.pod)
         case actions.ActivateStandby():
             await _activate(current, act)
         case actions.DeleteDriver() | actions.DeleteExecutors() | actions.DeleteStandby() | actions.ForgetDriver():
@@ -97,14 +106,6 @@ async def _perform_one(current: Pass, act: actions.Action) -> None:
             await _purge(current)
         case _:
             assert_never(act)
-
-
-async def _set_finalizer(current: Pass, *, is_present: bool) -> None:
-    others = tuple(name for name in observe.finalizers(current.resource) if name != names.FINALIZER)
-    chosen = (*others, names.FINALIZER) if is_present else others
-    if not is_present:
-        access.forget(current.ports, current.situation.job)
-    await current.ports.gateway.set_finalizers(current.key, chosen, resource_version=current.resource_version)
 
 
 async def _ensure(
@@ -128,21 +129,6 @@ async def _ensure(
             assert_never(act)
 
 
-async def _create_driver(current: Pass, act: actions.CreateDriver) -> None:
-    """Create the pod of an epoch."""
-    subject = current.subject
-    manifest = driver.pod(subject, epoch=act.epoch, revision=act.revision)
-    await _create_pod(current, manifest, names.driver_pod(subject.job.name, act.epoch))
-
-
-async def _create_standby(current: Pass, act: actions.CreateStandby) -> None:
-    """Write the configuration of a standby, and create its pod."""
-    subject = current.subject
-    manifest = config.standby_config_map(subject, pod=act.pod, revision=act.revision)
-    await objects.create(current.ports.gateway, subject.job, manifest)
-    await _create_pod(current, driver.standby_pod(subject, name=act.pod, revision=act.revision), act.pod)
-
-
 async def _create_pod(current: Pass, manifest: Manifest, name: str) -> None:
     """Create a pod; wait if a pod with its name belongs to another object.
 
@@ -156,8 +142,7 @@ async def _create_pod(current: Pass, manifest: Manifest, name: str) -> None:
     if await gateway.create(manifest):
         return
     existing = await gateway.get(resources.POD, current.key.namespace, name)
-    owners = resources.items(existing or {}, "metadata", "ownerReferences")
-    if not any(owner.get("uid") == current.situation.job.uid for owner in owners):
+    if existing is None or not resources.has_owner(existing, current.situation.job.uid):
         raise errors.TransientError(
             "PodNameTaken", f"A pod {name} that does not belong to this job exists; the driver waits until it is gone."
         )
@@ -234,7 +219,7 @@ async def _request(current: Pass, act: actions.RequestStop | actions.RequestSave
                 request_id=act.request_id,
                 location=act.location,
                 trigger=Trigger.MANUAL,
-                name=_folder_name(act.name),
+                name=act.name if act.name is not None and _FOLDER_NAME.fullmatch(act.name) else "manual",
                 format=act.written_as,
             )
             answer = await current.ports.drivers.savepoint(pod, granted, savepoint)
@@ -242,11 +227,6 @@ async def _request(current: Pass, act: actions.RequestStop | actions.RequestSave
             assert_never(act)
     if answer is not None:
         _LOG.warning("request not accepted", extra={"job": str(current.key), "pod": pod.name, "error": answer.message})
-
-
-def _folder_name(savepoint: str | None) -> str:
-    """Return the name in a savepoint's folder: that of its object, if a folder may have it."""
-    return savepoint if savepoint is not None and _FOLDER_NAME.fullmatch(savepoint) else "manual"
 
 
 async def _purge(current: Pass) -> None:

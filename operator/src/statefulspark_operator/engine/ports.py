@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 
 from statefulspark_operator.api.pod_templates import PodTemplates
 from statefulspark_operator.cluster.cache import Cache
-from statefulspark_operator.cluster.config_map_watches import ConfigMapWatches, NoWatches
 from statefulspark_operator.cluster.driver_api import DriverApi
-from statefulspark_operator.cluster.gateway import Gateway
+from statefulspark_operator.cluster.gateway import Gateway, JobKey
 from statefulspark_operator.cluster.storage_reader import StorageReader
 from statefulspark_operator.engine.memory import FreedBytes, Memories, SavepointLists, SecretCache
 from statefulspark_operator.render.network_policy import Peers
@@ -37,7 +36,7 @@ class Ports:
         memories: What is remembered of each job between two passes.
         secrets: Secrets as they were read last.
         freed: What was deleted on storage so far.
-        code_watches: Tells that a ConfigMap with a job's code has changed.
+        follow_code: Watches the ConfigMap with a job's code (`OpenWatches.follow`); without watches it returns None.
         job_peers: Who may reach a driver beside the job's own pods; None if jobs get no NetworkPolicy.
         pod_templates: What the templates of pods may set.
         require_leadership: Raises `NotLeading` if this operator is not the one that acts at this moment.
@@ -53,7 +52,7 @@ class Ports:
     memories: Memories = field(default_factory=Memories)
     secrets: SecretCache = field(default_factory=SecretCache)
     freed: FreedBytes = field(default_factory=FreedBytes)
-    code_watches: ConfigMapWatches = field(default_factory=NoWatches)
+    follow_code: Callable[[JobKey, str | None], int | None] = lambda _key, _name: None
     job_peers: Peers | None = None
     pod_templates: PodTemplates = PodTemplates.RESTRICTED
     require_leadership: Callable[[], None] = lambda: None

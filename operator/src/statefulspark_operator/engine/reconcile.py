@@ -12,10 +12,8 @@ from datetime import timedelta
 from statefulspark import errors
 from statefulspark.contract.api import JobStatus
 
-from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.cluster import cache, resources
 from statefulspark_operator.cluster.gateway import JobKey
-from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine import observe, perform, record, savepoints, staleness, tidy, validate
 from statefulspark_operator.engine.memory import LONGEST_POLL, Idle, JobMemory
 from statefulspark_operator.engine.observe import Observation
@@ -105,7 +103,12 @@ async def _from_api_server(ports: Ports, key: JobKey, memory: JobMemory, gauges:
     for _ in range(MOST_STEPS):
         resource = ports.cache.get(resources.JOB, key.namespace, key.name)
         if resource is None:
-            return await _forget(ports, key, listed, gauges)
+            gauges.remove(key)
+            ports.memories.forget(key)
+            ports.follow_code(key, None)
+            after = await savepoints.reconcile_without_job(ports, key, listed)
+            ports.storage.forget(key)
+            return after
         observation = await observe.observe(ports, resource, ports.cache.pods(key))
         gauges.hear(key, observation.answer)
         decided = await _decide(ports, key, observation, listed)
@@ -118,18 +121,6 @@ async def _from_api_server(ports: Ports, key: JobKey, memory: JobMemory, gauges:
             return after
         listed = await savepoints.list_objects(ports, key.namespace)
     return AT_ONCE
-
-
-async def _forget(
-    ports: Ports, key: JobKey, listed: tuple[SavepointObject, ...] | None, gauges: JobMetrics
-) -> timedelta | None:
-    """Drop what is kept of a job that does not exist, and reconcile the savepoint objects that it has left."""
-    gauges.remove(key)
-    ports.memories.forget(key)
-    ports.code_watches.follow(key, None)
-    after = await savepoints.reconcile_without_job(ports, key, listed)
-    ports.storage.forget(key)
-    return after
 
 
 async def _decide(
@@ -149,7 +140,11 @@ async def _carry_out(ports: Ports, key: JobKey, decided: _Decided, gauges: JobMe
     memory = ports.memories.of(key)
     # What a failure has said stands until the same step succeeds, instead of being taken back by each attempt.
     is_retry = memory.has_failed and bool(decision.actions) and not staleness.records_a_step(situation, decision)
-    recorded = resource if is_retry else await _record(ports, key, resource, decision.status)
+    recorded = resource
+    if not is_retry:
+        version = await record.record(ports, key, resource, decision.status)
+        metadata = {**resources.section(resource, "metadata"), "resourceVersion": version}
+        recorded = {**resource, "metadata": metadata, "status": record.as_json(decision.status)}
     gauges.update(key, decision.status)
     current = perform.Pass(ports, key, resource, situation, cache.version_of(recorded))
     try:
@@ -166,13 +161,6 @@ async def _carry_out(ports: Ports, key: JobKey, decided: _Decided, gauges: JobMe
     finally:
         await record.report(ports, key, situation, decision)
     return _after(ports, key, decided)
-
-
-async def _record(ports: Ports, key: JobKey, resource: Resource, status: StatefulSparkJobStatus) -> Resource:
-    """Record a status, and return the resource as it is then."""
-    version = await record.record(ports, key, resource, status)
-    metadata = {**resources.section(resource, "metadata"), "resourceVersion": version}
-    return {**resource, "metadata": metadata, "status": record.as_json(status)}
 
 
 def _after(ports: Ports, key: JobKey, decided: _Decided) -> timedelta:

@@ -15,7 +15,6 @@ from statefulspark_operator.api import conditions
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import (
-    DriverIntent,
     DriverState,
     Phase,
     StatefulSparkJobStatus,
@@ -124,7 +123,10 @@ def with_failure(situation: Situation, decision: Decision, error: errors.Statefu
     if standby is not None and any(isinstance(act, actions.CreateStandby) for act in decision.actions):
         changes["standby"] = _without_standby(situation, standby, error)
     elif isinstance(error, errors.SpecRejectedError):
-        changes |= _stalled(situation, status.driver, error)
+        changes |= {"stalled": situation.stalled(error.reason, error.message), "phase": Phase.STALLED}
+        if status.driver is not None and status.driver.state is DriverState.CREATING:
+            ended = {"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": error.reason}
+            changes["driver"] = status.driver.model_copy(update={**ended, "end_message": error.message})
     return status.model_copy(update=changes)
 
 
@@ -143,12 +145,3 @@ def _without_standby(situation: Situation, standby: StandbyStatus, error: errors
     if is_of_upgrade or not isinstance(error, errors.StateUnknownError):
         return standby
     return upgrade_facts.ended(situation, standby, error.reason, error.message)
-
-
-def _stalled(situation: Situation, driver: DriverIntent | None, error: errors.SpecRejectedError) -> dict[str, object]:
-    stalled = situation.stalled(error.reason, error.message)
-    changes: dict[str, object] = {"stalled": stalled, "phase": Phase.STALLED}
-    if driver is not None and driver.state is DriverState.CREATING:
-        ended = {"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": error.reason}
-        changes["driver"] = driver.model_copy(update={**ended, "end_message": error.message})
-    return changes

@@ -45,7 +45,28 @@ async def list_objects(ports: Ports, namespace: str) -> tuple[SavepointObject, .
 
     A cluster without their CRD does not know them, and an operator whose role does not have them may not list them.
     """
-    return _parsed(ports, namespace).everything if await _is_listed(ports, namespace) else None
+    if ports.listings.is_current(namespace, ports.now()):
+        is_listed = ports.listings.is_known(namespace)
+    else:
+        is_listed = await ports.listings.single_flight.join(namespace, lambda: _list(ports, namespace))
+    if not is_listed:
+        return None
+    # Only what has changed is parsed.
+    changes, before = ports.cache.changes(resources.SAVEPOINT, namespace), ports.listings.parsed.get(namespace)
+    if before is not None and before.changes == changes:
+        return before.everything
+    by_uid: dict[str, tuple[str, SavepointObject | None]] = {}
+    by_job: dict[str, list[SavepointObject]] = {}
+    for copy in ports.cache.entries(resources.SAVEPOINT, namespace):
+        parsed = before.by_uid.get(copy.uid) if before is not None else None
+        if parsed is None or parsed[0] != copy.version:
+            parsed = (copy.version, _parse(copy.read()))
+        by_uid[copy.uid] = parsed
+        if parsed[1] is not None:
+            by_job.setdefault(parsed[1].spec.job, []).append(parsed[1])
+    everything = tuple(savepoint for _, savepoint in by_uid.values() if savepoint is not None)
+    ports.listings.parsed[namespace] = ParsedSavepoints(changes, by_uid, everything, by_job)
+    return everything
 
 
 def list_own(ports: Ports, namespace: str, job: str) -> tuple[SavepointObject, ...]:
@@ -58,33 +79,6 @@ def add_objects(ports: Ports, situation: Situation, savepoints: tuple[SavepointO
     """Return a situation with the objects as `read` has returned them."""
     named_here = list_own(ports, situation.job.namespace, situation.job.name) if savepoints else ()
     return dataclasses.replace(situation, savepoints=savepoints, named_here=named_here)
-
-
-def _parsed(ports: Ports, namespace: str) -> ParsedSavepoints:
-    """Return the cached objects; only what has changed is parsed."""
-    changes, before = ports.cache.changes(resources.SAVEPOINT, namespace), ports.listings.parsed.get(namespace)
-    if before is not None and before.changes == changes:
-        return before
-    by_uid: dict[str, tuple[str, SavepointObject | None]] = {}
-    by_job: dict[str, list[SavepointObject]] = {}
-    for copy in ports.cache.entries(resources.SAVEPOINT, namespace):
-        parsed = before.by_uid.get(copy.uid) if before is not None else None
-        if parsed is None or parsed[0] != copy.version:
-            parsed = (copy.version, _parse(copy.read()))
-        by_uid[copy.uid] = parsed
-        if parsed[1] is not None:
-            by_job.setdefault(parsed[1].spec.job, []).append(parsed[1])
-    everything = tuple(savepoint for _, savepoint in by_uid.values() if savepoint is not None)
-    made = ParsedSavepoints(changes, by_uid, everything, by_job)
-    ports.listings.parsed[namespace] = made
-    return made
-
-
-async def _is_listed(ports: Ports, namespace: str) -> bool:
-    """Tell whether the cache has the objects, after they were listed if that is due."""
-    if not ports.listings.is_current(namespace, ports.now()):
-        return await ports.listings.single_flight.join(namespace, lambda: _list(ports, namespace))
-    return ports.listings.is_known(namespace)
 
 
 async def _list(ports: Ports, namespace: str) -> bool:
@@ -257,9 +251,25 @@ async def _perform(ports: Ports, job: _Job, change: changes.Change) -> None:
         case changes.Dispose():
             await _dispose(ports, job, change)
         case changes.Create():
-            await ports.gateway.create(_manifest(job.key, change))
+            spec: Resource = json.loads(change.spec.to_json())
+            await ports.gateway.create(
+                {
+                    "apiVersion": base.API_VERSION,
+                    "kind": base.SAVEPOINT_KIND,
+                    "metadata": {
+                        "name": change.name,
+                        "namespace": job.key.namespace,
+                        "labels": {names.LABEL_JOB: job.key.name, names.LABEL_ORIGIN: change.origin.value},
+                        "finalizers": [names.FINALIZER],
+                    },
+                    "spec": spec,
+                }
+            )
         case changes.Delete():
-            await _delete(ports, job, change)
+            savepoint, namespace = change.savepoint, job.key.namespace
+            if await ports.gateway.delete(resources.SAVEPOINT, namespace, savepoint.name, uid=savepoint.uid):
+                note = EventNote("SavepointPruned", f"{savepoint.name}: {change.why}.")
+                await _tell(ports, job, savepoint, note)
         case _:
             assert_never(change)
 
@@ -297,21 +307,17 @@ async def _adopt(ports: Ports, job: _Job, change: changes.Adopt) -> None:
     if isinstance(snapshot, StorageUnreadable):
         access.invalidate_credentials(ports, job.key.namespace, storage)
     status = savepoint.status.model_copy(update={"origin": savepoint.origin, "storage": storage})
-    await _write(ports, job, savepoint, _after_look(status, change.location, snapshot))
-
-
-def _after_look(
-    status: SparkSavepointStatus, location: str, seen: SnapshotStatus | NoSavepoint | StorageUnreadable
-) -> SparkSavepointStatus:
-    match seen:
+    match snapshot:
         case SnapshotStatus():
-            return progress.after(status, progress.Finished(location, seen.size_bytes, seen.completed_at))
+            finished = progress.Finished(change.location, snapshot.size_bytes, snapshot.completed_at)
+            status = progress.after(status, finished)
         case NoSavepoint():
-            return progress.after(status, progress.Refused(seen.why))
+            status = progress.after(status, progress.Refused(snapshot.why))
         case StorageUnreadable():
-            return status.model_copy(update={"message": f"It cannot be looked at: {seen.message}"})
+            status = status.model_copy(update={"message": f"It cannot be looked at: {snapshot.message}"})
         case _:
-            assert_never(seen)
+            assert_never(snapshot)
+    await _write(ports, job, savepoint, status)
 
 
 async def _dispose(ports: Ports, job: _Job, change: changes.Dispose) -> None:
@@ -338,14 +344,6 @@ async def _dispose(ports: Ports, job: _Job, change: changes.Dispose) -> None:
     await _tell(ports, job, savepoint, note)
 
 
-async def _delete(ports: Ports, job: _Job, change: changes.Delete) -> None:
-    savepoint = change.savepoint
-    kind, namespace = resources.SAVEPOINT, job.key.namespace
-    if not await ports.gateway.delete(kind, namespace, savepoint.name, uid=savepoint.uid):
-        return
-    await _tell(ports, job, savepoint, EventNote("SavepointPruned", f"{savepoint.name}: {change.why}."))
-
-
 async def _tell(ports: Ports, job: _Job, savepoint: SavepointObject, note: EventNote) -> None:
     """Tell an event about the job; about the object itself if there is no job any more."""
     _LOG.info("savepoint reconciled", extra={"job": str(job.key), "reason": note.reason, "detail": note.message})
@@ -354,18 +352,3 @@ async def _tell(ports: Ports, job: _Job, savepoint: SavepointObject, note: Event
         return
     key = JobKey(job.key.namespace, savepoint.name)
     await ports.gateway.post_event(key, savepoint.uid, note, kind=resources.SAVEPOINT)
-
-
-def _manifest(key: JobKey, change: changes.Create) -> Resource:
-    spec: Resource = json.loads(change.spec.to_json())
-    return {
-        "apiVersion": base.API_VERSION,
-        "kind": base.SAVEPOINT_KIND,
-        "metadata": {
-            "name": change.name,
-            "namespace": key.namespace,
-            "labels": {names.LABEL_JOB: key.name, names.LABEL_ORIGIN: change.origin.value},
-            "finalizers": [names.FINALIZER],
-        },
-        "spec": spec,
-    }

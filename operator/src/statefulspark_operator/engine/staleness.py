@@ -47,20 +47,15 @@ def only_reports(situation: Situation, decision: Decision) -> bool:
     if decision.actions:
         return False
     upgrade, recordable = decision.status.upgrade, REPORTED
-    if _driver_goes_on(situation, decision):
+    before, after = situation.status.driver, decision.status.driver
+    is_same = before is not None and after is not None and before.epoch == after.epoch
+    goes_on = is_same and after is not None and after.state is not DriverState.ENDED
+    # The pod of a silent driver may be gone, and the cache does not tell.
+    is_seen = after is not None and any(pod.epoch == after.epoch for pod in situation.live_pods)
+    if goes_on and is_seen and not isinstance(situation.driver, DriverSilent):
         is_of_driver = upgrade is not None and upgrade.state in _WITHOUT_STANDBY
         recordable = REPORTED | PROGRESS | ({"upgrade"} if is_of_driver else set())
     return _changed(situation, decision) <= recordable
-
-
-def _driver_goes_on(situation: Situation, decision: Decision) -> bool:
-    """Tell whether the driver is the same as before, its pod is there, and neither an end nor silence speaks against it."""
-    before, after = situation.status.driver, decision.status.driver
-    if before is None or after is None or before.epoch != after.epoch or after.state is DriverState.ENDED:
-        return False
-    if isinstance(situation.driver, DriverSilent):
-        return False  # Its pod may be gone, and the cache does not tell.
-    return any(pod.epoch == after.epoch for pod in situation.live_pods)
 
 
 def _changed(situation: Situation, decision: Decision) -> frozenset[str]:

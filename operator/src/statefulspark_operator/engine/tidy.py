@@ -41,45 +41,17 @@ async def remove_objects(ports: Ports, key: JobKey, situation: Situation, status
     if come_to is None or memory.tidied == come_to:
         return
     try:
-        await _look_through(ports, key, situation, status)
+        configs = await _own(ports, key, situation, resources.CONFIG_MAP)
+        stored = await _own(ports, key, situation, resources.CONTROLLER_REVISION)
+        unneeded = leftovers.unneeded(situation, status, configs=_named(configs), revisions=_named(stored))
+        if unneeded != Leftovers():
+            await _remove(ports, key, situation, unneeded, stored)
     except errors.StateUnknownError as error:
         _LOG.warning("objects not looked through", extra={"job": str(key), "error": error.message})
     except errors.StatefulSparkError as error:
         _LOG.info("objects not removed, tried again", extra={"job": str(key), "error": error.message})
         return
     memory.tidied = come_to
-
-
-async def _look_through(ports: Ports, key: JobKey, situation: Situation, status: StatefulSparkJobStatus) -> None:
-    configs = await _own(ports, key, situation, resources.CONFIG_MAP)
-    stored = await _own(ports, key, situation, resources.CONTROLLER_REVISION)
-    unneeded = leftovers.unneeded(situation, status, configs=_named(configs), revisions=_named(stored))
-    if unneeded == Leftovers():
-        return
-    names_gone = {item.name for item in unneeded.revisions}
-    gone = [item for item in stored if resources.text(item, "metadata", "name") in names_gone]
-    # First: a revision that is gone does not tell any more which code it had.
-    await _drop_code(ports, situation, gone, [item for item in stored if item not in gone])
-    await _remove(ports, key, situation, unneeded)
-
-
-async def _drop_code(
-    ports: Ports, situation: Situation, gone: Collection[Resource], kept: Collection[Resource]
-) -> None:
-    """Delete the kept objects with the code of stored revisions; files go with the ConfigMap that the revision owns.
-
-    Args:
-        ports: The ports.
-        situation: The job's situation, with a spec.
-        gone: Stored revisions that are about to be deleted.
-        kept: All others of the job; what one of them names stays.
-    """
-    checksums = _checksums(gone) - _checksums(kept)
-    if not checksums or situation.spec is None:
-        return
-    target = await objects.storage_target(ports, situation.job, situation.spec.storage)
-    ports.require_leadership()
-    await ports.storage.drop_code(target, checksums)
 
 
 def _checksums(stored: Collection[Resource]) -> frozenset[str]:
@@ -97,7 +69,17 @@ def _named(listed: tuple[Resource, ...]) -> tuple[StoredObject, ...]:
     return tuple(StoredObject(resources.text(item, "metadata", "name"), cache.uid_of(item)) for item in listed)
 
 
-async def _remove(ports: Ports, key: JobKey, situation: Situation, unneeded: Leftovers) -> None:
+async def _remove(
+    ports: Ports, key: JobKey, situation: Situation, unneeded: Leftovers, stored_revisions: Collection[Resource]
+) -> None:
+    names_gone = {item.name for item in unneeded.revisions}
+    gone = [item for item in stored_revisions if resources.text(item, "metadata", "name") in names_gone]
+    # The kept objects with their code go first: a revision that is gone does not tell any more which code it had.
+    checksums = _checksums(gone) - _checksums([item for item in stored_revisions if item not in gone])
+    if checksums and situation.spec is not None:
+        target = await objects.storage_target(ports, situation.job, situation.spec.storage)
+        ports.require_leadership()
+        await ports.storage.drop_code(target, checksums)
     for kind, stored in (
         (resources.CONFIG_MAP, unneeded.configs),
         (resources.CONTROLLER_REVISION, unneeded.revisions),
@@ -127,11 +109,11 @@ async def prune_storage(ports: Ports, key: JobKey, situation: Situation, status:
     try:
         resource = await observe.read_job(ports, key)
         target = await access.storage_target(ports, situation.job, Accepted(situation.spec))
-        if (
-            resource is None
-            or not _is_as_recorded(resource, situation, status)
-            or not isinstance(target, StorageTarget)
-        ):
+        if resource is None or not isinstance(target, StorageTarget):
+            return
+        job = observe.read_metadata(resource)
+        is_same = (job.uid, job.generation) == (situation.job.uid, situation.job.generation)
+        if not is_same or job.deletion_requested_at is not None or observe.read_status(resource) != status:
             return
         ports.require_leadership()
         pruned = await ports.storage.prune(target, situation.spec.checkpoint, epoch=epoch, now=situation.now)
@@ -141,12 +123,3 @@ async def prune_storage(ports: Ports, key: JobKey, situation: Situation, status:
         await record.tell(ports, key, situation.job, pruning.told(pruned))
     except errors.StatefulSparkError as error:
         _LOG.info("folder not pruned, tried again", extra={"job": str(key), "error": error.message})
-
-
-def _is_as_recorded(resource: Resource, situation: Situation, status: StatefulSparkJobStatus) -> bool:
-    job = observe.read_metadata(resource)
-    return (job.uid, job.generation, job.deletion_requested_at) == (
-        situation.job.uid,
-        situation.job.generation,
-        None,
-    ) and (observe.read_status(resource) == status)

@@ -23,12 +23,12 @@ from statefulspark_operator.cluster import calendar, resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
-from statefulspark_operator.engine import access
+from statefulspark_operator.engine import access, observe
 from statefulspark_operator.engine.memory import CheckedCode
 from statefulspark_operator.engine.observe import Observation
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import code, steps
-from statefulspark_operator.lifecycle.situation import Accepted, Job, Rejection
+from statefulspark_operator.lifecycle.situation import Accepted, Rejection
 from statefulspark_operator.render import restricted
 from statefulspark_operator.render.base import Subject
 
@@ -43,7 +43,9 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
     except ValidationError as error:
         first_error = error.errors()[0]
         field = ".".join(("spec", *(str(part) for part in first_error["loc"])))
-        return Rejection("SpecInvalid", f"{field}: {first_error['msg']} (found {_cut(first_error['input'])}).")
+        echo = repr(first_error["input"])  # A message is no place for a whole spec.
+        echo = echo if len(echo) <= LONGEST_ECHO else f"{echo[:LONGEST_ECHO]}…"
+        return Rejection("SpecInvalid", f"{field}: {first_error['msg']} (found {echo}).")
     name = resources.text(resource, "metadata", "name")
     if len(name) > NAME_MAX_LENGTH:
         return Rejection("NameTooLong", f"The name {name!r} has more than {NAME_MAX_LENGTH} characters.")
@@ -71,7 +73,7 @@ def refused_template(ports: Ports, subject: Subject) -> Rejection | None:
     """Return why the templates of a job's pods are refused by the installation; None if they are not."""
     if ports.pod_templates is PodTemplates.ANY:
         return None
-    problem = restricted.of_job(subject)
+    problem = restricted.job_problem(subject)
     if problem is None:
         return None
     return Rejection(
@@ -79,18 +81,6 @@ def refused_template(ports: Ports, subject: Subject) -> Rejection | None:
         f"spec.{problem} is not allowed here. Leave it out, or have jobs.podTemplates set to Any in the operator's chart, "
         "with which whoever may create a job may create any pod.",
     )
-
-
-def _cut(value: object) -> str:
-    """Return a value for a message, which is no place for a whole spec."""
-    text = repr(value)
-    return text if len(text) <= LONGEST_ECHO else f"{text[:LONGEST_ECHO]}…"
-
-
-def _job(resource: Resource) -> Job:
-    namespace, name = (resources.text(resource, "metadata", part) for part in ("namespace", "name"))
-    uid, generation = resources.text(resource, "metadata", "uid"), resources.number(resource, "metadata", "generation")
-    return Job(namespace, name, uid, generation)
 
 
 async def validate(
@@ -112,7 +102,7 @@ async def validate(
     """
     parsed = parse(resource)
     if not isinstance(parsed, Rejection):
-        parsed = refused_template(ports, Subject(_job(resource), parsed)) or parsed
+        parsed = refused_template(ports, Subject(observe.read_metadata(resource), parsed)) or parsed
     if isinstance(parsed, Rejection):
         return Accepted(await _read_revision(ports, resource, status.revision), parsed)
     if isinstance(checksum, Rejection):
@@ -171,7 +161,7 @@ async def check_code(ports: Ports, key: JobKey, observation: Observation) -> str
         TransientError: The API server does not answer.
     """
     memory, source = ports.memories.of(key), resources.section(observation.resource, "spec", "job", "from")
-    changes = ports.code_watches.follow(key, resources.text(source, "configMap", "name") or None)
+    changes = ports.follow_code(key, resources.text(source, "configMap", "name") or None)
     if not source:
         memory.code = None
         return None
@@ -197,7 +187,16 @@ async def _find_code(
         case CodeSource(config_map=ConfigMapCode() as config_map):
             return await _find_in_config_map(ports, key, spec, config_map)
         case CodeSource(s3=ObjectCode() as source):
-            return await _find_object(ports, observation, spec, source)
+            if revision.revision_of(spec) == observation.status.revision:
+                return source.sha256  # It was kept before it ran.
+            target = await access.connection(ports, key, spec.storage, owner_id=observation.job.uid)
+            if not isinstance(target, StorageTarget):
+                return Rejection(target.reason, f"The code of spec.job.from cannot be read: {target.message}")
+            try:
+                await ports.storage.check_code(target, source, spec.job.entry)
+            except errors.StatefulSparkError as error:
+                return Rejection(error.reason, error.message)
+            return source.sha256
         case _:
             return Rejection("SpecInvalid", f"{ONE_SOURCE_MESSAGE}.")
 
@@ -210,31 +209,11 @@ async def _find_in_config_map(
         chosen = code.choose(spec, source, resources.config_map_files(config_map) if config_map is not None else None)
         if isinstance(chosen, code.Chosen):
             return chosen.checksum
-        if source.sha256 is not None and await _is_kept(ports, key, revision.revision_of(spec)):
-            return source.sha256
+        if source.sha256 is not None:  # Code that is kept can run again whatever its ConfigMap has now.
+            requested = revision.revision_of(spec)
+            kept = await ports.gateway.get(resources.CONFIG_MAP, key.namespace, names.code(key.name, requested))
+            if kept is not None and resources.text(kept, "metadata", "labels", names.LABEL_REVISION) == requested:
+                return source.sha256
     except errors.StateUnknownError as error:
         return Rejection(error.reason, error.message)
     return chosen
-
-
-async def _is_kept(ports: Ports, key: JobKey, revision_name: str) -> bool:
-    """Tell whether the code of a revision is kept, so that it can run again whatever its ConfigMap has now."""
-    copy = await ports.gateway.get(resources.CONFIG_MAP, key.namespace, names.code(key.name, revision_name))
-    return copy is not None and resources.text(copy, "metadata", "labels", names.LABEL_REVISION) == revision_name
-
-
-async def _find_object(
-    ports: Ports, observation: Observation, spec: StatefulSparkJobSpec, source: ObjectCode
-) -> str | Rejection:
-    if revision.revision_of(spec) == observation.status.revision:
-        return source.sha256  # It was kept before it ran.
-    target = await access.connection(
-        ports, JobKey(observation.job.namespace, observation.job.name), spec.storage, owner_id=observation.job.uid
-    )
-    if not isinstance(target, StorageTarget):
-        return Rejection(target.reason, f"The code of spec.job.from cannot be read: {target.message}")
-    try:
-        await ports.storage.check_code(target, source, spec.job.entry)
-    except errors.StatefulSparkError as error:
-        return Rejection(error.reason, error.message)
-    return source.sha256

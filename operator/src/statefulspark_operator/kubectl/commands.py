@@ -217,7 +217,10 @@ def _follow(command: Command, what: str, look: Callable[[View], Outcome]) -> Plu
     due = command.terminal.now() + command.timeout
     last_message = ""
     while True:
-        outcome = _look(command, look)
+        try:
+            outcome = look(command.read())
+        except errors.TransientError as error:  # An API server that does not answer may answer the next time.
+            outcome = Pending(error.message)
         match outcome:
             case Done():
                 _say(command, what, "Done", outcome.message, outcome.snapshot)
@@ -238,14 +241,6 @@ def _follow(command: Command, what: str, look: Callable[[View], Outcome]) -> Plu
                 f"with kubectl statefulspark status {command.name} -n {command.namespace}.",
             )
         command.terminal.sleep(POLL_S)
-
-
-def _look(command: Command, look: Callable[[View], Outcome]) -> Outcome:
-    """Look once; an API server that does not answer may answer the next time."""
-    try:
-        return look(command.read())
-    except errors.TransientError as error:
-        return Pending(error.message)
 
 
 def _say(command: Command, what: str, outcome: str, message: str, snapshot: str | None) -> None:

@@ -82,7 +82,11 @@ class Connection:
         """Return the objects of a namespace, or of all, that match a label and a field selector."""
         attempt = Attempt("list", kind, namespace)
         query = {"labelSelector": labels, "fieldSelector": fields}
-        path = kind.path(namespace) if namespace is not None else _everywhere(kind)
+        path = (
+            kind.path(namespace)
+            if namespace is not None
+            else f"{kind.path('-').partition('/namespaces/')[0]}/{kind.plural}"
+        )
         answer = self._send("GET", path, attempt, query={name: value for name, value in query.items() if value})
         return resources.items(_decoded(attempt, answer), "items")
 
@@ -174,11 +178,6 @@ def connect(context: str | None) -> Connection:
     )
     settings.retries = False
     return Connection(client.ApiClient(settings), chosen["context"].get("namespace") or "default")
-
-
-def _everywhere(kind: Kind) -> str:
-    """Return the path of the collection in all namespaces."""
-    return f"{kind.path('-').partition('/namespaces/')[0]}/{kind.plural}"
 
 
 def _decoded(attempt: Attempt, answer: urllib3.HTTPResponse) -> Resource:

@@ -34,10 +34,6 @@ def run(arguments: argparse.Namespace) -> PluginExit:
     return COMMANDS[arguments.command](command, arguments)
 
 
-def _status(command: Command, arguments: argparse.Namespace) -> PluginExit:
-    return commands.watch_status(command) if arguments.watch else commands.status(command)
-
-
 def _logs(command: Command, arguments: argparse.Namespace) -> PluginExit:
     whose = Whose.STANDBY if arguments.standby else Whose.PREVIOUS if arguments.previous else Whose.MATTERS
     return commands.logs(command, whose, follow=arguments.follow, tail=arguments.tail)
@@ -56,7 +52,7 @@ def _savepoint(command: Command, arguments: argparse.Namespace) -> PluginExit:
 
 
 COMMANDS: Mapping[str, Callable[[Command, argparse.Namespace], PluginExit]] = {
-    "status": _status,
+    "status": lambda command, arguments: (commands.watch_status if arguments.watch else commands.status)(command),
     "why": lambda command, _: commands.why(command),
     "history": lambda command, _: commands.history(command),
     "logs": _logs,

@@ -45,28 +45,30 @@ def choose(view: View, whose: Whose) -> LogChoice:
         SpecRejectedError: `PodNotFound`: there is none; the message says why.
     """
     if whose is Whose.STANDBY:
-        return _standby(view)
+        if not view.standbys:
+            standby = view.status.standby
+            detail = (
+                f" The last one, {standby.pod}, is {standby.state.value}: {standby.message}"
+                if standby and standby.message
+                else ""
+            )
+            raise errors.SpecRejectedError(
+                "PodNotFound", f"{view.namespace}/{view.name} has no standby now.{detail}".rstrip()
+            )
+        return LogChoice(view.standbys[-1].name, "standby")
     live, ended = view.live_driver, view.ended_driver
     has_log = live is not None and live.has_started
     if whose is Whose.MATTERS and live is not None and (has_log or ended is None):
         return LogChoice(live.name, f"driver of epoch {live.epoch}")
     if ended is not None:
         return LogChoice(ended.name, f"driver of epoch {ended.epoch}, which ended{_end(ended)}")
-    raise errors.SpecRejectedError("PodNotFound", _absence(view, whose))
-
-
-def _standby(view: View) -> LogChoice:
-    if not view.standbys:
-        standby = view.status.standby
-        detail = (
-            f" The last one, {standby.pod}, is {standby.state.value}: {standby.message}"
-            if standby and standby.message
-            else ""
-        )
-        raise errors.SpecRejectedError(
-            "PodNotFound", f"{view.namespace}/{view.name} has no standby now.{detail}".rstrip()
-        )
-    return LogChoice(view.standbys[-1].name, "standby")
+    phase = view.status.phase.value if view.status.phase is not None else "not started"
+    what = "of an ended driver" if whose is Whose.PREVIOUS else "of a driver"
+    raise errors.SpecRejectedError(
+        "PodNotFound",
+        f"There is no pod {what} of {view.namespace}/{view.name}, so there is no log; the job is {phase}. "
+        "Logs are gone with their pods: the pods of the two drivers that ended last are kept.",
+    )
 
 
 def _end(pod: DriverPod) -> str:
@@ -74,12 +76,3 @@ def _end(pod: DriverPod) -> str:
         return f" ({pod.status_reason})" if pod.status_reason else ""
     reason = pod.exit.report.reason if pod.exit.report is not None else pod.exit.reason
     return f" with {pod.exit.code} ({reason})" if reason else f" with {pod.exit.code}"
-
-
-def _absence(view: View, whose: Whose) -> str:
-    phase = view.status.phase.value if view.status.phase is not None else "not started"
-    what = "of an ended driver" if whose is Whose.PREVIOUS else "of a driver"
-    return (
-        f"There is no pod {what} of {view.namespace}/{view.name}, so there is no log; the job is {phase}. "
-        "Logs are gone with their pods: the pods of the two drivers that ended last are kept."
-    )

@@ -6,7 +6,7 @@ resource, a pod that waits), and the next step for a person.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from statefulspark.contract.base import UtcDatetime
@@ -17,7 +17,7 @@ from statefulspark_operator.api.conditions import Condition, ConditionStatus, Co
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.kubectl.view import View
 from statefulspark_operator.lifecycle.decision import Reason
-from statefulspark_operator.lifecycle.situation import DriverPod
+from statefulspark_operator.lifecycle.situation import HARMLESS_WAITS, DriverPod
 
 LOGS = "kubectl statefulspark logs {name} -n {namespace}"
 _ROLLBACK = "kubectl statefulspark rollback {name} -n {namespace}"
@@ -156,64 +156,42 @@ def find(view: View) -> tuple[Finding, ...]:
         What keeps the job from being ready comes first; empty if all is well. No sentence comes twice.
     """
     kept: dict[str, Finding] = {}
-    for look in _LOOKS:
-        for finding in look(view):
-            is_told = any(finding.message in message or message in finding.message for message in kept)
-            if not is_told:
-                kept[finding.message] = finding
+    for finding in (*_about_resource(view), *_about_status(view), *_about_pods(view)):
+        if not any(finding.message in message or message in finding.message for message in kept):
+            kept[finding.message] = finding
     return tuple(kept.values())
 
 
 def advice_for(view: View, reason: str) -> str | None:
     """Return the next step for a reason of the operator or of a driver."""
-    text = _BY_WORD[reason] if reason in _BY_WORD else _OTHER_ADVICE.get(reason, _by_phase(view))
-    return text.format(name=view.name, namespace=view.namespace) if text is not None else None
-
-
-def _by_phase(view: View) -> str:
-    if view.status.phase is not Phase.STALLED:
-        return f"What the driver says: {LOGS}"
     driver = view.status.driver
-    code = driver.exit_code if driver is not None else None
-    return _BY_EXIT.get(code, _CORRECT) if code is not None else _CORRECT
+    if reason in _BY_WORD:
+        advice = _BY_WORD[reason]
+    elif reason in _OTHER_ADVICE:
+        advice = _OTHER_ADVICE[reason]
+    elif view.status.phase is not Phase.STALLED:
+        advice = f"What the driver says: {LOGS}"
+    else:
+        code = driver.exit_code if driver is not None else None
+        advice = _BY_EXIT.get(code, _CORRECT) if code is not None else _CORRECT
+    return advice.format(name=view.name, namespace=view.namespace) if advice is not None else None
 
 
-def _unobserved(view: View) -> Iterator[Finding]:
-    if view.is_observed:
-        return
-    seen = view.status.observed_generation
-    if seen is None:
-        message = f"No operator has looked at this job since it was created at {_clock(view.created_at)}."
-        yield Finding(reason="NotObserved", message=message, since=view.created_at, advice=_OPERATOR)
-        return
-    message = f"The operator has not seen the latest change yet: generation {view.generation}, it has seen {seen}."
-    yield Finding(reason="NotObserved", message=message, advice=_OPERATOR)
-
-
-def _deleting(view: View) -> Iterator[Finding]:
+def _about_resource(view: View) -> Iterator[Finding]:
     if view.deleted_at is not None:
         detail = view.status.message or "The operator has not said how far it is."
         message = f"The job is being deleted: {detail}"
         advice = f"Its finalizer is removed by the operator. {_OPERATOR}"
         yield Finding(reason="Deleting", message=message, since=view.deleted_at, advice=advice)
-
-
-def _not_ready(view: View) -> Iterator[Finding]:
-    ready = view.condition(ConditionType.READY)
-    if ready is None or ready.status is ConditionStatus.TRUE:
+    if view.is_observed:
         return
-    stalled = view.status.stalled
-    reason = stalled.reason if stalled is not None and stalled.message == ready.message else ready.reason
-    yield _told(view, ready, reason)
-
-
-def _told(view: View, condition: Condition, reason: str) -> Finding:
-    return Finding(
-        reason=reason,
-        message=condition.message or f"{condition.type.value} is {condition.status.value}.",
-        since=condition.last_transition_time,
-        advice=advice_for(view, reason),
-    )
+    seen = view.status.observed_generation
+    if seen is None:
+        message = f"No operator has looked at this job since it was created at {view.created_at:%H:%M:%S} UTC."
+        yield Finding(reason="NotObserved", message=message, since=view.created_at, advice=_OPERATOR)
+        return
+    message = f"The operator has not seen the latest change yet: generation {view.generation}, it has seen {seen}."
+    yield Finding(reason="NotObserved", message=message, advice=_OPERATOR)
 
 
 _UNHEALTHY = (
@@ -225,70 +203,49 @@ _UNHEALTHY = (
 )
 
 
-def _unhealthy(view: View) -> Iterator[Finding]:
+def _about_status(view: View) -> Iterator[Finding]:
+    status, ready = view.status, view.condition(ConditionType.READY)
+    if ready is not None and ready.status is not ConditionStatus.TRUE:
+        stalled = status.stalled
+        reason = stalled.reason if stalled is not None and stalled.message == ready.message else ready.reason
+        yield _condition(view, ready, reason)
     for kind, bad in _UNHEALTHY:
         condition = view.condition(kind)
         if condition is not None and condition.status is bad and condition.message:
-            yield _told(view, condition, condition.reason)
+            yield _condition(view, condition, condition.reason)
+    for reason, note in (("FellBack", status.fallback), ("RestoreSkipped", status.restore_skipped)):
+        if note is not None:
+            yield Finding(reason=reason, message=note, advice=advice_for(view, reason))
 
 
-def _fallback(view: View) -> Iterator[Finding]:
-    if view.status.fallback is not None:
-        yield Finding(reason="FellBack", message=view.status.fallback, advice=advice_for(view, "FellBack"))
-
-
-def _restore_skipped(view: View) -> Iterator[Finding]:
-    if view.status.restore_skipped is not None:
-        advice = advice_for(view, "RestoreSkipped")
-        yield Finding(reason="RestoreSkipped", message=view.status.restore_skipped, advice=advice)
-
-
-def _pods(view: View) -> Iterator[Finding]:
-    for pod in (*view.drivers, *view.standbys):
-        if pod.is_live(view.now):
-            yield from _pod(view, pod)
-
-
-def _pod(view: View, pod: DriverPod) -> Iterator[Finding]:
-    if pod.unschedulable is not None:
-        message = f"{pod.name} cannot be scheduled: {pod.unschedulable}"
-        yield _of_pod(view, pod, Reason.UNSCHEDULABLE, message)
-    harmless = ("ContainerCreating", "PodInitializing")
-    if pod.waiting is not None and pod.waiting.reason not in harmless:
-        reason = Reason.IMAGE_UNAVAILABLE if "Image" in pod.waiting.reason else Reason.CONTAINER_WAITING
-        message = f"{pod.name} cannot start ({pod.waiting.reason}): {pod.waiting.message or 'no message'}"
-        yield _of_pod(view, pod, reason, message)
-    if pod.waiting is not None and pod.waiting.reason in harmless:
-        yield from _pod_warning(view, pod)
-
-
-def _pod_warning(view: View, pod: DriverPod) -> Iterator[Finding]:
-    """Tell the newest warning about a pod whose container is being created, for example of a volume that is missing."""
-    event = next((event for event in view.events if event.is_warning and event.about == pod.name), None)
-    if event is not None:
-        message = f"{pod.name} waits ({event.reason}): {event.message}"
-        yield _of_pod(view, pod, Reason.CONTAINER_WAITING, message, since=event.at)
-
-
-def _of_pod(view: View, pod: DriverPod, reason: Reason, message: str, *, since: datetime | None = None) -> Finding:
+def _condition(view: View, condition: Condition, reason: str) -> Finding:
     return Finding(
-        reason=reason.word,
-        message=message,
-        since=since or pod.created_at,
-        advice=advice_for(view, reason.word),
+        reason=reason,
+        message=condition.message or f"{condition.type.value} is {condition.status.value}.",
+        since=condition.last_transition_time,
+        advice=advice_for(view, reason),
     )
 
 
-def _clock(at: datetime) -> str:
-    return f"{at:%H:%M:%S} UTC"
+def _about_pods(view: View) -> Iterator[Finding]:
+    for pod in (pod for pod in (*view.drivers, *view.standbys) if pod.is_live(view.now)):
+        if pod.unschedulable is not None:
+            message = f"{pod.name} cannot be scheduled: {pod.unschedulable}"
+            yield _pod(view, pod, Reason.UNSCHEDULABLE, message)
+        if pod.waiting is None:
+            continue
+        if pod.waiting.reason not in HARMLESS_WAITS:
+            reason = Reason.IMAGE_UNAVAILABLE if "Image" in pod.waiting.reason else Reason.CONTAINER_WAITING
+            message = f"{pod.name} cannot start ({pod.waiting.reason}): {pod.waiting.message or 'no message'}"
+            yield _pod(view, pod, reason, message)
+            continue
+        # A container that is being created may lack something, for example a volume: the newest warning tells.
+        event = next((event for event in view.events if event.is_warning and event.about == pod.name), None)
+        if event is not None:
+            message = f"{pod.name} waits ({event.reason}): {event.message}"
+            yield _pod(view, pod, Reason.CONTAINER_WAITING, message, since=event.at)
 
 
-_LOOKS: tuple[Callable[[View], Iterator[Finding]], ...] = (
-    _deleting,
-    _unobserved,
-    _not_ready,
-    _unhealthy,
-    _fallback,
-    _restore_skipped,
-    _pods,
-)
+def _pod(view: View, pod: DriverPod, reason: Reason, message: str, *, since: datetime | None = None) -> Finding:
+    advice = advice_for(view, reason.word)
+    return Finding(reason=reason.word, message=message, since=since or pod.created_at, advice=advice)

@@ -6,13 +6,13 @@ A driver that ends is followed by one that completes what was committed as a che
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from statefulspark.contract.exit_codes import ExitCode
 
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.spec import DeletionPolicy
-from statefulspark_operator.api.status import Phase, SnapshotStatus
+from statefulspark_operator.api.status import Phase
 from statefulspark_operator.kubectl import text
 from statefulspark_operator.kubectl.view import View
 
@@ -26,31 +26,27 @@ def tell(view: View) -> tuple[str, ...]:
     Returns:
         One sentence for each thing that could be lost, the state of the job first; never empty.
     """
-    return (*_state(view), *_on_deletion(view))
+    if view.spec is not None and view.spec.deletion_policy is DeletionPolicy.DELETE:
+        deletion = "Everything, with its savepoints, if the job is deleted: deletionPolicy is Delete."
+        return (*_state(view), deletion)
+    return tuple(_state(view))
 
 
 def _state(view: View) -> Iterator[str]:
+    phase, driver = view.status.phase, view.status.driver
+    exit_code = driver.exit_code if driver is not None else None
     if view.says(ConditionType.STORAGE_REACHABLE, ConditionStatus.FALSE):
         condition = view.condition(ConditionType.STORAGE_REACHABLE)
         since = f" for {text.elapsed(view.now, condition.last_transition_time)}" if condition is not None else ""
         yield f"Nobody can tell: storage has not been readable{since}. The operator starts nothing until it is."
-    elif _is_state_unknown(view):
+    elif phase is Phase.STALLED and exit_code in (ExitCode.STATE_UNKNOWN, ExitCode.SNAPSHOT_NOT_FOUND):
         yield "Nobody can tell: the last driver could not read the state, and has changed nothing."
-    elif view.status.phase is None:
+    elif phase is None:
         yield "Nothing: the job has not been started."
-    elif view.live_driver is None and view.status.phase in (Phase.SUSPENDED, Phase.STOPPED):
+    elif view.live_driver is None and phase in (Phase.SUSPENDED, Phase.STOPPED):
         yield f"Nothing: no driver runs. A start continues from {_continuation(view)}."
     else:
         yield from _running(view)
-
-
-def _is_state_unknown(view: View) -> bool:
-    driver = view.status.driver
-    return (
-        view.status.phase is Phase.STALLED
-        and driver is not None
-        and driver.exit_code in (ExitCode.STATE_UNKNOWN, ExitCode.SNAPSHOT_NOT_FOUND)
-    )
 
 
 def _continuation(view: View) -> str:
@@ -65,7 +61,8 @@ def _continuation(view: View) -> str:
 
 def _running(view: View) -> Iterator[str]:
     committed = {query.uid: query.batch for query in view.status.queries if query.batch >= 0}
-    named = f" ({_batches(committed)}, or later)" if committed else ""
+    batches = ", ".join(f"{query} {batch}" for query, batch in sorted(committed.items()))
+    named = f" ({batches}, or later)" if committed else ""
     yield f"No state: the next driver goes on after the newest committed batch{named}; only a running batch is done again."
     checkpoint, savepoint = view.status.last_checkpoint, view.status.last_savepoint
     if checkpoint is None:
@@ -77,21 +74,6 @@ def _running(view: View) -> Iterator[str]:
     )
     if savepoint is not None:
         age = text.elapsed(view.now, savepoint.completed_at)
-        yield f"Going back to savepoint {savepoint.id} would undo {age}{_undone(savepoint, committed)}."
-
-
-def _undone(savepoint: SnapshotStatus, committed: Mapping[str, int]) -> str:
-    behind = {
-        query: batch - savepoint.batches[query] for query, batch in committed.items() if query in savepoint.batches
-    }
-    counted = ", ".join(f"{count} batches of {query}" for query, count in sorted(behind.items()) if count > 0)
-    return f": {counted}" if counted else ""
-
-
-def _batches(committed: Mapping[str, int]) -> str:
-    return ", ".join(f"{query} {batch}" for query, batch in sorted(committed.items()))
-
-
-def _on_deletion(view: View) -> Iterator[str]:
-    if view.spec is not None and view.spec.deletion_policy is DeletionPolicy.DELETE:
-        yield "Everything, with its savepoints, if the job is deleted: deletionPolicy is Delete."
+        behind = {query: batch - savepoint.batches.get(query, batch) for query, batch in sorted(committed.items())}
+        undone = ", ".join(f"{count} batches of {query}" for query, count in behind.items() if count > 0)
+        yield f"Going back to savepoint {savepoint.id} would undo {age}{f': {undone}' if undone else ''}."

@@ -10,10 +10,8 @@ from statefulspark_operator.api.spark_savepoint import SavepointPhase, SparkSave
 from statefulspark_operator.api.status import (
     OperationKind,
     OperationPhase,
-    OperationStatus,
     Phase,
     UpgradeState,
-    UpgradeStatus,
 )
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
@@ -73,7 +71,22 @@ def savepoint(view: View, *, nonce: str, generation: int) -> Outcome:
     """
     operation = view.status.operation
     if view.status.savepoint_nonce == nonce:
-        return _of_operation(view, operation, generation)
+        is_it = (
+            operation is not None and operation.kind is OperationKind.SAVEPOINT and operation.generation >= generation
+        )
+        if operation is None or not is_it:
+            latest = view.status.last_savepoint
+            named = (
+                f" The latest savepoint is {latest.id}, {latest.location or 'without a location'}." if latest else ""
+            )
+            return Failed(f"A later stop or savepoint has replaced its record, so its end was not seen.{named}")
+        if operation.state is OperationPhase.REQUESTED:
+            return Pending(f"The driver copies it since {text.elapsed(view.now, operation.requested_at)}.")
+        if operation.state is OperationPhase.FAILED:
+            return Failed(f"The savepoint failed: {operation.message or 'no reason given.'}")
+        took = text.elapsed(operation.finished_at or view.now, operation.requested_at)
+        where = operation.location or "at the job's default location"
+        return Done(f"Savepoint complete after {took}: {where}", operation.location)
     if view.raw_spec.get("savepointNonce") != nonce:
         return Failed("Somebody has requested another savepoint before this one was taken, which replaces it.")
     if view.is_observed and view.status.phase in _ENDED and view.live_driver is None:
@@ -102,26 +115,6 @@ def savepoint_object(view: View, stored: Resource | None) -> Outcome:
             return Pending(status.message or f"The operator has not seen it yet; the job is {_now(view)}.")
         case _:
             assert_never(status.phase)
-
-
-def _of_operation(view: View, operation: OperationStatus | None, generation: int) -> Outcome:
-    is_it = operation is not None and operation.kind is OperationKind.SAVEPOINT and operation.generation >= generation
-    if operation is None or not is_it:
-        return _of_latest(view)
-    if operation.state is OperationPhase.REQUESTED:
-        return Pending(f"The driver copies it since {text.elapsed(view.now, operation.requested_at)}.")
-    if operation.state is OperationPhase.FAILED:
-        return Failed(f"The savepoint failed: {operation.message or 'no reason given.'}")
-    took = text.elapsed(operation.finished_at or view.now, operation.requested_at)
-    where = operation.location or "at the job's default location"
-    return Done(f"Savepoint complete after {took}: {where}", operation.location)
-
-
-def _of_latest(view: View) -> Outcome:
-    """Return what is known of a savepoint whose record a later operation has replaced."""
-    latest = view.status.last_savepoint
-    named = f" The latest savepoint is {latest.id}, {latest.location or 'without a location'}." if latest else ""
-    return Failed(f"A later stop or savepoint has replaced its record, so its end was not seen.{named}")
 
 
 def suspend(view: View, *, generation: int) -> Outcome:
@@ -179,23 +172,19 @@ def rollback(view: View, target: Target, *, generation: int) -> Outcome:
         )
     upgrade = view.status.upgrade
     if target.by_policy:
-        return _by_policy(view, target, upgrade)
+        went_back = upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK
+        if went_back and view.status.phase is Phase.RUNNING and view.status.revision == target.revision:
+            return Done(
+                f"Revision {target.revision} runs again, from {view.status.restored_from or 'the latest checkpoint'}. The "
+                "spec still asks for the one that failed, which is not tried again until the spec changes; "
+                "spec.upgrade.rollback is Automatic now."
+            )
+        return Failed(f"The job is {_now(view)}") if view.status.phase is Phase.STALLED else Pending(_now(view))
     given_up = upgrade is not None and upgrade.to_revision == target.revision and upgrade.state in _GIVEN_UP
     if upgrade is not None and given_up and upgrade.generation >= generation:
         return Failed(f"The rollback was given up ({upgrade.state.value}): {upgrade.message or 'no reason given.'}")
     done = _runs(view) if view.status.revision == target.revision else None
     return done or _stalled(view) or Pending(_now(view))
-
-
-def _by_policy(view: View, target: Target, upgrade: UpgradeStatus | None) -> Outcome:
-    went_back = upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK
-    if went_back and view.status.phase is Phase.RUNNING and view.status.revision == target.revision:
-        return Done(
-            f"Revision {target.revision} runs again, from {view.status.restored_from or 'the latest checkpoint'}. The spec "
-            "still asks for the one that failed, which is not tried again until the spec changes; spec.upgrade.rollback "
-            "is Automatic now."
-        )
-    return Failed(f"The job is {_now(view)}") if view.status.phase is Phase.STALLED else Pending(_now(view))
 
 
 def _runs(view: View) -> Done | None:

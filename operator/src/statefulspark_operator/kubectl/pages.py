@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import ParamSpec
 
 from statefulspark_operator.api.status import RestartStatus, SnapshotStatus, UpgradeStatus
 from statefulspark_operator.kubectl import text
-from statefulspark_operator.kubectl.reports import DriverReport, EventReport, HistoryReport, StatusReport, WhyReport
+from statefulspark_operator.kubectl.reports import DriverReport, HistoryReport, StatusReport, WhyReport
 from statefulspark_operator.kubectl.text import Paint, Tone
 
 _INDENT = 13
+Arguments = ParamSpec("Arguments")
 _OVER = ("Stable", "Done", "FirstCheckpoint")
 
 
-def status(report: StatusReport, paint: Paint = text.plain) -> str:
-    """Return the page of `status`, ending with a newline."""
-    return _page(_status_lines(report, paint))
+def _page(write: Callable[Arguments, Iterator[str]]) -> Callable[Arguments, str]:
+    """Return a function that writes the lines of a page as one text, ending with a newline."""
 
+    @functools.wraps(write)
+    def page(*args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
+        return "".join(f"{line}\n" for line in write(*args, **kwargs))
 
-def why(report: WhyReport, paint: Paint = text.plain) -> str:
-    """Return the page of `why`, ending with a newline."""
-    return _page(_why_lines(report, paint))
-
-
-def history(report: HistoryReport, paint: Paint = text.plain) -> str:
-    """Return the page of `history`, ending with a newline."""
-    return _page(_history_lines(report, paint))
-
-
-def _page(lines: Iterator[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+    return page
 
 
 def _field(name: str, value: str) -> str:
@@ -39,12 +33,18 @@ def _field(name: str, value: str) -> str:
     return f"{label:<{_INDENT}}{text.wrapped(value, indent=_INDENT)}"
 
 
-def _status_lines(report: StatusReport, paint: Paint) -> Iterator[str]:
+@_page
+def status(report: StatusReport, paint: Paint = text.plain) -> Iterator[str]:
+    """Write the page of `status`."""
     now = report.at
     yield paint(f"{report.namespace}/{report.name}", Tone.HEADING)
     yield _field("State", _state(report, paint))
-    if report.message and not _is_told(report.message, report):
-        yield _field("", report.message)
+    message, origin = report.message or "", report.restored_from
+    is_told = any(message in finding.message for finding in report.findings) or (
+        origin is not None and origin in message
+    )
+    if message and not is_told:
+        yield _field("", message)
     if report.image is not None:
         yield _field("Image", report.image)
     if report.driver is not None:
@@ -58,7 +58,10 @@ def _status_lines(report: StatusReport, paint: Paint) -> Iterator[str]:
     if report.restored_from is not None:
         yield _field("Began from", report.restored_from)
     yield from _queries(report)
-    yield from _snapshots(report)
+    checkpoint, savepoint = report.last_checkpoint, report.last_savepoint
+    yield _field("Checkpoint", _snapshot(checkpoint, now) if checkpoint is not None else "none has completed yet")
+    if savepoint is not None:
+        yield _field("Savepoint", _snapshot(savepoint, now))
     if report.upgrade is not None:
         yield _field("Upgrade", _upgrade(report.upgrade, now))
     yield from _restarts(report.restarts, now)
@@ -67,12 +70,6 @@ def _status_lines(report: StatusReport, paint: Paint) -> Iterator[str]:
     yield from _findings(report, paint)
     for sentence in report.unread:
         yield _field("Not read", paint(sentence, Tone.ATTENTION))
-
-
-def _is_told(message: str, report: StatusReport) -> bool:
-    """Tell whether another line of the page says the same."""
-    findings = any(message in finding.message for finding in report.findings)
-    return findings or (report.restored_from is not None and report.restored_from in message)
 
 
 def _state(report: StatusReport | WhyReport, paint: Paint) -> str:
@@ -107,13 +104,6 @@ def _queries(report: StatusReport) -> Iterator[str]:
     ]
     header = ("QUERY", "BATCH", "ROWS READ", "ROWS/S", "ACTIVE")
     yield from (f"  {line}" for line in text.columns(header, rows))
-
-
-def _snapshots(report: StatusReport) -> Iterator[str]:
-    checkpoint, savepoint = report.last_checkpoint, report.last_savepoint
-    yield _field("Checkpoint", _snapshot(checkpoint, report.at) if checkpoint is not None else "none has completed yet")
-    if savepoint is not None:
-        yield _field("Savepoint", _snapshot(savepoint, report.at))
 
 
 def _snapshot(snapshot: SnapshotStatus, now: datetime) -> str:
@@ -153,7 +143,9 @@ def _findings(report: StatusReport | WhyReport, paint: Paint) -> Iterator[str]:
             yield _field("To do", paint(finding.advice, Tone.ATTENTION))
 
 
-def _why_lines(report: WhyReport, paint: Paint) -> Iterator[str]:
+@_page
+def why(report: WhyReport, paint: Paint = text.plain) -> Iterator[str]:
+    """Write the page of `why`."""
     yield paint(f"{report.namespace}/{report.name}", Tone.HEADING)
     yield _field("State", _state(report, paint))
     yield from _findings(report, paint)
@@ -165,23 +157,21 @@ def _why_lines(report: WhyReport, paint: Paint) -> Iterator[str]:
     if report.events:
         yield "Events:"
     for event in report.events:
-        yield _event(event, report, paint)
+        about = "" if event.about == report.name else f"{event.about}: "
+        reason = paint(event.reason, Tone.ATTENTION) if event.is_warning else event.reason
+        age = text.elapsed(report.at, event.at)
+        yield f"  {age:>8}   {text.wrapped(f'{reason}: {about}{event.message}', indent=_INDENT)}"
     for sentence in report.unread:
         yield _field("Not read", paint(sentence, Tone.ATTENTION))
 
 
-def _event(event: EventReport, report: WhyReport, paint: Paint) -> str:
-    about = "" if event.about == report.name else f"{event.about}: "
-    reason = paint(event.reason, Tone.ATTENTION) if event.is_warning else event.reason
-    age = text.elapsed(report.at, event.at)
-    return f"  {age:>8}   {text.wrapped(f'{reason}: {about}{event.message}', indent=_INDENT)}"
-
-
-def _history_lines(report: HistoryReport, paint: Paint) -> Iterator[str]:
+@_page
+def history(report: HistoryReport, paint: Paint = text.plain) -> Iterator[str]:
+    """Write the page of `history`."""
     yield paint(f"{report.namespace}/{report.name}", Tone.HEADING)
     rows = [
         (
-            _mark(record.revision, report),
+            "runs" if record.revision == report.running else "spec" if record.revision == report.requested else "",
             record.revision,
             record.outcome.value,
             text.ago(report.at, record.at),
@@ -195,7 +185,3 @@ def _history_lines(report: HistoryReport, paint: Paint) -> Iterator[str]:
         yield _field("Upgrade", _upgrade(report.upgrade, report.at))
     if report.requested is not None and report.running is not None and report.requested != report.running:
         yield _field("Spec", f"asks for revision {report.requested}; {report.running} runs, or ran last")
-
-
-def _mark(revision: str, report: HistoryReport) -> str:
-    return "runs" if revision == report.running else ("spec" if revision == report.requested else "")

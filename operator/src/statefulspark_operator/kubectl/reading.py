@@ -47,18 +47,19 @@ def job_with_events(cluster: Cluster, namespace: str, name: str, now: Callable[[
 def _read(cluster: Cluster, namespace: str, name: str, now: Callable[[], datetime], *, is_with_events: bool) -> View:
     stored_job = cluster.get(resources.JOB, namespace, name)
     if stored_job is None:
-        raise _absent(cluster, namespace, name)
+        present = _names(cluster, namespace)
+        everywhere = () if present else _permitted([], lambda: cluster.list(resources.JOB, None))
+        metadata = [resources.section(other, "metadata") for other in everywhere]
+        elsewhere = [f"{resources.text(item, 'namespace')}/{resources.text(item, 'name')}" for item in metadata]
+        raise refusals.no_such_job(namespace, name, present, elsewhere)
     unread: list[str] = []
     stored = _permitted(unread, lambda: cluster.list(resources.POD, namespace, labels=names.pod_selector(name)))
     events: tuple[Resource, ...] = ()
     for about in (name, *view.pods_with_events(stored, now=now())) if is_with_events else ():
-        events += _permitted(unread, partial(_events, cluster, namespace, about))
+        named = f"involvedObject.name={about}"
+        events += _permitted(unread, partial(cluster.list, resources.EVENT, namespace, fields=named))
     around = Surroundings(pods=stored, events=events, unread=tuple(dict.fromkeys(unread)))
     return view.read(stored_job, around, now=now())
-
-
-def _events(cluster: Cluster, namespace: str, about: str) -> tuple[Resource, ...]:
-    return cluster.list(resources.EVENT, namespace, fields=f"involvedObject.name={about}")
 
 
 def _permitted(unread: list[str], read: Callable[[], tuple[Resource, ...]]) -> tuple[Resource, ...]:
@@ -68,18 +69,6 @@ def _permitted(unread: list[str], read: Callable[[], tuple[Resource, ...]]) -> t
     except errors.SpecRejectedError as error:
         unread.append(error.message)
         return ()
-
-
-def _absent(cluster: Cluster, namespace: str, name: str) -> errors.SpecRejectedError:
-    present = _names(cluster, namespace)
-    elsewhere: tuple[str, ...] = ()
-    if not present:
-        everywhere = _permitted([], lambda: cluster.list(resources.JOB, None))
-        elsewhere = tuple(
-            f"{resources.text(other, 'metadata', 'namespace')}/{resources.text(other, 'metadata', 'name')}"
-            for other in everywhere
-        )
-    return refusals.no_such_job(namespace, name, present, elsewhere)
 
 
 def _names(cluster: Cluster, namespace: str) -> list[str]:

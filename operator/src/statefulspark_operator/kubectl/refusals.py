@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,7 +55,7 @@ def translate(attempt: Attempt, status: int, content: bytes) -> errors.StatefulS
         status: HTTP status.
         content: Body of the answer.
     """
-    said = _message(content)
+    said = resources.server_message(content)
     if status == _FORBIDDEN:
         return errors.SpecRejectedError("Forbidden", _forbidden(attempt, said))
     if status == _UNAUTHORIZED:
@@ -135,10 +134,3 @@ def which_job(namespace: str, present: Sequence[str]) -> errors.SpecRejectedErro
         )
     listed = ", ".join(sorted(present))
     return errors.SpecRejectedError("NameMissing", f"Namespace {namespace} has several jobs; name one: {listed}.")
-
-
-def _message(content: bytes) -> str:
-    try:
-        return resources.text(json.loads(content), "message") or "no message"
-    except ValueError:
-        return content[:200].decode(errors="replace").strip() or "no message"

@@ -15,7 +15,6 @@ from statefulspark_operator.api.revision import revision_of
 from statefulspark_operator.api.revision_record import RevisionRecord
 from statefulspark_operator.api.standby import StandbyStatus
 from statefulspark_operator.api.status import (
-    DriverIntent,
     DriverState,
     QueryProgress,
     RestartStatus,
@@ -25,7 +24,6 @@ from statefulspark_operator.api.status import (
 from statefulspark_operator.kubectl import findings, losses
 from statefulspark_operator.kubectl.findings import Finding
 from statefulspark_operator.kubectl.view import View
-from statefulspark_operator.lifecycle.situation import DriverPod
 
 EVENTS_SHOWN = 8
 
@@ -237,30 +235,21 @@ def driver(view: View) -> DriverReport | None:
     if recorded is None:
         return None
     if pod is not None and pod.epoch == recorded.epoch and recorded.state is not DriverState.ENDED:
-        return _running(view, recorded, pod)
-    return _not_seen(recorded)
-
-
-def _running(view: View, told: DriverIntent, pod: DriverPod) -> DriverReport:
+        return DriverReport(
+            epoch=recorded.epoch,
+            revision=recorded.revision,
+            pod=pod.name,
+            node=view.nodes.get(pod.name) or None,
+            is_running=True,
+            since=recorded.decided_at,
+        )
+    has_ended = recorded.state is DriverState.ENDED
+    reason = f"{recorded.end_reason}: " if recorded.end_reason else ""
     return DriverReport(
-        epoch=told.epoch,
-        revision=told.revision,
-        pod=pod.name,
-        node=view.nodes.get(pod.name) or None,
-        is_running=True,
-        since=told.decided_at,
-    )
-
-
-def _not_seen(told: DriverIntent) -> DriverReport:
-    """Return a driver whose pod was not found, or not read; only a recorded end proves that it does not run."""
-    has_ended = told.state is DriverState.ENDED
-    reason = f"{told.end_reason}: " if told.end_reason else ""
-    return DriverReport(
-        epoch=told.epoch,
-        revision=told.revision,
-        pod=told.pod,
+        epoch=recorded.epoch,
+        revision=recorded.revision,
+        pod=recorded.pod,
         is_running=not has_ended,
-        since=told.ended_at if has_ended and told.ended_at is not None else told.decided_at,
-        end=f"{reason}{told.end_message or 'it gave no reason.'}" if has_ended else None,
+        since=recorded.ended_at if has_ended and recorded.ended_at is not None else recorded.decided_at,
+        end=f"{reason}{recorded.end_message or 'it gave no reason.'}" if has_ended else None,
     )

@@ -15,7 +15,7 @@ from statefulspark_operator.api.revision import revision_of, running_spec
 from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.spark_savepoint import SparkSavepointSpec
 from statefulspark_operator.api.spec import SavepointForm, StatefulSparkJobSpec
-from statefulspark_operator.api.status import Phase, UpgradeStatus
+from statefulspark_operator.api.status import Phase
 from statefulspark_operator.api.upgrade import RollbackPolicy
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
@@ -110,10 +110,14 @@ def rollback_target(view: View, wanted: str | None) -> Target:
         SpecRejectedError: `NothingToRollBack`, or `RevisionNotFound`: the history does not have it.
     """
     _require_present(view)
-    upgrade = view.status.upgrade
-    if _waits_for_rollback(view) and upgrade is not None and wanted in (None, upgrade.from_revision):
+    upgrade, stalled = view.status.upgrade, view.status.stalled
+    waits_for_rollback = stalled is not None and stalled.reason == Reason.ROLLBACK_NEEDED.word
+    if waits_for_rollback and upgrade is not None and wanted in (None, upgrade.from_revision):
         return Target(upgrade.from_revision, by_policy=True)
-    revisions = _known(view)
+    named = [record.revision for record in view.status.history]
+    named += [upgrade.to_revision, upgrade.from_revision] if upgrade is not None else []
+    named += [view.status.revision] if view.status.revision is not None else []
+    revisions = tuple(dict.fromkeys(name for name in named if name))
     if wanted is not None and wanted not in revisions:
         listed = ", ".join(revisions) or "none"
         raise errors.SpecRejectedError(
@@ -133,19 +137,6 @@ def rollback_target(view: View, wanted: str | None) -> Target:
     return Target(target)
 
 
-def _waits_for_rollback(view: View) -> bool:
-    stalled = view.status.stalled
-    return stalled is not None and stalled.reason == Reason.ROLLBACK_NEEDED.word
-
-
-def _known(view: View) -> tuple[str, ...]:
-    upgrade = view.status.upgrade
-    named = [record.revision for record in view.status.history]
-    named += [upgrade.to_revision, upgrade.from_revision] if upgrade is not None else []
-    named += [view.status.revision] if view.status.revision is not None else []
-    return tuple(dict.fromkeys(name for name in named if name))
-
-
 def _before(view: View, current: str | None) -> str | None:
     """Return the revision that ran before the spec's, or runs instead of it."""
     running, upgrade = view.status.revision, view.status.upgrade
@@ -153,15 +144,10 @@ def _before(view: View, current: str | None) -> str | None:
         return running
     if upgrade is not None and upgrade.to_revision == current and upgrade.state not in steps.CARRIED_OUT:
         return upgrade.from_revision or None
-    ran = (record.revision for record in view.status.history if record.outcome in _RAN)
-    return next((revision for revision in ran if revision != current), _from(upgrade, current))
-
-
-def _from(upgrade: UpgradeStatus | None, current: str | None) -> str | None:
-    """Return what ran before the latest upgrade, whose record the history may not have any more."""
-    if upgrade is None or upgrade.from_revision == current:
-        return None
-    return upgrade.from_revision or None
+    ran = [record.revision for record in view.status.history if record.outcome in _RAN]
+    # The history may not have the record of what ran before the latest upgrade any more.
+    ran += [upgrade.from_revision] if upgrade is not None and upgrade.from_revision else []
+    return next((revision for revision in ran if revision != current), None)
 
 
 def rollback_by_policy(view: View) -> Resource:

@@ -134,6 +134,25 @@ def read(job: Resource, surroundings: Surroundings, *, now: datetime) -> View:
     drivers = [pod for pod in map(pods.read_driver_pod, surroundings.pods) if pod is not None]
     status = _status(job)
     metadata = resources.section(job, "metadata")
+    lines = (
+        EventLine(
+            at=resources.time(event, "lastTimestamp")
+            or resources.time(event, "eventTime")
+            or resources.time(event, "metadata", "creationTimestamp")
+            or _NEVER,
+            about=resources.text(event, "involvedObject", "name"),
+            reason=resources.text(event, "reason"),
+            message=resources.text(event, "message").strip(),
+            is_warning=resources.text(event, "type") == "Warning",
+        )
+        for event in surroundings.events
+    )
+    try:
+        spec: StatefulSparkJobSpec | None = StatefulSparkJobSpec.model_validate(resources.section(job, "spec"))
+    except ValidationError:
+        spec = None
+    if spec is not None and status.code is not None:
+        spec = code.pin(spec, status.code)
     return View(
         namespace=resources.text(metadata, "namespace"),
         name=resources.text(metadata, "name"),
@@ -142,7 +161,7 @@ def read(job: Resource, surroundings: Surroundings, *, now: datetime) -> View:
         created_at=resources.time(metadata, "creationTimestamp") or _NEVER,
         deleted_at=resources.time(metadata, "deletionTimestamp"),
         raw_spec=resources.section(job, "spec"),
-        spec=_spec(job, status.code),
+        spec=spec,
         status=status,
         now=now,
         drivers=tuple(sorted(drivers, key=lambda pod: -pod.epoch)),
@@ -151,17 +170,9 @@ def read(job: Resource, surroundings: Surroundings, *, now: datetime) -> View:
             resources.text(pod, "metadata", "name"): resources.text(pod, "spec", "nodeName")
             for pod in surroundings.pods
         },
-        events=_events(surroundings.events),
+        events=tuple(sorted(lines, key=lambda line: line.at, reverse=True)),
         unread=surroundings.unread,
     )
-
-
-def _spec(job: Resource, checksum: str | None) -> StatefulSparkJobSpec | None:
-    try:
-        spec = StatefulSparkJobSpec.model_validate(resources.section(job, "spec"))
-    except ValidationError:
-        return None
-    return code.pin(spec, checksum) if checksum is not None else spec
 
 
 def _status(job: Resource) -> StatefulSparkJobStatus:
@@ -175,23 +186,6 @@ def _status(job: Resource) -> StatefulSparkJobStatus:
             f"This release cannot read the job's status: {where}: {first['msg']} (found {first['input']!r}). Install the "
             "release of the operator that runs.",
         ) from error
-
-
-def _events(stored: Sequence[Resource]) -> tuple[EventLine, ...]:
-    lines = (
-        EventLine(
-            at=resources.time(event, "lastTimestamp")
-            or resources.time(event, "eventTime")
-            or resources.time(event, "metadata", "creationTimestamp")
-            or _NEVER,
-            about=resources.text(event, "involvedObject", "name"),
-            reason=resources.text(event, "reason"),
-            message=resources.text(event, "message").strip(),
-            is_warning=resources.text(event, "type") == "Warning",
-        )
-        for event in stored
-    )
-    return tuple(sorted(lines, key=lambda line: line.at, reverse=True))
 
 
 def pods_with_events(stored: Sequence[Resource], *, now: datetime) -> tuple[str, ...]:

@@ -41,7 +41,19 @@ def decide(situation: Situation) -> Decision:
         The status to record and the actions. The status is complete: facts, intent, phase, message and conditions.
     """
     current = observed.fold(situation)
-    return _complete(current, _apply_rules(current))
+    decision = _apply_rules(current)
+    message = decision.message
+    if current.rejection is not None and decision.phase is not Phase.DELETING:
+        message = f"The current spec is not carried out: {current.rejection.message}"
+    decision = dataclasses.replace(decision, message=_shorten(decision.message))
+    changes = {
+        "phase": decision.phase,
+        "message": _shorten(message),
+        "observed_generation": current.job.generation,
+        "code": current.code,
+        "conditions": conditions.derive(current, decision),
+    }
+    return dataclasses.replace(decision, status=decision.status.model_copy(update=changes))
 
 
 def _apply_rules(situation: Situation) -> Decision:
@@ -135,23 +147,6 @@ def _without_driver(situation: Situation) -> Decision:
         or savepoints.await_named(situation)  # Never from anything else than the spec names.
         or start.start(situation, storage)
     )
-
-
-def _complete(situation: Situation, decision: Decision) -> Decision:
-    message = _shorten(decision.message)
-    if situation.rejection is not None and decision.phase is not Phase.DELETING:
-        message = _shorten(f"The current spec is not carried out: {situation.rejection.message}")
-    decision = dataclasses.replace(decision, message=_shorten(decision.message))
-    status = decision.status.model_copy(
-        update={
-            "phase": decision.phase,
-            "message": message,
-            "observed_generation": situation.job.generation,
-            "code": situation.code,
-            "conditions": conditions.derive(situation, decision),
-        }
-    )
-    return dataclasses.replace(decision, status=status)
 
 
 def _shorten(message: str) -> str:

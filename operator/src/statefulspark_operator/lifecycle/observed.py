@@ -243,7 +243,22 @@ def note_operation(situation: Situation) -> Situation:
         situation = _note_answer(situation, operation, answer)
     if isinstance(situation.storage, StorageFacts) and situation.storage.requested is not None:
         return _with_location(situation, operation, situation.storage.requested.location)
-    return _note_stop(situation)
+    # A driver goes on with a stop that took longer than it was waited for, and refuses another one.
+    operation, driver = situation.status.operation, situation.status.driver
+    if operation is None or operation.kind is not OperationKind.STOP or operation.state is OperationPhase.COMPLETED:
+        return situation
+    if driver is None or operation.epoch != driver.epoch:
+        return situation
+    stopped_with = ends.stopped_with(situation)
+    if stopped_with is not None:
+        return _with_location(situation, operation, stopped_with.location)
+    pod = situation.pod
+    if pod is None or pod.exit is None or pod.exit.code != ExitCode.STOPPED:
+        return situation
+    location = pod.exit.report.snapshot if pod.exit.report is not None else None
+    if location is None and operation.state is OperationPhase.FAILED:
+        return situation
+    return _with_location(situation, operation, location)
 
 
 def _note_answer(situation: Situation, operation: OperationStatus, answer: Operation) -> Situation:
@@ -263,25 +278,6 @@ def _note_answer(situation: Situation, operation: OperationStatus, answer: Opera
         return updated
     savepoint = _newest(snapshot_status(answer.snapshot), situation.status.last_savepoint)
     return with_status(updated, last_savepoint=savepoint)
-
-
-def _note_stop(situation: Situation) -> Situation:
-    """Complete a stop that took longer than it was waited for, too: a driver goes on with it, and refuses another one."""
-    operation, driver = situation.status.operation, situation.status.driver
-    if operation is None or operation.kind is not OperationKind.STOP or operation.state is OperationPhase.COMPLETED:
-        return situation
-    if driver is None or operation.epoch != driver.epoch:
-        return situation
-    stopped_with = ends.stopped_with(situation)
-    if stopped_with is not None:
-        return _with_location(situation, operation, stopped_with.location)
-    pod = situation.pod
-    if pod is None or pod.exit is None or pod.exit.code != ExitCode.STOPPED:
-        return situation
-    location = pod.exit.report.snapshot if pod.exit.report is not None else None
-    if location is None and operation.state is OperationPhase.FAILED:
-        return situation
-    return _with_location(situation, operation, location)
 
 
 def _with_location(situation: Situation, operation: OperationStatus, location: str | None) -> Situation:

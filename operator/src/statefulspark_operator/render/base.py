@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -96,23 +96,20 @@ def overlay(rendered: JsonValue, template: JsonValue, field: str = "") -> JsonVa
             merged[name] = overlay(rendered[name], value, name) if name in rendered else value
         return merged
     if isinstance(rendered, list) and isinstance(template, list):
-        return _overlay_list(rendered, template, field)
+        if field in _APPENDED:
+            return [*rendered, *template]
+        key = "name" if field in _MERGED_BY_NAME else "mountPath" if field in _MERGED_BY_PATH else None
+        if key is None:
+            return list(template)
+        by_key = {item.get(key): item for item in template if isinstance(item, dict)}
+        rendered_keys = {item.get(key) for item in rendered if isinstance(item, dict)}
+        laid_over = [
+            overlay(item, by_key[item.get(key)]) if isinstance(item, dict) and item.get(key) in by_key else item
+            for item in rendered
+        ]
+        added = [item for item in template if not isinstance(item, dict) or item.get(key) not in rendered_keys]
+        return [*laid_over, *added]
     return template
-
-
-def _overlay_list(rendered: Sequence[JsonValue], template: Sequence[JsonValue], field: str) -> list[JsonValue]:
-    if field in _APPENDED:
-        return [*rendered, *template]
-    key = "name" if field in _MERGED_BY_NAME else "mountPath" if field in _MERGED_BY_PATH else None
-    if key is None:
-        return list(template)
-    by_key = {item.get(key): item for item in template if isinstance(item, dict)}
-    rendered_keys = {item.get(key) for item in rendered if isinstance(item, dict)}
-    merged = [
-        overlay(item, by_key[item.get(key)]) if isinstance(item, dict) and item.get(key) in by_key else item
-        for item in rendered
-    ]
-    return [*merged, *(item for item in template if not isinstance(item, dict) or item.get(key) not in rendered_keys)]
 
 
 USER_ID = 10001

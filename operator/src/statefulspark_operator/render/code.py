@@ -14,7 +14,6 @@ from pydantic import JsonValue
 from statefulspark.contract import layout
 
 from statefulspark_operator.api import names
-from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Driver, Executor, StatefulSparkJobSpec
 from statefulspark_operator.render import base
 from statefulspark_operator.render.base import Manifest, Subject
@@ -63,10 +62,17 @@ def init_containers(subject: Subject, runner: Driver | Executor) -> list[JsonVal
     source = spec.job.from_.s3 if spec.job.from_ is not None else None
     if source is None:
         return []
+    storage, job = subject.spec.storage, subject.job
+    root = f"{storage.uri.rstrip('/')}/{layout.job_prefix(job.namespace, job.name)}"
+    location = f"{root}/{layout.code(source.sha256, source.name)}"
+    connection = [("--endpoint", storage.endpoint), ("--region", storage.region)]
+    given: list[JsonValue] = [part for flag, value in connection if value is not None for part in (flag, value)]
+    if storage.path_style is False:
+        given.append("--virtual-host")
     rendered: Manifest = {
         "name": "code",
         "image": spec.image,
-        "args": _fetch(subject, source),
+        "args": ["statefulspark", "code", location, "--sha256", source.sha256, "--into", FOLDER, *given],
         "env": [*base.credentials(spec.storage), *base.variables(runner.env)],
         "securityContext": base.container_security(),
         "volumeMounts": [{"name": "work", "mountPath": base.WORK_FOLDER}, _MOUNT],
@@ -76,17 +82,6 @@ def init_containers(subject: Subject, runner: Driver | Executor) -> list[JsonVal
     if runner.resources is not None:
         rendered["resources"] = base.resources(runner.resources)
     return [rendered]
-
-
-def _fetch(subject: Subject, source: ObjectCode) -> list[JsonValue]:
-    storage, job = subject.spec.storage, subject.job
-    root = f"{storage.uri.rstrip('/')}/{layout.job_prefix(job.namespace, job.name)}"
-    kept = f"{root}/{layout.code(source.sha256, source.name)}"
-    connection = [("--endpoint", storage.endpoint), ("--region", storage.region)]
-    given: list[JsonValue] = [part for flag, value in connection if value is not None for part in (flag, value)]
-    if storage.path_style is False:
-        given.append("--virtual-host")
-    return ["statefulspark", "code", kept, "--sha256", source.sha256, "--into", FOLDER, *given]
 
 
 def kept(subject: Subject, *, revision: str, files: Mapping[str, bytes], owner_uid: str) -> Manifest:

@@ -36,6 +36,15 @@ def job_config(
         The configuration; fields that the spec does not set keep the runtime's defaults.
     """
     spec, job = subject.spec, subject.job
+    platform = {"spark.driver.memory": spec.driver.memory} if spec.driver.memory else {}
+    master = f"local[{spec.driver.cores}]" if spec.driver.cores else None
+    if spec.executor.instances > 0:
+        platform |= executor.settings(subject, owner, host=host, template=f"{FOLDER}/{executor.TEMPLATE_FILE}")
+        master = "k8s://https://kubernetes.default.svc"
+    checkpoint = spec.checkpoint
+    given = {attribute: getattr(checkpoint, attribute) for attribute in type(checkpoint).model_fields}
+    if checkpoint.mode is not None:
+        given["mode"] = CheckpointingMode[checkpoint.mode.name]
     document: dict[str, object] = {
         "name": job.name,
         "namespace": job.namespace,
@@ -43,12 +52,12 @@ def job_config(
         "takeOver": spec.restore.take_over,
         "revision": owner.revision,
         "storage": _given(spec.storage, exclude={"credentials_secret"}),
-        "checkpoint": _checkpoint(subject),
+        "checkpoint": {attribute: value for attribute, value in given.items() if value is not None},
         "restore": _restore(subject, restore),
         "engine": {
-            "master": _master(subject),
+            "master": master,
             "conf": dict(spec.spark_conf),
-            "platform": _platform(subject, owner, host),
+            "platform": platform,
         },
         "savepointLocation": spec.savepoint.location,
         "rehearsal": spec.upgrade.rehearsal,
@@ -77,31 +86,6 @@ def _restore(subject: Subject, restore: RestoreIntent | None) -> dict[str, objec
 
 def _given(model: WireModel, exclude: set[str] | None = None) -> dict[str, object]:
     return model.model_dump(by_alias=True, exclude_none=True, exclude=exclude)
-
-
-def _checkpoint(subject: Subject) -> dict[str, object]:
-    """Return the checkpoint settings of the spec, durations unchanged and the mode with Flink's name."""
-    checkpoint = subject.spec.checkpoint
-    given = {attribute: getattr(checkpoint, attribute) for attribute in type(checkpoint).model_fields}
-    if checkpoint.mode is not None:
-        given["mode"] = CheckpointingMode[checkpoint.mode.name]
-    return {attribute: value for attribute, value in given.items() if value is not None}
-
-
-def _master(subject: Subject) -> str | None:
-    """Return Spark's master: Kubernetes when there are executors, otherwise the driver's own threads."""
-    if subject.spec.executor.instances > 0:
-        return "k8s://https://kubernetes.default.svc"
-    return f"local[{subject.spec.driver.cores}]" if subject.spec.driver.cores else None
-
-
-def _platform(subject: Subject, owner: executor.Owner, host: str | None) -> dict[str, str]:
-    """Return the Spark settings that the operator derives from the spec, without those of the user."""
-    spec = subject.spec
-    memory = {"spark.driver.memory": spec.driver.memory} if spec.driver.memory else {}
-    if spec.executor.instances == 0:
-        return memory
-    return memory | executor.settings(subject, owner, host=host, template=f"{FOLDER}/{executor.TEMPLATE_FILE}")
 
 
 def config_map(subject: Subject, *, epoch: int, revision: str, restore: RestoreIntent | None) -> Manifest:

@@ -53,7 +53,12 @@ def standby_pod(subject: Subject, *, name: str, revision: str) -> Manifest:
     own: list[JsonValue] = [{"name": config.POD_IP, "valueFrom": _field("status.podIP")}]
     command = ("statefulspark", "run", "--standby", *_API_FLAGS, *_tls_flags(subject.spec), code.entry(subject.spec))
     start = _Start(command, names.standby_config(name), revision, tuple(own))
-    spec = {**_pod_spec(subject, start), "affinity": _apart_from_driver(job.name)}
+    labels: Manifest = {names.LABEL_JOB: job.name, names.LABEL_ROLE: names.ROLE_DRIVER}
+    # It prefers another node than the running driver's.
+    term: Manifest = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    preferred: Manifest = {"weight": 100, "podAffinityTerm": term}
+    affinity: Manifest = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
+    spec: Manifest = {**_pod_spec(subject, start), "affinity": affinity}
     return _laid_over(subject, meta, spec)
 
 
@@ -75,19 +80,6 @@ def _tls_flags(spec: StatefulSparkJobSpec) -> tuple[str, ...]:
     return ("--tls-cert", certificate, "--tls-key", key)
 
 
-def _tls_volumes(spec: StatefulSparkJobSpec) -> list[JsonValue]:
-    if spec.driver.tls is None:
-        return []
-    secret: Manifest = {"secretName": spec.driver.tls.secret_name, "defaultMode": _READABLE_BY_GROUP}
-    return [{"name": _TLS_VOLUME, "secret": secret}]
-
-
-def _tls_mounts(spec: StatefulSparkJobSpec) -> list[JsonValue]:
-    if spec.driver.tls is None:
-        return []
-    return [{"name": _TLS_VOLUME, "mountPath": TLS_FOLDER, "readOnly": True}]
-
-
 @dataclass(frozen=True, slots=True)
 class _Start:
     """What differs between a driver and a standby.
@@ -103,14 +95,6 @@ class _Start:
     config: str
     revision: str
     variables: tuple[JsonValue, ...]
-
-
-def _apart_from_driver(job: str) -> Manifest:
-    """Return the affinity that prefers another node than the running driver's."""
-    labels: Manifest = {names.LABEL_JOB: job, names.LABEL_ROLE: names.ROLE_DRIVER}
-    term: Manifest = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
-    preferred: Manifest = {"weight": 100, "podAffinityTerm": term}
-    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
 
 
 def _laid_over(subject: Subject, meta: Manifest, spec: Manifest) -> Manifest:
@@ -133,8 +117,10 @@ def _pod_spec(subject: Subject, start: _Start) -> Manifest:
         {"name": "work", "emptyDir": {}},
         *code.volumes(subject, start.revision),
         {"name": _TOKEN_VOLUME, "secret": {"secretName": names.token(job.name), "defaultMode": _READABLE_BY_GROUP}},
-        *_tls_volumes(spec),
     ]
+    if spec.driver.tls is not None:
+        secret: Manifest = {"secretName": spec.driver.tls.secret_name, "defaultMode": _READABLE_BY_GROUP}
+        volumes.append({"name": _TLS_VOLUME, "secret": secret})
     if executor.is_encrypted(spec):
         volumes.append(executor.network_volume(job.name))
     rendered: Manifest = {
@@ -166,15 +152,26 @@ def _container(subject: Subject, start: _Start) -> Manifest:
         {"name": "work", "mountPath": base.WORK_FOLDER},
         *code.mounts(spec),
         _TOKEN_MOUNT,
-        *_tls_mounts(spec),
     ]
+    if spec.driver.tls is not None:
+        mounts.append({"name": _TLS_VOLUME, "mountPath": TLS_FOLDER, "readOnly": True})
     if executor.is_encrypted(spec):
         mounts.append(executor.NETWORK_MOUNT)
+    environment: list[JsonValue] = [
+        {"name": "POD_NAME", "valueFrom": _field("metadata.name")},
+        {"name": "POD_UID", "valueFrom": _field("metadata.uid")},
+        {"name": job_config.ENV_CONFIG, "value": f"{config.FOLDER}/{config.FILE_NAME}"},
+        *start.variables,
+        {"name": job_config.ENV_HOLDER, "value": "$(POD_NAME)/$(POD_UID)"},
+        *code.variables(spec),
+        *base.credentials(spec.storage),
+        *base.variables(spec.driver.env),
+    ]
     rendered: Manifest = {
         "name": names.DRIVER_CONTAINER,
         "image": spec.image,
         "args": list(start.command),
-        "env": _env(subject, start),
+        "env": environment,
         "ports": [
             {"name": names.API_PORT_NAME, "containerPort": names.API_PORT, "protocol": "TCP"},
             {"name": names.METRICS_PORT_NAME, "containerPort": names.METRICS_PORT, "protocol": "TCP"},
@@ -206,16 +203,3 @@ def _probe(spec: StatefulSparkJobSpec, path: str, *, period_s: int, failures: in
 
 def _field(path: str) -> Manifest:
     return {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}
-
-
-def _env(subject: Subject, start: _Start) -> list[JsonValue]:
-    spec = subject.spec
-    entries: list[JsonValue] = [
-        {"name": "POD_NAME", "valueFrom": _field("metadata.name")},
-        {"name": "POD_UID", "valueFrom": _field("metadata.uid")},
-        {"name": job_config.ENV_CONFIG, "value": f"{config.FOLDER}/{config.FILE_NAME}"},
-        *start.variables,
-        {"name": job_config.ENV_HOLDER, "value": "$(POD_NAME)/$(POD_UID)"},
-    ]
-    entries.extend((*code.variables(spec), *base.credentials(spec.storage)))
-    return [*entries, *base.variables(spec.driver.env)]

@@ -86,7 +86,20 @@ def settings(subject: Subject, owner: Owner, *, host: str | None, template: str)
         conf["spark.kubernetes.container.image.pullPolicy"] = spec.image_pull_policy.value
     if spec.image_pull_secrets:
         conf["spark.kubernetes.container.image.pullSecrets"] = ",".join(ref.name for ref in spec.image_pull_secrets)
-    return conf | _sizes(spec) | _grace_period(spec) | _network(spec)
+    conf |= _sizes(spec)
+    pod = (spec.executor.template or {}).get("spec")
+    given = pod.get("terminationGracePeriodSeconds") if isinstance(pod, dict) else None
+    if given is not None or GRACE_PERIOD not in spec.spark_conf:
+        conf[GRACE_PERIOD] = f"{given if isinstance(given, int) else GRACE_PERIOD_S}s"
+    if is_encrypted(spec):
+        # Nobody else can open or read the connections; the secret is a file, and in no setting.
+        conf |= {
+            AUTHENTICATE: "true",
+            "spark.authenticate.secret.file": f"{NETWORK_FOLDER}/{names.NETWORK_KEY}",
+            "spark.network.crypto.enabled": "true",
+            "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+        }
+    return conf
 
 
 def _sizes(spec: StatefulSparkJobSpec) -> dict[str, str]:
@@ -106,15 +119,6 @@ def _sizes(spec: StatefulSparkJobSpec) -> dict[str, str]:
     return conf | {"spark.executor.memoryOverhead": f"{memory.overhead_mib(spec.executor)}m"}
 
 
-def _grace_period(spec: StatefulSparkJobSpec) -> dict[str, str]:
-    """Return the setting for how long an executor may take to end: the template's, else Spark's as the user set it."""
-    pod = (spec.executor.template or {}).get("spec")
-    given = pod.get("terminationGracePeriodSeconds") if isinstance(pod, dict) else None
-    if given is None and GRACE_PERIOD in spec.spark_conf:
-        return {}
-    return {GRACE_PERIOD: f"{given if isinstance(given, int) else GRACE_PERIOD_S}s"}
-
-
 def _sizes_python(spec: StatefulSparkJobSpec) -> bool:
     """Tell whether the operator chooses the memory beside the heap, and not the user by a setting of Spark."""
     return not any(setting in spec.spark_conf for setting in _OVERHEAD_SETTINGS)
@@ -123,18 +127,6 @@ def _sizes_python(spec: StatefulSparkJobSpec) -> bool:
 def is_encrypted(spec: StatefulSparkJobSpec) -> bool:
     """Tell whether driver and executors authenticate each other, and encrypt what they send."""
     return spec.executor.instances > 0
-
-
-def _network(spec: StatefulSparkJobSpec) -> dict[str, str]:
-    """Return the settings for connections that nobody else can open or read; the secret is a file, and in no setting."""
-    if not is_encrypted(spec):
-        return {}
-    return {
-        AUTHENTICATE: "true",
-        "spark.authenticate.secret.file": f"{NETWORK_FOLDER}/{names.NETWORK_KEY}",
-        "spark.network.crypto.enabled": "true",
-        "spark.network.crypto.cipher": "AES/GCM/NoPadding",
-    }
 
 
 def network_volume(job: str) -> JsonValue:
@@ -155,10 +147,22 @@ def template(subject: Subject, owner: Owner) -> Manifest:
         subject: The job.
         owner: The pod that starts the executors.
     """
-    job, executor = subject.job, subject.spec.executor
+    job, spec, executor = subject.job, subject.spec, subject.spec.executor
+    pod_spec: Manifest = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": base.pod_security(),
+        "tolerations": base.node_loss_tolerations(),
+        "containers": [_container(subject)],
+        "volumes": [{"name": "work", "emptyDir": {}}, _local_volume(spec), *code.volumes(subject, owner.revision)],
+    }
+    if fetching := code.init_containers(subject, executor):
+        pod_spec["initContainers"] = fetching
+    if executor.service_account_name is not None:
+        pod_spec["serviceAccountName"] = executor.service_account_name
     labels = names.executor_labels(job.name, driver=owner.pod, revision=owner.revision, epoch=owner.epoch)
     meta: Manifest = {"labels": dict(labels)}
-    rendered: Manifest = {"metadata": meta, "spec": _pod_spec(subject, owner)}
+    rendered: Manifest = {"metadata": meta, "spec": pod_spec}
     merged = base.overlay(rendered, dict(executor.template or {}))
     manifest = merged if isinstance(merged, dict) else rendered
     return {
@@ -167,27 +171,6 @@ def template(subject: Subject, owner: Owner) -> Manifest:
         "metadata": base.identity(manifest["metadata"], meta),
         "spec": manifest["spec"],
     }
-
-
-def _pod_spec(subject: Subject, owner: Owner) -> Manifest:
-    spec = subject.spec
-    rendered: Manifest = {
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": base.pod_security(),
-        "tolerations": base.node_loss_tolerations(),
-        "containers": [_container(subject)],
-        "volumes": [
-            {"name": "work", "emptyDir": {}},
-            _local_volume(spec),
-            *code.volumes(subject, owner.revision),
-        ],
-    }
-    if fetching := code.init_containers(subject, spec.executor):
-        rendered["initContainers"] = fetching
-    if spec.executor.service_account_name is not None:
-        rendered["serviceAccountName"] = spec.executor.service_account_name
-    return rendered
 
 
 def _container(subject: Subject) -> Manifest:

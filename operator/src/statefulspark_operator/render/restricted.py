@@ -24,7 +24,7 @@ _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _REFUSED_CONF = ("spark.kubernetes.executor.volumes.hostPath.", "spark.kubernetes.executor.volumes.nfs.")
 
 
-def of_job(subject: Subject) -> str | None:
+def job_problem(subject: Subject) -> str | None:
     """Return what a job sets that is refused, as the beginning of a sentence; None if there is nothing."""
     owner = executor.Owner(pod="", epoch=1, revision="")
     pods = (
@@ -58,28 +58,24 @@ def _problems(template: Manifest, spec: Manifest) -> Iterator[str]:
     if spec.get("hostUsers") is True:
         yield "hostUsers"
     for volume in _items(spec, "volumes"):
-        yield from _of_volume(volume)
+        name, kinds = volume.get("name"), volume.keys() - {"name"}
+        if not kinds <= VOLUMES:
+            yield f"volume {name}: {', '.join(sorted(kinds - VOLUMES))}"
+        sources = _items(_section(volume, "projected"), "sources")
+        if any("serviceAccountToken" in source for source in sources):
+            yield f"volume {name}: a token of the service account"
     security = _section(spec, "securityContext")
-    yield from _of_context(security, "securityContext")
+    yield from _context_problems(security, "securityContext")
     if security.get("sysctls"):
         yield "securityContext.sysctls"
     for field in _CONTAINERS:
         for container in _items(spec, field):
-            yield from _of_container(container, security)
+            yield from _container_problems(container, security)
 
 
-def _of_volume(volume: Manifest) -> Iterator[str]:
-    name, kinds = volume.get("name"), volume.keys() - {"name"}
-    if not kinds <= VOLUMES:
-        yield f"volume {name}: {', '.join(sorted(kinds - VOLUMES))}"
-    sources = _items(_section(volume, "projected"), "sources")
-    if any("serviceAccountToken" in source for source in sources):
-        yield f"volume {name}: a token of the service account"
-
-
-def _of_container(container: Manifest, pod: Manifest) -> Iterator[str]:
+def _container_problems(container: Manifest, pod: Manifest) -> Iterator[str]:
     name, security = f"container {container.get('name')}", _section(container, "securityContext")
-    yield from _of_context(security, f"{name}: securityContext")
+    yield from _context_problems(security, f"{name}: securityContext")
     if security.get("privileged"):
         yield f"{name}: securityContext.privileged"
     if security.get("allowPrivilegeEscalation") is not False:
@@ -100,7 +96,7 @@ def _of_container(container: Manifest, pod: Manifest) -> Iterator[str]:
         yield f"{name}: hostPort"
 
 
-def _of_context(security: Manifest, where: str) -> Iterator[str]:
+def _context_problems(security: Manifest, where: str) -> Iterator[str]:
     """Yield what is refused in a pod's and in a container's context alike."""
     if security.get("runAsUser") == 0:
         yield f"{where}.runAsUser: 0"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import Metric, exposition
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from statefulspark.contract.api import JobStatus, QueryStatus
+from statefulspark.contract.api import JobStatus
 
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import OperationPhase, Phase, StatefulSparkJobStatus, UpgradeState
@@ -42,14 +42,14 @@ class JobMetrics:
 
     def update(self, key: JobKey, status: StatefulSparkJobStatus) -> None:
         """Keep what a job's status says."""
-        self._of_statuses[key] = self._kept(_samples(status))
+        self._of_statuses[key] = self._kept(_status_samples(status))
 
     def hear(self, key: JobKey, answer: JobStatus | None) -> None:
         """Keep what a job's driver answered; None if there is none, or it did not answer."""
         if answer is None:
             self._of_answers.pop(key, None)
         else:
-            self._of_answers[key] = self._kept(_of_answer(answer))
+            self._of_answers[key] = self._kept(_answer_samples(answer))
 
     def remove(self, key: JobKey) -> None:
         """Remove a job that does not exist any more."""
@@ -58,7 +58,14 @@ class JobMetrics:
 
     def families(self) -> tuple[Metric, ...]:
         """Return the metrics of all jobs; another thread may ask, since nothing that is kept changes in place."""
-        return _families((key, self._samples_of(key)) for key in tuple(self._of_statuses))
+        families = _declare()
+        by_name = {family.name.removeprefix(f"{PREFIX}_"): family for family in families}
+        for key in sorted(self._of_statuses, key=lambda job: (job.namespace, job.name)):
+            for kept in (self._of_statuses.get(key), self._of_answers.get(key)):
+                if kept is not None:
+                    for (name, labels), value in zip(*kept, strict=True):
+                        by_name[name].add_metric((key.namespace, key.name, *labels), value)
+        return families
 
     def _kept(self, samples: Iterable[Sample]) -> tuple[_Names, array[float]]:
         made = tuple(samples)
@@ -66,11 +73,6 @@ class JobMetrics:
             self._shared.clear()
         names = tuple((name, labels) for name, labels, _ in made)
         return self._shared.setdefault(names, names), array("d", (value for _, _, value in made))
-
-    def _samples_of(self, key: JobKey) -> Iterator[Sample]:
-        for kept in (self._of_statuses.get(key), self._of_answers.get(key)):
-            if kept is not None:
-                yield from ((name, labels, value) for (name, labels), value in zip(*kept, strict=True))
 
 
 def operator_families(
@@ -117,17 +119,8 @@ def operator_families(
     )
 
 
-def _families(jobs: Iterable[tuple[JobKey, Iterable[Sample]]]) -> tuple[Metric, ...]:
-    """Return the metrics of jobs from their samples, sorted by namespace and name."""
-    families = tuple(family for page in (_health, _snapshots, _changes, _answers) for family in page())
-    by_name = {family.name.removeprefix(f"{PREFIX}_"): family for family in families}
-    for key, samples in sorted(jobs, key=lambda job: (job[0].namespace, job[0].name)):
-        for name, labels, value in samples:
-            by_name[name].add_metric((key.namespace, key.name, *labels), value)
-    return families
-
-
-def _health() -> tuple[Family, ...]:
+def _declare() -> tuple[Family, ...]:
+    """Declare the metrics of jobs: from their statuses, and from what their drivers answer."""
     return (
         _gauge("ready", "1 if the job runs as its spec says."),
         _gauge("phase", "1 for the phase that the job is in.", "phase"),
@@ -139,11 +132,6 @@ def _health() -> tuple[Family, ...]:
             "fallback", "1 if the running driver started from older state than the newest, because that was damaged."
         ),
         _gauge("executors", "Executors of the running driver: asked for, running, lost.", "state"),
-    )
-
-
-def _snapshots() -> tuple[Family, ...]:
-    return (
         _gauge("last_checkpoint_timestamp_seconds", "When the latest checkpoint completed."),
         _gauge("last_checkpoint_size_bytes", "Bytes that it references."),
         _gauge("last_savepoint_timestamp_seconds", "When the latest savepoint completed."),
@@ -151,27 +139,25 @@ def _snapshots() -> tuple[Family, ...]:
         _gauge("savepoint_failed", "1 if the latest savepoint, or stop with one, failed."),
         _gauge("unused_bytes", "Size of the files that no snapshot needs, in the folder of a job without a driver."),
         _counter("pruned_bytes", "Size of the files that the operator has removed there; a driver prunes by itself."),
-    )
-
-
-def _changes() -> tuple[Family, ...]:
-    return (
         _gauge("upgrade_pause_seconds", "From the last batch before the latest upgrade to the first after it."),
         _gauge("rolled_back", "1 if the latest upgrade was rolled back, and the revision before it runs."),
+        _gauge(
+            "lag_rows",
+            "Rows that the sources of a query had and its last batch did not read; left out if no source tells.",
+            "query",
+        ),
+        _counter("input_rows", "Rows that the running driver has read.", "query"),
+        _gauge("rows_per_second", "Rows per second of the last batch.", "query"),
+        _gauge("last_commit_timestamp_seconds", "When the last batch was committed.", "query"),
+        _counter("checkpoints_completed", "Checkpoints and savepoints that the running driver has completed."),
+        _counter("checkpoints_failed", "Checkpoints and savepoints of the running driver that did not complete."),
+        _gauge("last_checkpoint_duration_seconds", "Trigger to completion of the running driver's latest checkpoint."),
+        _gauge("last_savepoint_duration_seconds", "Trigger to completion of the running driver's latest savepoint."),
     )
 
 
-def _samples(status: StatefulSparkJobStatus) -> Iterator[Sample]:
+def _status_samples(status: StatefulSparkJobStatus) -> Iterator[Sample]:
     """Yield what is known of one job: the name of a metric, the labels of its own, and a value."""
-    yield from _of_health(status)
-    yield from _of_snapshots(status)
-    upgrade = status.upgrade
-    if upgrade is not None and upgrade.pause_seconds is not None:
-        yield "upgrade_pause_seconds", (), upgrade.pause_seconds
-    yield "rolled_back", (), float(upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK)
-
-
-def _of_health(status: StatefulSparkJobStatus) -> Iterator[Sample]:
     answers = {condition.type: condition.status for condition in status.conditions}
     yield "ready", (), float(answers.get(ConditionType.READY) is ConditionStatus.TRUE)
     for phase in Phase:
@@ -187,9 +173,14 @@ def _of_health(status: StatefulSparkJobStatus) -> Iterator[Sample]:
         yield "executors", ("asked",), status.executors.asked
         yield "executors", ("running",), status.executors.running
         yield "executors", ("lost",), status.executors.lost
+    yield from _snapshot_samples(status)
+    upgrade = status.upgrade
+    if upgrade is not None and upgrade.pause_seconds is not None:
+        yield "upgrade_pause_seconds", (), upgrade.pause_seconds
+    yield "rolled_back", (), float(upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK)
 
 
-def _of_snapshots(status: StatefulSparkJobStatus) -> Iterator[Sample]:
+def _snapshot_samples(status: StatefulSparkJobStatus) -> Iterator[Sample]:
     for name, snapshot in (("last_checkpoint", status.last_checkpoint), ("last_savepoint", status.last_savepoint)):
         if snapshot is None:
             continue
@@ -218,49 +209,27 @@ def render(families: Iterable[Metric]) -> str:
     return exposition.generate_latest(_Page(tuple(families))).decode()
 
 
-def _answers() -> tuple[Family, ...]:
-    """Declare the metrics."""
-    return (
-        _gauge(
-            "lag_rows",
-            "Rows that the sources of a query had and its last batch did not read; left out if no source tells.",
-            "query",
-        ),
-        _counter("input_rows", "Rows that the running driver has read.", "query"),
-        _gauge("rows_per_second", "Rows per second of the last batch.", "query"),
-        _gauge("last_commit_timestamp_seconds", "When the last batch was committed.", "query"),
-        _counter("checkpoints_completed", "Checkpoints and savepoints that the running driver has completed."),
-        _counter("checkpoints_failed", "Checkpoints and savepoints of the running driver that did not complete."),
-        _gauge("last_checkpoint_duration_seconds", "Trigger to completion of the running driver's latest checkpoint."),
-        _gauge("last_savepoint_duration_seconds", "Trigger to completion of the running driver's latest savepoint."),
-    )
-
-
-def _of_answer(answer: JobStatus) -> Iterator[Sample]:
+def _answer_samples(answer: JobStatus) -> Iterator[Sample]:
     """Yield what a driver has said of its job.
 
     It spares a scraper the drivers, and is as old as the operator's latest look at one: up to half a minute. Without a
     driver that answers it is left out. Counters begin anew with each driver, as the driver's own do.
     """
     for query in answer.queries:
-        yield from _of_query(query)
+        label = (query.uid,)
+        lags = [source.lag_rows for source in query.sources if source.lag_rows is not None]
+        if lags:
+            yield "lag_rows", label, sum(lags)
+        yield "input_rows", label, query.input_rows
+        yield "rows_per_second", label, query.rows_per_second
+        if query.last_commit_at is not None:
+            yield "last_commit_timestamp_seconds", label, query.last_commit_at.timestamp()
     yield "checkpoints_completed", (), answer.checkpoints.completed
     yield "checkpoints_failed", (), answer.checkpoints.failed
     for name, snapshot in (("last_checkpoint", answer.last_checkpoint), ("last_savepoint", answer.last_savepoint)):
         if snapshot is not None:
             took = snapshot.completed_at - snapshot.triggered_at
             yield f"{name}_duration_seconds", (), took.total_seconds()
-
-
-def _of_query(query: QueryStatus) -> Iterator[Sample]:
-    label = (query.uid,)
-    lags = [source.lag_rows for source in query.sources if source.lag_rows is not None]
-    if lags:
-        yield "lag_rows", label, sum(lags)
-    yield "input_rows", label, query.input_rows
-    yield "rows_per_second", label, query.rows_per_second
-    if query.last_commit_at is not None:
-        yield "last_commit_timestamp_seconds", label, query.last_commit_at.timestamp()
 
 
 def _counter(name: str, meaning: str, *labels: str) -> CounterMetricFamily:

@@ -102,7 +102,19 @@ def _settle(situation: Situation, savepoint: SavepointObject) -> Change | None:
     if savepoint.is_over:
         return None
     if savepoint.spec.from_ is not None:
-        return None if savepoint.is_deleted else _adopt(situation, savepoint)
+        if savepoint.is_deleted:
+            return None
+        # Whoever may create an object, and nothing else, could delete by it whatever the job's credentials reach, since its
+        # owner reference decides when it goes. So one outside the job's folder is adopted only if its files stay.
+        folder, spec = objects.folder_of(savepoint.spec.from_) or "", situation.spec
+        is_kept = savepoint.spec.disposal is SavepointDisposal.KEEP
+        if spec is None or is_kept or folder.startswith(_root(situation.job, spec.storage)):
+            return Adopt(savepoint, folder)
+        why = (
+            f"{folder} is not in the folder of {savepoint.spec.job}, so it is adopted with disposal Keep only; delete its "
+            "files with `statefulspark savepoint dispose`."
+        )
+        return _noted(savepoint, progress.after(savepoint.status, progress.Refused(why)))
     status = progress.after(savepoint.status, _event(situation, savepoint))
     if status.phase is SavepointPhase.PENDING:
         status = status.model_copy(update={"message": _waits_for(situation, savepoint, status)})
@@ -110,23 +122,6 @@ def _settle(situation: Situation, savepoint: SavepointObject) -> Change | None:
         storage = situation.spec.storage if situation.spec is not None else None
         status = status.model_copy(update={"storage": storage, "joined": savepoint.status.joined})
     return _noted(savepoint, status)
-
-
-def _adopt(situation: Situation, savepoint: SavepointObject) -> Change | None:
-    """Adopt a savepoint; one outside the job's folder is not, if its files would go with the object.
-
-    Whoever may create an object, and nothing else, could delete by it whatever the job's credentials reach: its owner
-    reference decides when it goes.
-    """
-    folder, spec = objects.folder_of(savepoint.spec.from_) or "", situation.spec
-    is_kept = savepoint.spec.disposal is SavepointDisposal.KEEP
-    if spec is None or is_kept or folder.startswith(_root(situation.job, spec.storage)):
-        return Adopt(savepoint, folder)
-    why = (
-        f"{folder} is not in the folder of {savepoint.spec.job}, so it is adopted with disposal Keep only; delete its files "
-        "with `statefulspark savepoint dispose`."
-    )
-    return _noted(savepoint, progress.after(savepoint.status, progress.Refused(why)))
 
 
 def _root(job: Job, storage: Storage) -> str:
@@ -232,7 +227,17 @@ def _dropped(situation: Situation) -> tuple[Change, ...]:
     if spec is None:
         return ()
     if situation.job.deletion_requested_at is not None:
-        return _purged(situation) if spec.deletion_policy is DeletionPolicy.DELETE else ()
+        storage = situation.storage
+        if spec.deletion_policy is not DeletionPolicy.DELETE or not isinstance(storage, StorageFacts):
+            return ()
+        if not storage.is_empty and not storage.may_be_purged:
+            return ()
+        root = _root(situation.job, spec.storage)
+        return tuple(
+            Delete(savepoint, "its files go with the folder of the job")
+            for savepoint in situation.own_savepoints
+            if not savepoint.is_deleted and (savepoint.folder or "").startswith(root)
+        )
     if spec.savepoint.schedule is None:
         return ()
     by_name = {savepoint.name: savepoint for savepoint in situation.own_savepoints if not savepoint.is_deleted}
@@ -251,21 +256,6 @@ def _dropped(situation: Situation) -> tuple[Change, ...]:
     ]
     pruned = retention.prune(kept, spec.savepoint.schedule.retention, now=situation.now)
     return tuple(Delete(by_name[beyond.name], beyond.why) for beyond in pruned)
-
-
-def _purged(situation: Situation) -> tuple[Change, ...]:
-    """Delete objects whose files go with the folder of the job, once it is known that they may."""
-    storage = situation.storage
-    if situation.spec is None or not isinstance(storage, StorageFacts):
-        return ()
-    if not storage.is_empty and not storage.may_be_purged:
-        return ()
-    root = _root(situation.job, situation.spec.storage)
-    return tuple(
-        Delete(savepoint, "its files go with the folder of the job")
-        for savepoint in situation.own_savepoints
-        if not savepoint.is_deleted and savepoint.folder is not None and savepoint.folder.startswith(root)
-    )
 
 
 @dataclass(frozen=True, slots=True)
