@@ -329,21 +329,16 @@ async def _main(
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(processmemory.given_back())
-        lead = await stack.enter_async_context(_lease_holder(lease)) if lease is not None else None
+        lead: Lead | None = None
+        if lease is not None:
+            # A loop and a connection for the Lease alone: its renewals wait for nothing else.
+            loop = await stack.enter_async_context(leadership.run_loop_thread("lease"))
+            connecting = kubernetes_gateway.KubernetesGateway.connect(timeout_s=leadership.REQUEST_TIMEOUT_S)
+            gateway = await loop.run(connecting)
+            stack.push_async_callback(lambda: loop.run(gateway.close()))
+            lead = Lead(Leadership(gateway, lease), loop)
         ports = await stack.enter_async_context(_connect(lead.leader if lead is not None else None, rules))
         await operate(ports, namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, lead=lead)
-
-
-@contextlib.asynccontextmanager
-async def _lease_holder(lease: LeaseName) -> AsyncIterator[Lead]:
-    """Open a loop and a connection for the Lease alone, so that its renewals wait for nothing else."""
-    connecting = kubernetes_gateway.KubernetesGateway.connect
-    async with leadership.run_loop_thread("lease") as loop:
-        gateway = await loop.run(connecting(timeout_s=leadership.REQUEST_TIMEOUT_S))
-        try:
-            yield Lead(Leadership(gateway, lease), loop)
-        finally:
-            await loop.run(gateway.close())
 
 
 def run(

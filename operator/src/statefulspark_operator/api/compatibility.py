@@ -69,7 +69,17 @@ def _schema_breaks(released: JsonObject, current: JsonObject, path: str) -> Iter
         if released.get(keyword) != current.get(keyword) and not (keyword == "pattern" and keyword not in current):
             yield f"{where}: {keyword} was {released.get(keyword)!r} and is {current.get(keyword)!r}."
     yield from _value_breaks(released, current, where)
-    yield from _rule_breaks(released, current, where)
+    rules = {rule.get("rule") for rule in _items(released, "x-kubernetes-validations")}
+    for rule in _items(current, "x-kubernetes-validations"):
+        text = str(rule.get("rule"))
+        # A rule about a field that no released resource has, or that all have, holds for every released resource.
+        vacuous, fulfilled = _VACUOUS.match(text), _FULFILLED.match(text)
+        if vacuous is not None:
+            holds = vacuous.group(1) not in _section(released, "properties")
+        else:
+            holds = fulfilled is not None and fulfilled.group(1) in _required(released)
+        if text not in rules and not holds:
+            yield f"{where}: the rule {text!r} is new."
     yield from _property_breaks(released, current, path)
     for nested in ("items", "additionalProperties"):
         before, after = released.get(nested), current.get(nested)
@@ -95,20 +105,6 @@ def _value_breaks(released: JsonObject, current: JsonObject, where: str) -> Iter
         gone = [value for value in before if value not in after]
         if gone:
             yield f"{where}: {gone!r} are not accepted any more."
-
-
-def _rule_breaks(released: JsonObject, current: JsonObject, where: str) -> Iterator[str]:
-    before = {rule.get("rule") for rule in _items(released, "x-kubernetes-validations")}
-    for rule in _items(current, "x-kubernetes-validations"):
-        text = str(rule.get("rule"))
-        # A rule about a field that no released resource has, or that all have, holds for every released resource.
-        vacuous, fulfilled = _VACUOUS.match(text), _FULFILLED.match(text)
-        if vacuous is not None:
-            holds = vacuous.group(1) not in _section(released, "properties")
-        else:
-            holds = fulfilled is not None and fulfilled.group(1) in _required(released)
-        if text not in before and not holds:
-            yield f"{where}: the rule {text!r} is new."
 
 
 def _property_breaks(released: JsonObject, current: JsonObject, path: str) -> Iterator[str]:

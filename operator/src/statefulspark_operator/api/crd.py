@@ -77,19 +77,14 @@ def _inline(schema: JsonObject, definitions: Mapping[str, JsonValue]) -> JsonObj
     return {**target, **own}
 
 
-def _without_null(schema: JsonObject) -> JsonObject:
-    """Turn `X or null` into X: an unset optional field is absent, never null."""
-    options = schema.get("anyOf")
-    if not isinstance(options, list) or "x-kubernetes-int-or-string" in schema:
-        return schema
-    (schema_without_null,) = [_mapping(option) for option in options if _mapping(option).get("type") != "null"]
-    rest = {name: value for name, value in schema.items() if name != "anyOf"}
-    return {**schema_without_null, **rest}
-
-
 def _structural(schema: JsonObject, definitions: Mapping[str, JsonValue]) -> JsonObject:
     """Return a schema without the parts that the API server refuses."""
-    flat = _inline(_without_null(_inline(schema, definitions)), definitions)
+    flat = _inline(schema, definitions)
+    options = flat.get("anyOf")
+    if isinstance(options, list) and "x-kubernetes-int-or-string" not in flat:
+        # `X or null` becomes X: an unset optional field is absent, never null.
+        (present,) = [_mapping(option) for option in options if _mapping(option).get("type") != "null"]
+        flat = _inline({**{name: value for name, value in flat.items() if name != "anyOf"}, **present}, definitions)
     result = {name: value for name, value in flat.items() if name not in _DROPPED}
     if isinstance(text := result.get("description"), str):
         result["description"] = " ".join(text.split())

@@ -16,29 +16,13 @@ _MIB = 1 << 20
 
 def problem(spec: StatefulSparkJobSpec) -> str | None:
     """Return what is wrong with the resources of a job's pods, and what to do; None if nothing is."""
-    parts = (("driver", spec.driver.resources), ("executor", spec.executor.resources))
-    problems = (line for part, resources in parts if resources is not None for line in _pod_problems(part, resources))
-    return next(problems, None) or next(_size_problems(spec.driver, spec.executor), None)
+    return next(_problems(spec.driver, spec.executor), None)
 
 
-def _pod_problems(part: str, resources: Resources) -> Iterator[str]:
-    requests, limits = resources.requests or {}, resources.limits or {}
-    for kind, given in (("requests", requests), ("limits", limits)):
-        for name, text in given.items():
-            try:
-                quantities.amount(text)
-            except ValueError as error:
-                yield f"{part}.resources.{kind}.{name}: {error}"
-                return
-    for name in sorted(requests.keys() & limits.keys()):
-        if quantities.amount(requests[name]) > quantities.amount(limits[name]):
-            yield (
-                f"{part}.resources requests {requests[name]} of {name} and limits it to {limits[name]}; Kubernetes creates "
-                "no such pod. Lower the request, or raise the limit"
-            )
-
-
-def _size_problems(driver: Driver, executor: Executor) -> Iterator[str]:
+def _problems(driver: Driver, executor: Executor) -> Iterator[str]:
+    for part, resources in (("driver", driver.resources), ("executor", executor.resources)):
+        if resources is not None:
+            yield from _amount_problems(part, resources)
     limit = (driver.resources.limits or {}).get(memory.MEMORY) if driver.resources is not None else None
     if limit is not None and driver.memory is not None:
         least = memory.heap_mib(driver.memory) + memory.PYTHON_MIN_MIB
@@ -53,3 +37,20 @@ def _size_problems(driver: Driver, executor: Executor) -> Iterator[str]:
                 yield ("executor.localDisk.size is 0; name how much an executor may use, or leave localDisk out")
         except ValueError as error:
             yield f"executor.localDisk.size: {error}"
+
+
+def _amount_problems(part: str, resources: Resources) -> Iterator[str]:
+    requests, limits = resources.requests or {}, resources.limits or {}
+    for kind, given in (("requests", requests), ("limits", limits)):
+        for name, text in given.items():
+            try:
+                quantities.amount(text)
+            except ValueError as error:
+                yield f"{part}.resources.{kind}.{name}: {error}"
+                return
+    for name in sorted(requests.keys() & limits.keys()):
+        if quantities.amount(requests[name]) > quantities.amount(limits[name]):
+            yield (
+                f"{part}.resources requests {requests[name]} of {name} and limits it to {limits[name]}; Kubernetes creates "
+                "no such pod. Lower the request, or raise the limit"
+            )

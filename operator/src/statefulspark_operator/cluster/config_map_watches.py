@@ -73,8 +73,15 @@ class OpenWatches:
         Returns:
             A number that grows with every change that was shown; None if none is shown, because there is no open watch.
         """
-        if self._names.get(key) != name:
-            self._leave(key)
+        before = self._names.get(key)
+        if before is not None and before != name:
+            del self._names[key]
+            left = self._watches[key.namespace, before]
+            left.jobs.discard(key)
+            if not left.jobs:
+                del self._watches[key.namespace, before]
+                if left.task is not None:
+                    left.task.cancel()
         if name is None:
             return None
         watch = self._watches.get((key.namespace, name))
@@ -96,17 +103,6 @@ class OpenWatches:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _leave(self, key: JobKey) -> None:
-        name = self._names.pop(key, None)
-        watch = self._watches.get((key.namespace, name)) if name is not None else None
-        if watch is None or name is None:
-            return
-        watch.jobs.discard(key)
-        if not watch.jobs:
-            del self._watches[key.namespace, name]
-            if watch.task is not None:
-                watch.task.cancel()
 
     async def _keep_open(self, namespace: str, name: str, watch: _Watch) -> None:
         failures = 0

@@ -169,7 +169,12 @@ class KubernetesGateway:
         if secret is None:
             return None
         encoded = resources.section(secret, "data")
-        return {key: _decode(value, f"{namespace}/{name}") for key, value in encoded.items() if isinstance(value, str)}
+        try:
+            return {key: base64.b64decode(value).decode() for key, value in encoded.items() if isinstance(value, str)}
+        except (binascii.Error, UnicodeDecodeError) as error:
+            raise errors.SpecRejectedError(
+                "SecretUnreadable", f"Secret {namespace}/{name} has a value that is not UTF-8 text."
+            ) from error
 
     async def create(self, manifest: Resource) -> bool:
         """Create an object; False if one with that name exists, which is not changed."""
@@ -318,15 +323,6 @@ def _identity(manifest: Resource) -> tuple[Kind, str, str]:
         resources.text(manifest, "metadata", "namespace"),
         resources.text(manifest, "metadata", "name"),
     )
-
-
-def _decode(value: str, secret: str) -> str:
-    try:
-        return base64.b64decode(value).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise errors.SpecRejectedError(
-            "SecretUnreadable", f"Secret {secret} has a value that is not UTF-8 text."
-        ) from error
 
 
 def _error(status: int, request: str, content: bytes) -> errors.StatefulSparkError:

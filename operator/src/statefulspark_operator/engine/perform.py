@@ -69,48 +69,44 @@ async def perform(current: Pass, acts: tuple[actions.Action, ...]) -> None:
     """
     for act in acts:
         current.ports.require_leadership()
-        await _perform_one(current, act)
+        match act:
+            case actions.AddFinalizer() | actions.RemoveFinalizer():
+                is_present = isinstance(act, actions.AddFinalizer)
+                others = tuple(name for name in observe.finalizers(current.resource) if name != names.FINALIZER)
+                chosen = (*others, names.FINALIZER) if is_present else others
+                if not is_present:
+                    access.forget(current.ports, current.situation.job)
+                await current.ports.gateway.set_finalizers(
+                    current.key, chosen, resource_version=current.resource_version
+                )
+            case actions.EnsureRevision():
+                await objects.store_revision(current.ports, current.subject, act.revision)
+            case actions.EnsureToken() | actions.EnsureAccess() | actions.EnsureService() | actions.EnsureConfig():
+                await _ensure(current, act)
 
-
-async def _perform_one(current: Pass, act: actions.Action) -> None:
-    match act:
-        case actions.AddFinalizer() | actions.RemoveFinalizer():
-            is_present = isinstance(act, actions.AddFinalizer)
-            others = tuple(name for name in observe.finalizers(current.resource) if name != names.FINALIZER)
-            chosen = (*others, names.FINALIZER) if is_present else others
-            if not is_present:
-                access.forget(current.ports, current.situation.job)
-            await current.ports.gateway.set_finalizers(current.key, chosen, resource_version=current.resource_version)
-        case actions.EnsureRevision():
-            await objects.store_revision(current.ports, current.subject, act.revision)
-        case actions.EnsureToken() | actions.EnsureAccess() | actions.EnsureService():
-            await _ensure(current, act)
-        case actions.EnsureConfig():
-            manifest = config.config_map(current.subject, epoch=act.epoch, revision=act.revision, restore=act.restore)
-            await objects.create(current.ports.gateway, current.situation.job, manifest)
-        case actions.CreateDriver():
-            pod = driver.pod(current.subject, epoch=act.epoch, revision=act.revision)
-            await _create_pod(current, pod, names.driver_pod(current.key.name, act.epoch))
-        case actions.CreateStandby():
-            manifest = config.standby_config_map(current.subject, pod=act.pod, revision=act.revision)
-            await objects.create(current.ports.gateway, current.situation.job, manifest)
-            pod = driver.standby_pod(current.subject, name=act.pod, revision=act.revision)
-            await _create_pod(current, pod, act.pod)
-        case actions.ActivateStandby():
-            await _activate(current, act)
-        case actions.DeleteDriver() | actions.DeleteExecutors() | actions.DeleteStandby() | actions.ForgetDriver():
-            await _delete(current, act)
-        case actions.RequestStop() | actions.RequestSavepoint():
-            await _request(current, act)
-        case actions.PurgeStorage():
-            await _purge(current)
-        case _:
-            assert_never(act)
+            case actions.CreateDriver():
+                pod = driver.pod(current.subject, epoch=act.epoch, revision=act.revision)
+                await _create_pod(current, pod, names.driver_pod(current.key.name, act.epoch))
+            case actions.CreateStandby():
+                manifest = config.standby_config_map(current.subject, pod=act.pod, revision=act.revision)
+                await objects.create(current.ports.gateway, current.situation.job, manifest)
+                pod = driver.standby_pod(current.subject, name=act.pod, revision=act.revision)
+                await _create_pod(current, pod, act.pod)
+            case actions.ActivateStandby():
+                await _activate(current, act)
+            case actions.DeleteDriver() | actions.DeleteExecutors() | actions.DeleteStandby() | actions.ForgetDriver():
+                await _delete(current, act)
+            case actions.RequestStop() | actions.RequestSavepoint():
+                await _request(current, act)
+            case actions.PurgeStorage():
+                await _purge(current)
+            case _:
+                assert_never(act)
 
 
 async def _ensure(
     current: Pass,
-    act: actions.EnsureToken | actions.EnsureAccess | actions.EnsureService,
+    act: actions.EnsureToken | actions.EnsureAccess | actions.EnsureService | actions.EnsureConfig,
 ) -> None:
     gateway, subject, versions = current.ports.gateway, current.subject, current.ports.memories.of(current.key).applied
     match act:
@@ -125,6 +121,9 @@ async def _ensure(
             if peers is not None:
                 await objects.apply(gateway, subject.job, network_policy.policy(subject.job, peers), versions)
             await objects.apply(gateway, subject.job, children.service(subject, epoch=act.epoch), versions)
+        case actions.EnsureConfig():
+            document = config.config_map(subject, epoch=act.epoch, revision=act.revision, restore=act.restore)
+            await objects.create(gateway, subject.job, document)
         case _:
             assert_never(act)
 

@@ -184,36 +184,33 @@ async def _find_code(
     ports: Ports, key: JobKey, observation: Observation, spec: StatefulSparkJobSpec
 ) -> str | Rejection:
     match spec.job.from_:
-        case CodeSource(config_map=ConfigMapCode() as config_map):
-            return await _find_in_config_map(ports, key, spec, config_map)
-        case CodeSource(s3=ObjectCode() as source):
+        case CodeSource(config_map=ConfigMapCode() as source):
+            try:
+                stored = await ports.gateway.get(resources.CONFIG_MAP, key.namespace, source.name)
+                chosen = code.choose(spec, source, resources.config_map_files(stored) if stored is not None else None)
+                if isinstance(chosen, code.Chosen):
+                    return chosen.checksum
+                if source.sha256 is not None:  # Code that is kept can run again whatever its ConfigMap has now.
+                    requested = revision.revision_of(spec)
+                    kept = await ports.gateway.get(resources.CONFIG_MAP, key.namespace, names.code(key.name, requested))
+                    if (
+                        kept is not None
+                        and resources.text(kept, "metadata", "labels", names.LABEL_REVISION) == requested
+                    ):
+                        return source.sha256
+            except errors.StateUnknownError as error:
+                return Rejection(error.reason, error.message)
+            return chosen
+        case CodeSource(s3=ObjectCode() as stored_code):
             if revision.revision_of(spec) == observation.status.revision:
-                return source.sha256  # It was kept before it ran.
+                return stored_code.sha256  # It was kept before it ran.
             target = await access.connection(ports, key, spec.storage, owner_id=observation.job.uid)
             if not isinstance(target, StorageTarget):
                 return Rejection(target.reason, f"The code of spec.job.from cannot be read: {target.message}")
             try:
-                await ports.storage.check_code(target, source, spec.job.entry)
+                await ports.storage.check_code(target, stored_code, spec.job.entry)
             except errors.StatefulSparkError as error:
                 return Rejection(error.reason, error.message)
-            return source.sha256
+            return stored_code.sha256
         case _:
             return Rejection("SpecInvalid", f"{ONE_SOURCE_MESSAGE}.")
-
-
-async def _find_in_config_map(
-    ports: Ports, key: JobKey, spec: StatefulSparkJobSpec, source: ConfigMapCode
-) -> str | Rejection:
-    try:
-        config_map = await ports.gateway.get(resources.CONFIG_MAP, key.namespace, source.name)
-        chosen = code.choose(spec, source, resources.config_map_files(config_map) if config_map is not None else None)
-        if isinstance(chosen, code.Chosen):
-            return chosen.checksum
-        if source.sha256 is not None:  # Code that is kept can run again whatever its ConfigMap has now.
-            requested = revision.revision_of(spec)
-            kept = await ports.gateway.get(resources.CONFIG_MAP, key.namespace, names.code(key.name, requested))
-            if kept is not None and resources.text(kept, "metadata", "labels", names.LABEL_REVISION) == requested:
-                return source.sha256
-    except errors.StateUnknownError as error:
-        return Rejection(error.reason, error.message)
-    return chosen

@@ -44,19 +44,15 @@ def _state(view: View) -> Iterator[str]:
     elif phase is None:
         yield "Nothing: the job has not been started."
     elif view.live_driver is None and phase in (Phase.SUSPENDED, Phase.STOPPED):
-        yield f"Nothing: no driver runs. A start continues from {_continuation(view)}."
+        restore, checkpoint = view.status.restore, view.status.last_checkpoint
+        source = f"checkpoint {checkpoint.id}" if checkpoint is not None else "what is on storage"
+        if restore is not None and restore.fresh:
+            source = "empty state, as spec.restore.freshState says"
+        elif restore is not None and restore.snapshot is not None:
+            source = restore.snapshot
+        yield f"Nothing: no driver runs. A start continues from {source}."
     else:
         yield from _running(view)
-
-
-def _continuation(view: View) -> str:
-    restore = view.status.restore
-    if restore is not None and restore.fresh:
-        return "empty state, as spec.restore.freshState says"
-    if restore is not None and restore.snapshot is not None:
-        return restore.snapshot
-    checkpoint = view.status.last_checkpoint
-    return f"checkpoint {checkpoint.id}" if checkpoint is not None else "what is on storage"
 
 
 def _running(view: View) -> Iterator[str]:

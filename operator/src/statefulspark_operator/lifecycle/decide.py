@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from statefulspark_operator.api.status import DriverIntent, Phase
+from statefulspark_operator.api.status import Phase
 from statefulspark_operator.lifecycle import conditions, observed
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.rules import (
@@ -71,7 +71,17 @@ def _apply_rules(situation: Situation) -> Decision:
     if pod is not None:
         return _running(situation, pod)
     if driver is not None and situation.has_driver:
-        return _starting(situation, driver)
+        return (  # A start was recorded, and its pod does not exist yet.
+            preconditions.remove_orphans(situation)
+            or standby.remove_unwanted(situation)
+            or start.stay_suspended(situation)
+            or standby.block(situation)
+            or standby.fall_back(situation)
+            or standby.note_ready(situation)
+            or start.drop_superseded(situation, driver)
+            or start.drop_lost_standby(situation, driver)
+            or start.resume_start(situation, driver)
+        )
     return _without_driver(situation)
 
 
@@ -102,21 +112,6 @@ def _running(situation: Situation, pod: DriverPod) -> Decision:
         or standby.await_standby(situation)
         or standby.keep(situation)
         or progress.run(situation)
-    )
-
-
-def _starting(situation: Situation, driver: DriverIntent) -> Decision:
-    """Apply the rules for a start that was recorded, and whose pod does not exist yet."""
-    return (
-        preconditions.remove_orphans(situation)
-        or standby.remove_unwanted(situation)
-        or start.stay_suspended(situation)
-        or standby.block(situation)
-        or standby.fall_back(situation)
-        or standby.note_ready(situation)
-        or start.drop_superseded(situation, driver)
-        or start.drop_lost_standby(situation, driver)
-        or start.resume_start(situation, driver)
     )
 
 

@@ -42,8 +42,21 @@ def current_upgrade(situation: Situation, upgrade: UpgradeStatus, *, has_checkpo
         return _measured(situation, upgrade)
     if upgrade.state in steps.OVER and upgrade.state is not UpgradeState.FIRST_CHECKPOINT:
         return upgrade
-    upgrade = _measured(situation, _started(situation, _saved(situation, upgrade)))
-    driver = situation.status.driver
+    operation, driver, answer = situation.status.operation, situation.status.driver, situation.driver_status
+    if upgrade.state in steps.STOP_REQUESTED and operation is not None and operation.kind is OperationKind.STOP:
+        is_saved = operation.state is OperationPhase.COMPLETED and operation.requested_at >= upgrade.requested_at
+        saved = {
+            "state": UpgradeState.STOPPING,
+            "savepoint_completed_at": operation.finished_at,
+            "savepoint": operation.location,
+            "message": None,
+        }
+        upgrade = upgrade.model_copy(update=saved) if is_saved else upgrade
+    is_started = upgrade.state in steps.STARTED and upgrade.started_at is None
+    runs = driver is not None and driver.revision == upgrade.to_revision
+    if is_started and runs and answer is not None and answer.state is JobState.RUNNING:
+        upgrade = upgrade.model_copy(update={"started_at": situation.now})
+    upgrade = _measured(situation, upgrade)
     if not has_checkpoint or driver is None or driver.state is not DriverState.CREATED:
         return upgrade
     if not steps.is_on_trial(upgrade, driver):
@@ -72,31 +85,6 @@ def _taken_back(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
         return upgrade
     message = f"The spec was changed back to revision {driver.revision}."
     return upgrade.model_copy(update={"state": UpgradeState.ABORTED, "message": message})
-
-
-def _saved(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
-    operation = situation.status.operation
-    if upgrade.state not in steps.STOP_REQUESTED or operation is None or operation.kind is not OperationKind.STOP:
-        return upgrade
-    if operation.state is not OperationPhase.COMPLETED or operation.requested_at < upgrade.requested_at:
-        return upgrade
-    return upgrade.model_copy(
-        update={
-            "state": UpgradeState.STOPPING,
-            "savepoint_completed_at": operation.finished_at,
-            "savepoint": operation.location,
-            "message": None,
-        }
-    )
-
-
-def _started(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
-    driver_status, driver = situation.driver_status, situation.status.driver
-    if upgrade.state not in steps.STARTED or upgrade.started_at is not None or driver_status is None or driver is None:
-        return upgrade
-    if driver_status.state is not JobState.RUNNING or driver.revision != upgrade.to_revision:
-        return upgrade
-    return upgrade.model_copy(update={"started_at": situation.now})
 
 
 def _measured(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:

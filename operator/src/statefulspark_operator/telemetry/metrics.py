@@ -173,14 +173,6 @@ def _status_samples(status: StatefulSparkJobStatus) -> Iterator[Sample]:
         yield "executors", ("asked",), status.executors.asked
         yield "executors", ("running",), status.executors.running
         yield "executors", ("lost",), status.executors.lost
-    yield from _snapshot_samples(status)
-    upgrade = status.upgrade
-    if upgrade is not None and upgrade.pause_seconds is not None:
-        yield "upgrade_pause_seconds", (), upgrade.pause_seconds
-    yield "rolled_back", (), float(upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK)
-
-
-def _snapshot_samples(status: StatefulSparkJobStatus) -> Iterator[Sample]:
     for name, snapshot in (("last_checkpoint", status.last_checkpoint), ("last_savepoint", status.last_savepoint)):
         if snapshot is None:
             continue
@@ -192,6 +184,10 @@ def _snapshot_samples(status: StatefulSparkJobStatus) -> Iterator[Sample]:
         yield "pruned_bytes", (), status.pruning.freed_bytes
     operation = status.operation
     yield "savepoint_failed", (), float(operation is not None and operation.state is OperationPhase.FAILED)
+    upgrade = status.upgrade
+    if upgrade is not None and upgrade.pause_seconds is not None:
+        yield "upgrade_pause_seconds", (), upgrade.pause_seconds
+    yield "rolled_back", (), float(upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK)
 
 
 @dataclass(frozen=True, slots=True)

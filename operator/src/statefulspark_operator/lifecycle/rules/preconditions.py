@@ -6,7 +6,7 @@ from statefulspark_operator.api.status import DriverState, OperationKind, Operat
 from statefulspark_operator.lifecycle import actions, executors
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision, Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
-from statefulspark_operator.lifecycle.situation import DriverPod, Situation
+from statefulspark_operator.lifecycle.situation import Situation
 
 
 def add_finalizer(situation: Situation) -> Decision | None:
@@ -26,27 +26,19 @@ def remove_stray(situation: Situation) -> Decision | None:
     driver = situation.intent
     if driver is None:
         return None
-    current_epoch = None if driver.state is DriverState.ENDED else driver.epoch
-    strays = [
-        pod
-        for pod in situation.live_pods
-        if pod.epoch != current_epoch and pod.deletion_deadline is None and not _is_leaving(situation, pod)
-    ]
-    if not strays:
+    kept = set() if driver.state is DriverState.ENDED else {driver.epoch}
+    operation = situation.status.operation
+    if operation is not None and operation.kind is OperationKind.STOP and operation.state is OperationPhase.COMPLETED:
+        # A driver that has completed its stop is about to end by itself, so that its log can be kept.
+        kept |= set() if operations.is_exit_overdue(operation, situation.now) else {operation.epoch}
+    strays = (pod for pod in situation.live_pods if pod.epoch not in kept and pod.deletion_deadline is None)
+    stray = next(strays, None)
+    if stray is None:
         return None
-    stray = strays[0]
     message = f"Removing {stray.name}: its epoch {stray.epoch} is over, and the latest is {driver.epoch}."
     act = actions.DeleteDriver(stray.name, stray.uid)
     phase = situation.status.phase or Phase.STARTING
     return Decision(Reason.STRAY_DRIVER, message, phase, situation.status, (act,), SOON)
-
-
-def _is_leaving(situation: Situation, pod: DriverPod) -> bool:
-    """Tell whether a driver has completed its stop and is about to end by itself, so that its log can be kept."""
-    operation = situation.status.operation
-    if operation is None or operation.kind is not OperationKind.STOP or operation.epoch != pod.epoch:
-        return False
-    return operation.state is OperationPhase.COMPLETED and not operations.is_exit_overdue(operation, situation.now)
 
 
 def reject(situation: Situation) -> Decision | None:

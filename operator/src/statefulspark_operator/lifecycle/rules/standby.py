@@ -110,7 +110,11 @@ def remove_unwanted(situation: Situation) -> Decision | None:
         record is not None and record.revision != revision
     ):  # A refused one is kept: it says why the spec is not carried out.
         standby = record if record.state is StandbyState.REFUSED and record.revision == situation.withheld else None
-    unwanted = next((pod for pod in situation.standbys if _is_unwanted(situation, pod, revision)), None)
+    driver = situation.intent
+    kept = {driver.pod} if driver is not None and driver.state is DriverState.CREATING else set()
+    kept |= {record.pod} if record is not None and record.revision == revision else set()
+    staying = (pod for pod in situation.standbys if pod.deletion_deadline is None)
+    unwanted = next((pod for pod in staying if pod.name not in kept), None)
     if unwanted is None and standby == record:
         return None
     status = situation.status.model_copy(update={"standby": standby})
@@ -120,15 +124,6 @@ def remove_unwanted(situation: Situation) -> Decision | None:
     )
     phase = situation.status.phase or Phase.PENDING
     return Decision(Reason.STANDBY_REMOVED, message, phase, status, acts, AT_ONCE)
-
-
-def _is_unwanted(situation: Situation, pod: DriverPod, wanted: str | None) -> bool:
-    record, driver = situation.status.standby, situation.intent
-    if pod.deletion_deadline is not None:
-        return False
-    if driver is not None and driver.state is DriverState.CREATING and driver.pod == pod.name:
-        return False
-    return record is None or record.pod != pod.name or record.revision != wanted
 
 
 def resume_creation(situation: Situation) -> Decision | None:

@@ -117,7 +117,17 @@ def _settle(situation: Situation, savepoint: SavepointObject) -> Change | None:
         return _noted(savepoint, progress.after(savepoint.status, progress.Refused(why)))
     status = progress.after(savepoint.status, _event(situation, savepoint))
     if status.phase is SavepointPhase.PENDING:
-        status = status.model_copy(update={"message": _waits_for(situation, savepoint, status)})
+        operation, phase = situation.status.operation, situation.status.phase
+        is_busy = operation is not None and operation.state is OperationPhase.REQUESTED
+        if status.joined is not None:
+            message = f"Shares the savepoint of {status.joined}, which is being taken."
+        elif operation is not None and is_busy and _is_alive(situation, operation):
+            message = f"Waits for the savepoint that is being taken (request {operation.id})."
+        else:
+            again = " It is asked for again." if savepoint.status.attempt > 0 else ""
+            state = phase.value if phase else "not started"
+            message = f"Waits for the driver of {situation.job.name}, which is {state}.{again}"
+        status = status.model_copy(update={"message": message})
     elif status.phase is SavepointPhase.COMPLETED:  # Its files can be deleted after the job.
         storage = situation.spec.storage if situation.spec is not None else None
         status = status.model_copy(update={"storage": storage, "joined": savepoint.status.joined})
@@ -133,17 +143,6 @@ def _noted(savepoint: SavepointObject, status: SparkSavepointStatus) -> Note | N
     """Return the change to a status, if it is one; who asked is in every status."""
     named = status.model_copy(update={"origin": savepoint.origin})
     return Note(savepoint, named) if named != savepoint.status else None
-
-
-def _waits_for(situation: Situation, savepoint: SavepointObject, status: SparkSavepointStatus) -> str:
-    operation = situation.status.operation
-    if status.joined is not None:
-        return f"Shares the savepoint of {status.joined}, which is being taken."
-    if operation is not None and operation.state is OperationPhase.REQUESTED and _is_alive(situation, operation):
-        return f"Waits for the savepoint that is being taken (request {operation.id})."
-    phase = situation.status.phase
-    again = " It is asked for again." if savepoint.status.attempt > 0 else ""
-    return f"Waits for the driver of {situation.job.name}, which is {phase.value if phase else 'not started'}.{again}"
 
 
 def _event(situation: Situation, savepoint: SavepointObject) -> progress.SavepointEvent:
