@@ -12,13 +12,13 @@ from statefulspark.contract import api, statistics
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import stats
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
-from statefulspark_operator.api.pruning import PruningStatus
 from statefulspark_operator.api.status import (
     ExecutorsStatus,
     OperationKind,
     OperationPhase,
     OperationStatus,
     Phase,
+    PruningStatus,
     RestartStatus,
     SnapshotStatus,
     StatefulSparkJobStatus,

@@ -22,13 +22,14 @@ from kubectlworld import (
     not_ready,
 )
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
-from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import (
     DriverState,
     Phase,
     RestartStatus,
     RestoreIntent,
     StallStatus,
+    StandbyState,
+    StandbyStatus,
     StatefulSparkJobStatus,
     UpgradeState,
     UpgradeStatus,

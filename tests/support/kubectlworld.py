@@ -12,13 +12,14 @@ from fakecluster import apply_merge_patch
 from statefulspark import errors
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.revision import revision_of
-from statefulspark_operator.api.revision_record import RevisionOutcome, RevisionRecord
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
     Phase,
     QueryProgress,
+    RevisionOutcome,
+    RevisionRecord,
     SnapshotStatus,
     StatefulSparkJobStatus,
 )

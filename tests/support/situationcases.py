@@ -37,7 +37,6 @@ from statefulspark.contract.api import CheckpointCounts, ExitReport, JobState, Q
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.retention.ownership import Ownership, Whose
 from statefulspark_operator.api import revision
-from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.status import (
     DriverState,
     OperationKind,
@@ -46,6 +45,7 @@ from statefulspark_operator.api.status import (
     QueryProgress,
     RestartStatus,
     RestoreIntent,
+    RevisionOutcome,
     SnapshotStatus,
     StallStatus,
     UpgradeState,

@@ -10,9 +10,7 @@ from statefulspark.contract.api import JobState, JobStatus
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.api import StandbyStatus as StandbyWord
 from statefulspark_operator.api import revision
-from statefulspark_operator.api.revision_record import RevisionOutcome, RevisionRecord
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
-from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -20,6 +18,10 @@ from statefulspark_operator.api.status import (
     OperationPhase,
     OperationStatus,
     RestartStatus,
+    RevisionOutcome,
+    RevisionRecord,
+    StandbyState,
+    StandbyStatus,
     StatefulSparkJobStatus,
     UpgradeState,
     UpgradeStatus,

@@ -38,8 +38,6 @@ from statefulspark.contract.api import CheckpointCounts, JobState, QueryStatus, 
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api import revision
-from statefulspark_operator.api.revision_record import RevisionOutcome
-from statefulspark_operator.api.standby import StandbyState
 from statefulspark_operator.api.status import (
     DriverState,
     OperationKind,
@@ -48,8 +46,10 @@ from statefulspark_operator.api.status import (
     QueryProgress,
     RestartStatus,
     RestoreIntent,
+    RevisionOutcome,
     SnapshotStatus,
     StallStatus,
+    StandbyState,
     TrialStatus,
     UpgradeState,
 )

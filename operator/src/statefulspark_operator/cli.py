@@ -76,7 +76,7 @@ def _run(arguments: argparse.Namespace) -> int:
         lease=lease,
         rules=handlers.JobRules(
             job_peers=peers,
-            allowed=permits.of(arguments.own_identity, arguments.storage_endpoint),
+            allowed=permits.parse(arguments.own_identity, arguments.storage_endpoint),
             pod_templates=arguments.pod_templates,
         ),
     )

@@ -6,8 +6,7 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.coordinator.model import AbortReason
 from statefulspark_operator.api.conditions import ConditionType
 from statefulspark_operator.api.spark_savepoint import SavepointPhase
-from statefulspark_operator.api.standby import StandbyState
-from statefulspark_operator.api.status import Phase, UpgradeState
+from statefulspark_operator.api.status import Phase, StandbyState, UpgradeState
 from statefulspark_operator.lifecycle.decision import Reason
 
 NOTHING = "Nothing."

@@ -8,14 +8,14 @@ from enum import Enum
 from sitepages import advice, markdown, members
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.coordinator.model import COUNTED_REASONS, AbortReason
-from statefulspark_operator.api import spark_savepoint, standby, status
+from statefulspark_operator.api import spark_savepoint, status
 from statefulspark_operator.api.conditions import ConditionType
 from statefulspark_operator.kubectl.codes import PluginExit
 
 _TABLES: tuple[tuple[str, str, type[Enum], Mapping[Enum, str]], ...] = (
     ("Phases of a job", "`status.phase` is one word for people. Tools look at conditions.", status.Phase, advice.PHASE),
     ("Steps of an upgrade", "`status.upgrade.state`.", status.UpgradeState, advice.UPGRADE),
-    ("States of a standby", "`status.standby.state`.", standby.StandbyState, advice.STANDBY),
+    ("States of a standby", "`status.standby.state`.", status.StandbyState, advice.STANDBY),
     (
         "Phases of a savepoint",
         "`status.phase` of a `SparkSavepoint`.",

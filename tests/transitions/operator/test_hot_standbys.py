@@ -10,9 +10,9 @@ from jobworld import FakeDriver, JobWorld
 from statefulspark import errors
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.api import StandbyStatus
-from statefulspark_operator.api.standby import StandbyState
 from statefulspark_operator.api.status import (
     Phase,
+    StandbyState,
     UpgradeState,
 )
 from statefulspark_operator.cluster import resources

@@ -9,8 +9,7 @@ import pytest
 from jobworld import FakeDriver, JobWorld
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
-from statefulspark_operator.api.revision_record import RevisionOutcome
-from statefulspark_operator.api.status import Phase, UpgradeState
+from statefulspark_operator.api.status import Phase, RevisionOutcome, UpgradeState
 from statefulspark_operator.cluster import resources
 
 NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}

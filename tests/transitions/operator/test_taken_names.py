@@ -156,12 +156,12 @@ def test_a_job_that_was_made_again_does_not_write_what_the_one_before_it_has_lef
     world = JobWorld()
     world.run_until(lambda: world.status.phase is Phase.RUNNING)
     theirs = copy.deepcopy(world.cluster.objects[("Service", KEY.namespace, "flights-driver")])
-    applied = dict(world.world.memories.of(KEY).applied)
+    applied = dict(world.world.memories.get(KEY).applied)
     world.delete()
     world.run_until(lambda: not world.exists, within_s=900)
     world.cluster.objects[("Service", KEY.namespace, "flights-driver")] = theirs
     world.apply()
-    world.world.memories.of(KEY).applied.update(applied)
+    world.world.memories.get(KEY).applied.update(applied)
 
     world.run(60)
 

@@ -11,9 +11,14 @@ from statefulspark.contract.api import Operation, OperationState, StandbyStatus
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
-from statefulspark_operator.api.revision_record import RevisionOutcome
-from statefulspark_operator.api.standby import StandbyState
-from statefulspark_operator.api.status import Phase, StatefulSparkJobStatus, UpgradeState, UpgradeStatus
+from statefulspark_operator.api.status import (
+    Phase,
+    RevisionOutcome,
+    StandbyState,
+    StatefulSparkJobStatus,
+    UpgradeState,
+    UpgradeStatus,
+)
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.cluster import driver_api, resources
 

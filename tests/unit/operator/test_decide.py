@@ -14,7 +14,6 @@ from statefulspark.contract.api import StandbyStatus as StandbyWord
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.conditions import ConditionType
-from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -26,6 +25,8 @@ from statefulspark_operator.api.status import (
     RestoreIntent,
     SnapshotStatus,
     StallStatus,
+    StandbyState,
+    StandbyStatus,
     StatefulSparkJobStatus,
     TrialStatus,
     UpgradeState,

@@ -22,8 +22,7 @@ from situations import a_pod, a_situation
 from statefulspark.contract.api import JobStatus, StopRequest
 from statefulspark_operator.api import names
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
-from statefulspark_operator.api.standby import StandbyState, StandbyStatus
-from statefulspark_operator.api.status import Phase
+from statefulspark_operator.api.status import Phase, StandbyState, StandbyStatus
 from statefulspark_operator.cluster import pods, resources
 from statefulspark_operator.cluster.driver_api import DriverAccess, HttpDriverApi, Trust
 from statefulspark_operator.cluster.resources import Resource

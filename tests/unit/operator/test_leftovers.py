@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 from situations import LONG_AGO, NOW, OTHER, REVISION, a_driver, a_job, a_pod, a_situation
 from statefulspark_operator.api import names
-from statefulspark_operator.api.standby import StandbyState, StandbyStatus
-from statefulspark_operator.api.status import DriverState, Phase, UpgradeState, UpgradeStatus
+from statefulspark_operator.api.status import (
+    DriverState,
+    Phase,
+    StandbyState,
+    StandbyStatus,
+    UpgradeState,
+    UpgradeStatus,
+)
 from statefulspark_operator.lifecycle import leftovers
 from statefulspark_operator.lifecycle.leftovers import StoredObject
 from statefulspark_operator.lifecycle.situation import Situation

@@ -23,7 +23,7 @@ from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.storage_reader import NoSavepoint, SnapshotStorageReader, StorageTarget
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 
-GIVEN = permits.of({"team-a": ["s3://bucket/a/", "s3://spare"]}, [])
+GIVEN = permits.parse({"team-a": ["s3://bucket/a/", "s3://spare"]}, [])
 KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
 TENANT = StorageTarget(Storage(uri="s3://bucket/a"), "team-a", "mine", None, "uid")
 FOREIGN = "s3://bucket/b/team-b/billing/savepoints/00000043-upgrade"
@@ -159,7 +159,7 @@ HOSTS = {
     "nowhere": (),
 }  # fmt: skip
 OPEN = permits.Permits(resolver=lambda host, _port: HOSTS.get(host, (host,)))
-LISTED = permits.of({}, ["http://127.0.0.1:9000", "https://s3.example.com"])
+LISTED = permits.parse({}, ["http://127.0.0.1:9000", "https://s3.example.com"])
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_server_without_an_address_is_asked_for_again() -> None:
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9000", "https://s3.example.com"])
 def test_the_own_identity_goes_to_no_server_that_a_resource_names(endpoint: str) -> None:
     target = replace(TENANT, storage=Storage(uri="s3://bucket/a", endpoint=endpoint))
-    listed = permits.of({"team-a": ["s3://bucket/a/"]}, ["http://127.0.0.1:9000", "https://s3.example.com"])
+    listed = permits.parse({"team-a": ["s3://bucket/a/"]}, ["http://127.0.0.1:9000", "https://s3.example.com"])
     reader = SnapshotStorageReader(lambda uri, _options: stores.MemoryStore(uri), allowed=listed)
 
     assert is_refused(asyncio.run(reader.read(target, savepoint=None)))

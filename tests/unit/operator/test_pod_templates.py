@@ -75,7 +75,9 @@ def test_what_gives_more_than_a_restricted_pod_is_refused(pod: JsonValue, named:
     ids=str,
 )
 def test_the_drivers_own_container_is_looked_at_with_the_template_laid_over_it(context: JsonValue) -> None:
-    assert restricted.job_problem(templated({"containers": [{"name": "driver", "securityContext": context}]})) is not None
+    assert (
+        restricted.job_problem(templated({"containers": [{"name": "driver", "securityContext": context}]})) is not None
+    )
 
 
 @pytest.mark.parametrize(

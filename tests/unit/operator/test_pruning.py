@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pytest
 from situations import LATER, LONG_AGO, NOW, a_driver, a_job, a_pod, a_situation, an_operation
-from statefulspark_operator.api.pruning import PruningStatus
-from statefulspark_operator.api.status import DriverState, Phase
+from statefulspark_operator.api.status import DriverState, Phase, PruningStatus
 from statefulspark_operator.lifecycle import pruning
 from statefulspark_operator.lifecycle.pruning import Freed, PrunedFolder
 from statefulspark_operator.lifecycle.situation import (

@@ -84,7 +84,8 @@ def _structural(schema: JsonObject, definitions: Mapping[str, JsonValue]) -> Jso
     if isinstance(options, list) and "x-kubernetes-int-or-string" not in flat:
         # `X or null` becomes X: an unset optional field is absent, never null.
         (present,) = [_mapping(option) for option in options if _mapping(option).get("type") != "null"]
-        flat = _inline({**{name: value for name, value in flat.items() if name != "anyOf"}, **present}, definitions)
+        rest = {name: value for name, value in flat.items() if name != "anyOf"}
+        flat = _inline({**present, **rest}, definitions)
     result = {name: value for name, value in flat.items() if name not in _DROPPED}
     if isinstance(text := result.get("description"), str):
         result["description"] = " ".join(text.split())

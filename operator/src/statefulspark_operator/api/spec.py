@@ -15,8 +15,6 @@ from statefulspark.contract import engine
 
 from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration, JvmMemory, OpaqueObject, Quantity
 from statefulspark_operator.api.code import JobSource, rules
-from statefulspark_operator.api.driver_tls import DriverTls
-from statefulspark_operator.api.health import Health
 from statefulspark_operator.api.savepoint_schedule import SavepointSchedule
 from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, STATELESS_RULE, RestoreMode, Upgrade
 
@@ -45,6 +43,30 @@ _SPARK_CONF_RULES = {
         ),
     ),
 }
+
+
+class Health(ApiModel):
+    """When a job that makes no progress is not ready, and when it is restarted."""
+
+    progress_timeout: Annotated[Duration, ChangeCost.RELOAD] = timedelta(minutes=5)
+    """A job is not Ready, and its condition `Progressing` is false, after a batch has been running, or its driver has not
+    answered, for longer than this. Default 5m."""
+    stall_timeout: Annotated[Duration, ChangeCost.RELOAD] = timedelta(hours=1)
+    """The driver is restarted after a batch has been running, or the driver has not answered, for longer than this. It must
+    be longer than the longest batch, for example the first one after an outage of a source. Default 1h."""
+
+
+CERTIFICATE_KEY, PRIVATE_KEY, AUTHORITY_KEY = "tls.crt", "tls.key", "ca.crt"
+"""Keys of the Secret: the names of Kubernetes' type kubernetes.io/tls, and cert-manager's for the authority."""
+
+
+class DriverTls(ApiModel):
+    """TLS of the driver's HTTP API. With it, neither driver nor operator speaks plain HTTP."""
+
+    secret_name: str = Field(min_length=1, max_length=253)
+    """Name of a Secret of type `kubernetes.io/tls` in the resource's namespace with the keys `tls.crt`, `tls.key` and
+    `ca.crt`, as cert-manager writes it. The certificate must be valid for `<job>-driver.<namespace>.svc`. A renewed one is
+    used without a restart."""
 
 
 class ImagePullPolicy(StrEnum):

@@ -14,11 +14,97 @@ from statefulspark.contract.config import ClaimMode
 
 from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import Condition
-from statefulspark_operator.api.pruning import PruningStatus
-from statefulspark_operator.api.revision_record import RevisionRecord
 from statefulspark_operator.api.savepoint_schedule import SavepointScheduleStatus
-from statefulspark_operator.api.standby import StandbyStatus
 from statefulspark_operator.api.upgrade import UpgradeMode
+
+
+class StandbyState(StrEnum):
+    """The state of the standby driver."""
+
+    CREATING = "Creating"
+    """Its pod is being created, scheduled, or pulls its image."""
+    WARMING = "Warming"
+    """Its process loads the job and compares it with the state."""
+    READY = "Ready"
+    """It can take over."""
+    REFUSED = "Refused"
+    """The job does not load or does not fit the state, or the pod cannot start; the reason says why."""
+    ENDED = "Ended"
+    """It has ended, and is replaced at `retryAt`."""
+
+
+class StandbyStatus(ApiModel):
+    """The standby driver: a started process that reads the state and changes nothing until it takes over."""
+
+    number: int
+    """Its number, which is in the name of its pod."""
+    pod: str
+    """Name of its pod."""
+    revision: str
+    """Revision of the spec that it loads."""
+    state: StandbyState
+    """Its state."""
+    since: UtcDatetime
+    """When it reached this state."""
+    uid: str | None = None
+    """Identity of its pod, once that has been observed."""
+    reason: str | None = None
+    """Why it refused or ended, in PascalCase."""
+    message: str | None = None
+    """Why it refused or ended, in one sentence."""
+    failures: int = 0
+    """Number of standbys in a row that ended before they were ready."""
+    retry_at: UtcDatetime | None = None
+    """When the next one is created, after it has ended."""
+
+
+class PruningStatus(ApiModel):
+    """Files in the job's folder that no snapshot needs, while no driver runs that would remove them."""
+
+    epoch: int
+    """Epoch of the driver that has ended."""
+    looked_at: UtcDatetime
+    """When the folder was looked through last."""
+    unused_files: int = 0
+    """Number of files that no snapshot needs, and that are still there."""
+    unused_bytes: int = 0
+    """Their size."""
+    remove_at: UtcDatetime | None = None
+    """When they may be removed; absent if there are none."""
+    freed_files: int = 0
+    """Number of files that were removed since the resource was created."""
+    freed_bytes: int = 0
+    """Their size."""
+
+
+class RevisionOutcome(StrEnum):
+    """How a revision turned out."""
+
+    RUNNING = "Running"
+    """It is the job's first revision, and has not completed enough checkpoints to be stable."""
+    REPLACED = "Replaced"
+    """It was the job's first revision, and another one became stable before it did."""
+    STABLE = "Stable"
+    """It completed enough checkpoints."""
+    ROLLED_BACK = "RolledBack"
+    """It failed before it was stable, and the revision before it was started again."""
+    BLOCKED = "Blocked"
+    """Its standby refused or could not start; it never ran."""
+
+
+class RevisionRecord(ApiModel):
+    """One revision in the history."""
+
+    revision: str
+    """The revision; its spec is in the ControllerRevision `<job>-<revision>`."""
+    image: str
+    """Its image."""
+    snapshot: str | None = None
+    """The savepoint that it started from."""
+    outcome: RevisionOutcome
+    """How it turned out."""
+    at: UtcDatetime
+    """When that was observed."""
 
 
 class Phase(StrEnum):

@@ -86,7 +86,7 @@ class Entry:
     content: bytes
 
     @classmethod
-    def of(cls, resource: Resource) -> Self:
+    def compress(cls, resource: Resource) -> Self:
         """Make an entry of an object."""
         return cls(uid_of(resource), version_of(resource), to_json(slim(resource)))
 
@@ -121,7 +121,7 @@ class Cache:
         are_numbers = kept is not None and version.isdecimal() and kept.version.isdecimal()
         is_older = kept is not None and are_numbers and int(version) < int(kept.version)
         if not (is_same or is_older):
-            group[name] = Entry.of(resource)
+            group[name] = Entry.compress(resource)
             self._changes[_group(resource)[:2]] += 1
 
     def remove(self, resource: Resource) -> None:

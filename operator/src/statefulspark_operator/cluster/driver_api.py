@@ -19,7 +19,7 @@ import aiohttp
 from pydantic import ValidationError
 from statefulspark.contract.api import ActivateRequest, ApiError, JobStatus, Operation, SavepointRequest, StopRequest
 
-from statefulspark_operator.api.driver_tls import AUTHORITY_KEY
+from statefulspark_operator.api.spec import AUTHORITY_KEY
 from statefulspark_operator.lifecycle.situation import DriverPod, DriverSilent, OperationAbsent
 
 TIMEOUT_S = 3.0

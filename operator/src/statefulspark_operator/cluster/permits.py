@@ -107,7 +107,7 @@ class Permits:
             )
 
 
-def of(own_identity: Mapping[str, Sequence[str]], endpoints: Sequence[str]) -> Permits:
+def parse(own_identity: Mapping[str, Sequence[str]], endpoints: Sequence[str]) -> Permits:
     """Return the permits of an installation, as it writes them.
 
     Args:

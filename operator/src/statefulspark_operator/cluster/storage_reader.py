@@ -213,7 +213,7 @@ class SnapshotStorageReader:
     ) -> StorageFacts | StorageUnreadable:
         """Read the content of a job's folder."""
         try:
-            return await self._in_thread(target, lambda: self._read(target, savepoint, requests))
+            return await self._run(target, lambda: self._read(target, savepoint, requests))
         except errors.TransientError as error:
             return StorageUnreadable(error.reason, error.message)
         except errors.StatefulSparkError as error:
@@ -224,7 +224,7 @@ class SnapshotStorageReader:
     ) -> SnapshotStatus | NoSavepoint | StorageUnreadable:
         """Read a savepoint's manifest, and check that its files are there."""
         try:
-            return await self._in_thread(target, lambda: self._find_savepoint(target, location.rstrip("/")))
+            return await self._run(target, lambda: self._find_savepoint(target, location.rstrip("/")))
         except (errors.ObjectNotFoundError, errors.SnapshotCorruptError) as error:
             return NoSavepoint(error.message)
         except errors.TransientError as error:
@@ -242,11 +242,11 @@ class SnapshotStorageReader:
             store, root = self._opened(parent, target), self._root(target)
             return disposal.dispose(store, folder, root=root, asker=target.asker, now=clock.utc_now())
 
-        await self._in_thread(target, work, timeout_s=storage_threads.DELETION_TIMEOUT_S)
+        await self._run(target, work, timeout_s=storage_threads.DELETION_TIMEOUT_S)
 
     async def prune(self, target: StorageTarget, checkpoint: Checkpoint, *, epoch: int, now: datetime) -> PrunedFolder:
         """Remove the files of a job's folder that no snapshot needs, and mark what may be removed later."""
-        return await self._in_thread(
+        return await self._run(
             target,
             lambda: storage_pruning.prune(self._root(target), checkpoint, asker=target.asker, epoch=epoch, now=now),
             timeout_s=storage_threads.DELETION_TIMEOUT_S,
@@ -254,24 +254,24 @@ class SnapshotStorageReader:
 
     async def purge(self, target: StorageTarget) -> Freed:
         """Delete everything below a job's folder but the proof of it, and return what that was; the call may be repeated."""
-        return await self._in_thread(target, lambda: self._purge(target), timeout_s=storage_threads.DELETION_TIMEOUT_S)
+        return await self._run(target, lambda: self._purge(target), timeout_s=storage_threads.DELETION_TIMEOUT_S)
 
     async def check_code(self, target: StorageTarget, source: ObjectCode, file: str) -> None:
         """Check that code is there, has its checksum, and has the job's file."""
-        await self._in_thread(target, lambda: self._code.check(self._code_place(target), source, file))
+        await self._run(target, lambda: self._code.check(self._code_place(target), source, file))
 
     async def keep_code(self, target: StorageTarget, source: ObjectCode) -> None:
         """Copy code into the job's folder, unless it is there."""
-        await self._in_thread(target, lambda: self._code.keep(self._code_place(target), source))
+        await self._run(target, lambda: self._code.keep(self._code_place(target), source))
 
     async def drop_code(self, target: StorageTarget, checksums: frozenset[str]) -> None:
         """Delete kept code that no revision needs any more."""
-        await self._in_thread(target, lambda: storage_pruning.drop_code(self._root(target), checksums, target.asker))
+        await self._run(target, lambda: storage_pruning.drop_code(self._root(target), checksums, target.asker))
 
     def _code_place(self, target: StorageTarget) -> CodePlace:
         return CodePlace(self._root(target), lambda uri: self._open(uri, target))
 
-    async def _in_thread(
+    async def _run(
         self, target: StorageTarget, work: Callable[[], Result], *, timeout_s: float | None = None
     ) -> Result:
         """Do one thing at a time for a job; stores are told apart by their endpoint, and at the cloud's by their bucket."""

@@ -90,13 +90,13 @@ class StorageThreads:
         """
         # The documents of a usual job take some 10 MB while they are read.
         small = allowance.Allowance(2**20, 10_000, 50_000, time.monotonic() + self._longest_s)
-        ended = await self._in_turn(store, namespace, work, small)
+        ended = await self._run_in_turn(store, namespace, work, small)
         if not small.is_exceeded:
             return ended
         async with self._share(_LARGE, namespace, 1), self._large:
-            return await self._in_turn(store, namespace, work, _large(self._longest_s))
+            return await self._run_in_turn(store, namespace, work, _large(self._longest_s))
 
-    async def _in_turn(
+    async def _run_in_turn(
         self, store: str, namespace: str, work: Callable[[], Result], limits: allowance.Allowance
     ) -> asyncio.Future[Result]:
         def limited() -> Result:

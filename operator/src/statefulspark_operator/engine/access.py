@@ -12,8 +12,7 @@ from dataclasses import replace
 from statefulspark.contract import config
 
 from statefulspark_operator.api import names
-from statefulspark_operator.api.driver_tls import AUTHORITY_KEY
-from statefulspark_operator.api.spec import Storage
+from statefulspark_operator.api.spec import AUTHORITY_KEY, Storage
 from statefulspark_operator.cluster.driver_api import DriverAccess, Trust
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.storage_reader import StorageTarget
@@ -66,7 +65,7 @@ def forget(ports: Ports, job: Job) -> None:
     ports.secrets.forget(_token_key(job))
 
 
-async def with_missing_secret(ports: Ports, job: Job, pod: DriverPod) -> DriverPod:
+async def note_missing_secret(ports: Ports, job: Job, pod: DriverPod) -> DriverPod:
     """Return a pod with why its container has not started, if the Secret of its certificate does not exist.
 
     Kubernetes shows such a pod as `ContainerCreating` for as long as it takes, and tells why in an event only.

@@ -128,7 +128,7 @@ class Leadership:
         with contextlib.suppress(errors.StatefulSparkError):
             held = await self._read()
             if held is not None and _holder(held) == self._lease.identity:
-                await self._gateway.replace(_with(held, holderIdentity="", leaseDurationSeconds=1))
+                await self._gateway.replace(_changed(held, holderIdentity="", leaseDurationSeconds=1))
 
     async def _attempt(self, now_s: float) -> bool:
         existing = await self._read()
@@ -160,7 +160,7 @@ class Leadership:
         if not is_own:
             taken = resources.number(existing, "spec", "leaseTransitions") + 1
             changes |= {"holderIdentity": self._lease.identity, "acquireTime": _stamp(), "leaseTransitions": taken}
-        await self._gateway.replace(_with(existing, **changes))
+        await self._gateway.replace(_changed(existing, **changes))
         return True
 
     async def _read(self) -> Resource | None:
@@ -171,7 +171,7 @@ def _holder(existing: Resource) -> str:
     return resources.text(existing, "spec", "holderIdentity")
 
 
-def _with(existing: Resource, **changes: str | int) -> Resource:
+def _changed(existing: Resource, **changes: str | int) -> Resource:
     kind: Resource = {"apiVersion": resources.LEASE.api_version, "kind": resources.LEASE.name}
     return {**existing, **kind, "spec": {**resources.section(existing, "spec"), **changes}}
 

@@ -126,7 +126,7 @@ class Memories:
 
     _jobs: dict[JobKey, JobMemory] = field(default_factory=dict)
 
-    def of(self, key: JobKey) -> JobMemory:
+    def get(self, key: JobKey) -> JobMemory:
         """Return the memory of a job."""
         return self._jobs.setdefault(key, JobMemory())
 

@@ -161,8 +161,8 @@ async def observe(ports: Ports, resource: Resource, found: tuple[Resource, ...])
     executors = [executor for pod in found if (executor := pods.read_executor_pod(pod)) is not None]
     executors.sort(key=lambda pod: names.executor_number(pod.name))
     read_drivers.sort(key=lambda pod: pod.epoch)
-    drivers = tuple([await access.with_missing_secret(ports, job, pod) for pod in read_drivers])
-    standbys = tuple([await access.with_missing_secret(ports, job, pod) for pod in read_standbys])
+    drivers = tuple([await access.note_missing_secret(ports, job, pod) for pod in read_drivers])
+    standbys = tuple([await access.note_missing_secret(ports, job, pod) for pod in read_standbys])
     # A standby takes over from a driver that has ended its work, although its pod may still run.
     ended = status.driver is not None and status.driver.state is DriverState.ENDED and status.standby is not None
     released = status.driver.epoch if status.driver is not None and ended else -1
@@ -241,7 +241,7 @@ async def _ask_driver(ports: Ports, job: Job, status: StatefulSparkJobStatus, li
     operation = status.operation
     if operation is None or operation.epoch != pod.epoch or operation.state is not OperationPhase.REQUESTED:
         return DriverAnswer(answer)
-    memory = ports.memories.of(JobKey(job.namespace, job.name))
+    memory = ports.memories.get(JobKey(job.namespace, job.name))
     if memory.ended is not None and memory.ended.request_id == operation.id:
         return DriverAnswer(answer, memory.ended)
     if isinstance(answer, DriverSilent):

@@ -108,7 +108,7 @@ async def _ensure(
     current: Pass,
     act: actions.EnsureToken | actions.EnsureAccess | actions.EnsureService | actions.EnsureConfig,
 ) -> None:
-    gateway, subject, versions = current.ports.gateway, current.subject, current.ports.memories.of(current.key).applied
+    gateway, subject, versions = current.ports.gateway, current.subject, current.ports.memories.get(current.key).applied
     match act:
         case actions.EnsureToken():
             await gateway.create(children.token_secret(subject, current.ports.new_token()))

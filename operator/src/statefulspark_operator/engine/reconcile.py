@@ -62,7 +62,7 @@ async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None)
         PreconditionFailedError: The job has changed during the pass; try again at once.
         StateUnknownError: A permission is missing; try again later.
     """
-    memory, gauges = ports.memories.of(key), gauges or JobMetrics()
+    memory, gauges = ports.memories.get(key), gauges or JobMetrics()
     try:
         after = await _from_cache(ports, key, memory, gauges)
         return after if after is not None else await _from_api_server(ports, key, memory, gauges)
@@ -137,7 +137,7 @@ async def _decide(
 async def _carry_out(ports: Ports, key: JobKey, decided: _Decided, gauges: JobMetrics) -> timedelta:
     """Record, perform and report a decision; return the delay until the next pass."""
     resource, situation, decision = decided.observation.resource, decided.situation, decided.decision
-    memory = ports.memories.of(key)
+    memory = ports.memories.get(key)
     # What a failure has said stands until the same step succeeds, instead of being taken back by each attempt.
     is_retry = memory.has_failed and bool(decision.actions) and not staleness.records_a_step(situation, decision)
     recorded = resource
@@ -156,7 +156,7 @@ async def _carry_out(ports: Ports, key: JobKey, decided: _Decided, gauges: JobMe
         raise
     except errors.StatefulSparkError as error:
         memory.has_failed = True
-        await record.record(ports, key, recorded, record.with_failure(situation, decision, error))
+        await record.record(ports, key, recorded, record.failed_status(situation, decision, error))
         raise
     finally:
         await record.report(ports, key, situation, decision)
@@ -165,7 +165,7 @@ async def _carry_out(ports: Ports, key: JobKey, decided: _Decided, gauges: JobMe
 
 def _after(ports: Ports, key: JobKey, decided: _Decided) -> timedelta:
     """Return the delay until the next pass, and note whether this one had nothing to do."""
-    situation, decision, memory = decided.situation, decided.decision, ports.memories.of(key)
+    situation, decision, memory = decided.situation, decided.decision, ports.memories.get(key)
     creates_a_driver = any(isinstance(act, actions.CreateDriver) for act in decision.actions)
     # The operator's own patch wakes nobody; a new pod's events do, and before them it has nothing to tell.
     if staleness.records_a_step(situation, decision) and not creates_a_driver:
@@ -194,7 +194,7 @@ def _fingerprint(ports: Ports, key: JobKey, observation: Observation) -> tuple[s
     """Return the facts of a pass that can change without one: versions of objects, the code, the drivers' answers."""
     objects = [f"{cache.uid_of(item)} {cache.version_of(item)}" for item in (observation.resource, *observation.pods)]
     own = [f"{item.uid} {item.resource_version}" for item in savepoints.list_own(ports, key.namespace, key.name)]
-    checked = ports.memories.of(key).code
+    checked = ports.memories.get(key).code
     answers = [
         answer.to_json() if isinstance(answer, JobStatus) else repr(answer)
         for answer in (observation.driver.status, observation.standby)

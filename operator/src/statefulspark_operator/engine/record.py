@@ -13,10 +13,11 @@ from statefulspark import errors
 
 from statefulspark_operator.api import conditions
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
-from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import (
     DriverState,
     Phase,
+    StandbyState,
+    StandbyStatus,
     StatefulSparkJobStatus,
 )
 from statefulspark_operator.cluster import resources
@@ -96,7 +97,7 @@ async def tell(ports: Ports, key: JobKey, job: Job, notes: tuple[Announcement, .
             _LOG.warning("event not posted", extra={"job": str(key), "reason": note.reason, "error": str(error)})
 
 
-def with_failure(situation: Situation, decision: Decision, error: errors.StatefulSparkError) -> StatefulSparkJobStatus:
+def failed_status(situation: Situation, decision: Decision, error: errors.StatefulSparkError) -> StatefulSparkJobStatus:
     """Return the status after an action failed.
 
     Args:

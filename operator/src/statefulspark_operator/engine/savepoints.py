@@ -32,7 +32,7 @@ from statefulspark_operator.engine.memory import ParsedSavepoints
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import observed
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON
-from statefulspark_operator.lifecycle.savepoints import changes, plan, progress
+from statefulspark_operator.lifecycle.savepoints import plan, progress
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import Situation
 from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
@@ -150,7 +150,7 @@ async def reconcile(ports: Ports, key: JobKey, situation: Situation) -> timedelt
         The delay until they are looked at again, since the operator's own writes wake nobody; None if there was nothing.
     """
     planned, after = await _carry_out_plan(ports, key, situation)
-    if any(isinstance(change, changes.Create) for change in planned):
+    if any(isinstance(change, plan.Create) for change in planned):
         # What was made is completed in the same pass: after the next one the job may be gone.
         made = await list_objects(ports, key.namespace) or ()
         await _carry_out_plan(ports, key, add_objects(ports, situation, made))
@@ -159,25 +159,25 @@ async def reconcile(ports: Ports, key: JobKey, situation: Situation) -> timedelt
 
 async def _carry_out_plan(
     ports: Ports, key: JobKey, situation: Situation
-) -> tuple[tuple[changes.Change, ...], timedelta | None]:
+) -> tuple[tuple[plan.Change, ...], timedelta | None]:
     planned = plan.changes_of_job(observed.fold(situation))
-    if any(isinstance(change, changes.Dispose | changes.Delete) for change in planned):
+    if any(isinstance(change, plan.Dispose | plan.Delete) for change in planned):
         # Files may belong to an object that the cache does not have yet, so deleting is decided from what there is now.
         situation = add_objects(ports, situation, await _read_live(ports, key.namespace))
         planned = plan.changes_of_job(observed.fold(situation))
     job = _Job(key, situation.job.uid, situation.spec.storage if situation.spec is not None else None)
-    written = [await _carry_out(ports, job, change) for change in _in_turn(ports, key, planned)]
+    written = [await _carry_out(ports, job, change) for change in _take_turns(ports, key, planned)]
     return planned, (AT_ONCE if any(written) else SOON) if planned else None
 
 
-def _in_turn(ports: Ports, key: JobKey, planned: tuple[changes.Change, ...]) -> tuple[changes.Change, ...]:
+def _take_turns(ports: Ports, key: JobKey, planned: tuple[plan.Change, ...]) -> tuple[plan.Change, ...]:
     """Return the changes of this pass: all that need no storage, and of the others one, of each object in turn.
 
     Each may take as long as a store lets it, and a job may have any number of objects.
     """
     turns, owner = ports.listings.turns, (key.namespace, key.name)
     slow = sorted(
-        (change for change in planned if isinstance(change, changes.Adopt | changes.Dispose)),
+        (change for change in planned if isinstance(change, plan.Adopt | plan.Dispose)),
         key=lambda change: change.savepoint.uid,
     )
     if not slow:
@@ -205,16 +205,16 @@ async def reconcile_without_job(
     """
     own = tuple(savepoint for savepoint in savepoints or () if savepoint.spec.job == key.name)
     planned = plan.changes_without_job(own, savepoints or ())
-    if any(isinstance(change, changes.Dispose | changes.Delete) for change in planned):
+    if any(isinstance(change, plan.Dispose | plan.Delete) for change in planned):
         savepoints = await _read_live(ports, key.namespace)
         own = tuple(savepoint for savepoint in savepoints if savepoint.spec.job == key.name)
         planned = plan.changes_without_job(own, savepoints)
-    for change in _in_turn(ports, key, planned):
+    for change in _take_turns(ports, key, planned):
         await _carry_out(ports, _Job(key), change)
     return LATER if planned or any(savepoint.is_deleted for savepoint in own) else None
 
 
-async def _carry_out(ports: Ports, job: _Job, change: changes.Change) -> bool:
+async def _carry_out(ports: Ports, job: _Job, change: plan.Change) -> bool:
     """Carry out a change; tell whether the next step can follow at once, because it does not depend on storage."""
     try:
         ports.require_leadership()
@@ -234,23 +234,23 @@ async def _carry_out(ports: Ports, job: _Job, change: changes.Change) -> bool:
             },
         )
     else:
-        return not isinstance(change, changes.Adopt | changes.Dispose)
+        return not isinstance(change, plan.Adopt | plan.Dispose)
     return False
 
 
-async def _perform(ports: Ports, job: _Job, change: changes.Change) -> None:
+async def _perform(ports: Ports, job: _Job, change: plan.Change) -> None:
     match change:
-        case changes.Hold():
+        case plan.Hold():
             await _set_finalizers(ports, job, change.savepoint, (names.FINALIZER,))
-        case changes.Release():
+        case plan.Release():
             await _set_finalizers(ports, job, change.savepoint, ())
-        case changes.Note():
+        case plan.Note():
             await _write(ports, job, change.savepoint, change.status)
-        case changes.Adopt():
+        case plan.Adopt():
             await _adopt(ports, job, change)
-        case changes.Dispose():
+        case plan.Dispose():
             await _dispose(ports, job, change)
-        case changes.Create():
+        case plan.Create():
             spec: Resource = json.loads(change.spec.to_json())
             await ports.gateway.create(
                 {
@@ -265,7 +265,7 @@ async def _perform(ports: Ports, job: _Job, change: changes.Change) -> None:
                     "spec": spec,
                 }
             )
-        case changes.Delete():
+        case plan.Delete():
             savepoint, namespace = change.savepoint, job.key.namespace
             if await ports.gateway.delete(resources.SAVEPOINT, namespace, savepoint.name, uid=savepoint.uid):
                 note = EventNote("SavepointPruned", f"{savepoint.name}: {change.why}.")
@@ -294,7 +294,7 @@ async def _write(ports: Ports, job: _Job, savepoint: SavepointObject, status: Sp
         await _tell(ports, job, savepoint, note)
 
 
-async def _adopt(ports: Ports, job: _Job, change: changes.Adopt) -> None:
+async def _adopt(ports: Ports, job: _Job, change: plan.Adopt) -> None:
     """Look at a savepoint on storage; what cannot be read now is looked at again."""
     savepoint, storage = change.savepoint, job.storage
     if storage is None:
@@ -320,7 +320,7 @@ async def _adopt(ports: Ports, job: _Job, change: changes.Adopt) -> None:
     await _write(ports, job, savepoint, status)
 
 
-async def _dispose(ports: Ports, job: _Job, change: changes.Dispose) -> None:
+async def _dispose(ports: Ports, job: _Job, change: plan.Dispose) -> None:
     """Delete the files, and then let the object go; until they are deleted its status says why."""
     savepoint = change.savepoint
     storage = job.storage or savepoint.status.storage

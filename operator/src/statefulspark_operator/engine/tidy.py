@@ -36,7 +36,7 @@ async def remove_objects(ports: Ports, key: JobKey, situation: Situation, status
         situation: The job and its pods, as the API server has them.
         status: The status as it was recorded.
     """
-    memory = ports.memories.of(key)
+    memory = ports.memories.get(key)
     come_to = leftovers.come_to(situation, status)
     if come_to is None or memory.tidied == come_to:
         return

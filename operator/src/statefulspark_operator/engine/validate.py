@@ -134,7 +134,7 @@ async def _read_revision(ports: Ports, resource: Resource, name: str | None) -> 
     if name is None:
         return None
     key = JobKey(resources.text(resource, "metadata", "namespace"), resources.text(resource, "metadata", "name"))
-    memory, identity = ports.memories.of(key), f"{resources.text(resource, 'metadata', 'uid')}/{name}"
+    memory, identity = ports.memories.get(key), f"{resources.text(resource, 'metadata', 'uid')}/{name}"
     if memory.revision is None or memory.revision[0] != identity:
         stored_as = names.controller_revision(key.name, name)
         stored = await ports.gateway.get(resources.CONTROLLER_REVISION, key.namespace, stored_as)
@@ -160,7 +160,7 @@ async def check_code(ports: Ports, key: JobKey, observation: Observation) -> str
     Raises:
         TransientError: The API server does not answer.
     """
-    memory, source = ports.memories.of(key), resources.section(observation.resource, "spec", "job", "from")
+    memory, source = ports.memories.get(key), resources.section(observation.resource, "spec", "job", "from")
     changes = ports.follow_code(key, resources.text(source, "configMap", "name") or None)
     if not source:
         memory.code = None

@@ -26,7 +26,7 @@ class PluginExit(IntEnum):
     """Ctrl-C; what was asked for goes on."""
 
 
-def of(error: errors.StatefulSparkError) -> PluginExit:
+def exit_code(error: errors.StatefulSparkError) -> PluginExit:
     """Return the exit code for an error."""
     if isinstance(error, errors.TransientError):
         return PluginExit.UNREACHABLE

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import codecs
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -18,7 +19,7 @@ from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.spec import SavepointForm
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.kubectl import driver_logs, outcomes, pages, reading, reports, requests, view
+from statefulspark_operator.kubectl import connection, driver_logs, outcomes, pages, reading, reports, requests, view
 from statefulspark_operator.kubectl.codes import PluginExit
 from statefulspark_operator.kubectl.connection import Cluster
 from statefulspark_operator.kubectl.driver_logs import Whose
@@ -250,3 +251,52 @@ def _say(command: Command, what: str, outcome: str, message: str, snapshot: str 
     said = {"namespace": command.namespace, "name": command.name, "command": what, "outcome": outcome}
     said |= {"message": message} | ({"snapshot": snapshot} if snapshot is not None else {})
     command.terminal.write(json.dumps(said, indent=2, ensure_ascii=False))
+
+
+def run(arguments: argparse.Namespace) -> PluginExit:
+    """Connect, and perform the command of parsed flags.
+
+    Raises:
+        StatefulSparkError: What `connection`, `reading` and `commands` raise.
+    """
+    cluster = connection.connect(arguments.context)
+    namespace = arguments.namespace or cluster.namespace
+    is_waited_for = not getattr(arguments, "no_wait", False)
+    command = Command(
+        cluster=cluster,
+        terminal=Terminal(),
+        namespace=namespace,
+        name=reading.chosen(cluster, namespace, arguments.name),
+        form=Form(arguments.output),
+        timeout=getattr(arguments, "timeout", None) if is_waited_for else None,
+    )
+    return COMMANDS[arguments.command](command, arguments)
+
+
+def _logs(command: Command, arguments: argparse.Namespace) -> PluginExit:
+    whose = Whose.STANDBY if arguments.standby else Whose.PREVIOUS if arguments.previous else Whose.MATTERS
+    return logs(command, whose, follow=arguments.follow, tail=arguments.tail)
+
+
+def _savepoint(command: Command, arguments: argparse.Namespace) -> PluginExit:
+    if arguments.savepoint_name is None and arguments.canonical:
+        raise errors.SpecRejectedError(
+            "NameMissing",
+            "--canonical needs --name: without an object, spec.savepoint.format of the job says the form.",
+        )
+    if arguments.savepoint_name is None:
+        return savepoint(command)
+    form = SavepointForm.CANONICAL if arguments.canonical else SavepointForm.NATIVE
+    return savepoint_object(command, arguments.savepoint_name, form)
+
+
+COMMANDS: Mapping[str, Callable[[Command, argparse.Namespace], PluginExit]] = {
+    "status": lambda command, arguments: (watch_status if arguments.watch else status)(command),
+    "why": lambda command, _: why(command),
+    "history": lambda command, _: history(command),
+    "logs": _logs,
+    "savepoint": _savepoint,
+    "suspend": lambda command, _: suspend(command),
+    "resume": lambda command, _: resume(command),
+    "rollback": lambda command, arguments: rollback(command, arguments.to),
+}

@@ -25,13 +25,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     arguments = flags.build_parser().parse_args(argv)
-    from statefulspark_operator.kubectl import dispatch  # `--help` does not wait for the cluster's libraries.
+    from statefulspark_operator.kubectl import commands  # `--help` does not wait for the cluster's libraries.
 
     try:
-        return dispatch.run(arguments)
+        return commands.run(arguments)
     except errors.StatefulSparkError as error:
         Terminal().note(f"error: {error.message}")
-        return codes.of(error)
+        return codes.exit_code(error)
     except KeyboardInterrupt:
         return PluginExit.INTERRUPTED
     except BrokenPipeError:  # The reader of a pipe, for example `head`, has seen enough.

@@ -12,13 +12,13 @@ from statefulspark.contract.base import UtcDatetime
 from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.revision import revision_of
-from statefulspark_operator.api.revision_record import RevisionRecord
-from statefulspark_operator.api.standby import StandbyStatus
 from statefulspark_operator.api.status import (
     DriverState,
     QueryProgress,
     RestartStatus,
+    RevisionRecord,
     SnapshotStatus,
+    StandbyStatus,
     UpgradeStatus,
 )
 from statefulspark_operator.kubectl import findings, losses

@@ -12,10 +12,9 @@ from pydantic import JsonValue, ValidationError
 from statefulspark import errors
 
 from statefulspark_operator.api.revision import revision_of, running_spec
-from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.spark_savepoint import SparkSavepointSpec
 from statefulspark_operator.api.spec import SavepointForm, StatefulSparkJobSpec
-from statefulspark_operator.api.status import Phase
+from statefulspark_operator.api.status import Phase, RevisionOutcome
 from statefulspark_operator.api.upgrade import RollbackPolicy
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource

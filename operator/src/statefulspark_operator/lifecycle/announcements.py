@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from statefulspark_operator.api.standby import StandbyState
 from statefulspark_operator.api.status import (
     DriverState,
     OperationKind,
     OperationPhase,
     Phase,
+    StandbyState,
     StatefulSparkJobStatus,
     UpgradeState,
 )

@@ -85,13 +85,13 @@ def _ready(situation: Situation, decision: Decision) -> Answer:
         return NO, decision.reason.word, decision.message
     hindrance = health.hindrance(situation)
     if hindrance is not None:
-        return NO, hindrance.reason, _with_shortage(situation, hindrance.message)
+        return NO, hindrance.reason, _add_shortage(situation, hindrance.message)
     if executors.is_short(situation):
-        return NO, Reason.EXECUTORS_MISSING.word, _with_shortage(situation, "")
+        return NO, Reason.EXECUTORS_MISSING.word, _add_shortage(situation, "")
     return YES, decision.reason.word, decision.message
 
 
-def _with_shortage(situation: Situation, message: str) -> str:
+def _add_shortage(situation: Situation, message: str) -> str:
     """Return a message with how many executors are missing and why, if any are."""
     return " ".join(part for part in (message, executors.shortage(situation.status.executors)) if part)
 
@@ -112,10 +112,10 @@ def _stalled(situation: Situation, decision: Decision) -> Answer:
 def _progressing(situation: Situation) -> Answer:
     hindrance, answer = health.hindrance(situation), situation.driver_status
     if hindrance is not None:
-        return NO, hindrance.reason, _with_shortage(situation, hindrance.message)
+        return NO, hindrance.reason, _add_shortage(situation, hindrance.message)
     if answer is None or answer.state is not JobState.RUNNING or health.first_batch(situation) is not None:
-        return UNKNOWN, "NotRunning", _with_shortage(situation, "No batch of this driver is committed yet.")
-    return YES, "Progressing", _with_shortage(situation, "")
+        return UNKNOWN, "NotRunning", _add_shortage(situation, "No batch of this driver is committed yet.")
+    return YES, "Progressing", _add_shortage(situation, "")
 
 
 def _checkpoint_healthy(situation: Situation, decision: Decision) -> Answer:

@@ -65,7 +65,7 @@ _HEALED_BY_A_START = frozenset({"BatchSkipped", "SourceOffsetUnknown"})
 """Reasons of the runtime for an unknown state that the next start determines from what is stored."""
 
 
-def of_pod(pod: DriverPod) -> DriverEnd:
+def driver_end(pod: DriverPod) -> DriverEnd:
     """Return how the driver of an ended pod ended."""
     if pod.exit is None:
         reason = pod.status_reason or "DriverFailed"

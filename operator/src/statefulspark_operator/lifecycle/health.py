@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from statefulspark.contract.api import JobState
 
-from statefulspark_operator.api.health import Health
+from statefulspark_operator.api.spec import Health
 from statefulspark_operator.lifecycle.decision import Reason
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
 

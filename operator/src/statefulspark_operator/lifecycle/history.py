@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from statefulspark_operator.api.revision_record import RevisionOutcome, RevisionRecord
-from statefulspark_operator.api.status import RestoreIntent, StatefulSparkJobStatus, UpgradeStatus
+from statefulspark_operator.api.status import (
+    RestoreIntent,
+    RevisionOutcome,
+    RevisionRecord,
+    StatefulSparkJobStatus,
+    UpgradeStatus,
+)
 
 LENGTH = 5
 """Number of revisions that the status remembers."""
@@ -48,7 +53,7 @@ def stable(history: History, revision: str, *, now: datetime) -> History:
     )
 
 
-def with_upgrade(
+def add_upgrade(
     status: StatefulSparkJobStatus, upgrade: UpgradeStatus, outcome: RevisionOutcome, *, image: str, now: datetime
 ) -> History:
     """Return the history with the end of an upgrade.

@@ -14,7 +14,6 @@ from statefulspark.contract.api import JobState, Operation, OperationState, Snap
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 
-from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -24,6 +23,7 @@ from statefulspark_operator.api.status import (
     Phase,
     QueryProgress,
     RestartStatus,
+    RevisionOutcome,
     SnapshotStatus,
     StatefulSparkJobStatus,
     UpgradeState,
@@ -40,7 +40,7 @@ TRIAL_INTERVAL = timedelta(seconds=5)
 """The same while a new revision is on trial: a rollback names the batches that it had committed."""
 
 
-def with_status(situation: Situation, **changes: object) -> Situation:
+def set_status(situation: Situation, **changes: object) -> Situation:
     """Return the situation with some fields of its status replaced."""
     return dataclasses.replace(situation, status=situation.status.model_copy(update=changes))
 
@@ -61,7 +61,7 @@ def adopt_driver(situation: Situation) -> Situation:
         pod=newest.name,
     )
     epoch = max(newest.epoch, situation.status.epoch or 0)
-    return with_status(situation, driver=adopted, epoch=epoch, revision=newest.revision)
+    return set_status(situation, driver=adopted, epoch=epoch, revision=newest.revision)
 
 
 def note_pod(situation: Situation) -> Situation:
@@ -75,7 +75,7 @@ def note_pod(situation: Situation) -> Situation:
         return situation
     ending_since = driver.ending_since or (situation.now if pod.deletion_deadline is not None else None)
     seen = {"state": DriverState.CREATED, "ending_since": ending_since}
-    return with_status(situation, driver=driver.model_copy(update=seen))
+    return set_status(situation, driver=driver.model_copy(update=seen))
 
 
 def clear_old_stall(situation: Situation) -> Situation:
@@ -91,7 +91,7 @@ def clear_old_stall(situation: Situation) -> Situation:
     goes_back = spec is None or spec.upgrade.rollback is RollbackPolicy.AUTOMATIC
     if upgrade is not None and upgrade.trial is not None and not goes_back:
         upgrade = steps.record_trial(upgrade, failures=0)
-    return with_status(situation, stalled=None, restarts=restarts, upgrade=upgrade)
+    return set_status(situation, stalled=None, restarts=restarts, upgrade=upgrade)
 
 
 def snapshot_status(summary: SnapshotSummary) -> SnapshotStatus:
@@ -132,7 +132,7 @@ def note_snapshots(situation: Situation) -> Situation:
     newest = _newest(*checkpoints)
     is_progress = newest is not None and newest != status.last_checkpoint and _is_progress(situation, newest)
     noted = situation.now if is_progress and driver_status is not None else status.progress_at
-    return with_status(situation, last_checkpoint=newest, last_savepoint=_newest(*savepoints), progress_at=noted)
+    return set_status(situation, last_checkpoint=newest, last_savepoint=_newest(*savepoints), progress_at=noted)
 
 
 def _is_progress(situation: Situation, checkpoint: SnapshotStatus) -> bool:
@@ -155,7 +155,7 @@ def note_origin(situation: Situation) -> Situation:
         return situation
     restore = intent.restore if intent is not None else None
     is_of_spec = restore is not None and restore.id == situation.status.restore_applied
-    return with_status(
+    return set_status(
         situation,
         restored_from=driver_status.restored_from,
         fallback=driver_status.fallback,
@@ -183,7 +183,7 @@ def note_progress(situation: Situation) -> Situation:
     }
     if queries == status.queries or not (is_seen or _is_progress_due(situation)):
         return situation
-    return with_status(situation, queries=queries, progress_at=situation.now)
+    return set_status(situation, queries=queries, progress_at=situation.now)
 
 
 def _is_progress_due(situation: Situation) -> bool:
@@ -196,16 +196,16 @@ def _is_progress_due(situation: Situation) -> bool:
 
 def note_executors(situation: Situation) -> Situation:
     """Record how many executors run, and why others do not."""
-    return with_status(situation, executors=executors.current(situation))
+    return set_status(situation, executors=executors.current(situation))
 
 
 def note_silence(situation: Situation) -> Situation:
     """Record since when a driver that ran has not answered."""
     status, pod = situation.status, situation.live_pod
     if pod is None or not isinstance(situation.driver, DriverSilent):
-        return with_status(situation, silent_since=None)
+        return set_status(situation, silent_since=None)
     has_run = status.phase is Phase.RUNNING or pod.is_ready
-    return with_status(situation, silent_since=status.silent_since or (situation.now if has_run else None))
+    return set_status(situation, silent_since=status.silent_since or (situation.now if has_run else None))
 
 
 def has_completed_checkpoint(situation: Situation) -> bool:
@@ -230,7 +230,7 @@ def credit_progress(situation: Situation) -> Situation:
         return situation
     fresh: RestartStatus = status.restarts.model_copy(update={"consecutive": 0, "next_attempt_at": None})
     restore = None if driver.restore == status.restore else status.restore
-    return with_status(situation, restarts=fresh, restore=restore)
+    return set_status(situation, restarts=fresh, restore=restore)
 
 
 def note_operation(situation: Situation) -> Situation:
@@ -242,7 +242,7 @@ def note_operation(situation: Situation) -> Situation:
     if is_awaited and isinstance(answer, Operation) and answer.request_id == operation.id:
         situation = _note_answer(situation, operation, answer)
     if isinstance(situation.storage, StorageFacts) and situation.storage.requested is not None:
-        return _with_location(situation, operation, situation.storage.requested.location)
+        return _complete_operation(situation, operation, situation.storage.requested.location)
     # A driver goes on with a stop that took longer than it was waited for, and refuses another one.
     operation, driver = situation.status.operation, situation.status.driver
     if operation is None or operation.kind is not OperationKind.STOP or operation.state is OperationPhase.COMPLETED:
@@ -251,14 +251,14 @@ def note_operation(situation: Situation) -> Situation:
         return situation
     stopped_with = ends.stopped_with(situation)
     if stopped_with is not None:
-        return _with_location(situation, operation, stopped_with.location)
+        return _complete_operation(situation, operation, stopped_with.location)
     pod = situation.pod
     if pod is None or pod.exit is None or pod.exit.code != ExitCode.STOPPED:
         return situation
     location = pod.exit.report.snapshot if pod.exit.report is not None else None
     if location is None and operation.state is OperationPhase.FAILED:
         return situation
-    return _with_location(situation, operation, location)
+    return _complete_operation(situation, operation, location)
 
 
 def _note_answer(situation: Situation, operation: OperationStatus, answer: Operation) -> Situation:
@@ -273,21 +273,21 @@ def _note_answer(situation: Situation, operation: OperationStatus, answer: Opera
         if completed
         else f"{answer.reason or 'Failed'}: {answer.message or 'the driver gave no reason'}",
     }
-    updated = with_status(situation, operation=operation.model_copy(update=changes))
+    updated = set_status(situation, operation=operation.model_copy(update=changes))
     if answer.snapshot is None or not completed or answer.snapshot.kind is not SnapshotKind.SAVEPOINT:
         return updated
     savepoint = _newest(snapshot_status(answer.snapshot), situation.status.last_savepoint)
-    return with_status(updated, last_savepoint=savepoint)
+    return set_status(updated, last_savepoint=savepoint)
 
 
-def _with_location(situation: Situation, operation: OperationStatus, location: str | None) -> Situation:
+def _complete_operation(situation: Situation, operation: OperationStatus, location: str | None) -> Situation:
     done = {"state": OperationPhase.COMPLETED, "finished_at": situation.now, "location": location, "message": None}
-    return with_status(situation, operation=operation.model_copy(update=done))
+    return set_status(situation, operation=operation.model_copy(update=done))
 
 
 def note_standby(situation: Situation) -> Situation:
     """Record the state of the standby."""
-    return with_status(situation, standby=upgrade_facts.current_standby(situation))
+    return set_status(situation, standby=upgrade_facts.current_standby(situation))
 
 
 def note_upgrade(situation: Situation) -> Situation:
@@ -299,11 +299,11 @@ def note_upgrade(situation: Situation) -> Situation:
         situation, status.upgrade, has_checkpoint=has_completed_checkpoint(situation)
     )
     if upgrade.state is not UpgradeState.STABLE or status.upgrade.state is UpgradeState.STABLE:
-        return with_status(situation, upgrade=upgrade)
-    revisions = history.with_upgrade(
+        return set_status(situation, upgrade=upgrade)
+    revisions = history.add_upgrade(
         status, upgrade, RevisionOutcome.STABLE, image=situation.spec.image, now=situation.now
     )
-    return with_status(situation, upgrade=upgrade, history=revisions)
+    return set_status(situation, upgrade=upgrade, history=revisions)
 
 
 def note_first_revision(situation: Situation) -> Situation:
@@ -319,7 +319,7 @@ def note_first_revision(situation: Situation) -> Situation:
     completed = situation.driver_status.checkpoints.completed if situation.driver_status is not None else 0
     if has_completed_checkpoint(situation) and completed >= spec.upgrade.stable_after:
         revisions = history.stable(revisions, driver.revision, now=situation.now)
-    return with_status(situation, history=revisions)
+    return set_status(situation, history=revisions)
 
 
 def note_savepoints(situation: Situation) -> Situation:
@@ -329,7 +329,7 @@ def note_savepoints(situation: Situation) -> Situation:
         folder = objects.folder_of(operation.location)
         made = tuple(savepoint.name for savepoint in situation.savepoints if savepoint.folder == folder)
         operation = operation.model_copy(update={"savepoints": made[:1] or None})
-    return with_status(situation, operation=operation, savepoint_schedule=timetable.current(situation))
+    return set_status(situation, operation=operation, savepoint_schedule=timetable.current(situation))
 
 
 FOLDS: tuple[Callable[[Situation], Situation], ...] = (

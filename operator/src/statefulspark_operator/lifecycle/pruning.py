@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from statefulspark_operator.api.pruning import PruningStatus
-from statefulspark_operator.api.status import DriverState, OperationPhase, Phase, StatefulSparkJobStatus
+from statefulspark_operator.api.status import DriverState, OperationPhase, Phase, PruningStatus, StatefulSparkJobStatus
 from statefulspark_operator.lifecycle.announcements import Announcement
 from statefulspark_operator.lifecycle.situation import Situation
 

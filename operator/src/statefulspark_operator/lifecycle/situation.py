@@ -14,11 +14,11 @@ from statefulspark.contract.api import ExitReport, JobState, JobStatus, Operatio
 
 from statefulspark_operator.api import names, revision
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
-from statefulspark_operator.api.standby import StandbyState
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
     StallStatus,
+    StandbyState,
     StatefulSparkJobStatus,
 )
 from statefulspark_operator.lifecycle.savepoints import naming

@@ -6,11 +6,12 @@ from datetime import timedelta
 
 from statefulspark.contract.api import JobState, JobStatus
 
-from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import (
     DriverState,
     OperationKind,
     OperationPhase,
+    StandbyState,
+    StandbyStatus,
     UpgradeState,
     UpgradeStatus,
 )
@@ -152,7 +153,7 @@ def current_standby(situation: Situation) -> StandbyStatus | None:
         return ended(situation, record, "StandbyGone", f"Pod {record.pod} does not exist any more.")
     record = record.model_copy(update={"uid": pod.uid})
     if pod.is_over or pod.is_lost(situation.now):
-        end = ends.of_pod(pod)
+        end = ends.driver_end(pod)
         if end.kind in (EndKind.DISRUPTED, EndKind.DRAINED) or is_of_the_running_revision(situation, record):
             return ended(situation, record, end.reason, end.message)
         if end.code == _KILLED and end.reason != _OUT_OF_MEMORY and record.failures + 1 < steps.TRIAL_BUDGET:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 from statefulspark.contract import config as job_config
 
-from statefulspark_operator.api import driver_tls, names
-from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.api import names
+from statefulspark_operator.api.spec import CERTIFICATE_KEY, PRIVATE_KEY, StatefulSparkJobSpec
 from statefulspark_operator.render import base, code, config, executor
 from statefulspark_operator.render.base import Manifest, Subject, identity, metadata, overlay
 
@@ -76,7 +76,7 @@ def _tls_flags(spec: StatefulSparkJobSpec) -> tuple[str, ...]:
     """Return the flags of the certificate: an image whose release does not know them ends, instead of speaking HTTP."""
     if spec.driver.tls is None:
         return ()
-    certificate, key = f"{TLS_FOLDER}/{driver_tls.CERTIFICATE_KEY}", f"{TLS_FOLDER}/{driver_tls.PRIVATE_KEY}"
+    certificate, key = f"{TLS_FOLDER}/{CERTIFICATE_KEY}", f"{TLS_FOLDER}/{PRIVATE_KEY}"
     return ("--tls-cert", certificate, "--tls-key", key)
 
 

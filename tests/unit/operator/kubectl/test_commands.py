@@ -31,16 +31,17 @@ from kubectlworld import (
     told,
 )
 from statefulspark import errors
-from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import (
     OperationKind,
     OperationPhase,
     OperationStatus,
     Phase,
+    StandbyState,
+    StandbyStatus,
     StatefulSparkJobStatus,
 )
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.kubectl import commands, dispatch, driver_logs, flags, reading
+from statefulspark_operator.kubectl import commands, driver_logs, flags, reading
 from statefulspark_operator.kubectl.codes import PluginExit
 from statefulspark_operator.kubectl.commands import Command, Form
 from statefulspark_operator.kubectl.driver_logs import LogChoice, Whose
@@ -396,7 +397,7 @@ def test_an_empty_log_says_where_to_look() -> None:
     assert screen.err.getvalue().endswith("what it waits for: kubectl statefulspark why flights -n demo\n")
 
 
-@pytest.mark.parametrize("name", dispatch.COMMANDS)
+@pytest.mark.parametrize("name", commands.COMMANDS)
 def test_every_command_teaches_with_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         flags.build_parser().parse_args([name, "--help"])
@@ -412,7 +413,7 @@ def test_the_flags_have_exactly_the_commands() -> None:
     assert actions is not None
     (choices,) = [action.choices for action in actions._actions if isinstance(action, argparse._SubParsersAction)]
 
-    assert list(choices) == list(dispatch.COMMANDS)
+    assert list(choices) == list(commands.COMMANDS)
 
 
 def test_a_duration_that_is_none_is_refused_with_examples(capsys: pytest.CaptureFixture[str]) -> None:

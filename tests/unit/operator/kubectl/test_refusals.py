@@ -113,7 +113,7 @@ def answer(message: str) -> bytes:
 def test_a_refusal_says(attempt: Attempt, status: int, content: bytes, said: str, code: PluginExit) -> None:
     error = refusals.translate(attempt, status, content)
 
-    assert (error.message, codes.of(error)) == (said, code)
+    assert (error.message, codes.exit_code(error)) == (said, code)
 
 
 @pytest.mark.parametrize(
@@ -130,18 +130,18 @@ def test_a_job_that_does_not_exist_says_what_exists(present: list[str], elsewher
     error = refusals.no_such_job("demo", "flihgts", present, elsewhere)
 
     assert error.message == f"There is no job 'flihgts' in namespace demo; {said}"
-    assert codes.of(error) is PluginExit.NOT_FOUND
+    assert codes.exit_code(error) is PluginExit.NOT_FOUND
 
 
 def test_a_name_may_only_be_left_out_where_one_job_is() -> None:
     several, none = refusals.which_job("demo", ["b", "a"]), refusals.which_job("demo", [])
 
     assert several.message == "Namespace demo has several jobs; name one: a, b."
-    assert (codes.of(several), codes.of(none)) == (PluginExit.REFUSED, PluginExit.NOT_FOUND)
+    assert (codes.exit_code(several), codes.exit_code(none)) == (PluginExit.REFUSED, PluginExit.NOT_FOUND)
 
 
 def test_the_codes_that_both_commands_have_are_the_same() -> None:
-    unavailable = codes.of(errors.TransientError("TimedOut", "x"))
+    unavailable = codes.exit_code(errors.TransientError("TimedOut", "x"))
 
     assert [code.value for code in PluginExit] == [0, 1, 2, 15, 16, 130]
     assert unavailable == 16

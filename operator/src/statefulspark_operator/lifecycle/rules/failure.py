@@ -40,7 +40,7 @@ def find_end(situation: Situation) -> DriverEnd | None:
     if pod is not None and pod.is_lost(situation.now):
         return DriverEnd(EndKind.DISRUPTED, "NodeLost", f"The node of pod {pod.name} does not answer any more.")
     if pod is not None and pod.is_over:
-        return ends.of_pod(pod)
+        return ends.driver_end(pod)
     if pod is not None:
         # Without a standby the operator waits for the pod's deadline. With one it need not: its epoch fences the old driver.
         if driver.ending_since is None or situation.usable_standby is None:
@@ -110,7 +110,7 @@ def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
         return _count_failure(situation, status, end)  # It says nothing about the revision that the spec requests now.
     if end.kind is EndKind.REFUSED:
         stalled = situation.stalled(end.reason, end.message)
-        restarts = _with_failure(situation.status.restarts, situation, end)
+        restarts = _note_failure(situation.status.restarts, situation, end)
         status = status.model_copy(update={"stalled": stalled, "restarts": restarts})
         return Decision(Reason.DRIVER_REFUSED, end.message, Phase.STALLED, status, (), AT_ONCE)
     if end.kind in (EndKind.STOPPED, EndKind.DRAINED, EndKind.FINISHED) or _was_requested(situation):
@@ -170,7 +170,7 @@ def _restore_after(situation: Situation, end: DriverEnd, operation: OperationSta
     return RestoreIntent(id=operation.id, snapshot=operation.location, after_stop=True)
 
 
-def _with_failure(restarts: RestartStatus, situation: Situation, end: DriverEnd) -> RestartStatus:
+def _note_failure(restarts: RestartStatus, situation: Situation, end: DriverEnd) -> RestartStatus:
     return restarts.model_copy(
         update={"last_reason": end.reason, "last_message": end.message, "last_failure_at": situation.now}
     )
@@ -186,7 +186,7 @@ def _count_failure(situation: Situation, status: StatefulSparkJobStatus, end: Dr
     )
     if consecutive == 1 and (end.kind is EndKind.DISRUPTED or situation.usable_standby is not None):
         wait = timedelta(0)
-    counted = _with_failure(before, situation, end).model_copy(
+    counted = _note_failure(before, situation, end).model_copy(
         update={
             "count": before.count + 1,
             "consecutive": consecutive,

@@ -6,10 +6,10 @@ is named; the revision before goes on after it. How, is in `going_back`.
 
 from __future__ import annotations
 
-from statefulspark_operator.api.revision_record import RevisionOutcome
 from statefulspark_operator.api.status import (
     DriverIntent,
     Phase,
+    RevisionOutcome,
     UpgradeState,
     UpgradeStatus,
 )
@@ -41,7 +41,7 @@ def roll_back(situation: Situation) -> Decision | None:
     )
     ended = {"state": UpgradeState.ROLLED_BACK, "reason": driver.end_reason or "DriverFailed", "message": message}
     rolled_back = upgrade.model_copy(update=ended)
-    revisions = history.with_upgrade(
+    revisions = history.add_upgrade(
         situation.status, rolled_back, RevisionOutcome.ROLLED_BACK, image=situation.spec.image, now=situation.now
     )
     restarts = situation.status.restarts.model_copy(update={"consecutive": 0, "next_attempt_at": None})

@@ -15,9 +15,15 @@ from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.exit_codes import ExitCode
 
 from statefulspark_operator.api import names
-from statefulspark_operator.api.revision_record import RevisionOutcome
-from statefulspark_operator.api.standby import StandbyState, StandbyStatus
-from statefulspark_operator.api.status import DriverState, Phase, UpgradeState, UpgradeStatus
+from statefulspark_operator.api.status import (
+    DriverState,
+    Phase,
+    RevisionOutcome,
+    StandbyState,
+    StandbyStatus,
+    UpgradeState,
+    UpgradeStatus,
+)
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.lifecycle import actions, history, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, STEADY, Decision, Reason
@@ -192,7 +198,7 @@ def block(situation: Situation) -> Decision | None:
         "keeps running; change the spec to try another one, or restartNonce to try this one again."
     )
     blocked = upgrade.model_copy(update={"state": UpgradeState.BLOCKED, "reason": reason, "message": message})
-    revisions = history.with_upgrade(
+    revisions = history.add_upgrade(
         situation.status, blocked, RevisionOutcome.BLOCKED, image=situation.spec.image, now=situation.now
     )
     refused = standby.model_copy(update={"state": StandbyState.REFUSED, "reason": reason, "message": why})

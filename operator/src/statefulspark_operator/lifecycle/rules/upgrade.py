@@ -11,12 +11,12 @@ from datetime import timedelta
 from statefulspark.contract.api import JobState
 
 from statefulspark_operator.api.spec import SavepointFailurePolicy
-from statefulspark_operator.api.standby import StandbyState
 from statefulspark_operator.api.status import (
     OperationKind,
     OperationPhase,
     OperationStatus,
     Phase,
+    StandbyState,
     UpgradeState,
     UpgradeStatus,
 )

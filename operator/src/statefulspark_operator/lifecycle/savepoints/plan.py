@@ -23,20 +23,103 @@ from statefulspark_operator.api.spark_savepoint import (
 from statefulspark_operator.api.spec import DeletionPolicy, SavepointForm, Storage
 from statefulspark_operator.api.status import OperationPhase, OperationStatus
 from statefulspark_operator.lifecycle.savepoints import naming, objects, progress, retention, timetable
-from statefulspark_operator.lifecycle.savepoints.changes import (
-    Adopt,
-    Change,
-    Create,
-    Delete,
-    Dispose,
-    Hold,
-    Note,
-    Release,
-)
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.savepoints.retention import KeptSavepoint
 from statefulspark_operator.lifecycle.situation import Job, Situation
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Put the finalizer on an object, so that its deletion waits for the rules.
+
+    Attributes:
+        savepoint: The object.
+    """
+
+    savepoint: SavepointObject
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Take the finalizer off a deleted object.
+
+    Attributes:
+        savepoint: The object.
+    """
+
+    savepoint: SavepointObject
+
+
+@dataclass(frozen=True, slots=True)
+class Dispose:
+    """Delete the files of a deleted object's savepoint, and then release the object.
+
+    Attributes:
+        savepoint: The object.
+        location: Folder of the savepoint.
+    """
+
+    savepoint: SavepointObject
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Look at a savepoint on storage, and write into the object's status what was found.
+
+    Attributes:
+        savepoint: The object.
+        location: Folder of the savepoint.
+    """
+
+    savepoint: SavepointObject
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Write an object's status.
+
+    Attributes:
+        savepoint: The object.
+        status: The new status.
+    """
+
+    savepoint: SavepointObject
+    status: SparkSavepointStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create an object; one that exists is not changed.
+
+    Attributes:
+        name: Its name.
+        origin: What it is made for.
+        spec: Its spec.
+    """
+
+    name: str
+    origin: SavepointOrigin
+    spec: SparkSavepointSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete an object; what becomes of its files, its disposal says.
+
+    Attributes:
+        savepoint: The object.
+        why: The reason in a few words.
+    """
+
+    savepoint: SavepointObject
+    why: str
+
+
+Change = Hold | Release | Dispose | Adopt | Note | Create | Delete
+
 
 _ORIGINS = {
     "manual": SavepointOrigin.MANUAL,
@@ -54,7 +137,7 @@ def changes_of_job(situation: Situation) -> tuple[Change, ...]:
     """
     own = situation.own_savepoints
     changes: list[Change] = []
-    in_use = _in_use(situation)
+    in_use = _used_folders(situation)
     for savepoint in own:
         change = _settle(situation, savepoint)
         if change is None and savepoint.is_deleted:
@@ -194,7 +277,7 @@ def _part_with(
             return Dispose(savepoint, savepoint.folder or "")
 
 
-def _in_use(situation: Situation) -> frozenset[str | None]:
+def _used_folders(situation: Situation) -> frozenset[str | None]:
     """Return the folders that a start or an upgrade of this job may still go back to."""
     status = situation.status
     restores = (status.restore, status.driver.restore if status.driver is not None else None)
@@ -240,7 +323,7 @@ def _dropped(situation: Situation) -> tuple[Change, ...]:
     if spec.savepoint.schedule is None:
         return ()
     by_name = {savepoint.name: savepoint for savepoint in situation.own_savepoints if not savepoint.is_deleted}
-    in_use = _in_use(situation)
+    in_use = _used_folders(situation)
     kept = [
         KeptSavepoint(
             savepoint.name,
