@@ -197,6 +197,6 @@ def test_the_log_of_a_pod_that_is_on_no_node_says_so(desk: Desk) -> None:
 
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == (
-        "flights-driver-7: driver of epoch 7\nIt has written nothing; what it waits for: kubectl statefulspark why flights "
-        f"-n {desk.namespace}\n"
+        "flights-driver-7: driver of epoch 7\nThe log is empty. To see what the driver waits for: kubectl statefulspark why "
+        f"flights -n {desk.namespace}\n"
     )

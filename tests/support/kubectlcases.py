@@ -194,11 +194,11 @@ CASES: dict[str, View] = {
     "storage-away": a_view(
         a_stored_status(
             phase=Phase.RESTARTING,
-            message="No driver is started, because the content of storage is unknown: s3.example does not answer.",
+            message="The operator starts no driver, because the content of storage is unknown: s3.example does not answer.",
             conditions=(
                 *not_ready(
                     "StorageUnreadable",
-                    "No driver is started, because the content of storage is unknown: s3.example does not answer.",
+                    "The operator starts no driver, because the content of storage is unknown: s3.example does not answer.",
                     minutes=6,
                 ),
                 a_condition(

@@ -224,7 +224,7 @@ def test_bytes_of_a_savepoint_are_told_and_counted_once_however_often_its_object
     world.run(10)
 
     told = [note.message for note in world.cluster.events if note.reason == "SavepointDisposed"]
-    assert told == [f"mine: {size_bytes} bytes are free."]
+    assert told == [f"mine: deleted {size_bytes} bytes."]
     assert (world.world.freed.disposed, found(world)) == (size_bytes, {})
 
 
@@ -241,7 +241,7 @@ def test_files_that_cannot_be_deleted_hold_the_object_which_says_why() -> None:
     world.run(10)
 
     assert held.message is not None
-    assert held.message.startswith("Its files are not deleted: s3 does not answer.")
+    assert held.message.startswith("The operator cannot delete the files: s3 does not answer.")
     assert found(world) == {}
     assert savepoints(world) == []
 

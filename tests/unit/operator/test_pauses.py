@@ -115,8 +115,8 @@ def test_the_first_checkpoint_may_be_seen_before_the_first_batch(
 @pytest.mark.parametrize(
     ("pause_s", "told"),
     [
-        (19.0, "done; 19 s from the last batch of the old revision to the first of the new one."),
-        (None, "done; the new revision has not committed a batch yet, so no pause was seen."),
+        (19.0, "complete; 19 s from the last batch of the old revision to the first of the new one."),
+        (None, "complete; the new revision has committed no batch yet, so the pause is unknown."),
     ],
     ids=["with input", "without input"],
 )

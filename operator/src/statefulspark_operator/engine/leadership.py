@@ -86,7 +86,9 @@ class Leadership:
             TransientError: `NotLeading`: another operator may be acting already.
         """
         if not self.may_act:
-            raise errors.TransientError("NotLeading", "The Lease was not renewed in time; another operator goes on.")
+            raise errors.TransientError(
+                "NotLeading", "The operator did not renew its Lease in time; another operator may act."
+            )
 
     async def acquire(self) -> None:
         """Wait until this operator is the leader."""

@@ -314,7 +314,9 @@ async def _adopt(ports: Ports, job: _Job, change: plan.Adopt) -> None:
         case NoSavepoint():
             status = progress.after(status, progress.Refused(snapshot.why))
         case StorageUnreadable():
-            status = status.model_copy(update={"message": f"It cannot be looked at: {snapshot.message}"})
+            status = status.model_copy(
+                update={"message": f"The operator cannot read the savepoint: {snapshot.message}"}
+            )
         case _:
             assert_never(snapshot)
     await _write(ports, job, savepoint, status)
@@ -334,13 +336,16 @@ async def _dispose(ports: Ports, job: _Job, change: plan.Dispose) -> None:
         await ports.storage.dispose(target, change.location)
     except errors.StatefulSparkError as error:
         access.invalidate_credentials(ports, job.key.namespace, storage)
-        message = f"Its files are not deleted: {error.message} With disposal Keep the object goes without them."
+        message = (
+            f"The operator cannot delete the files: {error.message} To delete the object without them, set disposal to "
+            "Keep."
+        )
         await _write(ports, job, savepoint, savepoint.status.model_copy(update={"message": message}))
         raise
     await _set_finalizers(ports, job, savepoint, ())
     size_bytes = savepoint.status.size_bytes or 0
     ports.freed.disposed += size_bytes  # Not earlier: what is repeated until the object goes is counted once.
-    note = EventNote("SavepointDisposed", f"{savepoint.name}: {size_bytes:,} bytes are free.")
+    note = EventNote("SavepointDisposed", f"{savepoint.name}: deleted {size_bytes:,} bytes.")
     await _tell(ports, job, savepoint, note)
 
 

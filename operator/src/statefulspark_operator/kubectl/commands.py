@@ -128,7 +128,7 @@ def logs(command: Command, whose: Whose, *, follow: bool, tail: int | None) -> P
         command.terminal.out.flush()
     if is_empty:
         ask = f"kubectl statefulspark why {command.name} -n {command.namespace}"
-        command.terminal.note(f"It has written nothing; what it waits for: {ask}")
+        command.terminal.note(f"The log is empty. To see what the driver waits for: {ask}")
     return PluginExit.DONE
 
 
@@ -213,7 +213,7 @@ def _shown(command: Command, report: ApiModel, page: str) -> str:
 def _follow(command: Command, what: str, look: Callable[[View], Outcome]) -> PluginExit:
     """Wait for an outcome with progress on standard error, and say what it is."""
     if command.timeout is None:
-        _say(command, what, "Requested", "Requested; kubectl statefulspark status shows how far it is.", None)
+        _say(command, what, "Requested", "Requested. To see its progress: kubectl statefulspark status", None)
         return PluginExit.DONE
     due = command.terminal.now() + command.timeout
     last_message = ""
@@ -238,8 +238,8 @@ def _follow(command: Command, what: str, look: Callable[[View], Outcome]) -> Plu
         if command.terminal.now() >= due:
             raise errors.TransientError(
                 "TimedOut",
-                f"It was not done within {durations.format_short(command.timeout)}, and goes on: {last_message} Look again "
-                f"with kubectl statefulspark status {command.name} -n {command.namespace}.",
+                f"It was not complete within {durations.format_short(command.timeout)}, and continues: {last_message} To "
+                f"see its progress: kubectl statefulspark status {command.name} -n {command.namespace}.",
             )
         command.terminal.sleep(POLL_S)
 

@@ -67,7 +67,7 @@ def choose(view: View, whose: Whose) -> LogChoice:
     raise errors.SpecRejectedError(
         "PodNotFound",
         f"There is no pod {what} of {view.namespace}/{view.name}, so there is no log; the job is {phase}. "
-        "Logs are gone with their pods: the pods of the two drivers that ended last are kept.",
+        "A log is deleted with its pod; the operator keeps the pods of the two drivers that ended last.",
     )
 
 

@@ -21,11 +21,11 @@ from statefulspark_operator.lifecycle.situation import HARMLESS_WAITS, DriverPod
 
 LOGS = "kubectl statefulspark logs {name} -n {namespace}"
 _ROLLBACK = "kubectl statefulspark rollback {name} -n {namespace}"
-_WAIT = "Nothing: it passes by itself."
-_CORRECT = "Correct the job, and apply it with its new image. The driver's last words: " + LOGS
+_WAIT = "Nothing: the operator completes this step."
+_CORRECT = "Correct the job, and apply it with its new image. To see the driver's log: " + LOGS
 _WITHHELD = f"Apply a corrected version, or make the spec what runs now: {_ROLLBACK}"
 _STORAGE = "Check the storage, spec.storage and its Secret; the operator tries again by itself."
-_RETRY = f"Correct what the message names, then change spec.restartNonce to try again. The driver's last words: {LOGS}"
+_RETRY = f"Correct what the message names, then change spec.restartNonce to try again. To see the driver's log: {LOGS}"
 _DESCRIBE = "kubectl -n {namespace} describe pod -l statefulspark.io/job={name}"
 
 ADVICE: Mapping[Reason, str | None] = {
@@ -128,7 +128,7 @@ _BY_EXIT: Mapping[int, str] = {
 """The next step for a driver that no restart helps, by its exit code."""
 _BY_WORD = {reason.word: advice for reason, advice in ADVICE.items()}
 _OPERATOR = (
-    "If it stays so for a minute, no operator runs or none watches this namespace: kubectl get pods -A "
+    "If this lasts longer than a minute, no operator runs or watches this namespace: kubectl get pods -A "
     "-l app.kubernetes.io/name=statefulspark-operator"
 )
 
@@ -181,7 +181,7 @@ def _about_resource(view: View) -> Iterator[Finding]:
     if view.deleted_at is not None:
         detail = view.status.message or "The operator has not said how far it is."
         message = f"The job is being deleted: {detail}"
-        advice = f"Its finalizer is removed by the operator. {_OPERATOR}"
+        advice = f"The operator removes its finalizer. {_OPERATOR}"
         yield Finding(reason="Deleting", message=message, since=view.deleted_at, advice=advice)
     if view.is_observed:
         return
@@ -190,7 +190,7 @@ def _about_resource(view: View) -> Iterator[Finding]:
         message = f"No operator has looked at this job since it was created at {view.created_at:%H:%M:%S} UTC."
         yield Finding(reason="NotObserved", message=message, since=view.created_at, advice=_OPERATOR)
         return
-    message = f"The operator has not seen the latest change yet: generation {view.generation}, it has seen {seen}."
+    message = f"The operator has not seen generation {view.generation} of the spec yet; it has seen generation {seen}."
     yield Finding(reason="NotObserved", message=message, advice=_OPERATOR)
 
 

@@ -27,7 +27,7 @@ def tell(view: View) -> tuple[str, ...]:
         One sentence for each thing that could be lost, the state of the job first; never empty.
     """
     if view.spec is not None and view.spec.deletion_policy is DeletionPolicy.DELETE:
-        deletion = "Everything, with its savepoints, if the job is deleted: deletionPolicy is Delete."
+        deletion = "Everything, including its savepoints, if the job is deleted: deletionPolicy is Delete."
         return (*_state(view), deletion)
     return tuple(_state(view))
 
@@ -38,9 +38,9 @@ def _state(view: View) -> Iterator[str]:
     if view.says(ConditionType.STORAGE_REACHABLE, ConditionStatus.FALSE):
         condition = view.condition(ConditionType.STORAGE_REACHABLE)
         since = f" for {text.elapsed(view.now, condition.last_transition_time)}" if condition is not None else ""
-        yield f"Nobody can tell: storage has not been readable{since}. The operator starts nothing until it is."
+        yield f"Unknown: storage has not been readable{since}. The operator starts no driver until it is."
     elif phase is Phase.STALLED and exit_code in (ExitCode.STATE_UNKNOWN, ExitCode.SNAPSHOT_NOT_FOUND):
-        yield "Nobody can tell: the last driver could not read the state, and has changed nothing."
+        yield "Unknown: the last driver could not read the state. It changed nothing."
     elif phase is None:
         yield "Nothing: the job has not been started."
     elif view.live_driver is None and phase in (Phase.SUSPENDED, Phase.STOPPED):
@@ -59,7 +59,7 @@ def _running(view: View) -> Iterator[str]:
     committed = {query.uid: query.batch for query in view.status.queries if query.batch >= 0}
     batches = ", ".join(f"{query} {batch}" for query, batch in sorted(committed.items()))
     named = f" ({batches}, or later)" if committed else ""
-    yield f"No state: the next driver goes on after the newest committed batch{named}; only a running batch is done again."
+    yield f"No state: the next driver continues after the newest committed batch{named}. It repeats only a running batch."
     checkpoint, savepoint = view.status.last_checkpoint, view.status.last_savepoint
     if checkpoint is None:
         yield "No checkpoint has completed yet, so sinks that show output at checkpoints have shown none."

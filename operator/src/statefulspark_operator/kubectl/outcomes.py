@@ -79,18 +79,22 @@ def savepoint(view: View, *, nonce: str, generation: int) -> Outcome:
             named = (
                 f" The latest savepoint is {latest.id}, {latest.location or 'without a location'}." if latest else ""
             )
-            return Failed(f"A later stop or savepoint has replaced its record, so its end was not seen.{named}")
+            return Failed(
+                f"A later stop or savepoint replaced the record of this one, so its result is unknown.{named}"
+            )
         if operation.state is OperationPhase.REQUESTED:
-            return Pending(f"The driver copies it since {text.elapsed(view.now, operation.requested_at)}.")
+            return Pending(
+                f"The driver has been copying the savepoint for {text.elapsed(view.now, operation.requested_at)}."
+            )
         if operation.state is OperationPhase.FAILED:
             return Failed(f"The savepoint failed: {operation.message or 'no reason given.'}")
         took = text.elapsed(operation.finished_at or view.now, operation.requested_at)
         where = operation.location or "at the job's default location"
         return Done(f"Savepoint complete after {took}: {where}", operation.location)
     if view.raw_spec.get("savepointNonce") != nonce:
-        return Failed("Somebody has requested another savepoint before this one was taken, which replaces it.")
+        return Failed("Another request replaced this one before its savepoint was taken.")
     if view.is_observed and view.status.phase in _ENDED and view.live_driver is None:
-        return Failed(f"It was not taken: the job is {_now(view)}. It is taken when a driver runs again.")
+        return Failed(f"The savepoint was not taken: the job is {_now(view)}. The next driver takes it.")
     return Pending(_now(view))
 
 
@@ -102,7 +106,7 @@ def savepoint_object(view: View, stored: Resource | None) -> Outcome:
         stored: The object; None if it does not exist any more.
     """
     if stored is None:
-        return Failed("Somebody has deleted the object before its savepoint was complete.")
+        return Failed("The SparkSavepoint was deleted before its savepoint was complete.")
     status = SparkSavepointStatus.model_validate(resources.section(stored, "status"))
     match status.phase:
         case SavepointPhase.COMPLETED:
@@ -110,9 +114,11 @@ def savepoint_object(view: View, stored: Resource | None) -> Outcome:
         case SavepointPhase.FAILED:
             return Failed(f"The savepoint failed: {status.message or 'no reason given.'}")
         case SavepointPhase.IN_PROGRESS:
-            return Pending("The driver takes it.")
+            return Pending("The driver is taking the savepoint.")
         case SavepointPhase.PENDING:
-            return Pending(status.message or f"The operator has not seen it yet; the job is {_now(view)}.")
+            return Pending(
+                status.message or f"The operator has not seen the SparkSavepoint yet; the job is {_now(view)}."
+            )
         case _:
             assert_never(status.phase)
 
@@ -125,7 +131,7 @@ def suspend(view: View, *, generation: int) -> Outcome:
         generation: Generation of the spec that requests it.
     """
     if view.raw_spec.get("suspend") is not True:
-        return Failed("Somebody has set spec.suspend to false meanwhile.")
+        return Failed("spec.suspend was set to false in the meantime.")
     observed = (view.status.observed_generation or 0) >= generation
     if (
         not observed
@@ -150,7 +156,7 @@ def resume(view: View, *, generation: int) -> Outcome:
         generation: Generation of the spec that requests it.
     """
     if view.raw_spec.get("suspend") is True:
-        return Failed("Somebody has set spec.suspend to true meanwhile.")
+        return Failed("spec.suspend was set to true in the meantime.")
     if (view.status.observed_generation or 0) < generation:
         return Pending(_now(view))
     return _runs(view) or _stalled(view) or Pending(_now(view))

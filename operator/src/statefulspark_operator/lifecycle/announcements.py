@@ -100,16 +100,18 @@ def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
     if old is None or old.requested_at != new.requested_at:
         yield Announcement("UpgradeStarted", f"Upgrade {route}.")
     if new.mode is UpgradeMode.COLD and (old is None or old.mode is not UpgradeMode.COLD):
-        yield Announcement("UpgradeCold", new.message or f"Upgrade {route} is carried out cold.", is_warning=True)
+        yield Announcement(
+            "UpgradeCold", new.message or f"The upgrade {route} continues without a standby.", is_warning=True
+        )
     if old is not None and old.requested_at == new.requested_at and old.state is new.state:
         return
     if new.state in steps.CARRIED_OUT and (old is None or old.state not in steps.CARRIED_OUT):
         pause = (
-            "the new revision has not committed a batch yet, so no pause was seen"
+            "the new revision has committed no batch yet, so the pause is unknown"
             if new.pause_seconds is None
             else f"{new.pause_seconds:g} s from the last batch of the old revision to the first of the new one"
         )
-        yield Announcement("UpgradeCompleted", f"Upgrade {route} done; {pause}.")
+        yield Announcement("UpgradeCompleted", f"Upgrade {route} complete; {pause}.")
     if new.state is UpgradeState.STABLE:
         yield Announcement("UpgradeStable", f"Revision {new.to_revision} is stable.")
     if new.state is UpgradeState.READY:
@@ -119,7 +121,7 @@ def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
     if new.state is UpgradeState.ROLLED_BACK:
         yield Announcement("RolledBack", new.message or f"Upgrade {route} rolled back.", is_warning=True)
     if new.state is UpgradeState.ABORTED:
-        yield Announcement("UpgradeAborted", f"Upgrade {route} given up: {new.message}", is_warning=True)
+        yield Announcement("UpgradeAborted", f"Upgrade {route} aborted: {new.message}", is_warning=True)
     if new.state is UpgradeState.STOPPING and new.savepoint is None and new.message is not None:
         yield Announcement("UpgradeWithoutSavepoint", new.message, is_warning=True)
 

@@ -96,7 +96,7 @@ def unneeded(
 def announcement(leftovers: Leftovers) -> Announcement:
     """Return the event that tells what was deleted."""
     counts = f"{len(leftovers.configs)} ConfigMaps and {len(leftovers.revisions)} ControllerRevisions"
-    return Announcement("ObjectsPruned", f"Removed {counts} that nothing of this job needs.")
+    return Announcement("ObjectsPruned", f"Removed {counts} that the job no longer needs.")
 
 
 def _is_past(situation: Situation, status: StatefulSparkJobStatus, name: str) -> bool:

@@ -107,7 +107,9 @@ def told(pruned: PrunedFolder) -> tuple[Announcement, ...]:
 
 def purged(freed: Freed) -> Announcement:
     """Return the event about the state of a job that was deleted with it."""
-    return Announcement("StatePurged", f"Deleted {_words(freed)}, all of the job's folder, as deletionPolicy says.")
+    return Announcement(
+        "StatePurged", f"Deleted {_words(freed)}: the whole folder of the job, as deletionPolicy requests."
+    )
 
 
 def kept(message: str) -> Announcement:

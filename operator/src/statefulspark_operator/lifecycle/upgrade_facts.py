@@ -150,7 +150,7 @@ def current_standby(situation: Situation) -> StandbyStatus | None:
         is_refused = record.state is StandbyState.REFUSED and not is_of_the_running_revision(situation, record)
         if record.uid is None or is_refused:
             return record
-        return ended(situation, record, "StandbyGone", f"Pod {record.pod} does not exist any more.")
+        return ended(situation, record, "StandbyGone", f"Pod {record.pod} no longer exists.")
     record = record.model_copy(update={"uid": pod.uid})
     if pod.is_over or pod.is_lost(situation.now):
         end = ends.driver_end(pod)

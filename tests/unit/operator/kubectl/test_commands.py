@@ -84,7 +84,10 @@ def test_a_savepoint_is_requested_waited_for_and_its_place_printed() -> None:
 
     assert commands.savepoint(on(cluster, screen)) is PluginExit.DONE
     assert cluster.patches == [{"metadata": {"resourceVersion": "100"}, "spec": {"savepointNonce": NONCE}}]
-    assert screen.err.getvalue() == "The driver copies it since 0s.\nThe driver copies it since 1.0s.\n"
+    assert (
+        screen.err.getvalue()
+        == "The driver has been copying the savepoint for 0s.\nThe driver has been copying the savepoint for 1.0s.\n"
+    )
     assert screen.out.getvalue() == f"Savepoint complete after 12s: {SAVEPOINT}\n"
 
 

@@ -170,7 +170,7 @@ def test_an_unknown_reason_of_a_stalled_job_leads_to_the_log() -> None:
             reason="NeverHeardOf",
             message="something",
             since=before(hours=3),
-            advice="Correct the job, and apply it with its new image. The driver's last words: kubectl statefulspark logs "
+            advice="Correct the job, and apply it with its new image. To see the driver's log: kubectl statefulspark logs "
             "flights -n demo",
         ),
     )
@@ -183,7 +183,7 @@ GONE = a_recorded_driver(state=DriverState.ENDED, end_reason="StateMissing", end
     ("view", "lost"),
     [
         pytest.param(
-            a_view(), "No state: the next driver goes on after the newest committed batch (counts 1200, or", id="runs"
+            a_view(), "No state: the next driver continues after the newest committed batch (counts 1200, or", id="runs"
         ),
         pytest.param(a_view(a_stored_status(phase=None)), "Nothing: the job has not been started.", id="never started"),
         pytest.param(
@@ -203,12 +203,12 @@ GONE = a_recorded_driver(state=DriverState.ENDED, end_reason="StateMissing", end
         ),
         pytest.param(
             a_view(a_stored_status(phase=Phase.SUSPENDED), pods=(a_stored_pod(),)),
-            "No state: the next driver goes on",
+            "No state: the next driver continues",
             id="a driver that is still stopping",
         ),
         pytest.param(
             a_view(a_stored_status(phase=Phase.STALLED, driver=GONE)),
-            "Nobody can tell: the last driver could not read the state",
+            "Unknown: the last driver could not read the state",
             id="state that a driver could not read is not promised",
         ),
         pytest.param(
@@ -217,7 +217,7 @@ GONE = a_recorded_driver(state=DriverState.ENDED, end_reason="StateMissing", end
                     conditions=(a_condition(ConditionType.STORAGE_REACHABLE, ConditionStatus.FALSE, "Away", minutes=6),)
                 )
             ),
-            "Nobody can tell: storage has not been readable for 6m.",
+            "Unknown: storage has not been readable for 6m.",
             id="storage that does not answer",
         ),
     ],
@@ -233,4 +233,4 @@ def test_what_going_back_to_the_savepoint_would_undo_is_counted_in_batches() -> 
 def test_a_job_whose_deletion_deletes_its_state_says_so() -> None:
     view = a_view(spec={**a_view().raw_spec, "deletionPolicy": "Delete"})
 
-    assert losses.tell(view)[-1] == "Everything, with its savepoints, if the job is deleted: deletionPolicy is Delete."
+    assert losses.tell(view)[-1] == "If the job is deleted, everything with its savepoints: deletionPolicy is Delete."

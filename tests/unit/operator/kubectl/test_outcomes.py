@@ -73,7 +73,7 @@ def asked(**changes: object) -> View:
         pytest.param(asked(message="Taking another."), Pending("Running: Taking another."), id="not begun yet"),
         pytest.param(
             asked(savepoint_nonce="n", operation=an_asked_operation(OperationPhase.REQUESTED)),
-            Pending("The driver copies it since 30s."),
+            Pending("The driver has been copying the savepoint for 30s."),
             id="requested",
         ),
         pytest.param(
@@ -89,27 +89,27 @@ def asked(**changes: object) -> View:
         pytest.param(
             asked(savepoint_nonce="n", operation=an_asked_operation(OperationPhase.COMPLETED, generation=3)),
             Failed(
-                "A later stop or savepoint has replaced its record, so its end was not seen. The latest savepoint is 43, "
-                f"{SAVEPOINT}."
+                "A later stop or savepoint replaced the record of this one, so its result is unknown. The latest savepoint "
+                f"is 43, {SAVEPOINT}."
             ),
             id="an earlier savepoint is not taken for this one",
         ),
         pytest.param(
             asked(savepoint_nonce="n", operation=an_asked_operation(OperationPhase.COMPLETED, OperationKind.STOP)),
             Failed(
-                "A later stop or savepoint has replaced its record, so its end was not seen. The latest savepoint is 43, "
-                f"{SAVEPOINT}."
+                "A later stop or savepoint replaced the record of this one, so its result is unknown. The latest savepoint "
+                f"is 43, {SAVEPOINT}."
             ),
             id="a stop is not taken for it",
         ),
         pytest.param(
             a_view(spec={**SPEC, "savepointNonce": "other"}),
-            Failed("Somebody has requested another savepoint before this one was taken, which replaces it."),
+            Failed("Another request replaced this one before its savepoint was taken."),
             id="replaced by another request",
         ),
         pytest.param(
             asked(phase=Phase.STALLED, message="line 17"),
-            Failed("It was not taken: the job is Stalled: line 17. It is taken when a driver runs again."),
+            Failed("The savepoint was not taken: the job is Stalled: line 17. The next driver takes it."),
             id="the driver ended for good before",
         ),
     ],
@@ -154,7 +154,7 @@ def test_a_savepoint_is(view: View, outcome: Outcome) -> None:
         pytest.param(
             a_stored_status(),
             SPEC,
-            Failed("Somebody has set spec.suspend to false meanwhile."),
+            Failed("spec.suspend was set to false in the meantime."),
             id="taken back by somebody",
         ),
     ],
@@ -191,7 +191,7 @@ RUNS = Done(f"Running as epoch 7, revision {NEW_REVISION}, from {SAVEPOINT}")
         pytest.param(
             a_stored_status(),
             SUSPENDED,
-            Failed("Somebody has set spec.suspend to true meanwhile."),
+            Failed("spec.suspend was set to true in the meantime."),
             id="taken back by somebody",
         ),
     ],

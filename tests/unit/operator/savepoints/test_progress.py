@@ -54,7 +54,10 @@ COMPLETED = {
         pytest.param((Asked("a"), DONE), {**COMPLETED, "request_id": "a", "attempt": 1}, id="complete"),
         pytest.param(
             (Asked("a"), DriverGone()),
-            {"attempt": 1, "message": "The driver ended before it was complete; the next one is asked."},
+            {
+                "attempt": 1,
+                "message": "The driver ended before the savepoint was complete; the operator asks the next one.",
+            },
             id="the driver has ended: it waits for the next",
         ),
         pytest.param(
@@ -78,7 +81,7 @@ COMPLETED = {
                 "phase": SavepointPhase.FAILED,
                 "request_id": "a",
                 "attempt": ATTEMPTS,
-                "message": "3 drivers were asked for it, and each ended before it was complete.",
+                "message": "3 drivers, and each ended before the savepoint was complete.",
             },
             id="three drivers have ended over it",
         ),

@@ -38,7 +38,7 @@ def find_end(situation: Situation) -> DriverEnd | None:
     if driver is None or driver.state is DriverState.ENDED:
         return None
     if pod is not None and pod.is_lost(situation.now):
-        return DriverEnd(EndKind.DISRUPTED, "NodeLost", f"The node of pod {pod.name} does not answer any more.")
+        return DriverEnd(EndKind.DISRUPTED, "NodeLost", f"The node of pod {pod.name} no longer answers.")
     if pod is not None and pod.is_over:
         return ends.driver_end(pod)
     if pod is not None:
@@ -47,14 +47,14 @@ def find_end(situation: Situation) -> DriverEnd | None:
             return None
         if not isinstance(situation.driver, DriverSilent) or situation.now - driver.ending_since <= SILENT_AFTER:
             return None
-        message = f"Pod {pod.name} is being deleted and does not answer any more."
+        message = f"Pod {pod.name} is being deleted and no longer answers."
         return DriverEnd(EndKind.DISRUPTED, "NodeLost", message)
     claimed = isinstance(situation.storage, StorageFacts) and situation.storage.newest_epoch >= driver.epoch
     if driver.state is DriverState.CREATING and not claimed:
         return None
     if driver.ending_since is not None:
         return DriverEnd(EndKind.DRAINED, "DriverDeleted", f"Pod {driver.pod} was deleted and has ended.")
-    return DriverEnd(EndKind.DISRUPTED, "DriverGone", f"Pod {driver.pod} does not exist any more.")
+    return DriverEnd(EndKind.DISRUPTED, "DriverGone", f"Pod {driver.pod} no longer exists.")
 
 
 def account_for_end(situation: Situation) -> Decision | None:
@@ -78,7 +78,7 @@ def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
         end = dataclasses.replace(end, message=f"{end.message} {resort}")
     operation, upgrade = situation.status.operation, situation.status.upgrade
     if operation is not None and operation.state is OperationPhase.REQUESTED:
-        why = f"The driver ended before it was complete: {end.message}"
+        why = f"The driver ended before the savepoint was complete: {end.message}"
         failed = {"state": OperationPhase.FAILED, "finished_at": situation.now, "message": why}
         operation = operation.model_copy(update=failed)
     if upgrade is not None and upgrade.state in steps.STOP_REQUESTED | {UpgradeState.STOPPING}:

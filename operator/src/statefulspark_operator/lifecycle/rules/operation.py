@@ -140,7 +140,7 @@ def end_stopped_driver(situation: Situation, pod: DriverPod) -> Decision | None:
         savepoint = f"Savepoint {location}" if location else "The savepoint"
         message = f"{savepoint} is complete; waiting for {pod.name} to end."
         return Decision(Reason.STOPPING, message, phase, situation.status, (), SOON)
-    message = f"{pod.name} did not end after its savepoint; deleting it."
+    message = f"Deleting {pod.name}, which did not end after its savepoint."
     act = actions.DeleteDriver(pod.name, pod.uid)
     return Decision(Reason.STOP_ENFORCED, message, phase, situation.status, (act,), SOON)
 
@@ -154,7 +154,7 @@ def follow(situation: Situation, pod: DriverPod) -> Decision | None:
         return None
     timeout = situation.spec.savepoint.timeout
     if situation.now - operation.requested_at > timeout:
-        return _fail(situation, operation, f"It was not complete within {durations.format_exact(timeout)}.")
+        return _fail(situation, operation, f"The driver did not complete it within {durations.format_exact(timeout)}.")
     phase = _phase(operation, situation)
     if not isinstance(situation.operation, OperationAbsent):
         message = f"Waiting for the savepoint (request {operation.id})."

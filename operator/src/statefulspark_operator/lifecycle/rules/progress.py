@@ -37,7 +37,7 @@ def restart_stalled(situation: Situation, pod: DriverPod) -> Decision | None:
         return None  # Another process would have the same certificate.
     if not health.has_lasted(situation, cause, health.settings(situation).stall_timeout):
         return None
-    message = f"{cause.message} {pod.name} is deleted, and the next driver continues from the newest state."
+    message = f"{cause.message} The operator deletes {pod.name}; the next driver continues from the newest state."
     act = actions.DeleteDriver(pod.name, pod.uid, health.HUNG_GRACE_S)
     status = situation.status
     if driver.ending_since is None:

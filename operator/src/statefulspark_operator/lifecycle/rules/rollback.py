@@ -60,7 +60,7 @@ def go_to_savepoint(situation: Situation) -> Decision | None:
     if upgrade.savepoint is None or driver.restore is None or driver.restore.snapshot is not None:
         return None
     does_not_fit = f"The newest state does not fit revision {upgrade.from_revision}: {_why(driver)}"
-    message = f"{does_not_fit} It goes back to {upgrade.savepoint}, if that repeats no output."
+    message = f"{does_not_fit} It goes back to {upgrade.savepoint}, unless that repeats output."
     status = situation.status.model_copy(
         update={
             "upgrade": upgrade.model_copy(update={"message": f"{upgrade.message or ''} {does_not_fit}".strip()}),
@@ -77,8 +77,8 @@ def ask_for_decision(situation: Situation) -> Decision | None:
         return None
     upgrade, driver = refused
     why = f"{_why(driver)} {_committed(situation, upgrade)}"
-    message = f"Revision {upgrade.from_revision} cannot go on from the newest state, and "
-    others = "Or apply a version of the job that the newest state fits."
+    message = f"Revision {upgrade.from_revision} cannot continue from the newest state, and "
+    others = "Or apply a version of the job that fits the newest state."
     if upgrade.savepoint is None:
         message += (
             f"no savepoint was taken before revision {upgrade.to_revision}: {why} "
@@ -86,8 +86,8 @@ def ask_for_decision(situation: Situation) -> Decision | None:
         )
     else:
         message += (
-            f"the savepoint before revision {upgrade.to_revision} is not gone back to without your word: {why} To go back "
-            "to it all the same, with that output once more in sinks that cannot withdraw it: "
+            f"the operator does not go back to the savepoint before revision {upgrade.to_revision} on its own: {why} To go "
+            "back to it anyway, which repeats that output in sinks that cannot withdraw it: "
             f"{going_back.command(situation.job, upgrade.savepoint)}. {others} {upgrade.message or ''}"
         )
     again = going_back.intent(situation, driver, None)
@@ -137,7 +137,7 @@ def _committed(situation: Situation, upgrade: UpgradeStatus) -> str:
         if batch > before.get(query, -1)
     ]
     if not ahead:
-        return "It was not seen to commit a batch."
+        return "The operator saw it commit no batch."
     named = ", ".join(
         f"{query} {before[query] + 1} to {batch}" if query in before else f"{query} up to {batch}"
         for query, batch in ahead

@@ -126,7 +126,7 @@ def remove_unwanted(situation: Situation) -> Decision | None:
     status = situation.status.model_copy(update={"standby": standby})
     acts = (actions.DeleteStandby(unwanted.name, unwanted.uid),) if unwanted is not None else ()
     message = (
-        f"Removing {unwanted.name}, which is not needed any more." if unwanted is not None else "No standby needed."
+        f"Removing {unwanted.name}, which is no longer needed." if unwanted is not None else "The job needs no standby."
     )
     phase = situation.status.phase or Phase.PENDING
     return Decision(Reason.STANDBY_REMOVED, message, phase, status, acts, AT_ONCE)
@@ -233,7 +233,7 @@ def fall_back(situation: Situation) -> Decision | None:
         why = f"{standby.pod} found no node within {_timeout(situation)} ({pod.unschedulable})."
     else:
         return None
-    message = f"{why} Revision {upgrade.to_revision} is carried out cold."
+    message = f"{why} The operator upgrades to revision {upgrade.to_revision} without a standby."
     upgrade = upgrade.model_copy(update={"mode": UpgradeMode.COLD, "message": message})
     status = situation.status.model_copy(update={"upgrade": upgrade})
     return Decision(Reason.UPGRADE_COLD, message, _phase(situation), status, (), AT_ONCE)
@@ -255,7 +255,7 @@ def prepare(situation: Situation, pod: DriverPod) -> Decision | None:
 
 def _preparing(upgrade: UpgradeStatus, standby: StandbyStatus) -> str:
     return (
-        f"Revision {upgrade.to_revision} gets ready in {standby.pod} ({standby.state.value}); revision "
+        f"Revision {upgrade.to_revision} is getting ready in {standby.pod} ({standby.state.value}); revision "
         f"{upgrade.from_revision} keeps running."
     )
 

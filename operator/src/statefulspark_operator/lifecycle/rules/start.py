@@ -151,7 +151,9 @@ def back_off(situation: Situation) -> Decision | None:
 def await_storage(situation: Situation) -> Decision:
     """Wait until the content of storage is known: "cannot tell" is not "absent"."""
     if isinstance(situation.storage, StorageUnreadable):
-        message = f"No driver is started, because the content of storage is unknown: {situation.storage.message}"
+        message = (
+            f"The operator starts no driver, because the content of storage is unknown: {situation.storage.message}"
+        )
         return Decision(Reason.STORAGE_UNREADABLE, message, _phase(situation), situation.status, (), LATER)
     message = "Reading storage."
     return Decision(Reason.STORAGE_UNREADABLE, message, _phase(situation), situation.status, (), SOON)

@@ -168,12 +168,12 @@ def changes_without_job(own: Iterable[SavepointObject], others: Iterable[Savepoi
     for savepoint in own:
         status = savepoint.status
         if status.phase is SavepointPhase.IN_PROGRESS:
-            why = f"Job {savepoint.spec.job} was deleted before it was complete."
+            why = f"Job {savepoint.spec.job} was deleted before the savepoint was complete."
             changes.append(_noted(savepoint, progress.after(status, progress.Refused(why))))
         elif savepoint.is_deleted:
             changes.append(_part_with(savepoint, everything))
         elif not savepoint.is_over:
-            message = f"There is no job {savepoint.spec.job} in the namespace; it waits until there is one."
+            message = f"Waits for job {savepoint.spec.job}, which does not exist in the namespace."
             changes.append(_noted(savepoint, status.model_copy(update={"message": message, "joined": None})))
     return tuple(change for change in changes if change is not None)
 
@@ -207,7 +207,7 @@ def _settle(situation: Situation, savepoint: SavepointObject) -> Change | None:
         elif operation is not None and is_busy and _is_alive(situation, operation):
             message = f"Waits for the savepoint that is being taken (request {operation.id})."
         else:
-            again = " It is asked for again." if savepoint.status.attempt > 0 else ""
+            again = " The operator asks for it again." if savepoint.status.attempt > 0 else ""
             state = phase.value if phase else "not started"
             message = f"Waits for the driver of {situation.job.name}, which is {state}.{again}"
         status = status.model_copy(update={"message": message})
@@ -238,7 +238,7 @@ def _event(situation: Situation, savepoint: SavepointObject) -> progress.Savepoi
         case OperationPhase.COMPLETED:
             latest = situation.status.last_savepoint
             if operation.location is None:
-                return progress.Refused("The driver completed it without saying where.")
+                return progress.Refused("The driver completed the savepoint without reporting its location.")
             size_bytes = latest.size_bytes if latest is not None and latest.location == operation.location else None
             return progress.Finished(operation.location, size_bytes, operation.finished_at or situation.now)
         case _ if not _is_alive(situation, operation):

@@ -115,9 +115,11 @@ def after(status: SparkSavepointStatus, event: SavepointEvent) -> SparkSavepoint
             if status.phase is SavepointPhase.PENDING:
                 return status.model_copy(update={"joined": None})
             if status.attempt >= ATTEMPTS:
-                message = f"{status.attempt} drivers were asked for it, and each ended before it was complete."
+                message = (
+                    f"The operator asked {status.attempt} drivers, and each ended before the savepoint was complete."
+                )
                 return status.model_copy(update={"phase": SavepointPhase.FAILED, "message": message})
-            message = "The driver ended before it was complete; the next one is asked."
+            message = "The driver ended before the savepoint was complete; the operator asks the next one."
             return status.model_copy(update={"phase": SavepointPhase.PENDING, "request_id": None, "message": message})
         case _:
             assert_never(event)
