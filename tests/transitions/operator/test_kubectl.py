@@ -189,7 +189,7 @@ def test_an_operator_that_does_not_run_is_told_and_not_waited_for_in_silence(ask
     command, screen = at(world)
     world.reconcile_if_due = lambda: None  # type: ignore[method-assign]
 
-    with pytest.raises(errors.TransientError, match="was not done within 10m"):
+    with pytest.raises(errors.TransientError, match="was not complete within 10m"):
         ask(command)  # type: ignore[operator]
 
     assert "the operator has not seen generation" in screen.err.getvalue()

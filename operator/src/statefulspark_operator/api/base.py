@@ -21,10 +21,8 @@ VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "StatefulSparkJob"
 PLURAL = "statefulsparkjobs"
-CRD_NAME = f"{PLURAL}.{GROUP}"
 SAVEPOINT_KIND = "SparkSavepoint"
 SAVEPOINT_PLURAL = "sparksavepoints"
-SAVEPOINT_CRD_NAME = f"{SAVEPOINT_PLURAL}.{GROUP}"
 
 
 class ChangeCost(StrEnum):

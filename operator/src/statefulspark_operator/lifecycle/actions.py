@@ -243,8 +243,6 @@ Action = (
     | PurgeStorage
 )
 
-DESTRUCTIVE = (RemoveFinalizer, DeleteDriver, DeleteExecutors, DeleteStandby, RequestStop, PurgeStorage)
-"""Actions that end or delete something; a decision has at most one of them."""
 STARTING = (
     EnsureToken,
     EnsureRevision,

@@ -53,27 +53,35 @@ def announcements(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus)
     """
     return (
         *_operation(before, after),
-        *_driver(before, after),
-        *_standby(before, after),
+        *_drivers(before, after),
         *_upgrade(before, after),
         *_job(before, after),
     )
 
 
-def _driver(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
+def _drivers(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
     old, new = before.driver, after.driver
-    if new is None:
+    if new is not None:
+        is_other = old is None or old.epoch != new.epoch
+        was_ended = old is not None and not is_other and old.state is DriverState.ENDED
+        if new.state is DriverState.ENDED and not was_ended and new.end_reason != Reason.SUPERSEDED.word:
+            warn = new.exit_code not in _HARMLESS_ENDS and new.ending_since is None
+            yield Announcement(new.end_reason or "DriverEnded", f"Epoch {new.epoch}: {new.end_message}", warn)
+        if new.state is DriverState.CREATING and is_other:
+            was_standby = before.standby is not None and before.standby.pod == new.pod
+            reason = "StandbyActivated" if was_standby else "DriverStarting"
+            yield Announcement(reason, after.message or f"Starting epoch {new.epoch}.")
+    earlier, standby = before.standby, after.standby
+    if standby is None or (earlier is not None and (earlier.number, earlier.state) == (standby.number, standby.state)):
         return
-    ended = new.state is DriverState.ENDED and (
-        old is None or old.epoch != new.epoch or old.state is not DriverState.ENDED
-    )
-    if ended and new.end_reason != Reason.SUPERSEDED.word:
-        warn = new.exit_code not in _HARMLESS_ENDS and new.ending_since is None
-        yield Announcement(new.end_reason or "DriverEnded", f"Epoch {new.epoch}: {new.end_message}", warn)
-    if new.state is DriverState.CREATING and (old is None or old.epoch != new.epoch):
-        was_standby = before.standby is not None and before.standby.pod == new.pod
-        reason = "StandbyActivated" if was_standby else "DriverStarting"
-        yield Announcement(reason, after.message or f"Starting epoch {new.epoch}.")
+    if standby.state is StandbyState.CREATING:
+        yield Announcement("StandbyCreated", f"Creating {standby.pod} of revision {standby.revision}.")
+    if standby.state is StandbyState.READY:
+        yield Announcement("StandbyReady", f"{standby.pod} can take over.")
+    if standby.state is StandbyState.ENDED:
+        yield Announcement(
+            "StandbyEnded", f"{standby.pod} has ended; the job is not affected: {standby.message}", is_warning=True
+        )
 
 
 def _operation(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
@@ -124,20 +132,6 @@ def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
         yield Announcement("UpgradeAborted", f"Upgrade {route} aborted: {new.message}", is_warning=True)
     if new.state is UpgradeState.STOPPING and new.savepoint is None and new.message is not None:
         yield Announcement("UpgradeWithoutSavepoint", new.message, is_warning=True)
-
-
-def _standby(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
-    old, new = before.standby, after.standby
-    if new is None or (old is not None and (old.number, old.state) == (new.number, new.state)):
-        return
-    if new.state is StandbyState.CREATING:
-        yield Announcement("StandbyCreated", f"Creating {new.pod} of revision {new.revision}.")
-    if new.state is StandbyState.READY:
-        yield Announcement("StandbyReady", f"{new.pod} can take over.")
-    if new.state is StandbyState.ENDED:
-        yield Announcement(
-            "StandbyEnded", f"{new.pod} has ended; the job is not affected: {new.message}", is_warning=True
-        )
 
 
 def _job(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:

@@ -25,7 +25,6 @@ from statefulspark_operator.api.status import (
     RestartStatus,
     RevisionOutcome,
     SnapshotStatus,
-    StatefulSparkJobStatus,
     UpgradeState,
 )
 from statefulspark_operator.api.upgrade import RollbackPolicy
@@ -363,8 +362,3 @@ def fold(situation: Situation) -> Situation:
     for step in FOLDS:
         situation = step(situation)
     return situation
-
-
-def recorded(status: StatefulSparkJobStatus, **changes: object) -> StatefulSparkJobStatus:
-    """Return a status with some fields replaced."""
-    return status.model_copy(update=changes)

@@ -11,7 +11,6 @@ from aiohttp import web
 from statefulspark import connections
 
 Text = Callable[[], Awaitable[bytes]]
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 async def serve(path: str, port: int, text: Text) -> tuple[web.AppRunner, int]:

@@ -117,7 +117,7 @@ def test_a_savepoint_that_fails_ends_with_1_and_the_reason() -> None:
 
 def test_a_command_that_waits_too_long_says_that_it_goes_on() -> None:
     with pytest.raises(
-        errors.TransientError, match="was not done within 1m, and goes on: Running: the operator has not"
+        errors.TransientError, match="was not complete within 1m, and continues: Running: the operator has not"
     ):
         commands.savepoint(on(FakeCluster(), Screen()))
 
@@ -160,7 +160,7 @@ def test_no_wait_returns_at_once() -> None:
 
     assert commands.suspend(on(cluster, screen, timeout=None)) is PluginExit.DONE
     assert [patch["spec"] for patch in cluster.patches] == [{"suspend": True}]
-    assert screen.out.getvalue().startswith("Requested;")
+    assert screen.out.getvalue().startswith("Requested.")
 
 
 def test_suspending_a_suspended_job_changes_nothing_and_says_where_its_state_is() -> None:
@@ -397,7 +397,7 @@ def test_an_empty_log_says_where_to_look() -> None:
 
     commands.logs(on(cluster, screen), Whose.MATTERS, follow=False, tail=None)
 
-    assert screen.err.getvalue().endswith("what it waits for: kubectl statefulspark why flights -n demo\n")
+    assert screen.err.getvalue().endswith("what the driver waits for: kubectl statefulspark why flights -n demo\n")
 
 
 @pytest.mark.parametrize("name", commands.COMMANDS)
