@@ -81,7 +81,7 @@ COMPLETED = {
                 "phase": SavepointPhase.FAILED,
                 "request_id": "a",
                 "attempt": ATTEMPTS,
-                "message": "3 drivers, and each ended before the savepoint was complete.",
+                "message": "The operator asked 3 drivers, and each ended before the savepoint was complete.",
             },
             id="three drivers have ended over it",
         ),
