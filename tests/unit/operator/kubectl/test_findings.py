@@ -233,4 +233,7 @@ def test_what_going_back_to_the_savepoint_would_undo_is_counted_in_batches() -> 
 def test_a_job_whose_deletion_deletes_its_state_says_so() -> None:
     view = a_view(spec={**a_view().raw_spec, "deletionPolicy": "Delete"})
 
-    assert losses.tell(view)[-1] == "Everything, including its savepoints, if the job is deleted: deletionPolicy is Delete."
+    assert (
+        losses.tell(view)[-1]
+        == "Everything, including its savepoints, if the job is deleted: deletionPolicy is Delete."
+    )
