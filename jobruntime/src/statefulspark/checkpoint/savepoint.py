@@ -131,7 +131,7 @@ def reserve(store: ObjectStore, properties: SavepointProperties, target: Savepoi
 def give_up(store: ObjectStore, properties: SavepointProperties, target: SavepointTarget) -> None:
     """Delete the files that this driver copied for a savepoint whose manifest it has not begun to write. Idempotent.
 
-    The folder of another driver and a completed savepoint are not changed. `_writer.json` stays, so that no other driver uses
+    The folder of another driver and a completed savepoint are not changed. `_writer.json` stays, so no other driver uses
     the folder: a network may deliver a deletion a second time, at any time.
 
     Cost: a GET, a HEAD, a LIST and a DELETE per 1,000 files.
