@@ -71,8 +71,9 @@ format: $(STAMPS)/venv ## Format the code and fix what can be fixed by itself
 	$(BIN)/ruff check --fix-only -q .
 	$(BIN)/ruff format -q .
 
-types: $(STAMPS)/venv ## Check types, strictly
+types: $(STAMPS)/venv ## Check types: strictly in the sources; in tests, that names exist and calls fit
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 
 crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 	$(BIN)/python -m statefulspark_operator.cli crds --write crds charts/statefulspark-operator/crds

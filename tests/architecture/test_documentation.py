@@ -326,8 +326,11 @@ def test_no_reason_is_explained_that_nobody_gives() -> None:
 
 def test_every_reason_with_an_exit_code_has_its_section() -> None:
     tree = ast.parse((ROOT / "tests/unit/test_reasons.py").read_text(encoding="utf-8"))
-    table = next(node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "_CODES")
-    words = {word for words in table.values for word in words.value.split()}
+    codes = next(
+        node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_CODES"
+    )
+    assert isinstance(codes.value, ast.Dict)
+    words = {word for words in codes.value.values for word in ast.literal_eval(words).split()}
     sections = set(re.findall(r"^## (\w+)$", driver_reasons.page(), re.M))
 
     assert words - sections == set()

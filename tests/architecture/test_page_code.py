@@ -166,7 +166,7 @@ def test_a_function_that_loads_a_model_does_so_on_workers_only() -> None:
     names: dict[str, type[ss.KeyedProcessFunction]] = {"ss": ss, "load_model": loaded.append}  # type: ignore[dict-item]
     exec(block("docs/state.md", 2), names)  # noqa: S102 -- the page's own code
 
-    class Scores(names["Scores"]):  # type: ignore[misc, name-defined]
+    class Scores(names["Scores"]):  # type: ignore[misc, name-defined, valid-type]
         def process(self, key: object, rows: object, ctx: object) -> list[object]:
             return [self.last.value()]
 

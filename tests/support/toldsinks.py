@@ -9,6 +9,7 @@ import pyarrow as pa
 from statefulspark import errors
 from statefulspark.sinks import marker, staging
 from statefulspark.sinks.base import SinkContext
+from statefulspark.sinks.marker import Marker
 
 
 @dataclass
@@ -53,7 +54,7 @@ class MarkedSink(FakeSink):
     """One with a marker, as sinks that cannot withdraw have it: it shows a batch once, and says what is shown."""
 
     visible: str = "batch"
-    marker: marker.Marker | None = None
+    marker: Marker | None = None
     shown: list[str] = field(default_factory=list)
 
     target: str = "memory://target"
@@ -67,7 +68,7 @@ class MarkedSink(FakeSink):
             self.marker = reached.after(context)
             self.shown.append(f"{context.generation}/{context.batch_id}")
 
-    def stored_marker(self, context: SinkContext) -> marker.Marker | None:
+    def stored_marker(self, context: SinkContext) -> Marker | None:
         return self.marker
 
 

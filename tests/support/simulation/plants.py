@@ -200,7 +200,7 @@ def a_sink_refuses_what_its_state_could_send_again() -> contextlib.AbstractConte
     honest = marker.open_marker
 
     def open_marker(stored: marker.Marker | None, context: SinkContext, *args: str, **options: bool) -> marker.Marker:
-        if stored is not None and 0 <= stored.batch_id < context.batch_id:
+        if stored is not None and stored.newest is not None and stored.newest.batch_id < context.batch_id:
             raise errors.SpecRejectedError("SinkBehind", "It lacks batches that are prepared, and could have them.")
         return honest(stored, context, *args, **options)
 

@@ -58,7 +58,7 @@ def page() -> str:
 
 def _groups() -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
-    for name, module in statefulspark._modules().items():
+    for name, module in statefulspark._modules().items():  # type: ignore[attr-defined]  # the stub has the public names
         home = next((prefix for prefix in (module, ".".join(module.split(".")[:2])) if prefix in _TITLES), module)
         groups.setdefault(_TITLES.get(home, home), []).append(name)
     return dict(sorted(groups.items(), key=lambda item: _order(item[0])))
@@ -82,7 +82,7 @@ def _entry(name: str, thing: object) -> Iterator[str]:
 
 def _constant(name: str) -> Iterator[str]:
     """Yield what the source says below a constant."""
-    module = importlib.import_module(statefulspark._modules()[name])
+    module = importlib.import_module(statefulspark._modules()[name])  # type: ignore[attr-defined]
     for candidate in (module, *_modules_below(module)):
         found = dict(members.docstrings(ast.parse(inspect.getsource(candidate)).body))
         if name in found:

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import executorcases
 import lupa
@@ -101,13 +102,13 @@ def test_an_object_that_the_operator_has_not_touched_is_in_progress_for_argo_cd(
     assert {_argo_cd(_object(kind, 1, None))["status"] for kind in (base.KIND, base.SAVEPOINT_KIND)} == {"Progressing"}
 
 
-def _job(situation: Situation) -> dict[str, dict[str, object]]:
+def _job(situation: Situation) -> dict[str, Any]:
     status = json.loads(decide.decide(situation).status.to_json())
     return _object(base.KIND, situation.job.generation, status)
 
 
-def _object(kind: str, generation: int, status: Mapping[str, object] | None) -> dict[str, dict[str, object]]:
-    written = {
+def _object(kind: str, generation: int, status: Mapping[str, object] | None) -> dict[str, Any]:
+    written: dict[str, object] = {
         "apiVersion": f"{base.GROUP}/{base.VERSION}",
         "kind": kind,
         "metadata": {"name": "x", "generation": generation},
@@ -115,7 +116,7 @@ def _object(kind: str, generation: int, status: Mapping[str, object] | None) -> 
     return written | ({"status": dict(status)} if status is not None else {})
 
 
-def _argo_cd(resource: dict[str, dict[str, object]]) -> dict[str, str]:
+def _argo_cd(resource: dict[str, Any]) -> dict[str, str]:
     """Evaluate a health check as Argo CD does: the object is the global `obj`."""
     lua = lupa.LuaRuntime(unpack_returned_tuples=True)
     lua.globals().obj = lua.table_from(resource, recursive=True)
@@ -127,6 +128,6 @@ def _script(kind: str) -> str:
     return (ROOT / "charts" / "gitops" / f"{kind}.lua").read_text()
 
 
-def _kstatus(resources: list[dict[str, dict[str, object]]]) -> list[str]:
+def _kstatus(resources: list[dict[str, Any]]) -> list[str]:
     outcome = subprocess.run([KSTATUS], input=json.dumps(resources), capture_output=True, text=True, check=True)
     return [answer["status"] for answer in json.loads(outcome.stdout)]

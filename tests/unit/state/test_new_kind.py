@@ -85,11 +85,11 @@ def test_a_new_kind_is_read_in_part_from_a_view_on_disk(tmp_path: Path) -> None:
 
     found: list[list[object]] = []
 
-    def work(context: functions.KeyedContext) -> None:
+    def read(context: functions.KeyedContext) -> None:
         context.enter("a")
         found.append(ranks.state.get())
 
-    worker.run(log, work, keys=["a"])
+    worker.run(log, read, keys=["a"])
 
     assert found == [[3, 1]]
     assert disk.used_bytes > 0
