@@ -81,20 +81,22 @@ crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 # Bytecode of tests is kept, also where the environment says otherwise: each process of a test would compile what it imports.
 unit test coverage: export PYTHONDONTWRITEBYTECODE :=
 
-unit: $(STAMPS)/venv ## Run the tests of the rules in minutes: no server, no Java, no root
-	$(PYTEST) -q -n $(WORKERS) --dist loadfile -m "not spark and not s3 and not api" $(UNIT)
-UNIT := tests/unit tests/golden tests/architecture tests/transitions
+# A file of tests stays in one process, and no more than two sessions of Spark run at a time.
+SIDE_BY_SIDE := -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+unit: $(STAMPS)/venv ## Run the tests of the rules in two minutes: no server, no Java, no root
+	$(PYTEST) $(SIDE_BY_SIDE) -m "not spark and not s3 and not api and not slow" tests/unit tests/golden tests/architecture
 
 TEST_NEEDS := $(STAMPS)/venv jars $(JVM_ARCHIVE) servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm $(BUILD)/bin/kstatus
 test coverage: export STATEFULSPARK_JVM_ARCHIVE := $(abspath $(JVM_ARCHIVE))
 
 test: $(TEST_NEEDS) ## Run every test that needs no root: pure rules, real S3, Spark, Kafka, PostgreSQL, API server
 	@$(COMPILE)
-	$(if $(PYTEST_ARGS),$(PYTEST) $(PYTEST_ARGS),PYTHONPATH=tests/support $(BIN)/python -m suite)
+	$(PYTEST) $(or $(PYTEST_ARGS),$(SIDE_BY_SIDE) --junitxml=$(BUILD)/tests/tests.xml)
 
 coverage: $(TEST_NEEDS) ## The same tests, and which lines and branches of the packages they ran
 	@$(COMPILE)
-	PYTHONPATH=tests/support $(BIN)/python -m suite --coverage
+	$(PYTEST) $(SIDE_BY_SIDE) --cov --cov-report=term:skip-covered
 
 mutants: $(STAMPS)/venv ## Change the pure rules one by one: a test has to notice, or the survivor is judged (GROUPS=fast, one or more names)
 	PYTHONPATH=tests/support $(BIN)/python -m mutation --workers $(WORKERS) $(GROUPS)
