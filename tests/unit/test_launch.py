@@ -16,6 +16,8 @@ from statefulspark import errors, launch, telemetry
 from statefulspark.contract import api, config
 from statefulspark.contract.exit_codes import ExitCode
 
+pytestmark = pytest.mark.slow
+
 _CONFIG = config.JobConfig(
     name="words", storage=config.StorageConfig(uri="file:///nowhere/at/all", allow_local_files=True)
 )

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from statefulspark.contract.exit_codes import ExitCode
 
+pytestmark = pytest.mark.slow
+
 COMMAND = "import sys; from statefulspark.cli import entry; sys.exit(entry.main())"
 
 

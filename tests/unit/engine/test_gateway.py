@@ -13,6 +13,8 @@ import pytest
 from statefulspark import errors
 from statefulspark.engine import gateway
 
+pytestmark = pytest.mark.slow
+
 _FAKE_JAVA = """#!/bin/bash
 printf '%s\\n' "$@" > "$(dirname "$0")/arguments"
 while [ "$1" != --properties-file ]; do shift; done

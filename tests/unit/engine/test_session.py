@@ -16,6 +16,8 @@ from statefulspark.contract import config
 from statefulspark.engine import session
 from statefulspark.storage import StorageOptions
 
+pytestmark = pytest.mark.slow
+
 _JOB = """\
 import sys
 import statefulspark as ss

@@ -16,6 +16,8 @@ import pyarrow.parquet
 import pytest
 from oracle import compare, results, truth
 
+pytestmark = pytest.mark.slow
+
 Row = dict[str, truth.Value]
 DAYS = 10
 DAYS_PER_BATCH = 2

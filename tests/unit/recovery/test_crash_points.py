@@ -27,6 +27,8 @@ from statefulspark.recovery.plan import StartMode
 from statefulspark.retention import pruning, rules
 from statefulspark.testing import stores
 
+pytestmark = pytest.mark.slow
+
 WRITES = frozenset({"write", "create", "replace", "copy", "delete"})
 GRACE_S = 60
 POLICY = rules.PrunePolicy(retained=2, grace=timedelta(seconds=GRACE_S))

@@ -30,6 +30,8 @@ from statefulspark.recovery.plan import ReadyState, StartMode
 from statefulspark.storage.port import MOST_BYTES, ObjectStore
 from statefulspark.testing import stores
 
+pytestmark = pytest.mark.slow
+
 KINDS = {
     "query metadata": r"/metadata$",
     "offsets of the batch": r"/offsets/5$",

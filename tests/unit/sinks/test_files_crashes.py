@@ -22,6 +22,8 @@ from statefulspark.sinks.files import orphans as files_orphans
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
 
+pytestmark = pytest.mark.slow
+
 WRITES = frozenset({"write", "create", "copy", "delete"})
 BACK = RestoreConfig(snapshot="checkpoint:1")
 FORWARD = RestoreConfig(snapshot="checkpoint:3", id="forward")

@@ -12,6 +12,8 @@ import pytest
 from statefulspark import errors, storage
 from statefulspark.storage import ObjectStore, StorageOptions
 
+pytestmark = pytest.mark.slow  # it waits as a client of storage does
+
 BODY = "credentials-of-another"
 OPERATIONS: dict[str, Callable[[ObjectStore], object]] = {
     "read": lambda store: store.read("a"),

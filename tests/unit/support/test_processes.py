@@ -13,6 +13,8 @@ from pathlib import Path
 import processes
 import pytest
 
+pytestmark = pytest.mark.slow
+
 _SLEEPS = "import time; print('up', flush=True); time.sleep(60)"
 _PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
 

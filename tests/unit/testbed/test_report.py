@@ -10,6 +10,8 @@ import pytest
 from testbed import report
 from testbed.report import FAILED, PASSED, Row
 
+pytestmark = pytest.mark.slow
+
 pytest_plugins = ["pytester"]
 ROOT = Path(__file__).resolve().parents[3]
 SCENARIOS = """

@@ -12,6 +12,8 @@ import pytest
 from statefulspark import testing
 from statefulspark.testing import keyed
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 FIXTURES = {"keyed_harness", "query_harness", "job_harness", "spark_session"}
 

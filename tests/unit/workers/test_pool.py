@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import workerdaemonrig
 
+pytestmark = pytest.mark.slow
+
 _WITHIN_S = 20.0
 
 

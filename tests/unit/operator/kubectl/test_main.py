@@ -12,6 +12,8 @@ import yaml
 from statefulspark_operator.kubectl import main
 from statefulspark_operator.kubectl.codes import PluginExit
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[4]
 COMMAND = [sys.executable, "-m", "statefulspark_operator.kubectl.main"]
 

@@ -171,6 +171,7 @@ def changes_of(chosen: random.Random, batch: int, groups: Iterable[int]) -> dict
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("thresholds", [_SMALL, _IN_PARTS], ids=["one pack", "parts"])
 @pytest.mark.parametrize("seed", range(25))
 def test_state_in_packs_is_that_of_dictionaries_whatever_becomes_of_attempts(
