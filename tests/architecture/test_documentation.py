@@ -24,6 +24,7 @@ from statefulspark.contract import api, engine
 from statefulspark.server import metrics as driver_metrics
 from statefulspark.testing import KeyedHarness
 from statefulspark_operator.api import crd
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.kubectl import flags
 from statefulspark_operator.telemetry import metrics as operator_metrics
 
@@ -201,6 +202,13 @@ def test_a_field_that_does_not_exist_is_found() -> None:
     document = {"spec": {"checkpoint": {"intervall": "1s"}, "job": {"parameters": {"any": "thing"}}}}
 
     assert list(unknown_fields(_schema("StatefulSparkJob"), document)) == [".spec.checkpoint.intervall"]
+
+
+def test_the_flights_example_is_a_valid_resource_with_no_unknown_field() -> None:
+    *_, job = yaml.safe_load_all((ROOT / "examples" / "flights" / "job.yaml").read_text(encoding="utf-8"))
+    spec = StatefulSparkJobSpec.model_validate(job["spec"])
+
+    assert json.loads(spec.model_dump_json(by_alias=True, exclude_unset=True)) == job["spec"]
 
 
 _FIELD = re.compile(r"`((?:status\.)?[a-z][A-Za-z]*(?:\.[a-z][A-Za-z]*)+)(?::[^`]*)?`")

@@ -116,7 +116,7 @@ def _settings(group: Group) -> str:
 addopts = ["--import-mode=importlib", "--strict-markers", "--strict-config", "-p", "no:cacheprovider"]
 pythonpath = ["src", "tests/support"]
 filterwarnings = ["error", "ignore::ResourceWarning"]
-markers = ["spark: starts a real Spark JVM", "s3: starts a real S3 server", "api: starts a real Kubernetes API server"]
+markers = ["spark: needs Spark", "s3: needs an S3 server", "api: needs an API server", "slow: takes long"]
 
 [tool.mutmut]
 source_paths = ["src/"]
