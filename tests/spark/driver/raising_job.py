@@ -1,4 +1,3 @@
-# ruff: noqa: N802, N803 - processors have Spark's names
 """A job whose code raises, for what is printed then.
 
 Parameters: `input`, a folder of JSON files with `k string`; `output`, a folder for a files sink; `where`: which code raises.
@@ -6,15 +5,12 @@ Parameters: `input`, a folder of JSON files with `k string`; `output`, a folder 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NoReturn
 
-import pyarrow as pa
 import statefulspark as ss
-from pyspark.sql import DataFrame, Row, SparkSession, functions
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.streaming.stateful_processor import TimerValues
 
 job = ss.Job("raising")
 SCHEMA = "k string"
@@ -33,44 +29,11 @@ class PerKey(ss.KeyedProcessFunction):
         return broken(key)
 
 
-class PerTable(ss.VectorizedProcessFunction):
-    """Raises for a table."""
-
-    def process_table(self, rows: pa.Table, ctx: ss.KeyedContext) -> pa.Table | None:
-        """Raise."""
-        return broken(rows)
-
-
-class OfSpark(StatefulProcessor):
-    """Raises as a processor of Spark."""
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare nothing."""
-
-    def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
-        """Raise."""
-        return broken(key)
-
-    def close(self) -> None:
-        """Release nothing."""
-
-
-def each(row: ss.InputRow, state: int | None) -> tuple[object, int | None]:
-    """Raise for a row."""
-    return broken(row, state)
-
-
 def frame_of(rows: DataFrame, where: str) -> DataFrame:
     """Return the rows through the code that raises."""
     match where:
         case "keyed":
             return ss.keyed_process(rows, key="k", function=PerKey(), uid="by-k", schema=SCHEMA)
-        case "map":
-            return ss.map_with_state(rows, key="k", function=each, uid="by-k", schema=SCHEMA, state_type=int)
-        case "vectorised":
-            return ss.keyed_process(rows, key="k", function=PerTable(), uid="by-k", schema=SCHEMA)
-        case "processor":
-            return ss.transform_with_state(rows.groupBy("k"), OfSpark(), SCHEMA, "Append", "None", uid="by-k")
         case "udf":
             return rows.select(functions.udf(broken, "string")("k").alias("k"))
         case "key":

@@ -1,7 +1,7 @@
 """A job that counts rows per key, for standbys.
 
 Parameters: `input`, a folder of Parquet files with `key string`, read one file a batch; `output`, a folder for a files sink;
-`version`: `bad` raises on every row, `other` has another uid, `more` reads a second folder, anything else runs.
+`version`: `bad` raises on every row, `more` reads a second folder, anything else runs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def counts(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         rows,
         key="key",
         function=Count(ctx.parameter("version")),
-        uid="counted" if ctx.parameter("version") != "other" else "elsewhere",
+        uid="counted",
         schema="key string, seen bigint",
         max_parallelism=4,
     )

@@ -46,7 +46,7 @@ def printed(tmp_path: Path, where: str, *flags: str) -> tuple[int, str]:
     return code, told.replace(str(JOB), "JOB")
 
 
-@pytest.mark.parametrize("where", ["keyed", "map", "vectorised", "processor", "udf", "foreach_batch"])
+@pytest.mark.parametrize("where", ["keyed", "udf", "foreach_batch"])
 def test_a_function_that_raises_in_a_batch_is_told_once_and_last(tmp_path: Path, where: str) -> None:
     code, told = printed(tmp_path, where)
 

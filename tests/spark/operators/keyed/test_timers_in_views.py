@@ -41,7 +41,8 @@ def reminders(spark, ctx):
     )
     timed = given.selectExpr("*", "timestamp_millis(at) AS time").withWatermark("time", "0 seconds")
     fired = ss.keyed_process(timed.select("name", "at", "due"), key="name", function=Reminders(), uid="all",
-                             schema="name string, at bigint, text string", max_parallelism=4, timers="event-time", MEMORY)
+                             schema="name string, at bigint, text string", max_parallelism=4, timers="event-time",
+                              cache_bytes=0)
     return ss.write(fired, sink=ss.KafkaSink("fired", "nobody:9092"), uid="kafka")
 
 
@@ -62,14 +63,11 @@ def _fired(key: int, at_ms: int) -> tuple[str, int, str]:
     return f"k{key}", _due_ms(key), f"k{key} at {at_ms}, " + "x" * 40
 
 
-@pytest.mark.parametrize(
-    "memory", [pytest.param("cache_bytes=1 << 30", id="in memory"), pytest.param("cache_bytes=0", id="on disk")]
-)
 def test_timers_of_keys_without_rows_fire_once_each_across_restarts(
-    job_harness: Callable[..., JobHarness], tmp_path: Path, memory: str
+    job_harness: Callable[..., JobHarness], tmp_path: Path
 ) -> None:
     file = tmp_path / "job.py"
-    file.write_text(JOB.replace("MEMORY", memory), encoding="utf-8")
+    file.write_text(JOB, encoding="utf-8")
     job = job_harness(file)
     job.add(*(_row(key, 1000, _due_ms(key)) for key in range(KEYS)))
     job.run()

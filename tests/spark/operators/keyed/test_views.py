@@ -42,7 +42,7 @@ def everything(spark, ctx):
     rounds = spark.readStream.format("kafka").option("kafka.bootstrap.servers", "nobody:9092").option("subscribe", "orders")
     rounds = rounds.load().selectExpr("CAST(key AS STRING) AS name", "CAST(CAST(value AS STRING) AS INT) AS round")
     rows = ss.keyed_process(rounds, key="name", function=Everything(), uid="all",
-                            schema="name string, rounds int, texts int", max_parallelism=4, MEMORY)
+                            schema="name string, rounds int, texts int", max_parallelism=4, cache_bytes=0)
     return ss.write(rows, sink=ss.KafkaSink("counts", "nobody:9092"), uid="kafka")
 
 
@@ -59,19 +59,11 @@ def _text(key: int, number: int) -> str:
     return f"k{key} in round {number}, " + "x" * 40
 
 
-@pytest.mark.parametrize(
-    "memory",
-    [
-        pytest.param("cache_bytes=1 << 30", id="in memory"),
-        pytest.param("cache_bytes=0", id="views on disk"),
-        pytest.param("cache_bytes=0, disk_bytes=0", id="views that nobody keeps"),
-    ],
-)
 def test_few_keys_of_many_are_read_and_changed_after_a_restart(
-    job_harness: Callable[..., JobHarness], tmp_path: Path, memory: str
+    job_harness: Callable[..., JobHarness], tmp_path: Path
 ) -> None:
     file = tmp_path / "job.py"
-    file.write_text(JOB.replace("MEMORY", memory), encoding="utf-8")
+    file.write_text(JOB, encoding="utf-8")
     job = job_harness(file)
     job.add(*_rows(range(KEYS), 1))
     job.run()
