@@ -98,7 +98,7 @@ coverage: $(TEST_NEEDS) ## The same tests, and which lines and branches of the p
 	@$(COMPILE)
 	$(PYTEST) $(SIDE_BY_SIDE) --cov --cov-report=term:skip-covered
 
-mutants: $(STAMPS)/venv ## Change the pure rules one by one: a test has to notice, or the survivor is judged (GROUPS=fast, one or more names)
+mutants: $(STAMPS)/venv ## Change the pure rules one by one: a test has to notice, or the survivor is listed (GROUPS=fast, one or more names)
 	PYTHONPATH=tests/support $(BIN)/python -m mutation --workers $(WORKERS) $(GROUPS)
 GROUPS ?=
 WORKERS ?= 2

@@ -1,11 +1,11 @@
 """The mutation check: the pure modules are changed, one small change at a time, and their tests have to notice each.
 
-A change that no test notices is a promise that no test proves. Such survivors are either killed by a new test or judged
-once, in `tests/mutants/<group>.toml`; the check fails on a survivor that is not judged there, and on a judged one that no
-longer survives. mutmut makes the changes and runs the tests; only `engine` imports it, in a process of its own.
+A change that no test notices is a promise that no test proves. Such survivors are either killed by a new test or, where no
+user can notice the change, listed in `tests/mutants/<group>.toml`; the check fails on a survivor that is not listed there,
+and on a listed one that no longer survives. mutmut makes the changes and runs the tests; only `engine` imports it, in a
+process of its own.
 
-`python -m mutation [--write] [--workers N] [GROUP ...]` checks these groups. `--write` writes the lists as they have to be,
-so that only the judgements are left to write.
+`python -m mutation [--write] [--workers N] [GROUP ...]` checks these groups. `--write` writes the lists as they have to be.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def _check(group: groups.Group, *, workers: int, writes: bool) -> int:
     started = time.monotonic()
     fates = _run(group, workers)
     listed = LISTS / f"{group.name}.toml"
-    known = survivors.parse(listed.read_text()) if listed.exists() else ()
+    mutants = survivors.parse(listed.read_text()) if listed.exists() else ()
     if writes:
-        known = survivors.updated(fates, known)
-        listed.write_text(survivors.render(known))
-    said = survivors.problems(fates, known)
+        listed.write_text(survivors.render(fates, mutants))
+        mutants = survivors.parse(listed.read_text())
+    said = survivors.problems(fates, mutants)
     counts = Counter(fate for _, fate in fates)
     numbers = ", ".join(f"{counts[fate]} {fate}" for fate in survivors.Fate)
     print(f"{group.name}: {len(fates)} mutants, {numbers}, in {time.monotonic() - started:.0f} s; {len(said)} problems")

@@ -1,4 +1,4 @@
-"""Survivors and their judgements: values, their file, and the comparison of what was found with what is known. Pure.
+"""Survivors that are equivalent: their file, and the comparison of what was found with what is listed. Pure.
 
 A mutant is identified by its module, its function and the text that changes, so that a survivor stays known when lines move
 and when other mutants of its function come and go.
@@ -39,83 +39,51 @@ class Mutant:
     change: str
 
 
-@dataclass(frozen=True, slots=True)
-class Survivor:
-    """A mutant that no test notices, and why that is right."""
-
-    mutant: Mutant
-    judgement: str
-
-
 def change_of(diff: str) -> str:
     """Return what identifies a change: the changed lines of a unified diff, wherever they stand."""
     lines = [line for line in diff.splitlines() if line[:1] in ("-", "+") and not line.startswith(("---", "+++"))]
     return "\n".join(f"{line[0]} {line[1:].strip()}".rstrip() for line in lines)
 
 
-def problems(found: Sequence[tuple[Mutant, Fate]], known: Sequence[Survivor]) -> tuple[str, ...]:
-    """Compare what was found with what is known.
+def problems(found: Sequence[tuple[Mutant, Fate]], listed: Sequence[Mutant]) -> tuple[str, ...]:
+    """Compare what was found with the list.
 
     The same change may be possible twice in a function; then it may be listed twice.
 
     Args:
         found: Every mutant of the modules, and its fate.
-        known: The survivors that are listed for them.
+        listed: The survivors that change nothing which a user can notice.
 
     Returns:
-        A sentence for each survivor that is not listed, and each listed one that was killed, is gone or is not judged.
+        A sentence for each survivor that is not listed, and each listed one that was killed or is gone.
     """
     fates = {fate: Counter(mutant for mutant, its in found if its is fate) for fate in Fate}
-    listed = Counter(one.mutant for one in known)
-    new = fates[Fate.SURVIVED] - listed
-    over = listed - fates[Fate.SURVIVED] - fates[Fate.SLOW]
-    return (
-        *(_said("survives and is not listed: prove the rule with a test, or judge it", one) for one in _each(new)),
-        *(_said(_ending(one, fates[Fate.KILLED]), one) for one in _each(over)),
-        *(_said("is listed without a judgement", one.mutant) for one in known if not one.judgement.strip()),
-    )
-
-
-def updated(found: Sequence[tuple[Mutant, Fate]], known: Sequence[Survivor]) -> tuple[Survivor, ...]:
-    """Return the list as it has to be: what survives, with the judgements there are, by module and function."""
-    remaining = list(known)
-    survivors: list[Survivor] = []
-    for mutant, fate in found:
-        judged = next((one for one in remaining if one.mutant == mutant), None)
-        if fate is Fate.SURVIVED or (fate is Fate.SLOW and judged is not None):
-            survivors.append(judged or Survivor(mutant, ""))
-            remaining = [one for one in remaining if one is not judged]
-    return tuple(sorted(survivors, key=lambda one: one.mutant))
-
-
-def parse(text: str) -> tuple[Survivor, ...]:
-    """Read a file of survivors."""
+    new = fates[Fate.SURVIVED] - Counter(listed)
+    over = Counter(listed) - fates[Fate.SURVIVED] - fates[Fate.SLOW]
+    killed = over & fates[Fate.KILLED]
+    sentences = {
+        "survives and is not listed: prove the rule with a test, or list it": new,
+        "is listed and was killed: delete it from the list": killed,
+        "is listed and no longer exists": over - killed,
+    }
     return tuple(
-        Survivor(Mutant(one["module"], one["function"], one["change"].strip()), one["judgement"])
-        for one in tomllib.loads(text).get("survivor", [])
+        f"{mutant.module}.{mutant.function} {sentence}:\n{mutant.change}"
+        for sentence, mutants in sentences.items()
+        for mutant in sorted(mutants.elements())
     )
 
 
-def render(survivors: Iterable[Survivor]) -> str:
-    """Write a file of survivors, as `parse` reads it."""
-    return "\n".join(_entry(one) for one in survivors)
-
-
-def _entry(one: Survivor) -> str:
-    judgement = one.judgement.replace("\\", "\\\\").replace('"', '\\"')
-    return (
-        f'[[survivor]]\nmodule = "{one.mutant.module}"\nfunction = "{one.mutant.function}"\n'
-        f"change = '''\n{one.mutant.change}\n'''\njudgement = \"{judgement}\"\n"
+def parse(text: str) -> tuple[Mutant, ...]:
+    """Read a list."""
+    return tuple(
+        Mutant(one["module"], one["function"], one["change"].strip()) for one in tomllib.loads(text).get("survivor", [])
     )
 
 
-def _each(mutants: Counter[Mutant]) -> list[Mutant]:
-    return sorted(mutants.elements())
-
-
-def _ending(mutant: Mutant, killed: Counter[Mutant]) -> str:
-    return "is listed and was killed: delete it from the list" if killed[mutant] else "is listed and no longer exists"
-
-
-def _said(what: str, mutant: Mutant) -> str:
-    return f"{mutant.module}.{mutant.function} {what}:\n{mutant.change}"
+def render(found: Iterable[tuple[Mutant, Fate]], listed: Sequence[Mutant]) -> str:
+    """Write the list as it has to be, as `parse` reads it: every survivor, and what was listed and is slow now."""
+    survivors = [mutant for mutant, fate in found if fate is Fate.SURVIVED or (fate is Fate.SLOW and mutant in listed)]
+    return "\n".join(
+        f"[[survivor]]\nmodule = \"{one.module}\"\nfunction = \"{one.function}\"\nchange = '''\n{one.change}\n'''\n"
+        for one in sorted(survivors)
+    )
