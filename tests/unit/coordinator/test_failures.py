@@ -6,10 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from coordination import PARTICIPANTS, Run, a_checkpoint, a_savepoint, a_stop
-from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import model
-
-_DRAIN = a_stop(key="drain", kind=SnapshotKind.CHECKPOINT)
 
 
 def _aborted(commands: tuple[model.Command, ...]) -> list[tuple[int, model.AbortReason]]:

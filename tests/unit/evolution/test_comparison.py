@@ -14,8 +14,6 @@ from statefulspark.evolution import comparison, keyed_states, parallelism, rewri
 from statefulspark.recovery import uids
 from statefulspark.state import functions, kinds, mapstate, valuestate
 
-_TWS = "transformWithStateInPandasExec"
-
 
 def _source(name: str, log: int = 0, description: str | None = None) -> SourceEntry:
     return SourceEntry(name=name, description=description or name, log=log)

@@ -1,4 +1,4 @@
-"""One table for all rules: a situation in a sentence, and which decision it gets."""
+"""What decisions of rules have in common; each rule has its situations in `tests/golden/operator`, compared whole."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import pytest
 from jobspecs import a_spec
 from situationcases import hanging
 from situations import (
-    EMPTY,
     ENDED,
     LATER,
     LONG_AGO,
     NEW,
     NOW,
     REVISION,
-    a_driver,
     a_job,
     a_pod,
     a_situation,
@@ -29,10 +27,7 @@ from statefulspark.contract.api import ExitReport, JobState, SnapshotSummary
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import (
-    DriverState,
-    OperationPhase,
     RestartStatus,
-    RestoreIntent,
     StallStatus,
     StatefulSparkJobStatus,
     UpgradeState,
@@ -42,29 +37,14 @@ from statefulspark_operator.lifecycle import decide, steps
 from statefulspark_operator.lifecycle.decision import Reason
 from statefulspark_operator.lifecycle.situation import (
     ContainerExit,
-    OperationAbsent,
     PodPhase,
     Rejection,
     Situation,
     Waiting,
 )
-from statefulspark_operator.lifecycle.storage_facts import SavepointFact, StorageFacts, StorageUnreadable
+from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
 
 CASES: list[tuple[str, Situation, Reason]] = [
-    ("a job that runs well goes on", a_situation(), Reason.RUNNING),
-    ("a new job gets our finalizer first", a_situation(job=a_job(has_finalizer=False)), Reason.FINALIZER_ADDED),
-    ("a new job starts", situation_with(NEW), Reason.STARTING),
-    ("a deleted job stops its driver", a_situation(job=a_job(deletion_requested_at=NOW)), Reason.DELETION_STOPPING),
-    (
-        "a deleted job without a driver is let go",
-        situation_with(ENDED, job=a_job(deletion_requested_at=NOW)),
-        Reason.DELETION_FINISHED,
-    ),
-    (
-        "a deleted job whose state is to go has it deleted first",
-        situation_with(ENDED, job=a_job(deletion_requested_at=NOW), spec=a_spec(deletionPolicy="Delete")),
-        Reason.DELETION_PURGING,
-    ),
     (
         "a deleted job without its credentials is let go with its state kept",
         situation_with(
@@ -85,17 +65,6 @@ CASES: list[tuple[str, Situation, Reason]] = [
         silent(pods=(a_pod(1), a_pod(2))),
         Reason.STRAY_DRIVER,
     ),
-    ("a pod that vanished counts as a failure", silent(pods=()), Reason.DRIVER_FAILED),
-    (
-        "a pod that was seen going and is gone has drained",
-        silent(pods=(), driver=a_driver(ending_since=NOW)),
-        Reason.DRIVER_DRAINED,
-    ),
-    (
-        "a pod on a node that does not answer counts as a failure",
-        silent(pods=(a_pod(deletion_deadline=LONG_AGO),), storage=EMPTY),
-        Reason.DRIVER_FAILED,
-    ),
     (
         "a job file that raises is not tried again",
         silent(pods=(a_pod(phase=PodPhase.FAILED, exit=ContainerExit(13)),)),
@@ -112,58 +81,10 @@ CASES: list[tuple[str, Situation, Reason]] = [
         Reason.DRIVER_STOPPED,
     ),
     (
-        "a request that never arrived is sent again",
-        dataclasses.replace(a_situation(operation=an_operation()), operation=OperationAbsent()),
-        Reason.OPERATION_REPEATED,
-    ),
-    ("a savepoint under way is waited for", a_situation(operation=an_operation()), Reason.OPERATION_IN_PROGRESS),
-    (
         "a savepoint that takes too long has failed",
         a_situation(operation=an_operation(requested_at=LONG_AGO)),
         Reason.OPERATION_TIMED_OUT,
     ),
-    (
-        "a driver that does not end after its savepoint is ended",
-        a_situation(operation=an_operation(OperationPhase.COMPLETED)),
-        Reason.STOP_ENFORCED,
-    ),
-    ("a suspended job stops its driver", a_situation(spec=a_spec(suspend=True)), Reason.SUSPENDING),
-    ("a suspended job without a driver rests", situation_with(ENDED, spec=a_spec(suspend=True)), Reason.SUSPENDED),
-    ("another image asks for a savepoint", a_situation(spec=a_spec("i:2")), Reason.UPGRADE_REQUESTED),
-    (
-        "another image while the driver waits for a node needs no savepoint",
-        silent(spec=a_spec("i:2"), pods=(a_pod(phase=PodPhase.PENDING),)),
-        Reason.UPGRADE_FROM_CHECKPOINT,
-    ),
-    (
-        "a recorded start is carried out",
-        situation_with({"driver": a_driver(DriverState.CREATING), "pods": (), "storage": EMPTY}),
-        Reason.RESUMING_START,
-    ),
-    (
-        "a recorded start waits for an earlier driver whose lost node is back",
-        situation_with(
-            {"driver": a_driver(DriverState.CREATING, epoch=2), "storage": EMPTY},
-            pods=(a_pod(1, deletion_deadline=LATER),),
-        ),
-        Reason.DRIVER_ENDING,
-    ),
-    (
-        "a recorded start of an older spec is dropped",
-        situation_with({"driver": a_driver(DriverState.CREATING), "pods": (), "storage": EMPTY}, spec=a_spec("i:2")),
-        Reason.SUPERSEDED,
-    ),
-    (
-        "a stalled job rests",
-        situation_with(ENDED, stalled=StallStatus(generation=1, reason="X", message="m")),
-        Reason.STALLED,
-    ),
-    (
-        "a stalled job with a newer spec starts",
-        situation_with(ENDED, stalled=StallStatus(generation=1, reason="X", message="m"), job=a_job(generation=2)),
-        Reason.STARTING,
-    ),
-    ("a finished job rests", situation_with(ENDED, driver=a_driver(DriverState.ENDED, exit_code=0)), Reason.FINISHED),
     (
         "a failed job waits for its time",
         situation_with(ENDED, restarts=RestartStatus(consecutive=2, next_attempt_at=LATER)),
@@ -174,16 +95,6 @@ CASES: list[tuple[str, Situation, Reason]] = [
         situation_with(ENDED, storage=StorageUnreadable("X", "m")),
         Reason.STORAGE_UNREADABLE,
     ),
-    (
-        "a savepoint that is missing starts nothing",
-        situation_with(
-            ENDED,
-            restore=RestoreIntent(id="r", snapshot="s3://state/sp"),
-            storage=StorageFacts(savepoint=SavepointFact.MISSING),
-        ),
-        Reason.SAVEPOINT_MISSING,
-    ),
-    ("a pod being deleted is waited for", a_situation(pods=(a_pod(deletion_deadline=LATER),)), Reason.DRIVER_ENDING),
     (
         "an image that cannot be pulled is shown",
         silent(pods=(a_pod(phase=PodPhase.PENDING, waiting=Waiting("ErrImagePull", "m")),)),
@@ -198,11 +109,6 @@ CASES: list[tuple[str, Situation, Reason]] = [
         "a pod without a node is shown",
         silent(pods=(a_pod(phase=PodPhase.PENDING, unschedulable="m"),)),
         Reason.UNSCHEDULABLE,
-    ),
-    (
-        "a driver that restores is starting",
-        dataclasses.replace(a_situation(), driver=a_word(JobState.STARTING)),
-        Reason.DRIVER_STARTING,
     ),
     ("a new nonce takes a savepoint", a_situation(spec=a_spec(savepointNonce="a")), Reason.SAVEPOINT_REQUESTED),
 ]

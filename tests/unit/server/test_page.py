@@ -25,7 +25,6 @@ _TEXTS = {name: body.decode() for name, body in page.files().items()}
 _SCRIPTS = {name: text for name, text in _TEXTS.items() if name.endswith(".js")}
 _INDEX = _TEXTS[page.INDEX]
 _VOID = frozenset({"meta", "link", "input", "br", "hr", "img"})
-_OPTIONAL_END = frozenset({"html", "head", "body", "p", "li", "dt", "dd"})
 
 
 @dataclass

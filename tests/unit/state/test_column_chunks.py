@@ -201,12 +201,6 @@ def test_a_chunk_of_columns_has_the_documented_layout() -> None:
     assert all(GOLDEN[position] == 0 for position in found.padding)
 
 
-def _with_checksum(blob: bytes) -> bytes:
-    """Return a chunk with the checksum that fits its bytes: damage that a checksum does not find."""
-    covered = b"".join(blob[begin:end] for begin, end in _layout_of(blob).checked)
-    return blob[:8] + zlib.crc32(covered).to_bytes(4, "little") + blob[12:]
-
-
 def _flips(positions: range | frozenset[int]) -> list[bytes]:
     found = []
     for position in positions:
