@@ -110,14 +110,6 @@ def test_of_two_operators_one_acts_and_the_other_goes_on_when_it_is_killed(pair:
     assert holder(scene) == "b"
 
 
-def test_an_operator_that_ends_in_order_is_followed_at_once(pair: Pair) -> None:
-    assert pair.leader.stop(signal.SIGTERM) == 0
-    ended_s = time.monotonic()
-
-    assert pair.until_other_leads() - ended_s < TRY_EVERY_S + SLACK_S
-    assert holder(pair.scene) == "b"
-
-
 def test_a_leader_that_was_frozen_within_an_upgrade_is_followed_and_repeats_nothing(pair: Pair) -> None:
     scene = pair.scene
     old = scene.port.driver
@@ -160,20 +152,3 @@ def test_a_leader_that_is_cut_off_has_ended_before_another_begins(pair: Pair) ->
     assert pair.until_other_leads() - cut_s < LASTS_S + TRY_EVERY_S + SLACK_S
     scene.until_phase("Suspended")
     assert len(old.stop_requests) == 1
-
-
-def test_a_leader_whose_lease_was_taken_stops_and_leaves_what_is_new_to_its_successor(pair: Pair) -> None:
-    scene = pair.scene
-    old = scene.port.driver
-    assert old is not None
-    pair.other.kill()
-    taken = json.dumps({"spec": {"holderIdentity": "c"}})
-    scene.server.call("-n", scene.namespace, "patch", LEASE, "--type=merge", "-p", taken)
-
-    assert pair.leader.wait_end(TRY_EVERY_S + SLACK_S) == LEADERSHIP_LOST
-    scene.apply(suspend=True)
-    pair.other.start()
-    pair.until_other_leads()
-    scene.until_phase("Suspended")
-    assert len(old.stop_requests) == 1
-    assert holder(scene) == "b"

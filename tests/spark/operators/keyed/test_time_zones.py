@@ -71,28 +71,6 @@ def _keyed(rows: DataFrame) -> DataFrame:
     return ss.keyed_process(rows, key="at", function=Hours(), uid="hours", schema=OUTPUT, max_parallelism=4)
 
 
-def _composite(rows: DataFrame) -> DataFrame:
-    return ss.keyed_process(
-        rows.withColumn("k", sql.lit(1)),
-        key=["k", "at"],
-        function=Hours(),
-        uid="hours",
-        schema=OUTPUT,
-        max_parallelism=4,
-    )
-
-
-def _sparks(rows: DataFrame) -> DataFrame:
-    return ss.transform_with_state(
-        rows.groupBy("at"),
-        SparksHours(),
-        outputStructType=OUTPUT,
-        outputMode="Update",
-        timeMode="None",
-        uid="hours",
-    )
-
-
 def _window(rows: DataFrame) -> DataFrame:
     return ss.transform_with_state(
         rows.groupBy(sql.window("at", "1 hour")),
@@ -104,9 +82,7 @@ def _window(rows: DataFrame) -> DataFrame:
     )
 
 
-@pytest.mark.parametrize(
-    "build", [_keyed, _composite, _sparks, _window], ids=["keyed", "composite", "sparks", "window"]
-)
+@pytest.mark.parametrize("build", [_keyed, _window], ids=["keyed", "window"])
 def test_keys_in_a_repeated_hour_keep_their_state_in_new_processes(
     in_new_york: SparkSession, tmp_path: Path, build: object
 ) -> None:
@@ -124,7 +100,7 @@ def test_keys_in_a_repeated_hour_keep_their_state_in_new_processes(
             _end(pid)
     assert counts == [[number, number] for number in range(1, 7)]
     assert len(shown) == 1
-    if build in (_keyed, _composite):
+    if build is _keyed:
         assert all("America/New_York" in key and key.endswith(" True") for key, _ in next(iter(shown)))
         assert all("America/New_York" in first for _, first in next(iter(shown)))
 
