@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -33,11 +35,17 @@ def _of_resource(text: str) -> timedelta | None:
     return Checkpoint.model_validate({"maxAge": text}).max_age
 
 
+@functools.cache
+def _schema_of_the_api_server() -> dict[str, Any]:
+    document = yaml.load((_CRDS / "statefulsparkjobs.yaml").read_text(), Loader=yaml.CSafeLoader)
+    spec = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    schema: dict[str, Any] = spec["properties"]["checkpoint"]["properties"]["maxAge"]
+    return schema
+
+
 def _of_schema(text: str) -> timedelta | None:
     """Read a text as the API server does before the operator sees it."""
-    document = yaml.safe_load((_CRDS / "statefulsparkjobs.yaml").read_text())
-    spec = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    schema = spec["properties"]["checkpoint"]["properties"]["maxAge"]
+    schema = _schema_of_the_api_server()
     if not schema["minLength"] <= len(text) <= schema["maxLength"] or not re.search(schema["pattern"], text):
         raise ValueError(text)
     return durations.parse(text)
