@@ -82,7 +82,7 @@ crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 unit test coverage: export PYTHONDONTWRITEBYTECODE :=
 
 # A file of tests stays in one process, and no more than two sessions of Spark run at a time.
-SIDE_BY_SIDE := -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE = -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 unit: $(STAMPS)/venv ## Run the tests of the rules in two minutes: no server, no Java, no root
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not spark and not s3 and not api and not slow" tests/unit tests/golden tests/architecture
