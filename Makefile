@@ -88,6 +88,8 @@ unit: $(STAMPS)/venv ## Run the tests of the rules in two minutes: no server, no
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not spark and not s3 and not api and not slow" tests/unit tests/golden tests/architecture
 
 TEST_NEEDS := $(STAMPS)/venv jars $(JVM_ARCHIVE) servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm $(BUILD)/bin/kstatus
+.PHONY: test-needs
+test-needs: $(TEST_NEEDS)
 test coverage: export STATEFULSPARK_JVM_ARCHIVE := $(abspath $(JVM_ARCHIVE))
 
 test: $(TEST_NEEDS) ## Run every test that needs no root: pure rules, real S3, Spark, Kafka, PostgreSQL, API server

@@ -14,7 +14,7 @@ CHECKPOINT_JAR := $(JARS_DIR)/statefulspark-checkpoint.jar
 jars: $(CHECKPOINT_JAR) ## Fetch the S3A jars and compile the checkpoint classes into the Python package
 
 .PHONY: jvm-tools
-jvm-tools:
+jvm-tools: | $(UV)  # one apt-get at a time
 	@{ command -v javac && command -v mvn; } >/dev/null 2>&1 \
 	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
 	       && apt-get install -y -qq --no-install-recommends openjdk-17-jdk-headless maven; } \
