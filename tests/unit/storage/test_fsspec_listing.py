@@ -32,7 +32,7 @@ def a_page(*contents: str, namespace: str = "", root: str = "ListBucketResult") 
     return (head + "\n  ".join(contents) + f"</{root}>").encode()
 
 
-def an_object(key: str = "k", size: object = 7, time: str = TIMES[0]) -> str:
+def a_content(key: str = "k", size: object = 7, time: str = TIMES[0]) -> str:
     rest = "<StorageClass>STANDARD</StorageClass><Owner><ID>me</ID></Owner>"
     return (
         f"<Contents><Key>{escape(key)}</Key><LastModified>{time}</LastModified><ETag>&quot;e&quot;</ETag>"
@@ -56,7 +56,7 @@ def both(body: bytes) -> tuple[Mapping[str, object], Mapping[str, object]]:
 @pytest.mark.parametrize("namespace", NAMESPACES, ids=["without a namespace", "with one"])
 @pytest.mark.parametrize("time", TIMES)
 def test_objects_sizes_and_times(time: str, namespace: str) -> None:
-    theirs, ours = both(a_page(an_object("a", 0, time), an_object("b", 2**42), namespace=namespace))
+    theirs, ours = both(a_page(a_content("a", 0, time), a_content("b", 2**42), namespace=namespace))
 
     assert ours == theirs
     assert len(ours["Contents"]) == 2  # type: ignore[arg-type]
@@ -68,7 +68,7 @@ def test_objects_sizes_and_times(time: str, namespace: str) -> None:
         (),
         ("<IsTruncated>true</IsTruncated>", "<NextContinuationToken>1+/=</NextContinuationToken>"),
         ("<IsTruncated>false</IsTruncated>", "<Prefix/>", "<Delimiter>/</Delimiter>"),
-        ("<EncodingType>url</EncodingType>", "<Prefix>a%20b</Prefix>", an_object("a%20b/c")),
+        ("<EncodingType>url</EncodingType>", "<Prefix>a%20b</Prefix>", a_content("a%20b/c")),
         ("<CommonPrefixes><Prefix>a/</Prefix></CommonPrefixes>", "<CommonPrefixes><Prefix/></CommonPrefixes>"),
         ("<Contents><Key>a</Key></Contents>", "<Contents><ETag/></Contents>", "<Contents/>"),
         ("<Unknown><Key>a</Key></Unknown>",),
@@ -84,14 +84,14 @@ def test_the_other_fields_of_a_page(contents: tuple[str, ...]) -> None:
 @given(st.lists(st.tuples(NAMES, st.integers(0, 2**50)), max_size=4), st.lists(NAMES, max_size=3))
 def test_any_keys(objects: list[tuple[str, int]], folders: list[str]) -> None:
     prefixes = [f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>" for name in folders]
-    theirs, ours = both(a_page(*(an_object(key, size) for key, size in objects), *prefixes))
+    theirs, ours = both(a_page(*(a_content(key, size) for key, size in objects), *prefixes))
 
     assert ours == theirs
 
 
 @pytest.mark.parametrize(
     "body",
-    [a_page(root="html"), a_page(an_object(size="many")), a_page(an_object(time="noonZ")), a_page(an_object(size=""))],
+    [a_page(root="html"), a_page(a_content(size="many")), a_page(a_content(time="noonZ")), a_page(a_content(size=""))],
     ids=["another document", "a size that is none", "a time that is none", "an empty size"],
 )
 def test_what_is_no_page_is_a_failure_and_no_empty_folder(body: bytes) -> None:
