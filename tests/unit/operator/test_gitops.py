@@ -20,6 +20,8 @@ from statefulspark_operator.lifecycle import decide
 from statefulspark_operator.lifecycle.savepoints import progress
 from statefulspark_operator.lifecycle.situation import Situation
 
+pytestmark = pytest.mark.slow  # it starts a program in Go
+
 ROOT = Path(__file__).resolve().parents[3]
 KSTATUS = ROOT / "build" / "bin" / "kstatus"
 CASES = {
