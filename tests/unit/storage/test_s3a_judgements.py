@@ -12,6 +12,8 @@ from statefulspark.engine import gateway
 from statefulspark.judgement import Remedy
 from statefulspark.storage import s3a_judgements
 
+pytestmark = pytest.mark.slow  # it reads the jars of `make jars`
+
 _OF_S3A = "org/apache/hadoop/fs/s3a/"
 _PACKAGES = {
     "hadoop-aws": re.compile(rf"{_OF_S3A}(?:\w+/)*(\w+Exception)\.class"),
