@@ -9,7 +9,10 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
 import training_store
+
+pytestmark = pytest.mark.slow
 
 IMAGE = Path(training_store.__file__).parent
 ROOT = IMAGE.parents[1]
