@@ -25,7 +25,7 @@ KEY_BYTES = 9
 def compared(found: machine.Json) -> dict[str, tuple[float, float]]:
     """Return each figure of a run as it was predicted and as it was measured."""
     keys, value_bytes = cast("int", found["keys"]), cast("int", found["value_bytes"])
-    asked = sizing.Questions(keys=keys, bytes_per_key=value_bytes + KEY_BYTES, rows_per_s=1)
+    asked = sizing.Workload(keys=keys, bytes_per_key=value_bytes + KEY_BYTES, rows_per_s=1)
     row_core_s = layout.rate(asked).row_core_s
     measured = {name: float(str(found[name])) for name in ("small_batch_s", "large_batch_s", "workers_bytes")}
     stored, kept = float(str(found["checkpoint_bytes"])), float(str(found["stored_bytes"]))
@@ -56,7 +56,7 @@ def _batch_s(rows: int, row_core_s: float) -> float:
     return coefficients.BATCH_S.value + rows * row_core_s / sizing_runs.PARTITIONS
 
 
-def _changed_bytes(asked: sizing.Questions) -> float:
+def _changed_bytes(asked: sizing.Workload) -> float:
     """Return what the batches of a run have changed, which its retained checkpoints still name."""
     rows = (sizing_runs.SMALL_ROWS, sizing_runs.LARGE_ROWS)
     return sum((1 + sizing_runs.BATCHES) * min(each, asked.keys) * asked.bytes_per_key for each in rows)

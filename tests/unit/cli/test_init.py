@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 import yaml
 from statefulspark import launch
-from statefulspark.cli import init, jobfile, main
+from statefulspark.cli import init, main, options
 from statefulspark_operator.api import spec
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -42,7 +42,7 @@ def test_a_folder_with_everything_is_made_and_the_next_steps_are_told(
 
 def test_every_file_has_the_name_of_the_job(project: Path) -> None:
     assert [file.name for file in project.iterdir() if "my-job" in file.read_text()] == []
-    assert jobfile.declared_name(project / "job.py") == "web-orders"
+    assert options.declared_name(project / "job.py") == "web-orders"
 
 
 def test_importing_the_job_file_runs_nothing(project: Path) -> None:

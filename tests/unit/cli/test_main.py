@@ -156,7 +156,7 @@ def test_a_run_waits_for_no_import_of_another_command() -> None:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
 
     loaded = {name for name in ended.stdout.split() if name.startswith("statefulspark.cli.")}
-    names = ("api_client", "jobfile", "main", "options", "run", "terminal")
+    names = ("api_client", "main", "options", "run", "terminal")
     assert loaded == {f"statefulspark.cli.{name}" for name in names}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from statefulspark import errors, launch
-from statefulspark.cli import jobfile, main, run
+from statefulspark.cli import main, options, run
 from statefulspark.contract import config
 
 _JOB = 'import statefulspark as ss\njob = ss.Job("words")\njob.run()\n'
@@ -190,14 +190,14 @@ def test_a_name_that_cannot_be_read_from_the_file_is_asked_for(job_file: Path, s
     job_file.write_text(source)
 
     with pytest.raises(errors.StatefulSparkError) as raised:
-        jobfile.declared_name(job_file)
+        options.declared_name(job_file)
 
     assert raised.value.reason == reason
 
 
 def test_a_missing_job_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(errors.SpecRejectedError, match=r"nowhere\.py") as raised:
-        jobfile.declared_name(tmp_path / "nowhere.py")
+        options.declared_name(tmp_path / "nowhere.py")
 
     assert raised.value.reason == "JobFileMissing"
 

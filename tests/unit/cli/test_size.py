@@ -41,7 +41,7 @@ def test_the_fields_alone_are_yaml(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("flag", "value"),
-    [("--keys", "many"), ("--rows", "0"), ("--pod-memory", "8GB"), ("--door", "side"), ("--batch-interval", "0s")],
+    [("--keys", "many"), ("--rows", "0"), ("--pod-memory", "8GB"), ("--operator", "side"), ("--batch-interval", "0s")],
 )
 def test_a_wrong_value_is_named_with_its_flag(flag: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statefulspark import errors, sizing
 from statefulspark.sizing import layout
-from statefulspark.sizing.questions import Door
+from statefulspark.sizing.workload import Operator
 from statefulspark.state import keygroups
 from statefulspark_operator.api import memory
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 
 JOBS = st.builds(
-    sizing.Questions,
+    sizing.Workload,
     keys=st.integers(1, 10**9),
     bytes_per_key=st.integers(1, 1000),
     rows_per_s=st.floats(1, 10**6),
-    door=st.sampled_from(Door),
+    operator=st.sampled_from(Operator),
     batch_interval=st.integers(1, 600).map(lambda tenths: timedelta(seconds=tenths / 10)),
     restart_within=st.none() | st.integers(30, 600).map(lambda whole: timedelta(seconds=whole)),
     pod_memory_mib=st.integers(3072, 65_536),
@@ -27,11 +27,11 @@ JOBS = st.builds(
 )
 
 
-def a_sized_job(*, keys: int = 1_000_000, rows_per_s: float = 1_000, **others: object) -> sizing.Questions:
-    return sizing.Questions(keys=keys, bytes_per_key=110, rows_per_s=rows_per_s, **others)  # type: ignore[arg-type]
+def a_sized_job(*, keys: int = 1_000_000, rows_per_s: float = 1_000, **others: object) -> sizing.Workload:
+    return sizing.Workload(keys=keys, bytes_per_key=110, rows_per_s=rows_per_s, **others)  # type: ignore[arg-type]
 
 
-def answered(asked: sizing.Questions) -> sizing.SizeAnswer | None:
+def answered(asked: sizing.Workload) -> sizing.SizeAnswer | None:
     """Return the answer; None if no size fits."""
     try:
         return sizing.answer(asked)
@@ -40,21 +40,21 @@ def answered(asked: sizing.Questions) -> sizing.SizeAnswer | None:
 
 
 @given(JOBS, st.integers(1, 10))
-def test_more_keys_never_need_less_memory_or_storage(asked: sizing.Questions, times: int) -> None:
+def test_more_keys_never_need_less_memory_or_storage(asked: sizing.Workload, times: int) -> None:
     fewer = answered(asked)
-    more = answered(sizing.Questions(asked.keys * times, *_rest(asked)))
+    more = answered(sizing.Workload(asked.keys * times, *_rest(asked)))
 
     if fewer is not None and more is not None:
         for name in ("totalMib", "partitions", "checkpointBytes", "storedBytes", "requestsCost"):
             assert more.figure(name).value >= fewer.figure(name).value
 
 
-def _rest(asked: sizing.Questions) -> tuple[object, ...]:
+def _rest(asked: sizing.Workload) -> tuple[object, ...]:
     return tuple(getattr(asked, name) for name in asked.__dataclass_fields__ if name != "keys")
 
 
 @given(JOBS)
-def test_key_groups_divide_evenly_among_partitions(asked: sizing.Questions) -> None:
+def test_key_groups_divide_evenly_among_partitions(asked: sizing.Workload) -> None:
     found = answered(asked)
 
     if found is not None:
@@ -64,7 +64,7 @@ def test_key_groups_divide_evenly_among_partitions(asked: sizing.Questions) -> N
 
 
 @given(JOBS)
-def test_the_resource_takes_what_it_is_given(asked: sizing.Questions) -> None:
+def test_the_resource_takes_what_it_is_given(asked: sizing.Workload) -> None:
     found = answered(asked)
 
     if found is not None:
@@ -76,7 +76,7 @@ def test_the_resource_takes_what_it_is_given(asked: sizing.Questions) -> None:
 
 
 @given(JOBS)
-def test_the_first_limit_is_the_nearest_and_none_is_passed_already(asked: sizing.Questions) -> None:
+def test_the_first_limit_is_the_nearest_and_none_is_passed_already(asked: sizing.Workload) -> None:
     found = answered(asked)
 
     if found is not None:
@@ -99,10 +99,12 @@ def test_pods_are_as_large_as_the_operator_makes_them() -> None:
         pytest.param(a_sized_job(), 0, 2, id="a million keys fit into one pod"),
         pytest.param(a_sized_job(keys=100_000_000), 8, 32, id="a hundred million keys need memory"),
         pytest.param(a_sized_job(rows_per_s=1_000_000), 7, 28, id="a million rows a second need cores"),
-        pytest.param(a_sized_job(keys=100_000_000, door=Door.JVM), 0, 2, id="state of Spark needs no Python"),
+        pytest.param(
+            a_sized_job(keys=100_000_000, operator=Operator.SPARK_SQL), 0, 2, id="state of Spark needs no Python"
+        ),
     ],
 )
-def test_partitions_and_executors(asked: sizing.Questions, executors: int, partitions: int) -> None:
+def test_partitions_and_executors(asked: sizing.Workload, executors: int, partitions: int) -> None:
     found = sizing.answer(asked)
 
     assert (found.figure("executors").value, found.figure("partitions").value) == (executors, partitions)

@@ -84,7 +84,11 @@ def test_a_cell_of_jsonb_has_what_spark_prints() -> None:
 
 def test_state_that_is_printed_has_what_spark_prints() -> None:
     def written(column: kinds.Column) -> list[str]:
-        lines = state_command._lines(pa.table([column.values], names=["c"])).removesuffix("\n").split("\n")
+        lines = (
+            state_command.render(pa.table([column.values], names=["c"]), state_command.StateOutput.JSON)
+            .removesuffix("\n")
+            .split("\n")
+        )
         return [json.dumps(json.loads(line)["c"]) for line in lines]
 
     assert differing(written) == {}
@@ -92,6 +96,6 @@ def test_state_that_is_printed_has_what_spark_prints() -> None:
 
 def test_state_in_a_table_has_a_line_for_each_value() -> None:
     for column in kinds.columns():
-        text = state_command._aligned(pa.table([column.values], names=["c"]))
+        text = state_command.render(pa.table([column.values], names=["c"]), state_command.StateOutput.TABLE)
         assert len(text.splitlines()) == len(column.values) + 1, column.name
         assert text.replace("\n", " ").isprintable(), column.name

@@ -93,18 +93,17 @@ class ApiClient:
         return self._call("GET", path, api.Operation)
 
     def _call(self, method: str, path: str, answer: type[_Model], body: WireModel | None = None) -> _Model:
-        status, text = self._exchange(method, path, body.to_json() if body is not None else None)
-        if status >= 400:
-            raise self._refusal(status, text)
-        return self._read(answer, text)
-
-    def _exchange(self, method: str, path: str, body: str | None) -> tuple[int, bytes]:
-        connection = self._connection()
+        content = body.to_json() if body is not None else None
+        host, port = self._parts.hostname or "", self._parts.port
+        if self._context is None:
+            connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+        else:
+            connection = _NamedConnection(host, port, context=self._context, server_name=self._server_name)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         try:
-            connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
+            connection.request(method, self._parts.path.rstrip("/") + path, content, headers)
             response = connection.getresponse()
-            return response.status, response.read()
+            status, text = response.status, response.read()
         except ssl.SSLCertVerificationError as error:
             raise errors.SpecRejectedError(
                 "DriverNotTrusted",
@@ -123,25 +122,19 @@ class ApiClient:
             ) from error
         finally:
             connection.close()
-
-    def _connection(self) -> http.client.HTTPConnection:
-        host, port = self._parts.hostname or "", self._parts.port
-        if self._context is None:
-            return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
-        return _NamedConnection(host, port, context=self._context, server_name=self._server_name)
-
-    def _refusal(self, status: int, text: bytes) -> errors.StatefulSparkError:
-        refused = self._read(api.ApiError, text)
-        if status == 401:
-            return errors.SpecRejectedError(
-                refused.reason,
-                f"The driver at {self.url} refuses the token; set STATEFULSPARK_TOKEN to this job's token.",
-            )
-        if status >= 500:
-            return errors.TransientError(refused.reason, f"The driver at {self.url} failed: {refused.message}")
-        if status == 409:
-            return errors.PreconditionFailedError(refused.reason, refused.message)
-        return errors.SpecRejectedError(refused.reason, refused.message)
+        if status >= 400:
+            refused = self._read(api.ApiError, text)
+            if status == 401:
+                raise errors.SpecRejectedError(
+                    refused.reason,
+                    f"The driver at {self.url} refuses the token; set STATEFULSPARK_TOKEN to this job's token.",
+                )
+            if status >= 500:
+                raise errors.TransientError(refused.reason, f"The driver at {self.url} failed: {refused.message}")
+            if status == 409:
+                raise errors.PreconditionFailedError(refused.reason, refused.message)
+            raise errors.SpecRejectedError(refused.reason, refused.message)
+        return self._read(answer, text)
 
     def _read(self, model: type[_Model], text: bytes) -> _Model:
         try:

@@ -47,8 +47,18 @@ def add_parser(commands: options.SubParsers) -> None:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    root = _root(args).rstrip("/")
-    uri = f"{root}/{layout.job_prefix(*_job(args.job))}" if args.job else root
+    if (args.root is None) is (args.developed is None):
+        raise errors.SpecRejectedError(
+            "RootMissing",
+            "Name one of two: a URI as s3://bucket/prefix, or --dev FILE for what `statefulspark run FILE --dev` keeps.",
+        )
+    root = (args.root if args.developed is None else options.development_root(args.developed)).rstrip("/")
+    uri = root
+    if args.job:
+        namespace, separator, name = args.job.partition("/")
+        if not separator or not namespace or not name or "/" in name:
+            raise errors.SpecRejectedError("JobInvalid", f"The job {args.job!r} must look like default/words.")
+        uri = f"{root}/{layout.job_prefix(namespace, name)}"
     now = clock.utc_now()
     examination = doctor.Examination(
         now=now,
@@ -62,23 +72,6 @@ def _doctor(args: argparse.Namespace) -> int:
         raise errors.SpecRejectedError("SnapshotNotFound", f"{uri} {what}: check the URI and the bucket name.")
     output.write(report(diagnosed, now=now), args.output)
     return ExitCode.FINISHED if diagnosed.healthy else _BROKEN
-
-
-def _root(args: argparse.Namespace) -> str:
-    if (args.root is None) is (args.developed is None):
-        raise errors.SpecRejectedError(
-            "RootMissing",
-            "Name one of two: a URI as s3://bucket/prefix, or --dev FILE for what `statefulspark run FILE --dev` keeps.",
-        )
-    root: str = args.root if args.developed is None else options.development_root(args.developed)
-    return root
-
-
-def _job(text: str) -> tuple[str, str]:
-    namespace, separator, name = text.partition("/")
-    if not separator or not namespace or not name or "/" in name:
-        raise errors.SpecRejectedError("JobInvalid", f"The job {text!r} must look like default/words.")
-    return namespace, name
 
 
 def report(diagnosed: diagnosis.Diagnosis, *, now: datetime) -> output.Result:
@@ -97,15 +90,31 @@ def report(diagnosed: diagnosis.Diagnosis, *, now: datetime) -> output.Result:
 
 
 def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterator[str]:
+    now_text = (
+        f"{sizes.format_short(job.freeable.size_bytes)} in {job.freeable.files} files now"
+        if job.freeable.files
+        else None
+    )
+    later = (
+        f"{sizes.format_short(job.freeable.waiting_size_bytes)} in {job.freeable.waiting_files} files after the grace time"
+        if job.freeable.waiting_files
+        else None
+    )
+    manifests = f"{len(job.freeable.checkpoints)} old checkpoints" if job.freeable.checkpoints else None
     yield tables.pairs(
         (
             ("Job", job.location),
-            ("Health", _health(job.problems)),
+            (
+                "Health",
+                "healthy"
+                if not job.problems
+                else f"BROKEN, {len(job.problems)} {'problem' if len(job.problems) == 1 else 'job.problems'}",
+            ),
             ("Owner", job.owner.owner_id),
             ("Epoch", _epoch(job.owner, now)),
             ("Restart", job.restart.sentence),
             ("Batches", ", ".join(f"{uid}={batch}" for uid, batch in job.restart.batches.items()) or None),
-            ("Freeable", _freeable(job.freeable)),
+            ("Freeable", ", ".join(text for text in (manifests, now_text, later) if text) or None),
             ("Not ours", ", ".join(job.foreign) or None),
         )
     )
@@ -130,12 +139,6 @@ def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterato
     yield from _table(("SNAPSHOT", "STATE", "AGE", "TRIGGER", "FILES", "SIZE"), snapshots, wide=wide)
     external = [(*_snapshot_row(snapshot, now), snapshot.location) for snapshot in job.elsewhere]
     yield from _table(("ELSEWHERE", "STATE", "AGE", "TRIGGER", "FILES", "SIZE", "LOCATION"), external, wide=wide)
-
-
-def _health(problems: tuple[str, ...]) -> str:
-    if not problems:
-        return "healthy"
-    return f"BROKEN, {len(problems)} {'problem' if len(problems) == 1 else 'problems'}"
 
 
 def _section(title: str, lines: tuple[str, ...]) -> Iterator[str]:
@@ -191,14 +194,3 @@ def _epoch(owner: diagnosis.OwnerFacts, now: datetime) -> str:
     ago: timedelta | None = now - owner.claimed_at if owner.claimed_at else None
     when = f", started {durations.format_short(ago)} ago" if ago is not None else ""
     return f"{owner.epoch}{when} by {owner.holder or 'an unknown driver: its record is unreadable'}"
-
-
-def _freeable(freeable: diagnosis.Freeable) -> str | None:
-    now_text = f"{sizes.format_short(freeable.size_bytes)} in {freeable.files} files now" if freeable.files else None
-    later = (
-        f"{sizes.format_short(freeable.waiting_size_bytes)} in {freeable.waiting_files} files after the grace time"
-        if freeable.waiting_files
-        else None
-    )
-    manifests = f"{len(freeable.checkpoints)} old checkpoints" if freeable.checkpoints else None
-    return ", ".join(text for text in (manifests, now_text, later) if text) or None

@@ -57,7 +57,19 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     folder: Path = args.folder
     written = render(folder.absolute().name)
-    _write(folder, written)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise errors.SpecRejectedError(
+                "FolderNotEmpty",
+                f"The folder {folder} is not empty, and nothing in it is replaced; name another folder.",
+            )
+        for name, text in written.items():
+            (folder / name).write_text(text)
+    except OSError as error:
+        raise errors.SpecRejectedError(
+            "FolderUnwritable", f"The folder {folder} cannot be written: {error.strerror}; name another folder."
+        ) from error
     width = max(map(len, FILES))
     listed = "".join(f"{name:<{width}}{tables.GAP}{what}\n" for name, what in FILES.items())
     terminal.write(f"{folder}/\n{tables.indent(listed)}")
@@ -83,24 +95,3 @@ def render(name: str) -> Mapping[str, str]:
     template = resources.files("statefulspark") / TEMPLATE
     # Package tools leave out files that begin with a dot.
     return {file: (template / file.removeprefix(".")).read_text().replace(TEMPLATE_NAME, name) for file in FILES}
-
-
-def _write(folder: Path, written: Mapping[str, str]) -> None:
-    """Write the files of a new folder.
-
-    Raises:
-        SpecRejectedError: `FolderNotEmpty`, or `FolderUnwritable`.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise errors.SpecRejectedError(
-                "FolderNotEmpty",
-                f"The folder {folder} is not empty, and nothing in it is replaced; name another folder.",
-            )
-        for name, text in written.items():
-            (folder / name).write_text(text)
-    except OSError as error:
-        raise errors.SpecRejectedError(
-            "FolderUnwritable", f"The folder {folder} cannot be written: {error.strerror}; name another folder."
-        ) from error

@@ -59,14 +59,12 @@ class _Parser(argparse.ArgumentParser):
         """Refuse what a command does not know; argparse leaves that to the parser of all commands."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._meant(unknown)}")
+            flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+            close = (difflib.get_close_matches(flag, self._option_string_actions, 1) for flag in flags)
+            similar = list(dict.fromkeys(itertools.chain.from_iterable(close)))
+            hint = f" (did you mean {' and '.join(similar)}?)" if similar else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return parsed, unknown
-
-    def _meant(self, unknown: Sequence[str]) -> str:
-        flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
-        close = (difflib.get_close_matches(flag, self._option_string_actions, 1) for flag in flags)
-        meant = list(dict.fromkeys(itertools.chain.from_iterable(close)))
-        return f" (did you mean {' and '.join(meant)}?)" if meant else ""
 
     def error(self, message: str) -> NoReturn:
         terminal.note(f"error: {message}; see `{self.prog} --help`.")
@@ -128,34 +126,27 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in (command,) if command in _COMMANDS else _COMMANDS:
         importlib.import_module(f"statefulspark.cli.{name}").add_parser(commands)
-    _add_version(commands)
-    return parser
-
-
-def _add_version(commands: options.SubParsers) -> None:
-    parser = commands.add_parser(
+    version = commands.add_parser(
         "version",
         help="print versions",
         description="Print the versions of this release, of its manifests (format), of Python and of PySpark.",
         epilog="example:\n  statefulspark version",
         formatter_class=options.Help,
     )
-    parser.set_defaults(handle=_version)
+    version.set_defaults(handle=_version)
+    return parser
 
 
 def _version(_: argparse.Namespace) -> int:
+    try:
+        pyspark = metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        pyspark = "not installed"
     terminal.write(f"statefulspark {__version__}")
     terminal.write(f"format {formats.MANIFEST.writes}")
     terminal.write(f"python {platform.python_version()}")
-    terminal.write(f"pyspark {_version_of('pyspark') or 'not installed'}")
+    terminal.write(f"pyspark {pyspark}")
     return ExitCode.FINISHED
-
-
-def _version_of(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def end_with(code: int) -> int:

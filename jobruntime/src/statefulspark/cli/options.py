@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import textwrap
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeAlias
 
 from statefulspark import errors, launch, storage
-from statefulspark.cli import api_client, jobfile
+from statefulspark.cli import api_client
 from statefulspark.contract import config, durations, layout
 from statefulspark.storage import ObjectStore, StorageOptions
 
@@ -66,9 +66,9 @@ def development_root(file: Path) -> str:
     """Return the URI of the folder of a job that is developed on this machine.
 
     Raises:
-        SpecRejectedError: As `jobfile.declared_name`, and `SnapshotNotFound`: the job has not run here.
+        SpecRejectedError: As `declared_name`, and `SnapshotNotFound`: the job has not run here.
     """
-    name = jobfile.declared_name(file)
+    name = declared_name(file)
     state = launch.development_folder(file.absolute().parent)
     folder = state / layout.job_prefix(config.DEFAULT_NAMESPACE, name)
     if not folder.is_dir():
@@ -141,7 +141,10 @@ def open_driver(args: argparse.Namespace) -> api_client.ApiClient:
 
 def duration(text: str) -> timedelta:
     """Read a flag that is a duration."""
-    return _as_flag(durations.parse, text)
+    try:
+        return durations.parse(text)
+    except errors.SpecRejectedError as error:
+        raise argparse.ArgumentTypeError(error.message.rstrip(".")) from error
 
 
 def key_value(text: str) -> tuple[str, str]:
@@ -152,8 +155,24 @@ def key_value(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _as_flag(parse: Callable[[str], timedelta], text: str) -> timedelta:
-    try:
-        return parse(text)
-    except errors.SpecRejectedError as error:
-        raise argparse.ArgumentTypeError(error.message.rstrip(".")) from error
+def declared_name(file: Path) -> str:
+    """Return the name in the file's `Job("...")`, without running it.
+
+    Raises:
+        SpecRejectedError: `JobFileMissing`, or `NameMissing` if no call has a literal name.
+        UserCodeError: `JobFileRaised`: it is no Python.
+    """
+    names = []
+    for node in ast.walk(launch.parse(file)):
+        match node:
+            case ast.Call(
+                func=ast.Name(id="Job") | ast.Attribute(attr="Job"), args=[ast.Constant(value=str(name)), *_]
+            ):
+                names.append(name)
+            case _:
+                pass
+    if len(names) != 1:
+        raise errors.SpecRejectedError(
+            "NameMissing", f'The job file {file} holds {len(names)} calls like Job("name"); name the job with --name.'
+        )
+    return names[0]

@@ -74,13 +74,14 @@ class Bar:
     def show(self, done_bytes: int, total_bytes: int, counted: str = "") -> None:
         """Show the progress, unless it was shown a moment ago."""
         now_s = self._clock()
-        if (
-            self._last is None or done_bytes < self._last
-        ):  # The work before this call, or of an earlier phase, does not count for the rate.
+        if self._last is None or done_bytes < self._last:
+            # The work before this call, or of an earlier phase, does not count for the rate.
             self._began = now_s, done_bytes
         self._last = done_bytes
         if self._is_due(now_s, (done_bytes, total_bytes), is_end=done_bytes >= total_bytes):
-            self._write(bar_text(self._what, done_bytes, total_bytes, self._rate(now_s, done_bytes), counted))
+            began_s, began_bytes = self._began
+            rate = (done_bytes - began_bytes) / (now_s - began_s) if now_s > began_s else 0.0
+            self._write(bar_text(self._what, done_bytes, total_bytes, rate, counted))
 
     def report(self, progress: api.Progress) -> None:
         """Show the progress that a driver reports."""
@@ -96,10 +97,6 @@ class Bar:
             return
         text = f"{self._what}: in progress"
         self._write(f"{text} ({durations.format_short(timedelta(seconds=elapsed_s))})" if self._in_place else text)
-
-    def _rate(self, now_s: float, done_bytes: int) -> float:
-        began_s, began_bytes = self._began
-        return (done_bytes - began_bytes) / (now_s - began_s) if now_s > began_s else 0.0
 
     def _is_due(self, now_s: float, state: object, *, is_end: bool) -> bool:
         """Tell whether to write: unchanged progress is not repeated, and the end is written at once."""

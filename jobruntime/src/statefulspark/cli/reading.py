@@ -24,7 +24,20 @@ def list_kind(args: argparse.Namespace, kind: SnapshotKind) -> int:
         for manifest in catalog.read_manifests(store, (ref,))
     ]
     if kind is SnapshotKind.SAVEPOINT:
-        listed = sorted([*listed, *_list_external(store, args)], key=lambda snapshot: snapshot.id, reverse=True)
+        savepoints = external_savepoints.list_all(store, lambda uri: options.open_location(uri, args))
+        listed = sorted(
+            [
+                *listed,
+                *[
+                    snapshots.ListedSnapshot(
+                        SnapshotKind.SAVEPOINT, savepoint.id, savepoint.location, savepoint.manifest, is_elsewhere=True
+                    )
+                    for savepoint in savepoints
+                ],
+            ],
+            key=lambda snapshot: snapshot.id,
+            reverse=True,
+        )
     is_table = args.output in (terminal.OutputFormat.TABLE, terminal.OutputFormat.WIDE)
     if not listed and is_table:
         if not args.quiet:
@@ -48,17 +61,6 @@ def _hint(store: ObjectStore) -> str:
         return ""
     locations = ", ".join(f"{store.uri}/{folder}" for folder in savepoints[:5])
     return f" It is no job's folder, and holds {locations}: look at one with `statefulspark savepoint show URI`."
-
-
-def _list_external(store: ObjectStore, args: argparse.Namespace) -> list[snapshots.ListedSnapshot]:
-    """Return the savepoints at other locations, readable or not."""
-    savepoints = external_savepoints.list_all(store, lambda uri: options.open_location(uri, args))
-    return [
-        snapshots.ListedSnapshot(
-            SnapshotKind.SAVEPOINT, savepoint.id, savepoint.location, savepoint.manifest, is_elsewhere=True
-        )
-        for savepoint in savepoints
-    ]
 
 
 def show(store: ObjectStore, folder: str, args: argparse.Namespace) -> int:
@@ -87,23 +89,18 @@ def read(store: ObjectStore, folder: str) -> Manifest:
     try:
         return catalog.read_manifest(store, folder)
     except errors.ObjectNotFoundError as error:
-        raise _not_found(store, folder) from error
-
-
-def _not_found(store: ObjectStore, folder: str) -> errors.SpecRejectedError:
-    """Return the error for a folder without a manifest, or for a folder that does not exist (A.166)."""
-    location = location_of(store, folder)
-    if store.list_names(folder):
-        return errors.SpecRejectedError(
+        location = location_of(store, folder)
+        if store.list_names(folder):
+            raise errors.SpecRejectedError(
+                "SnapshotNotFound",
+                f"The folder {location} has no {layout.MANIFEST_NAME}, which is written last: the snapshot was never "
+                "completed, or this is another folder; `statefulspark doctor` explains it.",
+            ) from error
+        raise errors.SpecRejectedError(
             "SnapshotNotFound",
-            f"The folder {location} has no {layout.MANIFEST_NAME}, which is written last: it is a snapshot that was never "
-            "completed, or another folder; `statefulspark doctor` explains it.",
-        )
-    return errors.SpecRejectedError(
-        "SnapshotNotFound",
-        f"There is no completed snapshot at {location}; `statefulspark checkpoint list` and `statefulspark savepoint list` "
-        "list the existing ones.",
-    )
+            f"There is no completed snapshot at {location}; `statefulspark checkpoint list` and `statefulspark savepoint "
+            "list` list the existing ones.",
+        ) from error
 
 
 def find(store: ObjectStore, kind: SnapshotKind, number: int | None) -> str:

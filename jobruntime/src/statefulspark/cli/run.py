@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from statefulspark import clock, errors, launch, telemetry
-from statefulspark.cli import jobfile, options
+from statefulspark.cli import options
 from statefulspark.contract import config
 from statefulspark.engine import gateway, settings, sparklogfile
 from statefulspark.server import certificate, tokens
@@ -81,10 +81,57 @@ def add_parser(commands: options.SubParsers) -> None:
     parser.add_argument("--plain", dest="display", action="store_const", const=launch.Display.PLAIN,
                         help="at a terminal, write a line for each batch instead of keeping a live display below the log; "
                         f"{telemetry.ENV_PLAIN}=1 is the same")  # fmt: skip
-    _add_storage(parser)
-    _add_checkpoint(parser)
-    _add_restore(parser)
-    _add_engine(parser)
+    options.add_connection(parser)
+    group = parser.add_argument_group("where state is kept")
+    group.add_argument("--storage", metavar="URI", help="s3://bucket/prefix; the job's own folder is below it")
+    group.add_argument("--dev", action="store_true",
+                       help=f"for development on one machine: keep state in {launch.DEVELOPMENT_FOLDER} beside FILE, and "
+                       "permit file:// locations")  # fmt: skip
+    group.add_argument("--savepoint-location", metavar="URI", help="default folder for savepoints")
+    checkpoints = parser.add_argument_group("checkpoints", "Durations look like 500ms, 10s, 2m, 1h30m or 7d.")
+    checkpoints.add_argument(
+        "--checkpoint-interval", type=options.duration, metavar="TIME", help="between two triggers, 10s"
+    )
+    checkpoints.add_argument(
+        "--checkpoint-timeout", type=options.duration, metavar="TIME", help="abort after this long, 10m"
+    )
+    checkpoints.add_argument(
+        "--min-pause", type=options.duration, metavar="TIME", help="between completion and trigger, 0s"
+    )
+    checkpoints.add_argument("--max-concurrent", type=int, metavar="N", help="checkpoints in progress at once, 1")
+    checkpoints.add_argument(
+        "--tolerable-failures", type=int, metavar="N", help="consecutive failures before the job fails, 3"
+    )
+    checkpoints.add_argument("--retained", type=int, metavar="N", help="completed checkpoints to keep, 3")
+    checkpoints.add_argument("--checkpoint-max-age", type=options.duration, metavar="TIME",
+                       help="also drop older checkpoints, except the newest")  # fmt: skip
+    restore = parser.add_argument_group("where to start")
+    start = restore.add_mutually_exclusive_group()
+    start.add_argument("--from", dest="snapshot", type=_snapshot, metavar="SNAPSHOT",
+                       help="URI of a savepoint, or the number of a checkpoint")  # fmt: skip
+    start.add_argument("--fresh", action="store_true", help="start with empty state although there are checkpoints")
+    name = restore.add_mutually_exclusive_group()
+    name.add_argument("--again", action="store_true",
+                      help="do it although it was done before. Without this flag the same --from or --fresh is done once, "
+                      "so that a restart continues the job, and --take-over and --take-over-sinks count once; not for "
+                      "commands that restart by themselves")  # fmt: skip
+    name.add_argument("--restore-id", metavar="NAME",
+                      help="a name for the --from or --fresh: it is done once for each name")  # fmt: skip
+    restore.add_argument("--claim-mode", choices=tuple(config.ClaimMode), metavar="MODE",
+                       help="who owns the snapshot afterwards: NO_CLAIM (nothing changes), CLAIM (the job, which deletes it "
+                       "once it is subsumed) or LEGACY (as NO_CLAIM)")  # fmt: skip
+    restore.add_argument("--allow-non-restored-state", action="store_true",
+                       help="drop state whose uid is not in the job any more, instead of refusing to start")  # fmt: skip
+    restore.add_argument("--take-over", action="store_true",
+                       help="go on with state of another owner, for example of a resource in a cluster")  # fmt: skip
+    restore.add_argument("--take-over-sinks", action="store_true",
+                       help="write to sinks although they hold output of another state, or output newer than what is "
+                       "restored; that output stays, and may be repeated. Also: this job continues the one with another "
+                       "name whose state it starts from")  # fmt: skip
+    spark = parser.add_argument_group("Spark")
+    spark.add_argument("--master", help="local[*] when omitted")
+    spark.add_argument("--conf", type=options.key_value, action="append", metavar="NAME=VALUE",
+                       help="a Spark setting; repeatable")  # fmt: skip
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--standby", dest="role", action="store_const", const=launch.Role.STANDBY,
                          default=launch.Role.DRIVER, help="prepare everything that needs no right to write, follow the "
@@ -96,63 +143,6 @@ def add_parser(commands: options.SubParsers) -> None:
                         help="what a standby runs before it is ready: Rows (each query over the first rows of its sources, "
                         "which the job's functions see; the default) or PlanOnly (nothing)")  # fmt: skip
     parser.set_defaults(handle=run)
-
-
-def _add_storage(parser: argparse.ArgumentParser) -> None:
-    options.add_connection(parser)
-    group = parser.add_argument_group("where state is kept")
-    group.add_argument("--storage", metavar="URI", help="s3://bucket/prefix; the job's own folder is below it")
-    group.add_argument("--dev", action="store_true",
-                       help=f"for development on one machine: keep state in {launch.DEVELOPMENT_FOLDER} beside FILE, and "
-                       "permit file:// locations")  # fmt: skip
-    group.add_argument("--savepoint-location", metavar="URI", help="default folder for savepoints")
-
-
-def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("checkpoints", "Durations look like 500ms, 10s, 2m, 1h30m or 7d.")
-    group.add_argument("--checkpoint-interval", type=options.duration, metavar="TIME", help="between two triggers, 10s")
-    group.add_argument("--checkpoint-timeout", type=options.duration, metavar="TIME", help="abort after this long, 10m")
-    group.add_argument("--min-pause", type=options.duration, metavar="TIME", help="between completion and trigger, 0s")
-    group.add_argument("--max-concurrent", type=int, metavar="N", help="checkpoints in progress at once, 1")
-    group.add_argument(
-        "--tolerable-failures", type=int, metavar="N", help="consecutive failures before the job fails, 3"
-    )
-    group.add_argument("--retained", type=int, metavar="N", help="completed checkpoints to keep, 3")
-    group.add_argument("--checkpoint-max-age", type=options.duration, metavar="TIME",
-                       help="also drop older checkpoints, except the newest")  # fmt: skip
-
-
-def _add_restore(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("where to start")
-    start = group.add_mutually_exclusive_group()
-    start.add_argument("--from", dest="snapshot", type=_snapshot, metavar="SNAPSHOT",
-                       help="URI of a savepoint, or the number of a checkpoint")  # fmt: skip
-    start.add_argument("--fresh", action="store_true", help="start with empty state although there are checkpoints")
-    name = group.add_mutually_exclusive_group()
-    name.add_argument("--again", action="store_true",
-                      help="do it although it was done before. Without this flag the same --from or --fresh is done once, "
-                      "so that a restart continues the job, and --take-over and --take-over-sinks count once; not for "
-                      "commands that restart by themselves")  # fmt: skip
-    name.add_argument("--restore-id", metavar="NAME",
-                      help="a name for the --from or --fresh: it is done once for each name")  # fmt: skip
-    group.add_argument("--claim-mode", choices=tuple(config.ClaimMode), metavar="MODE",
-                       help="who owns the snapshot afterwards: NO_CLAIM (nothing changes), CLAIM (the job, which deletes it "
-                       "once it is subsumed) or LEGACY (as NO_CLAIM)")  # fmt: skip
-    group.add_argument("--allow-non-restored-state", action="store_true",
-                       help="drop state whose uid is not in the job any more, instead of refusing to start")  # fmt: skip
-    group.add_argument("--take-over", action="store_true",
-                       help="go on with state of another owner, for example of a resource in a cluster")  # fmt: skip
-    group.add_argument("--take-over-sinks", action="store_true",
-                       help="write to sinks although they hold output of another state, or output newer than what is "
-                       "restored; that output stays, and may be repeated. Also: this job continues the one with another "
-                       "name whose state it starts from")  # fmt: skip
-
-
-def _add_engine(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("Spark")
-    group.add_argument("--master", help="local[*] when omitted")
-    group.add_argument("--conf", type=options.key_value, action="append", metavar="NAME=VALUE",
-                       help="a Spark setting; repeatable")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -200,27 +190,49 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
     """
     path = os.environ.get(config.ENV_CONFIG)
     base: _Fields = launch.read_config(Path(path)).model_dump() if path is not None else {}
-    storage = {**_section(base, "storage"), **_storage_flags(args)}
+    uri = args.storage or (launch.development_storage(args.file.absolute().parent).uri if args.dev else None)
+    storage = {**_section(base, "storage"), **_given(uri=uri, endpoint=args.endpoint, region=args.region)}
+    if args.allow_local_files or args.dev:
+        storage["allow_local_files"] = True
     if not storage.get("uri"):
         raise errors.SpecRejectedError(
             "StorageMissing",
             "Name the location of the state: --storage s3://bucket/prefix, or --dev to keep it beside the job file, for "
             "development on one machine.",
         )
+    engine = _section(base, "engine")
+    conf = {**_section(engine, "conf"), **dict(args.conf or ())}
+    # While a job is developed any port will do: several may be tried at a time.
+    api_port = 0 if args.api_port is None and args.dev else args.api_port
     merged = {
         **base,
-        **_given(namespace=args.namespace, savepoint_location=args.savepoint_location, api_port=_api_port(args)),
+        **_given(namespace=args.namespace, savepoint_location=args.savepoint_location, api_port=api_port),
         **_given(api_token_file=args.token_file, rehearsal=args.rehearsal),
         **_api_tls(args),
-        "name": args.name or base.get("name") or jobfile.declared_name(args.file),
+        "name": args.name or base.get("name") or options.declared_name(args.file),
         "take_over": args.take_over or bool(base.get("take_over")),
         "storage": storage,
-        "checkpoint": {**_section(base, "checkpoint"), **_checkpoint_flags(args)},
+        "checkpoint": {
+            **_section(base, "checkpoint"),
+            **_given(
+                interval=args.checkpoint_interval,
+                timeout=args.checkpoint_timeout,
+                min_pause=args.min_pause,
+                max_concurrent=args.max_concurrent,
+                tolerable_failures=args.tolerable_failures,
+                retained=args.retained,
+                max_age=args.checkpoint_max_age,
+            ),
+        },
         "restore": _restore(args, _section(base, "restore")),
-        "engine": _engine(args, _section(base, "engine")),
+        "engine": {**engine, **_given(master=args.master), "conf": conf},
         "parameters": {**_section(base, "parameters"), **dict(args.parameter or ())},
     }
-    return _validated(merged)
+    try:
+        return config.JobConfig.model_validate(merged)
+    except ValidationError as error:
+        what = None if launch.is_by_flags() else "The configuration"
+        raise launch.config_invalid(what, error) from error
 
 
 def _api_tls(args: argparse.Namespace) -> _Fields:
@@ -230,30 +242,6 @@ def _api_tls(args: argparse.Namespace) -> _Fields:
         missing, given = ("--tls-cert", "--tls-key") if args.tls_cert is None else ("--tls-key", "--tls-cert")
         raise errors.SpecRejectedError("TlsIncomplete", f"{given} needs {missing} FILE beside it; add it.")
     return {"api_tls": {"certificate": args.tls_cert, "key": args.tls_key}}
-
-
-def _api_port(args: argparse.Namespace) -> int | None:
-    """Return the port that is asked for. While jobs are developed any will do: several may be tried at a time."""
-    port: int | None = args.api_port
-    return 0 if port is None and args.dev else port
-
-
-def _storage_flags(args: argparse.Namespace) -> _Fields:
-    uri = args.storage or (launch.development_storage(args.file.absolute().parent).uri if args.dev else None)
-    flags = _given(uri=uri, endpoint=args.endpoint, region=args.region)
-    return {**flags, "allow_local_files": True} if args.allow_local_files or args.dev else flags
-
-
-def _checkpoint_flags(args: argparse.Namespace) -> _Fields:
-    return _given(
-        interval=args.checkpoint_interval,
-        timeout=args.checkpoint_timeout,
-        min_pause=args.min_pause,
-        max_concurrent=args.max_concurrent,
-        tolerable_failures=args.tolerable_failures,
-        retained=args.retained,
-        max_age=args.checkpoint_max_age,
-    )
 
 
 def _restore(args: argparse.Namespace, base: _Fields) -> _Fields:
@@ -274,11 +262,6 @@ def _restore(args: argparse.Namespace, base: _Fields) -> _Fields:
     return {**start, "allow_non_restored_state": True} if args.allow_non_restored_state else start
 
 
-def _engine(args: argparse.Namespace, base: _Fields) -> _Fields:
-    conf = {**_section(base, "conf"), **dict(args.conf or ())}
-    return {**base, **_given(master=args.master), "conf": conf}
-
-
 def _section(fields: _Fields, name: str) -> _Fields:
     section = fields.get(name)
     return section if isinstance(section, dict) else {}
@@ -286,14 +269,6 @@ def _section(fields: _Fields, name: str) -> _Fields:
 
 def _given(**flags: object) -> _Fields:
     return {name: value for name, value in flags.items() if value is not None}
-
-
-def _validated(fields: _Fields) -> config.JobConfig:
-    try:
-        return config.JobConfig.model_validate(fields)
-    except ValidationError as error:
-        what = None if launch.is_by_flags() else "The configuration"
-        raise launch.config_invalid(what, error) from error
 
 
 def _snapshot(text: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from statefulspark import errors
+from statefulspark import errors, state_reading
 from statefulspark.checkpoint import relocate, savepoint
-from statefulspark.cli import convert, options, output, progress, reading, terminal, verbs, waiting
+from statefulspark.cli import options, output, progress, reading, snapshots, terminal, verbs, waiting
 from statefulspark.contract import api, layout, sizes
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
@@ -27,25 +27,7 @@ def add_parser(commands: options.SubParsers) -> None:
         formatter_class=options.Help,
     )
     children = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_create(children)
-    _add_wait(children)
-    noun = verbs.Noun(
-        kind=SnapshotKind.SAVEPOINT,
-        example=_EXAMPLE,
-        listing="List the job's savepoints, newest first: those in its folder, and those at other locations, with their "
-        "location and whether they can be read now.",
-        verifying=" A savepoint whose folder was moved can be verified, too.",
-        add_reference=_add_location,
-        find=_find,
-    )
-    verbs.add(children, noun)
-    _add_copy(children)
-    convert.add_parser(children)
-    _add_dispose(children)
-
-
-def _add_create(children: options.SubParsers) -> None:
-    parser = children.add_parser(
+    create = children.add_parser(
         "create",
         help="ask a running driver for a savepoint",
         description="Ask a running driver for a savepoint, wait for it, and print its location. The job continues.",
@@ -57,22 +39,19 @@ def _add_create(children: options.SubParsers) -> None:
         "exit codes:\n  0 completed   1 failed   2 refused   16 no answer, or not complete in time: it may continue",
         formatter_class=options.Help,
     )
-    parser.add_argument("--name", help="becomes part of the folder's name: a-z, 0-9 and '-'")
-    parser.add_argument(
+    create.add_argument("--name", help="becomes part of the folder's name: a-z, 0-9 and '-'")
+    create.add_argument(
         "--location", metavar="URI", help="folder in which it is created; the job's default when omitted"
     )
-    parser.add_argument(
+    create.add_argument(
         "--format", type=SnapshotFormat, choices=tuple(SnapshotFormat), default=SnapshotFormat.NATIVE, metavar="FORMAT",
         help="native (default: fast, for the same number of key groups) or canonical (Parquet, for any)",
     )  # fmt: skip
-    waiting.add_flags(parser)
-    output.add_flag(parser)
-    options.add_driver(parser)
-    parser.set_defaults(handle=_create)
-
-
-def _add_wait(children: options.SubParsers) -> None:
-    parser = children.add_parser(
+    waiting.add_flags(create)
+    output.add_flag(create)
+    options.add_driver(create)
+    create.set_defaults(handle=_create)
+    wait = children.add_parser(
         "wait",
         help="wait for a savepoint (or checkpoint, or stop) that was requested earlier",
         description="Wait for the operation with this request id, and print its location. A driver forgets its requests "
@@ -80,15 +59,22 @@ def _add_wait(children: options.SubParsers) -> None:
         epilog="example:\n  statefulspark savepoint wait nightly-2026-11-21 --timeout 1h",
         formatter_class=options.Help,
     )
-    parser.add_argument("request_id", metavar="ID", help="the request id")
-    waiting.add_timeout(parser)
-    output.add_flag(parser)
-    options.add_driver(parser)
-    parser.set_defaults(handle=_wait, detach=False)
-
-
-def _add_copy(children: options.SubParsers) -> None:
-    parser = children.add_parser(
+    wait.add_argument("request_id", metavar="ID", help="the request id")
+    waiting.add_timeout(wait)
+    output.add_flag(wait)
+    options.add_driver(wait)
+    wait.set_defaults(handle=_wait, detach=False)
+    noun = verbs.Noun(
+        kind=SnapshotKind.SAVEPOINT,
+        example=_EXAMPLE,
+        listing="List the job's savepoints, newest first: those in its folder, and those at other locations, with their "
+        "location and whether they can be read now.",
+        verifying=" A savepoint whose folder was moved can be verified, too.",
+        add_reference=_add_location,
+        find=_find,
+    )
+    verbs.add(children, noun)
+    copy = children.add_parser(
         "copy",
         help="copy a savepoint to another folder or bucket",
         description="Copy a savepoint to another folder or bucket. The copy is equal to the original, which stays. An "
@@ -98,17 +84,29 @@ def _add_copy(children: options.SubParsers) -> None:
         "exit codes:\n  0 copied   1 another savepoint is there   15 no such savepoint   16 storage unavailable   17 broken",
         formatter_class=options.Help,
     )
-    _add_location(parser)
-    parser.add_argument(
+    _add_location(copy)
+    copy.add_argument(
         "target", metavar="TARGET", help="folder of the copy; with a trailing / the copy becomes a folder inside it"
     )
-    output.add_flag(parser)
-    options.add_root(parser)
-    parser.set_defaults(handle=_copy)
-
-
-def _add_dispose(children: options.SubParsers) -> None:
-    parser = children.add_parser(
+    output.add_flag(copy)
+    options.add_root(copy)
+    copy.set_defaults(handle=_copy)
+    conversion = children.add_parser(
+        "convert",
+        help="convert a snapshot to a canonical savepoint",
+        description="Write a checkpoint or native savepoint as a canonical savepoint: Parquet, which can be restored with "
+        "any number of partitions and key groups. No job has to run; Spark reads the state on this machine, one query at "
+        "a time, and needs disk for it.",
+        epilog=f"example:\n  statefulspark savepoint convert {_EXAMPLE} s3://bucket/archive/words-43\n\n"
+        "exit codes:\n  0 done   1 the target exists already   15 no such snapshot   16 storage unavailable   17 broken",
+        formatter_class=options.Help,
+    )
+    conversion.add_argument("source", metavar="SOURCE", help="URI of the snapshot's folder")
+    conversion.add_argument("target", metavar="TARGET", help="URI of the new savepoint's folder")
+    output.add_flag(conversion)
+    options.add_connection(conversion)
+    conversion.set_defaults(handle=_convert)
+    dispose = children.add_parser(
         "dispose",
         help="delete a savepoint",
         description="Delete a savepoint, its manifest first. Other snapshots never depend on it. After an interruption, "
@@ -116,9 +114,9 @@ def _add_dispose(children: options.SubParsers) -> None:
         epilog=f"example:\n  statefulspark savepoint dispose {_EXAMPLE}",
         formatter_class=options.Help,
     )
-    _add_location(parser)
-    options.add_root(parser)
-    parser.set_defaults(handle=_dispose)
+    _add_location(dispose)
+    options.add_root(dispose)
+    dispose.set_defaults(handle=_dispose)
 
 
 def _add_location(parser: argparse.ArgumentParser) -> None:
@@ -183,6 +181,20 @@ def _copy(args: argparse.Namespace) -> int:
     size = sizes.format_short(copied.size_bytes)
     sentence = f"{copied.manifest.label} copied to {location} ({copied.files} files, {size})\n"
     output.write(output.Result(data, [f"savepoint/{copied.manifest.id}"], lambda _: sentence), args.output)
+    return ExitCode.FINISHED
+
+
+def _convert(args: argparse.Namespace) -> int:
+    parent, _, folder = args.target.rstrip("/").rpartition("/")
+    if "://" not in parent:
+        raise errors.SpecRejectedError(
+            "LocationInvalid", f"{args.target!r} must be the URI of a folder below a bucket or directory."
+        )
+    with progress.Bar("converting", quiet=args.quiet) as bar:
+        manifest = state_reading.convert(
+            args.source, parent, folder, options.storage_options(args), on_progress=bar.report
+        )
+    output.write(snapshots.converted(manifest, args.target.rstrip("/")), args.output)
     return ExitCode.FINISHED
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from statefulspark import errors, sizing
 from statefulspark.cli import options, output, tables, terminal, yaml_text
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.sizing import questions
+from statefulspark.sizing import workload
 
 _EPILOG = """\
 examples:
@@ -98,31 +98,31 @@ def _restart(text: str) -> object:
     return None if text == "any" else _interval(text)
 
 
-def _door(text: str) -> sizing.Door:
+def _operator(text: str) -> sizing.Operator:
     try:
-        return sizing.Door(text)
+        return sizing.Operator(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} must be one of {', '.join(sizing.Door)}") from error
+        raise argparse.ArgumentTypeError(f"{text!r} must be one of {', '.join(sizing.Operator)}") from error
 
 
 _PRICES = sizing.Prices()
 QUESTIONS = (
-    Question("keys", "keys that have state at the same time", "NUMBER", _whole(questions.MAX_KEYS)),
+    Question("keys", "keys that have state at the same time", "NUMBER", _whole(workload.MAX_KEYS)),
     Question(
         "bytes-per-key", "bytes of state of a key, with the key: harness.stored_bytes of a test, divided by its keys",
-        "BYTES", _whole(questions.MAX_BYTES_PER_KEY),
+        "BYTES", _whole(workload.MAX_BYTES_PER_KEY),
     ),
-    Question("rows", "rows in a second, when most come", "NUMBER", _number(questions.MAX_ROWS_PER_S)),
+    Question("rows", "rows in a second, when most come", "NUMBER", _number(workload.MAX_ROWS_PER_S)),
     Question(
-        "door", "how state is worked on: rows (Python), numbers (vectorised, by integer key), jvm (Spark's operators)",
-        "DOOR", _door, "rows",
+        "operator", "stateful operator: python (row by row), vectorized (numbers by integer key) or spark-sql (Spark's)",
+        "OPERATOR", _operator, "python",
     ),
     Question("batch-interval", "time from batch to batch", "DURATION", _interval, "1s"),
     Question("checkpoint-interval", "time from checkpoint to checkpoint", "DURATION", _interval, "10s"),
-    Question("retained", "checkpoints that are kept", "NUMBER", _whole(questions.MAX_RETAINED), "3"),
+    Question("retained", "checkpoints that are kept", "NUMBER", _whole(workload.MAX_RETAINED), "3"),
     Question("restart-within", "longest time that a restart may take, or any", "DURATION", _restart, "any"),
     Question("pod-memory", "memory that one pod may have", "MEMORY", _memory, "8Gi"),
-    Question("pod-cores", "cores that one pod may have", "NUMBER", _whole(questions.MAX_POD_CORES), "4"),
+    Question("pod-cores", "cores that one pod may have", "NUMBER", _whole(workload.MAX_POD_CORES), "4"),
 )  # fmt: skip
 """What is asked, in order; the first three have no default."""
 
@@ -144,18 +144,11 @@ def add_parser(commands: options.SubParsers) -> None:
         parser.add_argument(
             f"--{question.flag}", type=question.read, metavar=question.metavar, help=f"{question.text}{default}"
         )
-    _add_measures(parser)
-    parser.add_argument("--spec", action="store_true", help="print only the fields of the resource, as YAML")
-    output.add_flag(parser)
-    parser.set_defaults(handle=_size)
-
-
-def _add_measures(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
+    measures = parser.add_argument_group(
         "your own figures", "Prices are those of S3 Standard in us-east-1, September 2026."
     )
-    group.add_argument(
-        "--rows-per-core", type=_number(questions.MAX_ROWS_PER_S), metavar="NUMBER",
+    measures.add_argument(
+        "--rows-per-core", type=_number(workload.MAX_ROWS_PER_S), metavar="NUMBER",
         help="rows that a core of yours does in a second, instead of what was measured on ours",
     )  # fmt: skip
     for flag, price, what in (
@@ -163,10 +156,13 @@ def _add_measures(parser: argparse.ArgumentParser) -> None:
         ("write", _PRICES.write_per_thousand, "1,000 requests that write, copy or list"),
         ("read", _PRICES.read_per_thousand, "1,000 requests that read"),
     ):
-        group.add_argument(
+        measures.add_argument(
             f"--price-{flag}", type=_number(1e6, least=0), default=price, metavar="DOLLARS",
             help=f"dollars for {what}; {price:g} when omitted",
         )  # fmt: skip
+    parser.add_argument("--spec", action="store_true", help="print only the fields of the resource, as YAML")
+    output.add_flag(parser)
+    parser.set_defaults(handle=_size)
 
 
 def _size(args: argparse.Namespace) -> int:
@@ -178,33 +174,31 @@ def _size(args: argparse.Namespace) -> int:
             "SizeUnknown", f"A size needs {flags}: give it, or run the command at a terminal."
         )
     ask = _ask if missing else _default
-    answers = {
+    answers: dict[str, Any] = {
         question.field: ask(question) if given[question.field] is None else given[question.field]
         for question in QUESTIONS
     }
-    answer = sizing.answer(_questions(answers, args))
+    answer = sizing.answer(
+        sizing.Workload(
+            keys=answers["keys"],
+            bytes_per_key=answers["bytes_per_key"],
+            rows_per_s=answers["rows"],
+            operator=answers["operator"],
+            batch_interval=answers["batch_interval"],
+            checkpoint_interval=answers["checkpoint_interval"],
+            retained=answers["retained"],
+            restart_within=answers["restart_within"],
+            pod_memory_mib=answers["pod_memory"],
+            pod_cores=answers["pod_cores"],
+            rows_per_core=args.rows_per_core,
+            prices=sizing.Prices(args.price_storage, args.price_write, args.price_read),
+        )
+    )
     if args.spec:
         terminal.write(yaml_text.dump({"spec": answer.spec}))
     else:
         output.write(report(answer), args.output)
     return ExitCode.FINISHED
-
-
-def _questions(answers: Mapping[str, Any], args: argparse.Namespace) -> sizing.Questions:
-    return sizing.Questions(
-        keys=answers["keys"],
-        bytes_per_key=answers["bytes_per_key"],
-        rows_per_s=answers["rows"],
-        door=answers["door"],
-        batch_interval=answers["batch_interval"],
-        checkpoint_interval=answers["checkpoint_interval"],
-        retained=answers["retained"],
-        restart_within=answers["restart_within"],
-        pod_memory_mib=answers["pod_memory"],
-        pod_cores=answers["pod_cores"],
-        rows_per_core=args.rows_per_core,
-        prices=sizing.Prices(args.price_storage, args.price_write, args.price_read),
-    )
 
 
 def _default(question: Question) -> object:

@@ -124,19 +124,9 @@ def _describe(manifest: Manifest, location: str, *, wide: bool) -> str:
 def _row(listed: ListedSnapshot, now: datetime) -> list[str]:
     manifest = listed.manifest
     if isinstance(manifest, errors.StatefulSparkError):
-        return [
-            str(listed.id),
-            _why_not(manifest),
-            "",
-            "",
-            "",
-            "",
-            "",
-            "",
-            "",
-            "",
-            listed.location,
-        ]  # The same number of columns as below.
+        why = "not there" if manifest.reason == "SnapshotNotFound" else "out of reach"
+        why = "unreadable" if isinstance(manifest, errors.SnapshotCorruptError) else why
+        return [str(listed.id), why, *[""] * 8, listed.location]  # The same number of columns as below.
     batches = ",".join(f"{query.uid}={query.batch_id}" for query in manifest.queries)
     return [
         str(listed.id),
@@ -151,12 +141,6 @@ def _row(listed: ListedSnapshot, now: datetime) -> list[str]:
         str(manifest.generation),
         listed.location,
     ]
-
-
-def _why_not(error: errors.StatefulSparkError) -> str:
-    if isinstance(error, errors.SnapshotCorruptError):
-        return "unreadable"
-    return "not there" if error.reason == "SnapshotNotFound" else "out of reach"
 
 
 def _json_item(listed: ListedSnapshot) -> Mapping[str, object]:

@@ -43,10 +43,6 @@ def add_parser(commands: options.SubParsers) -> None:
         formatter_class=options.Help,
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_read(verbs)
-
-
-def _add_read(verbs: options.SubParsers) -> None:
     parser = verbs.add_parser(
         "read",
         help="write the state of one operator as a table",
@@ -94,31 +90,32 @@ def _read(args: argparse.Namespace) -> int:
 
 def _write(table: pa.Table, output: StateOutput, path: Path | None) -> None:
     if output in (StateOutput.PARQUET, StateOutput.ARROW):
-        body = _binary(table, output)
-        if path is None and sys.stdout.isatty():
-            raise errors.SpecRejectedError(
-                "FileMissing", f"-o {output.value} cannot be written to a terminal; name a --file."
-            )
-        _deliver(body, path)
-        return
-    text = _lines(table) if output is StateOutput.JSON else _aligned(table)
-    if path is None:
-        terminal.write(text)
+        _write_binary(table, output, path)
+    elif path is None:
+        terminal.write(render(table, output))
     else:
-        path.write_text(text)
+        path.write_text(render(table, output))
 
 
-def _deliver(body: bytes, path: Path | None) -> None:
-    if path is None:
-        sys.stdout.buffer.write(body)
-    else:
-        path.write_bytes(body)
+def render(table: pa.Table, output: StateOutput) -> str:
+    """Return a table as lines of JSON, or as aligned columns."""
+    rows = rowvalues.dicts(table)
+    if output is StateOutput.JSON:
+        return "".join(f"{jsontext.dumps(row)}\n" for row in rows)
+    if not table.num_columns:
+        return "There is no state.\n"
+    cells = [tuple(map(_cell, row.values())) for row in rows]
+    return tables.columns([name.upper() for name in table.column_names], cells)
 
 
-def _binary(table: pa.Table, output: StateOutput) -> bytes:
+def _write_binary(table: pa.Table, output: StateOutput, path: Path | None) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
+    if path is None and sys.stdout.isatty():
+        raise errors.SpecRejectedError(
+            "FileMissing", f"-o {output.value} cannot be written to a terminal; name a --file."
+        )
     sink = pa.BufferOutputStream()
     if output is StateOutput.PARQUET:
         parquet.write_table(table, sink)
@@ -126,24 +123,14 @@ def _binary(table: pa.Table, output: StateOutput) -> bytes:
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
     body: bytes = sink.getvalue().to_pybytes()
-    return body
-
-
-def _lines(table: pa.Table) -> str:
-    return "".join(f"{jsontext.dumps(row)}\n" for row in rowvalues.dicts(table))
-
-
-def _aligned(table: pa.Table) -> str:
-    if not table.num_columns:
-        return "There is no state.\n"
-    rows = [tuple(map(_cell, row.values())) for row in rowvalues.dicts(table)]
-    return tables.columns([name.upper() for name in table.column_names], rows)
+    if path is None:
+        sys.stdout.buffer.write(body)
+    else:
+        path.write_bytes(body)
 
 
 def _cell(value: object) -> str:
     plain = jsontext.text(value)
-    if (
-        not plain.isprintable()
-    ):  # A line break would begin a row, and a terminal would carry out what it has a command for.
+    if not plain.isprintable():  # A line break would begin a row, and a terminal would obey a control character.
         plain = json.dumps(plain)
     return plain if len(plain) <= _MAX_CELL_WIDTH else f"{plain[: _MAX_CELL_WIDTH - 1]}…"

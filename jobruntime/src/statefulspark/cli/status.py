@@ -34,7 +34,10 @@ def _status(args: argparse.Namespace) -> int:
 
 def describe(status: api.JobStatus, *, now: datetime) -> str:
     """Return a status as text for people."""
-    counts = status.checkpoints
+    counts, failure = status.checkpoints, status.last_failure
+    failed = None
+    if failure is not None:
+        failed = f"{failure.reason}, {durations.format_short(now - failure.failed_at)} ago: {failure.message}"
     head = tables.pairs(
         (
             ("Job", f"{status.namespace}/{status.job}"),
@@ -53,7 +56,7 @@ def describe(status: api.JobStatus, *, now: datetime) -> str:
             ),
             ("Last checkpoint", _snapshot(status.last_checkpoint, now)),
             ("Last savepoint", _snapshot(status.last_savepoint, now)),
-            ("Last failure", _failure(status.last_failure, now)),
+            ("Last failure", failed),
         )
     )
     if not status.queries:
@@ -62,7 +65,15 @@ def describe(status: api.JobStatus, *, now: datetime) -> str:
     text = f"{head}\n{tables.columns(header, [_query(query, now) for query in status.queries])}"
     if not status.sinks:
         return text
-    rows = [_sink(sink) for sink in status.sinks]
+    rows = [
+        (
+            sink.uid,
+            sink.query,
+            f"batch {sink.committed_batch}" if sink.committed_batch is not None else "",
+            str(sink.pending_transactions),
+        )
+        for sink in status.sinks
+    ]
     return f"{text}\n{tables.columns(('SINK', 'QUERY', 'COMMITTED', 'PENDING'), rows)}"
 
 
@@ -72,17 +83,6 @@ def _snapshot(summary: api.SnapshotSummary | None, now: datetime) -> str | None:
     age = durations.format_short(now - summary.completed_at)
     took = durations.format_short(summary.completed_at - summary.triggered_at)
     return f"{summary.id}, {age} ago, {sizes.format_short(summary.size_bytes)}, took {took}, {summary.location}"
-
-
-def _failure(failure: api.FailedCheckpoint | None, now: datetime) -> str | None:
-    if failure is None:
-        return None
-    return f"{failure.reason}, {durations.format_short(now - failure.failed_at)} ago: {failure.message}"
-
-
-def _sink(sink: api.SinkStatus) -> tuple[str, ...]:
-    committed = f"batch {sink.committed_batch}" if sink.committed_batch is not None else ""
-    return (sink.uid, sink.query, committed, str(sink.pending_transactions))
 
 
 def _query(query: api.QueryStatus, now: datetime) -> tuple[str, ...]:

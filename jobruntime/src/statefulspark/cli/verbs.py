@@ -38,12 +38,6 @@ class Noun:
 def add(verbs: options.SubParsers, noun: Noun) -> None:
     """Add the three verbs."""
     name = noun.kind.value
-    _add_list(verbs, noun, name)
-    _add_show(verbs, noun, name)
-    _add_verify(verbs, noun, name)
-
-
-def _add_list(verbs: options.SubParsers, noun: Noun, name: str) -> None:
     parser = verbs.add_parser(
         "list",
         help=f"list completed {name}s, newest first",
@@ -55,9 +49,6 @@ def _add_list(verbs: options.SubParsers, noun: Noun, name: str) -> None:
     output.add_flag(parser)
     options.add_root(parser)
     parser.set_defaults(handle=lambda args: reading.list_kind(args, noun.kind))
-
-
-def _add_show(verbs: options.SubParsers, noun: Noun, name: str) -> None:
     parser = verbs.add_parser(
         "show",
         help=f"show everything about one {name}",
@@ -69,9 +60,6 @@ def _add_show(verbs: options.SubParsers, noun: Noun, name: str) -> None:
     output.add_flag(parser)
     options.add_root(parser)
     parser.set_defaults(handle=lambda args: reading.show(*noun.find(args), args))
-
-
-def _add_verify(verbs: options.SubParsers, noun: Noun, name: str) -> None:
     parser = verbs.add_parser(
         "verify",
         help=f"check that every file of a {name} is there and unchanged",

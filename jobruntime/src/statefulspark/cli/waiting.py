@@ -131,7 +131,11 @@ def wait_until_ended(
         while operation.state is api.OperationState.IN_PROGRESS:
             elapsed_s = clock.monotonic() - started_at_s
             if elapsed_s >= timeout_s:
-                raise _still_in_progress(operation, timeout_s)
+                raise errors.TransientError(
+                    "StillInProgress",
+                    f"The {operation.kind} is still in progress after {timeout_s:g} s and continues; run the same command "
+                    f"with --request-id {operation.request_id} to wait longer.",
+                )
             if operation.progress is not None:
                 bar.report(operation.progress)
             else:
@@ -141,27 +145,15 @@ def wait_until_ended(
                 answered_at_s = clock.monotonic()
             except errors.TransientError as error:
                 if clock.monotonic() - answered_at_s >= _MAX_UNREACHABLE_S:
-                    raise _unreachable(operation, error) from error
+                    if operation.kind != "stop":
+                        raise
+                    raise errors.StateUnknownError(
+                        "StopUnseen",
+                        f"The driver ended before it reported the outcome of the stop {operation.request_id}; see its exit "
+                        "code and log, and `statefulspark savepoint list` for the savepoint.",
+                    ) from error
                 clock.sleep(RETRY_S)
     return operation
-
-
-def _still_in_progress(operation: api.Operation, timeout_s: float) -> errors.TransientError:
-    return errors.TransientError(
-        "StillInProgress",
-        f"The {operation.kind} is still in progress after {timeout_s:g} s and continues; run the same command with "
-        f"--request-id {operation.request_id} to wait longer.",
-    )
-
-
-def _unreachable(operation: api.Operation, error: errors.TransientError) -> errors.StatefulSparkError:
-    if operation.kind != "stop":
-        return error
-    return errors.StateUnknownError(
-        "StopUnseen",
-        f"The driver ended before it reported the outcome of the stop {operation.request_id}; see its exit code and log, "
-        "and `statefulspark savepoint list` for the savepoint.",
-    )
 
 
 def _write(operation: api.Operation, form: OutputFormat) -> None:

@@ -1,8 +1,8 @@
 """How large does a job have to be? Keys, bytes and a rate in; partitions, pods, memory, storage, cost and times out. Pure.
 
 ```
-questions      what has to be known          coefficients   what was measured, where, and how far it reaches
-model          from questions to an answer   layout         partitions and pods
+workload       what is known of a job        coefficients   what was measured, where, and how far it reaches
+model          from a workload to an answer  layout         partitions and pods
 objects        storage, requests, cost       times          restarts, upgrades, rescaling
 limits         what is reached first         answer         the answer's form        spec   fields of the resource
 ```
@@ -11,6 +11,6 @@ Nothing here measures or reads anything. A figure says where it comes from, and 
 
 from statefulspark.sizing.answer import Certainty, Figure, Limit, SizeAnswer
 from statefulspark.sizing.model import answer
-from statefulspark.sizing.questions import Door, Prices, Questions
+from statefulspark.sizing.workload import Operator, Prices, Workload
 
-__all__ = ["Certainty", "Door", "Figure", "Limit", "Prices", "Questions", "SizeAnswer", "answer"]
+__all__ = ["Certainty", "Figure", "Limit", "Operator", "Prices", "SizeAnswer", "Workload", "answer"]

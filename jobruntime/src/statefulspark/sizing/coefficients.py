@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from statefulspark.sizing.answer import Certainty
-from statefulspark.sizing.questions import Door
+from statefulspark.sizing.workload import Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +64,16 @@ class Point:
 
 def certainty(point: Point, *used: Coefficient) -> Certainty:
     """Return how certain a figure is that follows from coefficients: as certain as the least certain of them."""
-    return max((_certainty(point, each) for each in used), key=_ORDER.index, default=Certainty.RULE)
-
-
-def _certainty(point: Point, used: Coefficient) -> Certainty:
-    span = used.span
-    if span is None:
-        return used.certainty
-    is_within = (
-        point.keys <= span.keys and point.bytes_per_key <= span.bytes_per_key and point.partitions <= span.partitions
-    )
-    return Certainty.MEASURED if is_within else Certainty.EXTRAPOLATED
+    certainties = [Certainty.RULE]
+    for each in used:
+        span = each.span
+        if span is None:
+            certainties.append(each.certainty)
+            continue
+        is_within = point.keys <= span.keys and point.bytes_per_key <= span.bytes_per_key
+        is_within = is_within and point.partitions <= span.partitions
+        certainties.append(Certainty.MEASURED if is_within else Certainty.EXTRAPOLATED)
+    return max(certainties, key=_ORDER.index)
 
 
 _ORDER = (Certainty.RULE, Certainty.MEASURED, Certainty.EXTRAPOLATED, Certainty.ASSUMED)
@@ -87,9 +86,9 @@ BATCH_S = Coefficient(0.65, "s a batch", "bench.sizing", _SIZING)
 """A batch without a row: planning, the requests that wait for each other, and the key groups."""
 ROW_CORE_S = MappingProxyType(
     {
-        Door.ROWS: Coefficient(6.7e-6, "s of a core a row", "bench.sizing", MeasuredUpTo(5_000_000, 210)),
-        Door.NUMBERS: Coefficient(1.9e-6, "s of a core a row", "bench.keyed_state", _KEYED_STATE),
-        Door.JVM: Coefficient(23.6e-6, "s of a core a row", "bench.keyed_state", _KEYED_STATE),
+        Operator.PYTHON: Coefficient(6.7e-6, "s of a core a row", "bench.sizing", MeasuredUpTo(5_000_000, 210)),
+        Operator.VECTORIZED: Coefficient(1.9e-6, "s of a core a row", "bench.keyed_state", _KEYED_STATE),
+        Operator.SPARK_SQL: Coefficient(23.6e-6, "s of a core a row", "bench.keyed_state", _KEYED_STATE),
     }
 )
 """A row with a key of its own; its bytes come on top of that."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from statefulspark.sizing import coefficients, questions
-from statefulspark.sizing.questions import Door, Questions
+from statefulspark import errors
+from statefulspark.sizing import coefficients
+from statefulspark.sizing.workload import Operator, Workload
 from statefulspark.state import cache, keygroups
 
 MIB = 1 << 20
@@ -86,52 +87,45 @@ class Pods:
         return self.driver_mib + self.instances * self.pod_mib
 
 
-def state_bytes(asked: Questions) -> float:
+def state_bytes(workload: Workload) -> float:
     """Return the memory that all state takes in Python."""
-    match asked.door:
-        case Door.ROWS:
-            return asked.keys * (asked.bytes_per_key + coefficients.OBJECT_BYTES.value)
-        case Door.NUMBERS:
-            return asked.keys * coefficients.NUMBER_BYTES.value
-        case Door.JVM:
+    match workload.operator:
+        case Operator.PYTHON:
+            return workload.keys * (workload.bytes_per_key + coefficients.OBJECT_BYTES.value)
+        case Operator.VECTORIZED:
+            return workload.keys * coefficients.NUMBER_BYTES.value
+        case Operator.SPARK_SQL:
             return 0.0
 
 
-def rate(asked: Questions) -> Rate:
+def rate(workload: Workload) -> Rate:
     """Return what batches are like; each row counts as one with a key of its own."""
-    row_core_s = _row_core_s(asked)
-    interval_s = max(asked.batch_interval_s, coefficients.BATCH_S.value / (HEADROOM * FIXED_SHARE))
-    rows = asked.rows_per_s * interval_s
+    if workload.rows_per_core is not None:
+        row_core_s = 1 / workload.rows_per_core
+    else:
+        bytes_per_row = 0 if workload.operator is Operator.VECTORIZED else workload.bytes_per_key
+        row_core_s = coefficients.ROW_CORE_S[workload.operator].value + bytes_per_row * coefficients.BYTE_CORE_S.value
+    interval_s = max(workload.batch_interval_s, coefficients.BATCH_S.value / (HEADROOM * FIXED_SHARE))
+    rows = workload.rows_per_s * interval_s
     least = math.ceil(rows * row_core_s / (HEADROOM * interval_s - coefficients.BATCH_S.value))
     return Rate(interval_s, rows, row_core_s, max(1, least))
 
 
-def _row_core_s(asked: Questions) -> float:
-    if asked.rows_per_core is not None:
-        return 1 / asked.rows_per_core
-    bytes_per_row = 0 if asked.door is Door.NUMBERS else asked.bytes_per_key
-    return coefficients.ROW_CORE_S[asked.door].value + bytes_per_row * coefficients.BYTE_CORE_S.value
-
-
-def pods(asked: Questions, least_partitions: int) -> Pods:
+def pods(workload: Workload, least_partitions: int) -> Pods:
     """Return the pods of a job: one, if that is enough.
 
     Args:
-        asked: The questions.
+        workload: The job.
         least_partitions: Partitions that rows and restarts need.
 
     Raises:
         SpecRejectedError: `SizeImpossible`: a pod of the given size has no room for a worker, or there would be too many.
     """
-    return _one_pod(asked, least_partitions) or _executors(asked, least_partitions)
-
-
-def _one_pod(asked: Questions, least_partitions: int) -> Pods | None:
-    """Return a driver that does all the work, with as few cores as possible; None if it cannot."""
-    for cores in range(max(LEAST_PARTITIONS, least_partitions), asked.pod_cores + 1):
-        heap_mib, worker_mib = _heap_mib(cores), _worker_mib(asked, cores)
+    # A driver that does all the work, with as few cores as possible, if it can.
+    for cores in range(max(LEAST_PARTITIONS, least_partitions), workload.pod_cores + 1):
+        heap_mib, worker_mib = _heap_mib(cores), _worker_mib(workload, cores)
         total_mib = beside_workers_mib(heap_mib) + DRIVER_MIB + cores * worker_mib
-        if total_mib <= asked.pod_memory_mib and worker_mib <= most_worker_mib():
+        if total_mib <= workload.pod_memory_mib and worker_mib <= most_worker_mib():
             return Pods(
                 partitions=cores,
                 key_groups=key_groups(cores),
@@ -143,24 +137,33 @@ def _one_pod(asked: Questions, least_partitions: int) -> Pods | None:
                 driver_heap_mib=heap_mib,
                 driver_mib=total_mib,
             )
-    return None
+    return _executors(workload, least_partitions)
 
 
-def _executors(asked: Questions, least_partitions: int) -> Pods:
-    most_cores = _cores_of_pod(asked)
-    room_mib = min(worker_room_mib(asked, most_cores), most_worker_mib())
-    for_state = math.ceil(2 * state_bytes(asked) / MIB / room_mib)
+def _executors(workload: Workload, least_partitions: int) -> Pods:
+    pod_cores = range(workload.pod_cores, 0, -1)
+    most_cores = next((count for count in pod_cores if worker_room_mib(workload, count) >= WORKER_MIB), None)
+    if most_cores is None:
+        least_mib = beside_workers_mib(HEAP_MIN_MIB) + WORKER_MIB
+        raise errors.SpecRejectedError(
+            "SizeImpossible",
+            f"A pod with {workload.pod_memory_mib} MiB has no room for a heap of {HEAP_MIN_MIB} MiB, the JVM beside it and "
+            f"one Python worker of {WORKER_MIB} MiB; give it {least_mib} MiB at least with --pod-memory.",
+        )
+    room_mib = min(worker_room_mib(workload, most_cores), most_worker_mib())
+    for_state = math.ceil(2 * state_bytes(workload) / MIB / room_mib)
     least = max(LEAST_PARTITIONS, least_partitions, for_state)
     instances = math.ceil(least / most_cores)
     cores = math.ceil(least / instances)
     partitions = instances * cores
     if instances > MAX_INSTANCES or partitions > keygroups.MAX_PARALLELISM_LIMIT:
-        raise questions.impossible(
+        raise errors.SpecRejectedError(
+            "SizeImpossible",
             f"The job needs {partitions} cores in {instances} executors, and a resource has {MAX_INSTANCES} executors and "
             f"{keygroups.MAX_PARALLELISM_LIMIT} partitions at most: split it into several jobs, or allow larger pods with "
-            "--pod-cores and --pod-memory."
+            "--pod-cores and --pod-memory.",
         )
-    heap_mib, worker_mib = _heap_mib(cores), _worker_mib(asked, partitions)
+    heap_mib, worker_mib = _heap_mib(cores), _worker_mib(workload, partitions)
     return Pods(
         partitions=partitions,
         key_groups=key_groups(partitions),
@@ -174,21 +177,9 @@ def _executors(asked: Questions, least_partitions: int) -> Pods:
     )
 
 
-def _cores_of_pod(asked: Questions) -> int:
-    """Return the most cores for which a pod has room."""
-    for cores in range(asked.pod_cores, 0, -1):
-        if worker_room_mib(asked, cores) >= WORKER_MIB:
-            return cores
-    least_mib = beside_workers_mib(HEAP_MIN_MIB) + WORKER_MIB
-    raise questions.impossible(
-        f"A pod with {asked.pod_memory_mib} MiB has no room for a heap of {HEAP_MIN_MIB} MiB, the JVM beside it and one "
-        f"Python worker of {WORKER_MIB} MiB; give it {least_mib} MiB at least with --pod-memory."
-    )
-
-
-def worker_room_mib(asked: Questions, cores: int) -> int:
+def worker_room_mib(workload: Workload, cores: int) -> int:
     """Return how much of an executor of the given size each of its workers can have."""
-    return (asked.pod_memory_mib - beside_workers_mib(_heap_mib(cores))) // cores
+    return (workload.pod_memory_mib - beside_workers_mib(_heap_mib(cores))) // cores
 
 
 def most_worker_mib() -> int:
@@ -196,8 +187,8 @@ def most_worker_mib() -> int:
     return 2 * cache.DEFAULT_LIMIT_BYTES // MIB
 
 
-def _worker_mib(asked: Questions, partitions: int) -> int:
-    return max(WORKER_MIB, math.ceil(2 * state_bytes(asked) / MIB / partitions))
+def _worker_mib(workload: Workload, partitions: int) -> int:
+    return max(WORKER_MIB, math.ceil(2 * state_bytes(workload) / MIB / partitions))
 
 
 def _heap_mib(cores: int) -> int:

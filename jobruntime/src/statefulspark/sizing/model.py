@@ -1,4 +1,4 @@
-"""From the questions to the answer: each figure with its reason. Pure.
+"""From a workload to an answer: each figure with its reason. Pure.
 
 `answer` asks the other modules in the order in which their results depend on each other: what batches are like, what a
 wanted restart time asks for, pods, objects, times, limits.
@@ -13,7 +13,7 @@ from statefulspark.contract import durations, sizes
 from statefulspark.sizing import coefficients, layout, limits, objects, spec, times
 from statefulspark.sizing.answer import Certainty, Figure, SizeAnswer
 from statefulspark.sizing.coefficients import Coefficient, Point
-from statefulspark.sizing.questions import Door, Prices, Questions
+from statefulspark.sizing.workload import Operator, Workload
 from statefulspark.state import keygroups
 
 SHUFFLE_SHARE = 3
@@ -24,39 +24,39 @@ SHUFFLE_SHARE = 3
 class _Plan:
     """What the figures are about."""
 
-    asked: Questions
+    workload: Workload
     goal: times.Goal
     rate: layout.Rate
     pods: layout.Pods
 
     def certainty(self, *used: Coefficient) -> Certainty:
         """Return how certain a figure is that follows from coefficients."""
-        point = Point(self.asked.keys, self.asked.bytes_per_key, self.pods.partitions)
+        point = Point(self.workload.keys, self.workload.bytes_per_key, self.pods.partitions)
         return coefficients.certainty(point, *used)
 
 
-def answer(asked: Questions) -> SizeAnswer:
+def answer(workload: Workload) -> SizeAnswer:
     """Return the size of a job.
 
     Raises:
         SpecRejectedError: `SizeImpossible`: the pods of the given size have no room, or there would be too many.
     """
-    goal, rate = times.goal(asked), layout.rate(asked)
-    pods = layout.pods(asked, max(rate.least_partitions, goal.least_partitions))
-    plan = _Plan(asked, goal, rate, pods)
-    disk_gib = spec.disk_gib(SHUFFLE_SHARE * objects.local_bytes(asked) / max(1, pods.instances))
+    goal, rate = times.goal(workload), layout.rate(workload)
+    pods = layout.pods(workload, max(rate.least_partitions, goal.least_partitions))
+    plan = _Plan(workload, goal, rate, pods)
+    disk_gib = spec.disk_gib(SHUFFLE_SHARE * objects.local_bytes(workload) / max(1, pods.instances))
     return SizeAnswer(
-        figures=(*_batches(plan), *_layout(plan, disk_gib), *_objects(plan), *_times(plan)),
-        limits=limits.limits(asked, rate, pods),
+        figures=(*_batches(plan), *_partitions(plan), *_pods(plan, disk_gib), *_objects(plan), *_times(plan)),
+        limits=limits.limits(workload, rate, pods),
         notes=_notes(plan),
-        spec=spec.fields(asked, pods, standby=goal.needs_standby, local_gib=disk_gib),
+        spec=spec.fields(workload, pods, standby=goal.needs_standby, local_gib=disk_gib),
     )
 
 
 def _batches(plan: _Plan) -> tuple[Figure, ...]:
-    rate, row = plan.rate, _row(plan.asked)
-    is_longer = rate.interval_s > plan.asked.batch_interval_s
-    longer = f"; {_seconds(plan.asked.batch_interval_s)} were asked for, which planning and storage alone would fill"
+    rate, row = plan.rate, _row(plan.workload)
+    is_longer = rate.interval_s > plan.workload.batch_interval_s
+    longer = f"; {_seconds(plan.workload.batch_interval_s)} is too short: planning and storage alone take that long"
     took_s = rate.batch_s(plan.pods.partitions)
     return (
         Figure(
@@ -83,16 +83,16 @@ def _batches(plan: _Plan) -> tuple[Figure, ...]:
     )
 
 
-def _row(asked: Questions) -> tuple[Coefficient, ...]:
-    return () if asked.rows_per_core is not None else (coefficients.ROW_CORE_S[asked.door], coefficients.BYTE_CORE_S)
-
-
-def _layout(plan: _Plan, disk_gib: int) -> tuple[Figure, ...]:
-    return (*_partitions(plan), *_pods(plan, disk_gib))
+def _row(workload: Workload) -> tuple[Coefficient, ...]:
+    return (
+        ()
+        if workload.rows_per_core is not None
+        else (coefficients.ROW_CORE_S[workload.operator], coefficients.BYTE_CORE_S)
+    )
 
 
 def _partitions(plan: _Plan) -> tuple[Figure, ...]:
-    pods, in_memory = plan.pods, layout.state_bytes(plan.asked)
+    pods, in_memory = plan.pods, layout.state_bytes(plan.workload)
     derived = keygroups.default_max_parallelism(pods.partitions)
     groups = (
         "what an operator takes by itself; fixed when it first runs"
@@ -104,15 +104,15 @@ def _partitions(plan: _Plan) -> tuple[Figure, ...]:
             name="stateInMemoryBytes",
             value=round(in_memory),
             shown=sizes.format_short(in_memory),
-            why=_in_memory_why(plan.asked),
-            certainty=plan.certainty(*_memory(plan.asked)),
+            why=_in_memory_why(plan.workload),
+            certainty=plan.certainty(*_memory(plan.workload)),
         ),
         Figure(
             name="partitions",
             value=pods.partitions,
             shown=str(pods.partitions),
             why=f"one for each core; {_decided_by(plan)}",
-            certainty=plan.certainty(coefficients.BATCH_S, *_row(plan.asked), *_memory(plan.asked)),
+            certainty=plan.certainty(coefficients.BATCH_S, *_row(plan.workload), *_memory(plan.workload)),
         ),
         Figure(
             name="keyGroups",
@@ -124,20 +124,22 @@ def _partitions(plan: _Plan) -> tuple[Figure, ...]:
     )
 
 
-def _memory(asked: Questions) -> tuple[Coefficient, ...]:
-    by_door = {Door.ROWS: (coefficients.OBJECT_BYTES,), Door.NUMBERS: (coefficients.NUMBER_BYTES,), Door.JVM: ()}
-    return by_door[asked.door]
+def _memory(workload: Workload) -> tuple[Coefficient, ...]:
+    coefficients_of = {
+        Operator.PYTHON: (coefficients.OBJECT_BYTES,),
+        Operator.VECTORIZED: (coefficients.NUMBER_BYTES,),
+        Operator.SPARK_SQL: (),
+    }
+    return coefficients_of[workload.operator]
 
 
-def _in_memory_why(asked: Questions) -> str:
-    match asked.door:
-        case Door.ROWS:
-            return (
-                f"{asked.bytes_per_key} B a key, and {coefficients.OBJECT_BYTES.value:.0f} B for it as a Python object"
-            )
-        case Door.NUMBERS:
+def _in_memory_why(workload: Workload) -> str:
+    match workload.operator:
+        case Operator.PYTHON:
+            return f"{workload.bytes_per_key} B a key, and {coefficients.OBJECT_BYTES.value:.0f} B for it as a Python object"
+        case Operator.VECTORIZED:
             return f"{coefficients.NUMBER_BYTES.value:.0f} B a key in sorted arrays, whatever was given for a key"
-        case Door.JVM:
+        case Operator.SPARK_SQL:
             return "none in Python: Spark's state store has it on its disk"
 
 
@@ -155,7 +157,7 @@ def _decided_by(plan: _Plan) -> str:
 
 
 def _pods(plan: _Plan, disk_gib: int) -> tuple[Figure, ...]:
-    pods, certain = plan.pods, plan.certainty(*_memory(plan.asked))
+    pods, certain = plan.pods, plan.certainty(*_memory(plan.workload))
     worker = f"{pods.worker_mib} MiB for each core, half of it for state"
     if pods.instances == 0:
         beside = pods.pod_mib - pods.cores * pods.worker_mib - layout.DRIVER_MIB
@@ -194,33 +196,33 @@ def _mib(name: str, value: int, why: str, certainty: Certainty) -> Figure:
 
 
 def _objects(plan: _Plan) -> tuple[Figure, ...]:
-    asked, rate = plan.asked, plan.rate
-    kept = objects.kept_bytes(asked, rate.rows, rate.interval_s)
-    made = objects.requests(asked, plan.pods.partitions, rate.interval_s)
+    workload, rate = plan.workload, plan.rate
+    kept = objects.kept_bytes(workload, rate.rows, rate.interval_s)
+    made = objects.requests(workload, plan.pods.partitions, rate.interval_s)
     stored = plan.certainty(coefficients.STORED_PER_BYTE, coefficients.KEPT_PER_STORED)
     counted = plan.certainty(
         coefficients.WRITES_A_CHECKPOINT, coefficients.WRITES_A_SNAPSHOT, coefficients.READS_A_BATCH
     )
-    requests_cost, storage_cost = objects.requests_cost(asked, made), objects.storage_cost(asked, kept)
+    requests_cost, storage_cost = objects.requests_cost(workload, made), objects.storage_cost(workload, kept)
+    prices = workload.prices
+    request_prices = (
+        f"${prices.write_per_thousand:g} for 1,000 writes or listings, ${prices.read_per_thousand:g} for 1,000 reads"
+    )
     a_batch = (
         f"{coefficients.WRITES_A_BATCH.value:.0f} and {coefficients.WRITES_A_PARTITION.value:.0f} for each partition"
     )
     return (
-        _bytes("checkpointBytes", objects.checkpoint_bytes(asked), "all state", stored),
+        _bytes("checkpointBytes", objects.checkpoint_bytes(workload), "all state", stored),
         _bytes(
-            "storedBytes", kept, f"{asked.retained} checkpoints, which share files; each savepoint is a copy more", stored
+            "storedBytes", kept, f"{workload.retained} checkpoints, which share files; each savepoint is a copy more", stored
         ),
         _hourly("batchWrites", made.batch_writes, f"{a_batch} in a batch", Certainty.RULE),
         _hourly("snapshotWrites", made.snapshot_writes, "Spark stores each partition's state whole once a minute", counted),
         _hourly("checkpointWrites", made.checkpoint_writes, "manifests, and listings, of pruning too", counted),
         _hourly("reads", made.reads, "is there a newer driver, is it there already, what may go", counted),
-        _dollars("requestsCost", requests_cost, _request_prices(asked.prices), counted),
-        _dollars("storageCost", storage_cost, f"${asked.prices.storage_gb_month:g} a GB and month", stored),
+        _dollars("requestsCost", requests_cost, request_prices, counted),
+        _dollars("storageCost", storage_cost, f"${prices.storage_gb_month:g} a GB and month", stored),
     )  # fmt: skip
-
-
-def _request_prices(prices: Prices) -> str:
-    return f"${prices.write_per_thousand:g} for 1,000 writes or listings, ${prices.read_per_thousand:g} for 1,000 reads"
 
 
 def _bytes(name: str, value: float, why: str, certainty: Certainty) -> Figure:
@@ -236,11 +238,11 @@ def _dollars(name: str, value: float, why: str, certainty: Certainty) -> Figure:
 
 
 def _times(plan: _Plan) -> tuple[Figure, ...]:
-    asked, partitions = plan.asked, plan.pods.partitions
-    reading = f"and {_seconds(times.read_s(asked, partitions))} to read the state"
+    workload, partitions = plan.workload, plan.pods.partitions
+    reading = f"and {_seconds(times.read_s(workload, partitions))} to read the state"
     read, start = coefficients.READ_CORE_S, coefficients.START_S
     standby, upgrade = coefficients.STANDBY_S, coefficients.WARM_UPGRADE_S
-    copied_s = objects.checkpoint_bytes(asked) * coefficients.SAVEPOINT_BYTE_S.value
+    copied_s = objects.checkpoint_bytes(workload) * coefficients.SAVEPOINT_BYTE_S.value
     rescale = coefficients.RESCALE_KEY_S
     saved_s = coefficients.PAUSE_S.value + copied_s
     started, ready = (
@@ -248,21 +250,27 @@ def _times(plan: _Plan) -> tuple[Figure, ...]:
         f"{_seconds(standby.value)} with a standby {reading}",
     )
     return (
-        _time("restartS", times.restart_s(asked, partitions), started, plan, start, read),
-        _time("standbyS", times.standby_s(asked, partitions), ready, plan, standby, read),
+        _time("restartS", times.restart_s(workload, partitions), started, plan, start, read),
+        _time("standbyS", times.standby_s(workload, partitions), ready, plan, standby, read),
         _time(
-            "warmUpgradeS", times.warm_upgrade_s(asked, partitions), f"next driver is ready {reading}", plan, upgrade
+            "warmUpgradeS", times.warm_upgrade_s(workload, partitions), f"next driver is ready {reading}", plan, upgrade
         ),
         _time(
-            "coldUpgradeS", times.cold_upgrade_s(asked, partitions), "the pause of a stop, and a restart", plan, start
+            "coldUpgradeS",
+            times.cold_upgrade_s(workload, partitions),
+            "the pause of a stop, and a restart",
+            plan,
+            start,
         ),
-        _time("rescaleS", times.rescale_s(asked, partitions), "a restart that writes state anew", plan, start, rescale),
+        _time(
+            "rescaleS", times.rescale_s(workload, partitions), "a restart that writes state anew", plan, start, rescale
+        ),
         _time("savepointS", saved_s, "the store copies; the job goes on", plan, coefficients.SAVEPOINT_BYTE_S),
     )
 
 
 def _time(name: str, value_s: float, why: str, plan: _Plan, *used: Coefficient) -> Figure:
-    certainty = plan.certainty(*used) if plan.asked.door is Door.ROWS else Certainty.ASSUMED
+    certainty = plan.certainty(*used) if plan.workload.operator is Operator.PYTHON else Certainty.ASSUMED
     return Figure(name=name, value=round(value_s, 1), shown=_seconds(value_s), why=why, certainty=certainty)
 
 
@@ -270,8 +278,8 @@ def _notes(plan: _Plan) -> tuple[str, ...]:
     notes = [
         "One query with one stateful operator; add up several. What the sink writes and stores is not counted.",
     ]
-    if plan.asked.restart_within is not None and not plan.goal.is_reachable:
-        within = durations.format_short(plan.asked.restart_within)
+    if plan.workload.restart_within is not None and not plan.goal.is_reachable:
+        within = durations.format_short(plan.workload.restart_within)
         least = _seconds(times.fixed_s(needs_standby=True))
         notes.append(f"A restart within {within} is out of reach: a standby needs {least} without any state.")
     if plan.goal.needs_standby:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from statefulspark.sizing import coefficients
-from statefulspark.sizing.questions import Door, Questions
+from statefulspark.sizing.workload import Operator, Workload
 
 HOUR_S = 3600
 HOURS_A_MONTH = 730
@@ -40,27 +40,27 @@ class Requests:
         return self.batch_writes + self.snapshot_writes + self.checkpoint_writes
 
 
-def checkpoint_bytes(asked: Questions) -> float:
+def checkpoint_bytes(workload: Workload) -> float:
     """Return the size of a checkpoint: all state."""
-    return asked.keys * _stored_key_bytes(asked) * coefficients.STORED_PER_BYTE.value
+    return workload.keys * _stored_key_bytes(workload) * coefficients.STORED_PER_BYTE.value
 
 
-def kept_bytes(asked: Questions, rows_per_batch: float, interval_s: float) -> float:
+def kept_bytes(workload: Workload, rows_per_batch: float, interval_s: float) -> float:
     """Return what is in the job's folder: state, and changes that retained checkpoints need or that wait for pruning."""
-    kept_s = asked.retained * asked.checkpoint_interval_s + 2 * coefficients.SNAPSHOT_INTERVAL_S.value
-    changed = min(rows_per_batch, float(asked.keys)) * _stored_key_bytes(asked)
+    kept_s = workload.retained * workload.checkpoint_interval_s + 2 * coefficients.SNAPSHOT_INTERVAL_S.value
+    changed = min(rows_per_batch, float(workload.keys)) * _stored_key_bytes(workload)
     changes = math.ceil(kept_s / interval_s) * changed
-    return checkpoint_bytes(asked) * coefficients.KEPT_PER_STORED.value + changes
+    return checkpoint_bytes(workload) * coefficients.KEPT_PER_STORED.value + changes
 
 
-def local_bytes(asked: Questions) -> float:
+def local_bytes(workload: Workload) -> float:
     """Return what all pods together have of the state on their disks."""
-    return checkpoint_bytes(asked) * coefficients.LOCAL_PER_STORED.value
+    return checkpoint_bytes(workload) * coefficients.LOCAL_PER_STORED.value
 
 
-def requests(asked: Questions, partitions: int, interval_s: float) -> Requests:
+def requests(workload: Workload, partitions: int, interval_s: float) -> Requests:
     """Return the requests of an hour."""
-    batches, checkpoints = HOUR_S / interval_s, HOUR_S / asked.checkpoint_interval_s
+    batches, checkpoints = HOUR_S / interval_s, HOUR_S / workload.checkpoint_interval_s
     a_batch = coefficients.WRITES_A_BATCH.value + partitions * coefficients.WRITES_A_PARTITION.value
     snapshots = partitions * HOUR_S / coefficients.SNAPSHOT_INTERVAL_S.value
     return Requests(
@@ -71,17 +71,17 @@ def requests(asked: Questions, partitions: int, interval_s: float) -> Requests:
     )
 
 
-def requests_cost(asked: Questions, made: Requests) -> float:
+def requests_cost(workload: Workload, made: Requests) -> float:
     """Return the dollars that requests cost in a month."""
-    prices = asked.prices
+    prices = workload.prices
     an_hour = made.writes * prices.write_per_thousand + made.reads * prices.read_per_thousand
     return an_hour / 1000 * HOURS_A_MONTH
 
 
-def storage_cost(asked: Questions, stored_bytes: float) -> float:
+def storage_cost(workload: Workload, stored_bytes: float) -> float:
     """Return the dollars that what is stored costs in a month."""
-    return stored_bytes / _GB * asked.prices.storage_gb_month
+    return stored_bytes / _GB * workload.prices.storage_gb_month
 
 
-def _stored_key_bytes(asked: Questions) -> int:
-    return _NUMBER_STORED_BYTES if asked.door is Door.NUMBERS else asked.bytes_per_key
+def _stored_key_bytes(workload: Workload) -> int:
+    return _NUMBER_STORED_BYTES if workload.operator is Operator.VECTORIZED else workload.bytes_per_key

@@ -11,57 +11,48 @@ from pydantic import JsonValue
 
 from statefulspark.contract import durations
 from statefulspark.sizing import layout
-from statefulspark.sizing.questions import Questions
+from statefulspark.sizing.workload import Workload
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _GIB_MIB = 1024
 
 
-def fields(asked: Questions, pods: layout.Pods, *, standby: bool, local_gib: int) -> dict[str, JsonValue]:
+def fields(workload: Workload, pods: layout.Pods, *, standby: bool, local_gib: int) -> dict[str, JsonValue]:
     """Return the fields below `spec`.
 
     Args:
-        asked: The questions.
+        workload: The job.
         pods: The pods of the job.
         standby: Whether a second driver waits.
         local_gib: Local disk of each executor.
     """
-    return {
-        "driver": _driver(pods, standby=standby),
-        **({"executor": _executor(pods, local_gib)} if pods.instances else {}),
-        "checkpoint": {
-            "interval": durations.format_exact(asked.checkpoint_interval),
-            "retained": asked.retained,
-        },
-        "sparkConf": {SHUFFLE_PARTITIONS: str(pods.partitions)},
-    }
-
-
-def _driver(pods: layout.Pods, *, standby: bool) -> dict[str, JsonValue]:
-    cores: dict[str, JsonValue] = {} if pods.instances else {"cores": pods.cores}
-    waiting: dict[str, JsonValue] = {"standby": True} if standby else {}
-    return {
-        **cores,
-        "memory": _heap(pods.driver_heap_mib),
-        "resources": {
-            "requests": {"cpu": str(1 if pods.instances else pods.cores), "memory": _quantity(pods.driver_mib)},
-            "limits": {"memory": _quantity(pods.driver_mib)},
-        },
-        **waiting,
-    }
-
-
-def _executor(pods: layout.Pods, local_gib: int) -> dict[str, JsonValue]:
     # The product's own size needs no mention; a larger one is the limit of the container.
-    larger: dict[str, JsonValue] = (
-        {"resources": {"limits": {"memory": _quantity(pods.pod_mib)}}} if pods.worker_mib > layout.WORKER_MIB else {}
-    )
-    return {
+    limit: dict[str, JsonValue] = {"resources": {"limits": {"memory": _quantity(pods.pod_mib)}}}
+    executor: dict[str, JsonValue] = {
         "instances": pods.instances,
         "cores": pods.cores,
         "memory": _heap(pods.heap_mib),
-        **larger,
+        **(limit if pods.worker_mib > layout.WORKER_MIB else {}),
         "localDisk": {"size": f"{local_gib}Gi"},
+    }
+    cores: dict[str, JsonValue] = {} if pods.instances else {"cores": pods.cores}
+    waiting: dict[str, JsonValue] = {"standby": True} if standby else {}
+    return {
+        "driver": {
+            **cores,
+            "memory": _heap(pods.driver_heap_mib),
+            "resources": {
+                "requests": {"cpu": str(1 if pods.instances else pods.cores), "memory": _quantity(pods.driver_mib)},
+                "limits": {"memory": _quantity(pods.driver_mib)},
+            },
+            **waiting,
+        },
+        **({"executor": executor} if pods.instances else {}),
+        "checkpoint": {
+            "interval": durations.format_exact(workload.checkpoint_interval),
+            "retained": workload.retained,
+        },
+        "sparkConf": {SHUFFLE_PARTITIONS: str(pods.partitions)},
     }
 
 

@@ -364,7 +364,7 @@ def assert_state_reads(snapshot: str, expected: Texts) -> None:
         if column not in JSON_COLUMNS or isinstance(column.kind, types.NullType):
             continue  # There is no state without a value.
         table = ss.read_state(snapshot, uid="types", state=f"column_{number}", options=LOCAL)
-        lines = map(json.loads, state_command._lines(table).rstrip("\n").split("\n"))
+        lines = map(json.loads, state_command.render(table, state_command.StateOutput.JSON).rstrip("\n").split("\n"))
         # A value that has no form in Arrow is a text of JSON.
         is_text = pa.types.is_string(table.schema.field("value").type) and not isinstance(column.kind, types.StringType)
         values = {line["key"]: json.loads(line["value"]) if is_text else line["value"] for line in lines}

@@ -1,12 +1,10 @@
-"""The questions that a size depends on, each with what is assumed if nobody answers. Pure."""
+"""What a size depends on: the workload of a job, and the prices of its object store. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-
-from statefulspark import errors
 
 MAX_KEYS = 10**12
 MAX_BYTES_PER_KEY = 1 << 30
@@ -15,15 +13,15 @@ MAX_RETAINED = 1000
 MAX_POD_CORES = 1024
 
 
-class Door(StrEnum):
-    """How the state is worked on."""
+class Operator(StrEnum):
+    """The stateful operator of a job."""
 
-    ROWS = "rows"
+    PYTHON = "python"
     """Python objects: `keyed_process` row by row, `transform_with_state`, `map_with_state`, and tables of values that are no
     numbers."""
-    NUMBERS = "numbers"
+    VECTORIZED = "vectorized"
     """A `VectorizedProcessFunction` with sums, minima or maxima of numbers by one integer key."""
-    JVM = "jvm"
+    SPARK_SQL = "spark-sql"
     """Spark's own operators, as `groupBy().agg()`: state in the JVM, and no Python."""
 
 
@@ -47,15 +45,15 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
-    """What is known of a job: one query with one stateful operator.
+class Workload:
+    """The workload of a job: one query with one stateful operator.
 
     Attributes:
         keys: Keys that have state at the same time.
         bytes_per_key: Size of the state of a key with the key itself, as it is stored: `harness.stored_bytes` of a test,
             divided by its keys.
         rows_per_s: Rows that come in a second, when most come.
-        door: How the state is worked on.
+        operator: The stateful operator.
         batch_interval: Wanted time from batch to batch.
         checkpoint_interval: Time from checkpoint to checkpoint.
         retained: Checkpoints that are kept.
@@ -69,7 +67,7 @@ class Questions:
     keys: int
     bytes_per_key: int
     rows_per_s: float
-    door: Door = Door.ROWS
+    operator: Operator = Operator.PYTHON
     batch_interval: timedelta = timedelta(seconds=1)
     checkpoint_interval: timedelta = timedelta(seconds=10)
     retained: int = 3
@@ -93,8 +91,3 @@ class Questions:
     def restart_within_s(self) -> float | None:
         """The longest time of a restart in seconds; None if it does not matter."""
         return None if self.restart_within is None else self.restart_within.total_seconds()
-
-
-def impossible(message: str) -> errors.SpecRejectedError:
-    """Return the error for a job that no size fits."""
-    return errors.SpecRejectedError("SizeImpossible", message)
