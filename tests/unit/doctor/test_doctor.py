@@ -249,7 +249,7 @@ def test_what_a_standby_carries_ahead_is_explained(case: Case) -> None:
 
     assert [(one.generation, one.role) for one in health.generations] == [(2, "unfinished"), (1, "in use")]
     assert health.notes == (
-        "Generation 2 is what flights-standby-3 has carried ahead as a standby, last at "
+        "The standby flights-standby-3 has carried state ahead into generation 2, last at "
         f"{case.job.clock.now.isoformat()}; only that standby uses it, and without it pruning removes it.",
     )
     assert (health.problems, health.restart.generation) == ((), 1)

@@ -4,8 +4,8 @@ It only reads; a driver may run meanwhile. An unreadable document becomes a sent
 Only an unavailable store raises, because then nothing is known about the folder.
 """
 
-from statefulspark.doctor.examination import Examination
+from statefulspark.doctor.contents import forecast
 from statefulspark.doctor.folders import examine, examine_job, jobs_below
-from statefulspark.doctor.restart import forecast
+from statefulspark.doctor.snapshots import Examination
 
 __all__ = ["Examination", "examine", "examine_job", "forecast", "jobs_below"]

@@ -8,8 +8,8 @@ from statefulspark import errors
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import diagnosis, layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind
-from statefulspark.doctor import beside, contents, notes, restart, snapshots
-from statefulspark.doctor.examination import Examination
+from statefulspark.doctor import contents, snapshots
+from statefulspark.doctor.snapshots import Examination
 from statefulspark.recovery import damage, external_savepoints
 from statefulspark.storage.port import ObjectStore
 
@@ -43,13 +43,34 @@ def examine(store: ObjectStore, examination: Examination) -> diagnosis.Diagnosis
     """
     names = store.list_names("")
     if layout.MANIFEST_NAME in names:
-        return _snapshot_diagnosis(store, examination)
+        try:
+            manifest = catalog.read_manifest(store, "")
+        except errors.SnapshotCorruptError as error:
+            health = diagnosis.SnapshotHealth(label="snapshot", location=store.uri, ok=False, problem=error.message)
+        else:
+            health = snapshots.examine_one(store, manifest, examination)
+        return diagnosis.Diagnosis(
+            location=store.uri, kind=diagnosis.PlaceKind.SNAPSHOT, healthy=health.ok, snapshot=health
+        )
     if _is_job(names):
         job = examine_job(store, examination)
         return diagnosis.Diagnosis(
             location=store.uri, kind=diagnosis.PlaceKind.JOB, healthy=not job.problems, jobs=(job,)
         )
-    return _root_diagnosis(store, names, examination)
+    jobs: list[diagnosis.JobHealth] = []
+    foreign: list[str] = []
+    for name in names:
+        job_folders = _jobs_below(store, name) if name.endswith("/") else ()
+        jobs += [examine_job(store.child(path), examination) for path in job_folders]
+        foreign += [] if job_folders else [name]
+    kind = diagnosis.PlaceKind.ROOT if jobs else diagnosis.PlaceKind.FOREIGN if names else diagnosis.PlaceKind.EMPTY
+    return diagnosis.Diagnosis(
+        location=store.uri,
+        kind=kind,
+        healthy=not any(job.problems for job in jobs),
+        jobs=tuple(jobs),
+        foreign=tuple(foreign),
+    )
 
 
 def examine_job(store: ObjectStore, examination: Examination) -> diagnosis.JobHealth:
@@ -58,18 +79,20 @@ def examine_job(store: ObjectStore, examination: Examination) -> diagnosis.JobHe
         (ref, manifest) for ref in catalog.list_snapshots(store) for manifest in catalog.read_manifests(store, [ref])
     ]
     checkpoints, savepoints = (
-        tuple(snapshots.in_job(store, ref, manifest, examination) for ref, manifest in survey if ref.kind is kind)
+        tuple(
+            snapshots.examine_in_job(store, ref, manifest, examination) for ref, manifest in survey if ref.kind is kind
+        )
         for kind in (SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT)
     )
     external = tuple(
-        snapshots.elsewhere(savepoint, examination)
+        snapshots.examine_external(savepoint, examination)
         for savepoint in external_savepoints.list_all(store, examination.open_store)
     )
     files = store.list(layout.GENERATIONS)
     generation_healths = tuple(contents.generation_healths(store, files))
     owner, owner_problems = contents.owner(store)
-    forecast = restart.forecast(store, examination)
-    folders = beside.folders(files, store.list(layout.SCRATCH))
+    forecast = contents.forecast(store, examination)
+    folders = contents.other_folders(files, store.list(layout.SCRATCH))
     freeable, freeable_problem = contents.find_freeable(store, files, examination)
     names = store.list_names("")
     return diagnosis.JobHealth(
@@ -84,8 +107,8 @@ def examine_job(store: ObjectStore, examination: Examination) -> diagnosis.JobHe
         freeable=freeable,
         foreign=tuple(name for name in names if name not in _PRODUCT_NAMES),
         notes=(
-            *notes.on_job(store, names, generation_healths, freeable),
-            *notes.on_scratch(store, folders),
+            *contents.notes(store, names, generation_healths, freeable),
+            *contents.scratch_notes(store, folders),
             *damage.explain(
                 store, [query for _, manifest in survey if isinstance(manifest, Manifest) for query in manifest.queries]
             ),
@@ -97,7 +120,7 @@ def examine_job(store: ObjectStore, examination: Examination) -> diagnosis.JobHe
             *(health.problem for health in generation_healths if health.problem is not None),
             *(sentence for health in (*checkpoints, *savepoints) for sentence in snapshots.problems(health)),
             *freeable_problem,
-            *restart.problems(forecast),
+            *contents.restart_problems(forecast),
         ),
     )
 
@@ -115,23 +138,6 @@ def _is_job(names: Iterable[str]) -> bool:
     return any(name == layout.OWNER or name in folders for name in names)
 
 
-def _root_diagnosis(store: ObjectStore, names: tuple[str, ...], examination: Examination) -> diagnosis.Diagnosis:
-    jobs: list[diagnosis.JobHealth] = []
-    foreign: list[str] = []
-    for name in names:
-        job_folders = _jobs_below(store, name) if name.endswith("/") else ()
-        jobs += [examine_job(store.child(path), examination) for path in job_folders]
-        foreign += [] if job_folders else [name]
-    kind = diagnosis.PlaceKind.ROOT if jobs else diagnosis.PlaceKind.FOREIGN if names else diagnosis.PlaceKind.EMPTY
-    return diagnosis.Diagnosis(
-        location=store.uri,
-        kind=kind,
-        healthy=not any(job.problems for job in jobs),
-        jobs=tuple(jobs),
-        foreign=tuple(foreign),
-    )
-
-
 def _jobs_below(store: ObjectStore, name: str) -> tuple[str, ...]:
     """Return the jobs in a folder of a root: those of a namespace, or the folder itself if the root is a namespace."""
     folder = name.rstrip("/")
@@ -140,16 +146,3 @@ def _jobs_below(store: ObjectStore, name: str) -> tuple[str, ...]:
         return (folder,)
     children = (f"{folder}/{child.rstrip('/')}" for child in names if child.endswith("/"))
     return tuple(child for child in children if _is_job(store.list_names(child)))
-
-
-def _snapshot_diagnosis(store: ObjectStore, examination: Examination) -> diagnosis.Diagnosis:
-    """Explain a snapshot by its own folder; the files of a checkpoint are in the job's folder above it."""
-    try:
-        manifest = catalog.read_manifest(store, "")
-    except errors.SnapshotCorruptError as error:
-        health = diagnosis.SnapshotHealth(label="snapshot", location=store.uri, ok=False, problem=error.message)
-    else:
-        health = snapshots.by_itself(store, manifest, examination)
-    return diagnosis.Diagnosis(
-        location=store.uri, kind=diagnosis.PlaceKind.SNAPSHOT, healthy=health.ok, snapshot=health
-    )

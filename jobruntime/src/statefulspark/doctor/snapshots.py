@@ -1,19 +1,38 @@
-"""Is a snapshot whole, and what of it is broken?"""
+"""Is a snapshot whole, and what of it is broken? And the options with which it is examined."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 
 from statefulspark import errors
-from statefulspark.checkpoint import catalog, verify
+from statefulspark.checkpoint import catalog, transfer, verify
 from statefulspark.contract import diagnosis, layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind
-from statefulspark.doctor.examination import Examination
 from statefulspark.recovery import external_savepoints
+from statefulspark.retention import rules
 from statefulspark.storage.port import ObjectStore
 
 
-def by_itself(store: ObjectStore, manifest: Manifest, examination: Examination) -> diagnosis.SnapshotHealth:
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """The settings of an examination.
+
+    Attributes:
+        now: The current time in UTC.
+        policy: What pruning would keep.
+        deep: Read every file, instead of trusting equal etags.
+        open_store: Opens other locations, of savepoints that the job started from or claimed.
+    """
+
+    now: datetime
+    policy: rules.PrunePolicy
+    deep: bool = False
+    open_store: transfer.StoreOpener | None = None
+
+
+def examine_one(store: ObjectStore, manifest: Manifest, examination: Examination) -> diagnosis.SnapshotHealth:
     """Examine a snapshot by its own folder; the files of a checkpoint are in the job's folder above it."""
     if manifest.kind is SnapshotKind.SAVEPOINT:
         return _verified(store, manifest, store.uri, root="", examination=examination)
@@ -24,7 +43,7 @@ def by_itself(store: ObjectStore, manifest: Manifest, examination: Examination) 
     return _verified(examination.open_store(job_root), manifest, store.uri, root="", examination=examination)
 
 
-def in_job(
+def examine_in_job(
     store: ObjectStore,
     ref: catalog.SnapshotRef,
     manifest: Manifest | errors.SnapshotCorruptError,
@@ -38,7 +57,9 @@ def in_job(
     return _verified(store, manifest, location, root=root, examination=examination)
 
 
-def elsewhere(savepoint: external_savepoints.ExternalSavepoint, examination: Examination) -> diagnosis.SnapshotHealth:
+def examine_external(
+    savepoint: external_savepoints.ExternalSavepoint, examination: Examination
+) -> diagnosis.SnapshotHealth:
     """Examine a savepoint at another location; if it is unavailable, the error is its problem."""
     manifest, label = savepoint.manifest, f"savepoint {savepoint.id}"
     if isinstance(manifest, Manifest) and savepoint.store is not None:
@@ -58,6 +79,21 @@ def _verified(
     report = verify.verify(store, manifest, root=root, deep=examination.deep)
     above = f"{root}/" if root else ""
     sizes = {f"{above}{query.path}/{file.path}": file.size_bytes for query in manifest.queries for file in query.files}
+    broken = []
+    for problem in report.problems:
+        info = store.info(problem.path)
+        size_bytes = sizes.get(problem.path)
+        actual = "nothing" if info is None else f"{info.size_bytes} bytes"
+        if problem.kind is verify.ProblemKind.CHECKSUM_DIFFERS:
+            actual += " with other content"
+        broken.append(
+            diagnosis.BrokenFile(
+                path=f"{store.uri}/{problem.path}",
+                problem=problem.kind.value,
+                expected=f"{size_bytes} bytes" if size_bytes is not None else "the file that was written",
+                found=actual,
+            )
+        )
     return diagnosis.SnapshotHealth(
         label=manifest.label,
         location=location,
@@ -66,22 +102,8 @@ def _verified(
         trigger=manifest.trigger.value,
         size_bytes=report.size_bytes,
         files=report.files,
-        broken=tuple(_broken(store, problem, sizes) for problem in report.problems),
+        broken=tuple(broken),
         uncompared=tuple(f"{store.uri}/{key}" for key in report.uncompared),
-    )
-
-
-def _broken(store: ObjectStore, problem: verify.Problem, sizes: Mapping[str, int]) -> diagnosis.BrokenFile:
-    info = store.info(problem.path)
-    size_bytes = sizes.get(problem.path)
-    actual = "nothing" if info is None else f"{info.size_bytes} bytes"
-    if problem.kind is verify.ProblemKind.CHECKSUM_DIFFERS:
-        actual += " with other content"
-    return diagnosis.BrokenFile(
-        path=f"{store.uri}/{problem.path}",
-        problem=problem.kind.value,
-        expected=f"{size_bytes} bytes" if size_bytes is not None else "the file that was written",
-        found=actual,
     )
 
 
