@@ -104,7 +104,10 @@ def step(state: State, event: Event) -> Step:
         case Requested():
             return _on_request(state, event.request, event.now_s)
         case HookAnswered():
-            return _on_hook_answered(state, event), ()
+            pending = state.find(event.snapshot_id)
+            if pending is not None:
+                state = _with(state, replace(pending, hooks=pending.hooks - {event.hook}))
+            return state, ()
         case Acknowledged():
             return _on_acknowledged(state, event)
         case Declined():
@@ -133,9 +136,10 @@ def _on_tick(state: State, event: Tick) -> Step:
     is_awaited = bool(event.news) and (state.is_overdue or not state.first_commits.isdisjoint(event.begun))
     if not (is_due or is_awaited):
         return state, expired
+    slot_s = (state.next_trigger_at_s if is_due else event.now_s) + state.settings.base_interval_s
     state = replace(
         state,
-        next_trigger_at_s=_next_slot(state.settings, state.next_trigger_at_s if is_due else event.now_s, event.now_s),
+        next_trigger_at_s=slot_s if slot_s > event.now_s else event.now_s + state.settings.base_interval_s,
         is_overdue=not event.news,
         first_commits=state.first_commits - event.begun,
     )
@@ -144,12 +148,6 @@ def _on_tick(state: State, event: Tick) -> Step:
     periodic = Request(PERIODIC_KEY, SnapshotKind.CHECKPOINT, Trigger.PERIODIC, event.now_s)
     state, commands = _on_request(state, periodic, event.now_s)
     return state, (*expired, *commands)
-
-
-def _next_slot(settings: CoordinatorSettings, from_s: float, now_s: float) -> float:
-    """Return the next slot at the fixed rate; missed slots are skipped, not repeated."""
-    slot_s = from_s + settings.base_interval_s
-    return slot_s if slot_s > now_s else now_s + settings.base_interval_s
 
 
 def _on_request(state: State, request: Request, now_s: float) -> Step:
@@ -224,11 +222,6 @@ def _earliest_periodic_s(state: State) -> float:
 # Answers
 
 
-def _on_hook_answered(state: State, event: HookAnswered) -> State:
-    pending = state.find(event.snapshot_id)
-    return state if pending is None else _with(state, replace(pending, hooks=pending.hooks - {event.hook}))
-
-
 def _on_acknowledged(state: State, event: Acknowledged) -> Step:
     pending = state.find(event.snapshot_id)
     if pending is None or not pending.is_awaited:
@@ -261,7 +254,13 @@ def _on_finalized(state: State, event: Finalized) -> Step:
         # An intermediate savepoint is not used for recovery and commits nothing (A.102, A.137).
         state, begun = _drain_queue(state, event.now_s)
         return state, (complete, *begun)
-    state, dropped = _subsume_pending(state, pending.id)
+    dropped: list[Command] = []
+    for older in state.pending:
+        # Forced ones, which are savepoints and stops, are never subsumed (A.103).
+        if older.id < pending.id and not older.request.is_forced:
+            message = f"Checkpoint {pending.id} completed first."
+            state, command = _remove(state, older, AbortReason.CHECKPOINT_SUBSUMED, message)
+            dropped.append(command)
     state, excess = (state, ()) if is_savepoint else _retain(state, pending)
     retired = (Subsume(excess),) if excess else ()
     # A stopped job begins no snapshot: it would be written while the driver ends, and be the newest one on storage.
@@ -281,17 +280,6 @@ def _retain(state: State, completed: Pending) -> tuple[State, tuple[int, ...]]:
     kept = frozenset(retention.retained(completed_ids, untried, state.settings.retained))
     state = replace(state, retained=tuple(sorted(kept)), untried=untried & kept)
     return state, tuple(number for number in completed_ids if number not in kept)
-
-
-def _subsume_pending(state: State, completed_id: int) -> Step:
-    """Drop older pending checkpoints; forced ones (savepoints, stops) are never subsumed (A.103)."""
-    commands: list[Command] = []
-    for pending in state.pending:
-        if pending.id < completed_id and not pending.request.is_forced:
-            message = f"Checkpoint {completed_id} completed first."
-            state, command = _remove(state, pending, AbortReason.CHECKPOINT_SUBSUMED, message)
-            commands.append(command)
-    return state, tuple(commands)
 
 
 def _expire(state: State, now_s: float) -> Step:

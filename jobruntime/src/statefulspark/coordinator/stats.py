@@ -114,15 +114,50 @@ def observe(stats: Stats, event: model.Event, commands: tuple[model.Command, ...
     for command in commands:
         match command:
             case model.Begin():
-                stats = _begun(stats, command, event.now_s, now)
+                request = command.request
+                begun = wire.SnapshotDetails(
+                    id=command.snapshot_id,
+                    kind=request.kind,
+                    state=wire.SnapshotState.IN_PROGRESS,
+                    trigger=request.trigger,
+                    is_stop=request.is_stop,
+                    triggered_at=now,
+                    start_delay_ms=_milliseconds(event.now_s - request.requested_at_s),
+                    participants=tuple(sorted(command.participants)),
+                )
+                stats = _count(_put(stats, Open(begun, event.now_s)), triggered=1)
             case model.Finalize():
-                stats = _acknowledged(stats, command, event.now_s, now)
+                pending = stats.in_progress[command.snapshot_id]
+                delay_ms = _milliseconds(event.now_s - pending.triggered_s)
+                acknowledgements = tuple(
+                    wire.Acknowledgement(
+                        participant=participant, batch_id=batch_id, acknowledged_at=now, delay_ms=delay_ms
+                    )
+                    for participant, batch_id in command.batches.items()
+                )
+                changes = {"acknowledgements": acknowledgements, "latest_ack_at": now, "sync_ms": delay_ms}
+                acknowledged = pending.details.model_copy(update=changes)
+                stats = _put(stats, replace(pending, details=acknowledged, acknowledged_s=event.now_s))
             case model.NotifyComplete():
                 stats = _completed(stats, command.snapshot_id, event.now_s, now)
             case model.NotifyAborted():
-                stats = _aborted(stats, command, event.now_s, now)
+                failure = {
+                    "state": wire.SnapshotState.FAILED,
+                    "reason": command.reason.value,
+                    "message": command.message,
+                }
+                details = _end(stats.in_progress[command.snapshot_id], event.now_s, now, failure)
+                failures = {**stats.failures, command.reason.value: stats.failures.get(command.reason.value, 0) + 1}
+                stats = _remember(_count(replace(stats, failures=failures, failed=details), failed=1), details)
             case model.Subsume():
-                stats = _discarded(stats, frozenset(command.checkpoint_ids))
+                subsumed = frozenset(command.checkpoint_ids)
+                ended = tuple(
+                    snapshot.model_copy(update={"discarded": True})
+                    if snapshot.id in subsumed and snapshot.kind is SnapshotKind.CHECKPOINT
+                    else snapshot
+                    for snapshot in stats.ended
+                )
+                stats = replace(stats, ended=ended)
             case model.Refuse() | model.FailJob():
                 pass
     return stats
@@ -158,33 +193,6 @@ def answer(stats: Stats) -> wire.Checkpoints:
     )
 
 
-def _begun(stats: Stats, command: model.Begin, now_s: float, now: datetime) -> Stats:
-    request = command.request
-    details = wire.SnapshotDetails(
-        id=command.snapshot_id,
-        kind=request.kind,
-        state=wire.SnapshotState.IN_PROGRESS,
-        trigger=request.trigger,
-        is_stop=request.is_stop,
-        triggered_at=now,
-        start_delay_ms=_milliseconds(now_s - request.requested_at_s),
-        participants=tuple(sorted(command.participants)),
-    )
-    return _count(_put(stats, Open(details, now_s)), triggered=1)
-
-
-def _acknowledged(stats: Stats, command: model.Finalize, now_s: float, now: datetime) -> Stats:
-    snapshot = stats.in_progress[command.snapshot_id]
-    delay_ms = _milliseconds(now_s - snapshot.triggered_s)
-    acknowledgements = tuple(
-        wire.Acknowledgement(participant=participant, batch_id=batch_id, acknowledged_at=now, delay_ms=delay_ms)
-        for participant, batch_id in command.batches.items()
-    )
-    changes = {"acknowledgements": acknowledgements, "latest_ack_at": now, "sync_ms": delay_ms}
-    details = snapshot.details.model_copy(update=changes)
-    return _put(stats, replace(snapshot, details=details, acknowledged_s=now_s))
-
-
 def _completed(stats: Stats, snapshot_id: int, now_s: float, now: datetime) -> Stats:
     snapshot = stats.in_progress[snapshot_id]
     summary = snapshot.summary
@@ -212,13 +220,6 @@ def _completed(stats: Stats, snapshot_id: int, now_s: float, now: datetime) -> S
     return _remember(_count(stats, completed=1), details)
 
 
-def _aborted(stats: Stats, command: model.NotifyAborted, now_s: float, now: datetime) -> Stats:
-    failure = {"state": wire.SnapshotState.FAILED, "reason": command.reason.value, "message": command.message}
-    details = _end(stats.in_progress[command.snapshot_id], now_s, now, failure)
-    failures = {**stats.failures, command.reason.value: stats.failures.get(command.reason.value, 0) + 1}
-    return _remember(_count(replace(stats, failures=failures, failed=details), failed=1), details)
-
-
 def _end(snapshot: Open, now_s: float, now: datetime, outcome: Mapping[str, object]) -> wire.SnapshotDetails:
     durations: dict[str, object] = {"ended_at": now, "end_to_end_ms": _milliseconds(now_s - snapshot.triggered_s)}
     if snapshot.acknowledged_s is not None:
@@ -231,16 +232,6 @@ def _remember(stats: Stats, details: wire.SnapshotDetails) -> Stats:
     counts = stats.counts.model_copy(update={"in_progress": len(remaining)})
     ended = (details, *stats.ended)[: stats.history_size]
     return replace(stats, in_progress=remaining, counts=counts, ended=ended)
-
-
-def _discarded(stats: Stats, subsumed: frozenset[int]) -> Stats:
-    ended = tuple(
-        snapshot.model_copy(update={"discarded": True})
-        if snapshot.id in subsumed and snapshot.kind is SnapshotKind.CHECKPOINT
-        else snapshot
-        for snapshot in stats.ended
-    )
-    return replace(stats, ended=ended)
 
 
 def _put(stats: Stats, snapshot: Open) -> Stats:

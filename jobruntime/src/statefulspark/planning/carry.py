@@ -142,14 +142,30 @@ class Carrier:
         self.begin_step(f"Adding the empty state of new operators to query {entry.uid!r}")
         with local_roots.scratch(self.session, self.store, layout.scratch(self.epoch)) as scratch:
             scratch.write("offsets/0", _OFFSET_LOG)
+            key = f"{entry.path}/offsets/{entry.batch_id}"
+            partitions = comparison.partitions_of(entry)
+            # A query that has no state yet has the number of partitions that Spark has fixed for it.
+            pinned = (
+                sparklog.pinned_partitions(self.store.read(key), f"{self.store.uri}/{key}") if not partitions else None
+            )
             empty = empty_state.run(
                 stream.frame,
                 stream.mode,
                 spark_session.hadoop_uri(scratch.uri),
-                partitions=comparison.partitions_of(entry) or self._pinned_partitions(entry),
+                partitions=partitions or pinned or int(self.session.conf.get("spark.sql.shuffle.partitions") or 1),
                 operators={operator.operator_id for operator in change.added},
             )
-            self._install(entry, scratch, empty)
+            # Copy it to the paths that the restored batch expects, and add its ids to the commit log.
+            paths = {
+                info.key: new
+                for info in scratch.list("state")
+                if (new := rewrite.path_of_empty_state(info.key, empty.ids, version=entry.batch_id + 1)) is not None
+            }
+            local_roots.carry(scratch, self.store.child(entry.path), paths, f"{self.hadoop_root}/{entry.path}")
+            commit = f"{entry.path}/commits/{entry.batch_id}"
+            named = rewrite.add_to_commit(self.store.read(commit), f"{self.store.uri}/{commit}", empty.ids)
+            self.store.delete_many(list(checksums.sidecars(commit)))
+            self.store.write(commit, named)
 
     def _repartition(self, entry: QueryEntry, partitions: int) -> None:
         step = self.begin_step(f"Spreading the state of query {entry.uid!r} over {partitions} partitions")
@@ -164,22 +180,3 @@ class Carrier:
                 metadata = rewrite.set_partitions(self.store.read(info.key), f"{self.store.uri}/{info.key}", partitions)
                 self.store.delete_many(list(checksums.sidecars(info.key)))
                 self.store.write(info.key, metadata)
-
-    def _pinned_partitions(self, entry: QueryEntry) -> int:
-        """Return the number of partitions that Spark has fixed for a query that has no state yet."""
-        key = f"{entry.path}/offsets/{entry.batch_id}"
-        pinned = sparklog.pinned_partitions(self.store.read(key), f"{self.store.uri}/{key}")
-        return pinned or int(self.session.conf.get("spark.sql.shuffle.partitions") or 1)
-
-    def _install(self, entry: QueryEntry, scratch: ObjectStore, empty: empty_state.EmptyState) -> None:
-        """Copy empty state to the paths that the restored batch expects, and add its ids to the commit log."""
-        paths = {
-            info.key: new
-            for info in scratch.list("state")
-            if (new := rewrite.path_of_empty_state(info.key, empty.ids, version=entry.batch_id + 1)) is not None
-        }
-        local_roots.carry(scratch, self.store.child(entry.path), paths, f"{self.hadoop_root}/{entry.path}")
-        commit = f"{entry.path}/commits/{entry.batch_id}"
-        named = rewrite.add_to_commit(self.store.read(commit), f"{self.store.uri}/{commit}", empty.ids)
-        self.store.delete_many(list(checksums.sidecars(commit)))
-        self.store.write(commit, named)

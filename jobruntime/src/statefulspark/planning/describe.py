@@ -40,21 +40,24 @@ def describe(
             "PlanUnreadable", f"The plan of query {uid!r} could not be compared with its state: {first_line}"
         ) from error
     declared = {operator.uid: operator for operator in operators}
+    planned_operators = []
+    for planned in query_plan.operators:
+        operator = declared.get(planned.uid or "")
+        if operator is None:
+            planned_operators.append(planned)
+            continue
+        states = operator.states
+        entries = None if states is None else tuple(keyed_states.entry_of(state.meta) for state in states)
+        planned_operators.append(
+            replace(planned, max_parallelism=operator.max_parallelism, key=operator.key_type, states=entries)
+        )
     return plans.PlannedQuery(
         uid=uid,
-        operators=tuple(_completed(operator, declared.get(operator.uid or "")) for operator in query_plan.operators),
+        operators=tuple(planned_operators),
         sources=query_plan.sources,
         time_zone=str(stream.frame.sparkSession.conf.get("spark.sql.session.timeZone")),
         partitions=partitions,
     )
-
-
-def _completed(operator: plans.PlannedOperator, declared: registry.Operator | None) -> plans.PlannedOperator:
-    if declared is None:
-        return operator
-    states = declared.states
-    entries = None if states is None else tuple(keyed_states.entry_of(state.meta) for state in states)
-    return replace(operator, max_parallelism=declared.max_parallelism, key=declared.key_type, states=entries)
 
 
 def has_watermark(frame: DataFrame) -> bool:

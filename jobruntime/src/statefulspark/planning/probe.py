@@ -58,19 +58,20 @@ def plan(frame: DataFrame, mode: str) -> QueryPlan:
     """
     analyzed = frame._jdf.queryExecution().analyzed()
     spark_session.activate(frame.sparkSession)
-    _require_supported(frame.sparkSession, analyzed, mode)
-    incremental = execution(frame.sparkSession, analyzed, mode, "<none>", partitions=None)
-    planned = incremental.state().apply(incremental.sparkPlan())
-    operators = {operator.operator_id: operator for node in nodes(planned) if (operator := _operator(node)) is not None}
-    return QueryPlan(tuple(operators[number] for number in sorted(operators)), tuple(_sources(analyzed)))
-
-
-def _require_supported(session: SparkSession, analyzed: JavaObject, mode: str) -> None:
-    """Check what Spark checks at the start of a query, and not before (ResolveWriteToStream, Spark 4.2)."""
-    jvm = spark_session.jvm_view(session)
-    if session.conf.get(_OPERATION_CHECK) == "true":
+    jvm = spark_session.jvm_view(frame.sparkSession)
+    # Spark checks this at the start of a query, and not before (ResolveWriteToStream, Spark 4.2).
+    if frame.sparkSession.conf.get(_OPERATION_CHECK) == "true":
         checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
         checker.checkForStreaming(analyzed, _output_mode(jvm, mode))
+    incremental = execution(frame.sparkSession, analyzed, mode, "<none>", partitions=None)
+    planned = incremental.state().apply(incremental.sparkPlan())
+    operators = {}
+    for node in nodes(planned):
+        read = _READERS.get(str(node.getClass().getSimpleName()))
+        if read is not None:  # Otherwise it is no stateful operator, or the reading part of an aggregation.
+            operator_id = int(node.stateInfo().get().operatorId())
+            operators[operator_id] = read(node, plans.PlannedOperator(operator_id, str(node.shortName())))
+    return QueryPlan(tuple(operators[number] for number in sorted(operators)), tuple(_sources(analyzed)))
 
 
 def _output_mode(jvm: JVMView, mode: str) -> JavaObject:
@@ -129,16 +130,6 @@ def nodes(plan: JavaObject) -> Iterator[JavaObject]:
         yield from nodes(children.apply(index))
 
 
-def _operator(node: JavaObject) -> plans.PlannedOperator | None:
-    """Return a stateful operator; None for other nodes and for the reading part of an aggregation."""
-    kind = str(node.getClass().getSimpleName())
-    read = _READERS.get(kind)
-    if read is None:
-        return None
-    operator = plans.PlannedOperator(int(node.stateInfo().get().operatorId()), str(node.shortName()))
-    return read(node, operator)
-
-
 def _save(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
     key, output = _types(node.keyExpressions()), _types(node.child().output())
     return replace(operator, key=key, value=output, definition=declared.of_aggregation(node, node.keyExpressions()))
@@ -164,7 +155,10 @@ def _grouped(node: JavaObject, operator: plans.PlannedOperator) -> plans.Planned
 
 def _with_state(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
     attributes = node.groupingAttributes()
-    uid = _uid(attributes.apply(0)) if attributes.size() == 1 else None
+    uid = None
+    if attributes.size() == 1:
+        metadata = attributes.apply(0).metadata()
+        uid = str(metadata.getString(packing.UID_METADATA)) if metadata.contains(packing.UID_METADATA) else None
     clock = str(node.timeMode().toString())
     mode = str(node.outputMode().toString()).lower() + ("" if clock == "NoTime" else f", {clock}")
     # The key of the library's keyed operators is in the rows; the job's registry has its type.
@@ -193,11 +187,6 @@ STATEFUL = frozenset(_READERS)
 
 def _types(expressions: JavaObject) -> str:
     return ", ".join(str(expressions.apply(index).dataType().catalogString()) for index in range(expressions.size()))
-
-
-def _uid(attribute: JavaObject) -> str | None:
-    metadata = attribute.metadata()
-    return str(metadata.getString(packing.UID_METADATA)) if metadata.contains(packing.UID_METADATA) else None
 
 
 def _sources(analyzed: JavaObject) -> Iterator[plans.PlannedSource]:

@@ -86,7 +86,9 @@ class ReadAhead:
             return Ahead()
         files = state_files(spark_session.hadoop_uri(root_uri), queries)
         present = {uri: copy for uri in files if (copy := self._place(uri)).exists()}
-        self._forget_others(present.values())
+        spared = frozenset(present.values())
+        for file in [path for path in self._folder.rglob("*") if path.is_file() and path not in spared]:
+            file.unlink(missing_ok=True)
         missing = {uri: size for uri, size in files.items() if uri not in present}
         chosen = fitting(missing, int(shutil.disk_usage(self._folder).free * FREE_SHARE))
         with ThreadPoolExecutor(_READERS, thread_name_prefix="read-ahead") as executor:
@@ -130,29 +132,21 @@ class ReadAhead:
         if stops():
             return False
         try:
-            self._read(uri)
+            descriptor, partial = tempfile.mkstemp(dir=self._partial)
+            os.close(descriptor)
+            spark_session.download(self._spark, uri, Path(partial))
+            copy = self._place(uri)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            Path(partial).replace(copy)
         except (Py4JError, OSError) as error:
             _log.warning("a file was not read ahead", extra={"file": uri, "why": failures.essence(str(error))})
             return False
         return True
 
-    def _read(self, uri: str) -> None:
-        descriptor, partial = tempfile.mkstemp(dir=self._partial)
-        os.close(descriptor)
-        spark_session.download(self._spark, uri, Path(partial))
-        copy = self._place(uri)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        Path(partial).replace(copy)
-
     def _place(self, uri: str) -> Path:
         """Return where the copy of a file is: below its bucket and key."""
         parts = urlsplit(uri)
         return self._folder / parts.netloc / parts.path.removeprefix("/")
-
-    def _forget_others(self, kept: Iterable[Path]) -> None:
-        spared = frozenset(kept)
-        for file in [path for path in self._folder.rglob("*") if path.is_file() and path not in spared]:
-            file.unlink(missing_ok=True)
 
 
 def state_files(root_uri: str, queries: Iterable[QueryEntry]) -> dict[str, int]:

@@ -164,15 +164,11 @@ def _with_samples(frame: DataFrame, folder_uri: str) -> tuple[DataFrame, bool]:
     samples = [_sample(spark, leaf) for leaf in leaves]
     streams = []
     for number, (leaf, sample) in enumerate(zip(leaves, samples, strict=True)):
-        rows = _no_rows(spark, leaf) if sample is None else sample
+        rows = spark.createDataFrame([], replacing.schema_of(leaf)) if sample is None else sample
         sample_uri = f"{folder_uri}/source-{number}"
         rows.limit(SAMPLE_ROWS).coalesce(1).write.parquet(sample_uri)
         streams.append(spark.readStream.schema(rows.schema).parquet(sample_uri))
     return replacing.with_streams(frame, streams), None not in samples
-
-
-def _no_rows(spark: SparkSession, leaf: JavaObject) -> DataFrame:
-    return spark.createDataFrame([], replacing.schema_of(leaf))
 
 
 def _sample(spark: SparkSession, leaf: JavaObject) -> DataFrame | None:

@@ -17,7 +17,7 @@ from statefulspark.evolution import rewrite
 from statefulspark.planning.rehearsal import CHECKPOINT
 
 if TYPE_CHECKING:
-    from statefulspark.contract.manifest import FileEntry, Manifest, QueryEntry
+    from statefulspark.contract.manifest import Manifest, QueryEntry
     from statefulspark.planning.rehearsal_folder import RehearsalFolder
     from statefulspark.storage import ObjectStore
 
@@ -29,7 +29,9 @@ MOST_FILES = 1000
 
 def is_small_enough(entry: QueryEntry) -> bool:
     """Tell whether the state of a query is copied for a rehearsal."""
-    files = _files(entry) if entry.batch_id >= 0 else []
+    if entry.batch_id < 0:
+        return False
+    files = [file for file, _ in rewrite.files_to_copy(entry, _without_positions(entry))]
     return bool(files) and are_few(file.size_bytes for file in files)
 
 
@@ -88,7 +90,3 @@ def fill(store: ObjectStore, entry: QueryEntry, folder: RehearsalFolder, *, stop
 def _without_positions(entry: QueryEntry) -> rewrite.Rewrite:
     operators = rewrite.Rewrite.identity(entry).operators
     return rewrite.Rewrite(operators, (None,) * len(entry.offsets), {})
-
-
-def _files(entry: QueryEntry) -> list[FileEntry]:
-    return [file for file, _ in rewrite.files_to_copy(entry, _without_positions(entry))]

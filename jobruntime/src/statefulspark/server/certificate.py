@@ -50,78 +50,59 @@ class ServedCertificate:
 
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
         """OpenSSL calls this at the begin of each handshake, also for a client that names no server."""
-        self._renew()
-        connection.context = self._current
-
-    def _renew(self) -> None:
-        """Read the files again if they have changed since the last try."""
         stamp = _stamp(self._tls)
-        if stamp == self._tried:
-            return
-        self._tried = stamp
-        try:
-            self._current = _load(self._tls)
-        except errors.SpecRejectedError as error:
-            _log.warning("new certificate not used", extra={"reason": error.reason, "error": error.message})
-        else:
-            _log.info("new certificate used", extra={"certificate": self._tls.certificate})
+        if stamp != self._tried:
+            self._tried = stamp
+            try:
+                self._current = _load(self._tls)
+            except errors.SpecRejectedError as error:
+                _log.warning("new certificate not used", extra={"reason": error.reason, "error": error.message})
+            else:
+                _log.info("new certificate used", extra={"certificate": self._tls.certificate})
+        connection.context = self._current
 
 
 def _stamp(tls: ApiTlsConfig) -> _Stamp:
     """Return what changes with the files' content; a Secret's files are links to a folder that is replaced as a whole."""
-    return tuple(_stamp_of(path) for path in (tls.certificate, tls.key))
-
-
-def _stamp_of(path: str) -> tuple[int, int, int]:
-    try:
-        file = os.stat(path)
-    except OSError:
-        return (0, 0, 0)
-    return (file.st_ino, file.st_mtime_ns, file.st_size)
+    stamps = []
+    for path in (tls.certificate, tls.key):
+        try:
+            file = os.stat(path)
+            stamps.append((file.st_ino, file.st_mtime_ns, file.st_size))
+        except OSError:
+            stamps.append((0, 0, 0))
+    return tuple(stamps)
 
 
 def _load(tls: ApiTlsConfig) -> ssl.SSLContext:
     """Return a context with the certificate and its key."""
     for path in (tls.certificate, tls.key):
-        _require_readable(Path(path))
+        try:
+            Path(path).read_bytes()
+        except OSError as error:
+            raise errors.SpecRejectedError(
+                "TlsFileMissing",
+                f"The file {path} for TLS of the driver's API cannot be read: {error.strerror}; check --tls-cert and "
+                "--tls-key; in a cluster, that the Secret has the keys tls.crt and tls.key.",
+            ) from error
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         # Without a password given here, OpenSSL would ask for that of an encrypted key at the terminal.
         context.load_cert_chain(tls.certificate, tls.key, password="")
     except ssl.SSLError as error:
-        raise _refusal(tls, error) from error
-    return context
-
-
-def _require_readable(path: Path) -> None:
-    try:
-        path.read_bytes()
-    except OSError as error:
+        if error.reason == _MISMATCH:
+            raise errors.SpecRejectedError(
+                "TlsKeyMismatch",
+                f"The key {tls.key} does not belong to the certificate {tls.certificate}; give the key that the certificate "
+                "was issued for. In a file with several certificates the driver's own comes first.",
+            ) from error
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(tls.certificate)
+            wrong, expected = tls.key, "an unencrypted private key"
+        except ssl.SSLError:
+            wrong, expected = tls.certificate, "a certificate"
         raise errors.SpecRejectedError(
-            "TlsFileMissing",
-            f"The file {path} for TLS of the driver's API cannot be read: {error.strerror}; check --tls-cert and --tls-key; "
-            "in a cluster, that the Secret has the keys tls.crt and tls.key.",
+            "TlsFileInvalid", f"The file {wrong} is not {expected} in PEM ({error.reason or error}); replace it."
         ) from error
-
-
-def _refusal(tls: ApiTlsConfig, error: ssl.SSLError) -> errors.SpecRejectedError:
-    if error.reason == _MISMATCH:
-        return errors.SpecRejectedError(
-            "TlsKeyMismatch",
-            f"The key {tls.key} does not belong to the certificate {tls.certificate}; give the key that the certificate was "
-            "issued for. In a file with several certificates the driver's own comes first.",
-        )
-    is_certificate = _has_certificates(tls.certificate)
-    wrong, expected = (tls.key, "an unencrypted private key") if is_certificate else (tls.certificate, "a certificate")
-    return errors.SpecRejectedError(
-        "TlsFileInvalid", f"The file {wrong} is not {expected} in PEM ({error.reason or error}); replace it."
-    )
-
-
-def _has_certificates(path: str) -> bool:
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
-    except ssl.SSLError:
-        return False
-    return True
+    return context

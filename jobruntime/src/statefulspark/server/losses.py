@@ -6,7 +6,7 @@ A driver that ends is followed by one that completes what was committed as a che
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import assert_never
 
 from statefulspark.contract import api, observations
@@ -23,12 +23,25 @@ def tell(status: api.JobStatus, batches: observations.Batches) -> observations.L
     checkpoint = status.last_checkpoint
     reported = {query.uid: query.batches for query in batches.queries}
     covered = checkpoint.batches if checkpoint is not None else {}
+    queries = []
+    for query in status.queries:
+        checkpointed = covered.get(query.uid, -1)
+        count = max(0, query.batch_id - checkpointed)
+        newer = [batch for batch in reported.get(query.uid, ()) if checkpointed < batch.batch_id <= query.batch_id]
+        queries.append(
+            observations.QuerySinceCheckpoint(
+                uid=query.uid,
+                batches=count,
+                rows=sum(batch.input_rows for batch in newer) if len(newer) == count else None,
+                running_batch=query.batch_id + 1 if query.batch_since is not None else None,
+            )
+        )
     return observations.Losses(
         verdict=LossVerdict.UNKNOWN if status.state is api.JobState.STARTING else LossVerdict.NOTHING,
         sentences=tuple(_sentences(status)),
         checkpoint=checkpoint.id if checkpoint is not None else None,
         checkpoint_at=checkpoint.completed_at if checkpoint is not None else None,
-        queries=tuple(_since(query, covered, reported.get(query.uid, ())) for query in status.queries),
+        queries=tuple(queries),
         pending_transactions=_pending(status),
     )
 
@@ -53,8 +66,8 @@ def _sentences(status: api.JobStatus) -> Iterator[str]:
 
 
 def _of_driver(status: api.JobStatus) -> Iterator[str]:
-    committed = {query.uid: query.batch_id for query in status.queries if query.batch_id >= 0}
-    named = f" ({_named(committed)}, or later)" if committed else ""
+    committed = sorted(f"{query.uid} {query.batch_id}" for query in status.queries if query.batch_id >= 0)
+    named = f" ({', '.join(committed)}, or later)" if committed else ""
     yield (
         f"No state: the next driver goes on after the newest committed batch{named}. Only a running batch is done again, "
         "from the same rows of its sources."
@@ -71,23 +84,5 @@ def _of_driver(status: api.JobStatus) -> Iterator[str]:
         yield "No checkpoint has completed yet, so sinks that show output at checkpoints have shown none."
 
 
-def _since(
-    query: api.QueryStatus, covered: Mapping[str, int], reported: Sequence[observations.BatchReport]
-) -> observations.QuerySinceCheckpoint:
-    checkpointed = covered.get(query.uid, -1)
-    count = max(0, query.batch_id - checkpointed)
-    rows = [batch.input_rows for batch in reported if checkpointed < batch.batch_id <= query.batch_id]
-    return observations.QuerySinceCheckpoint(
-        uid=query.uid,
-        batches=count,
-        rows=sum(rows) if len(rows) == count else None,
-        running_batch=query.batch_id + 1 if query.batch_since is not None else None,
-    )
-
-
 def _pending(status: api.JobStatus) -> int:
     return sum(sink.pending_transactions for sink in status.sinks)
-
-
-def _named(batches: Mapping[str, int]) -> str:
-    return ", ".join(f"{uid} {batch}" for uid, batch in sorted(batches.items()))

@@ -130,7 +130,19 @@ def _samples(status: api.JobStatus, checkpoints: statistics.Checkpoints) -> Iter
     yield "up", {}, float(status.state is api.JobState.RUNNING)
     yield "start_time_seconds", {}, status.started_at.timestamp()
     yield "fallback", {}, float(status.fallback is not None)
-    yield from _counts(status.checkpoints, checkpoints)
+    yield "checkpoints_triggered_total", {}, status.checkpoints.triggered
+    yield "checkpoints_in_progress", {}, status.checkpoints.in_progress
+    yield "checkpoints_completed_total", {}, status.checkpoints.completed
+    yield "checkpoints_failed_total", {}, status.checkpoints.failed
+    # Every reason from the start: a series that begins with its first failure has not increased.
+    for reason in model.AbortReason:
+        yield "checkpoint_failures_total", {"reason": reason.value}, checkpoints.failures.get(reason.value, 0)
+    if status.checkpoints.completed:
+        durations = checkpoints.summary.end_to_end_ms
+        for quantile, value_ms in (("0.5", durations.p50), ("0.95", durations.p95), ("0.99", durations.p99)):
+            yield "checkpoint_duration_seconds", {"quantile": quantile}, value_ms / 1000
+        yield "checkpoint_duration_seconds_sum", {}, durations.avg * status.checkpoints.completed / 1000
+        yield "checkpoint_duration_seconds_count", {}, status.checkpoints.completed
     if status.last_checkpoint is not None:
         yield from _last("last_checkpoint", status.last_checkpoint)
         yield from _last_details(status.last_checkpoint, checkpoints.latest.completed)
@@ -143,23 +155,10 @@ def _samples(status: api.JobStatus, checkpoints: statistics.Checkpoints) -> Iter
     for query in status.queries:
         yield from _query(query)
     for sink in status.sinks:
-        yield from _sink(sink)
-
-
-def _counts(counts: api.CheckpointCounts, checkpoints: statistics.Checkpoints) -> Iterator[_Sample]:
-    yield "checkpoints_triggered_total", {}, counts.triggered
-    yield "checkpoints_in_progress", {}, counts.in_progress
-    yield "checkpoints_completed_total", {}, counts.completed
-    yield "checkpoints_failed_total", {}, counts.failed
-    # Every reason from the start: a series that begins with its first failure has not increased.
-    for reason in model.AbortReason:
-        yield "checkpoint_failures_total", {"reason": reason.value}, checkpoints.failures.get(reason.value, 0)
-    if counts.completed:
-        durations = checkpoints.summary.end_to_end_ms
-        for quantile, value_ms in (("0.5", durations.p50), ("0.95", durations.p95), ("0.99", durations.p99)):
-            yield "checkpoint_duration_seconds", {"quantile": quantile}, value_ms / 1000
-        yield "checkpoint_duration_seconds_sum", {}, durations.avg * counts.completed / 1000
-        yield "checkpoint_duration_seconds_count", {}, counts.completed
+        label = {"query": sink.query, "sink": sink.uid}
+        yield "sink_pending_transactions", label, sink.pending_transactions
+        if sink.committed_batch is not None:
+            yield "sink_committed_batch", label, sink.committed_batch
 
 
 def _last(prefix: str, last: api.SnapshotSummary) -> Iterator[_Sample]:
@@ -200,10 +199,3 @@ def _query(query: api.QueryStatus) -> Iterator[_Sample]:
     lags = [source.lag_rows for source in query.sources if source.lag_rows is not None]
     if lags:
         yield "query_lag_rows", label, sum(lags)
-
-
-def _sink(sink: api.SinkStatus) -> Iterator[_Sample]:
-    label = {"query": sink.query, "sink": sink.uid}
-    yield "sink_pending_transactions", label, sink.pending_transactions
-    if sink.committed_batch is not None:
-        yield "sink_committed_batch", label, sink.committed_batch

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from functools import cache
 
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
@@ -32,7 +31,49 @@ def document() -> _Json:
     """Return the description."""
     paths: dict[str, _Json] = {}
     for route in routes.ROUTES:
-        paths.setdefault(route.path, {})[route.method.value.lower()] = _operation(route)
+        responses: _Json = {}
+        for code, answer in sorted(route.answers.items()):
+            content: dict[str, dict[str, _Json]] = {"text/plain": {"schema": {"type": "string"}}}
+            if answer.model is not None:
+                content = _content(answer.model)
+            elif route.path.endswith(".json"):
+                content = {"application/json": {"schema": {"type": "object"}}}
+            responses[str(code)] = {"description": answer.meaning, "content": content}
+        operation: _Json = {
+            "operationId": route.name,
+            "summary": route.summary,
+            "description": route.description,
+            "security": [{"token": []}] if route.needs_token else [],
+            "responses": responses,
+        }
+        parameters = []
+        for parameter in route.parameters:
+            schema: _Json = {"type": "string"}
+            if parameter.minimum is not None:
+                schema = {"type": "integer", "minimum": parameter.minimum}
+            if parameter.maximum is not None:
+                schema["maximum"] = parameter.maximum
+            parameters.append(
+                {
+                    "name": parameter.name,
+                    "in": "query" if parameter.in_query else "path",
+                    "required": not parameter.in_query,
+                    "description": parameter.meaning,
+                    "schema": schema,
+                }
+            )
+        if parameters:
+            operation["parameters"] = parameters
+        if route.body is not None:
+            operation["requestBody"] = {"required": True, "content": _content(route.body)}
+        paths.setdefault(route.path, {})[route.method.value.lower()] = operation
+    read = {route.body for route in routes.ROUTES if route.body is not None}
+    written = {answer.model for route in routes.ROUTES for answer in route.answers.values() if answer.model is not None}
+    used = [(model, mode) for models, mode in ((read, _READ), (written, _WRITTEN)) for model in models]
+    ordered = sorted(used, key=lambda pair: pair[0].__name__)
+    # As read for bodies, as written for answers.
+    _, schemas = models_json_schema(ordered, by_alias=True, ref_template=_REFERENCE)
+    definitions: _Json = schemas["$defs"]
     return {
         "openapi": "3.1.0",
         "info": {
@@ -47,63 +88,14 @@ def document() -> _Json:
         "servers": [{"url": "http://127.0.0.1:8090", "description": "After kubectl port-forward to the driver's pod"}],
         "paths": paths,
         "components": {
-            "schemas": _schemas(),
+            "schemas": dict(sorted(definitions.items())),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "The job's token."}},
         },
     }
 
 
-def _operation(route: routes.Route) -> _Json:
-    operation: _Json = {
-        "operationId": route.name,
-        "summary": route.summary,
-        "description": route.description,
-        "security": [{"token": []}] if route.needs_token else [],
-        "responses": {str(code): _answer(route, answer) for code, answer in sorted(route.answers.items())},
-    }
-    if route.parameters:
-        operation["parameters"] = [_parameter(parameter) for parameter in route.parameters]
-    if route.body is not None:
-        operation["requestBody"] = {"required": True, "content": _content(route.body)}
-    return operation
-
-
-def _answer(route: routes.Route, answer: routes.Answer) -> _Json:
-    if answer.model is not None:
-        return {"description": answer.meaning, "content": _content(answer.model)}
-    kind = "application/json" if route.path.endswith(".json") else "text/plain"
-    schema: _Json = {"type": "object"} if route.path.endswith(".json") else {"type": "string"}
-    return {"description": answer.meaning, "content": {kind: {"schema": schema}}}
-
-
-def _content(model: type[base.WireModel]) -> _Json:
+def _content(model: type[base.WireModel]) -> dict[str, dict[str, _Json]]:
     return {"application/json": {"schema": {"$ref": _REFERENCE.format(model=model.__name__)}}}
-
-
-def _parameter(parameter: routes.Parameter) -> _Json:
-    schema: _Json = (
-        {"type": "string"} if parameter.minimum is None else {"type": "integer", "minimum": parameter.minimum}
-    )
-    if parameter.maximum is not None:
-        schema["maximum"] = parameter.maximum
-    return {
-        "name": parameter.name,
-        "in": "query" if parameter.in_query else "path",
-        "required": not parameter.in_query,
-        "description": parameter.meaning,
-        "schema": schema,
-    }
-
-
-def _schemas() -> Mapping[str, object]:
-    """Return the schema of every model on the wire: as read for bodies, as written for answers."""
-    read = {route.body for route in routes.ROUTES if route.body is not None}
-    written = {answer.model for route in routes.ROUTES for answer in route.answers.values() if answer.model is not None}
-    used = [(model, mode) for models, mode in ((read, _READ), (written, _WRITTEN)) for model in models]
-    ordered = sorted(used, key=lambda pair: pair[0].__name__)
-    _, schema = models_json_schema(ordered, by_alias=True, ref_template=_REFERENCE)
-    definitions: _Json = schema["$defs"]
-    return dict(sorted(definitions.items()))
 
 
 if __name__ == "__main__":

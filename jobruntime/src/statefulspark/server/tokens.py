@@ -58,19 +58,16 @@ class MountedTokens:
 
     def accepted(self) -> tuple[str, ...]:
         """Return the token, and the one before it while it is kept."""
-        self._renew()
-        previous = _read(self._file.with_name(config.PREVIOUS_TOKEN_KEY))
-        if previous in ("", self._current):
-            return (self._current,)
-        outgoing.keep_out(previous)
-        return (self._current, previous)
-
-    def _renew(self) -> None:
         token = _read(self._file)
         if token and token != self._current:
             outgoing.keep_out(token)
             self._current = token
             _log.info("new token used", extra={"file": str(self._file)})
+        previous = _read(self._file.with_name(config.PREVIOUS_TOKEN_KEY))
+        if previous in ("", self._current):
+            return (self._current,)
+        outgoing.keep_out(previous)
+        return (self._current, previous)
 
 
 def require_usable(path: str) -> None:
