@@ -20,7 +20,7 @@ def _told(frame: DataFrame, folder: Path) -> list[tuple[api.SourceStatus, ...]]:
     try:
         query.processAllAvailable()
         batches = [batch for batch in query._jsq.recentProgress() if batch.numInputRows() > 0]
-        return [tuple(map(source_lag.told, batch.sources())) for batch in batches]
+        return [tuple(map(source_lag.describe, batch.sources())) for batch in batches]
     finally:
         query.stop()
 

@@ -7,6 +7,7 @@ announcements run in the background and post their outcome to the inbox.
 
 from __future__ import annotations
 
+import functools
 import logging
 import random
 import time
@@ -102,7 +103,17 @@ class Cycle:
         news = frozenset(uid for uid, batch in committed.items() if batch != covered.get(uid, -1))
         begun = frozenset(query.uid for query in self._queries.queries if query.fact.last_commit_at is not None)
         self._step(model.Tick(time.monotonic(), news, begun))
-        self._acknowledge()
+        for pending in self._coordinator.pending:
+            if pending.is_awaited and (not pending.request.is_stop or self._queries.is_at_boundary):
+                self._step(
+                    acknowledge(
+                        pending.id,
+                        time.monotonic(),
+                        participants=self._participants,
+                        running=self._queries.queries,
+                        is_ending=self._tracker.ending is not None,
+                    )
+                )
         if self._pruning.begin_if_due(time.monotonic()):
             self._prune()
 
@@ -123,27 +134,24 @@ class Cycle:
         self._coordinator, commands = machine.step(self._coordinator, event)
         self._tracker.observe(event, commands)
         for command in commands:
-            self._perform(command)
-
-    def _perform(self, command: model.Command) -> None:
-        match command:
-            case model.Begin():
-                self._begin(command)
-            case model.Finalize():
-                self._write(self._orders[command.snapshot_id], command.batches)
-            case model.NotifyComplete():
-                self._complete(command)
-            case model.NotifyAborted():
-                self._abort(command)
-            case model.Refuse():
-                self._refuse(command.request, command.reason, command.message)
-            case model.Subsume():
-                self._clean(Lane.CHECKPOINT, lambda: self._writer.drop(command.checkpoint_ids))
-                self._pruning.request()
-            case model.FailJob():
-                self._tracker.end_with(Ending(ExitCode.FAILED, "CheckpointsFailing", command.message))
-            case _:
-                assert_never(command)
+            match command:
+                case model.Begin():
+                    self._begin(command)
+                case model.Finalize():
+                    self._write(self._orders[command.snapshot_id], command.batches)
+                case model.NotifyComplete():
+                    self._complete(command)
+                case model.NotifyAborted():
+                    self._abort(command)
+                case model.Refuse():
+                    self._refuse(command.request, command.reason, command.message)
+                case model.Subsume():
+                    self._clean(Lane.CHECKPOINT, functools.partial(self._writer.drop, command.checkpoint_ids))
+                    self._pruning.request()
+                case model.FailJob():
+                    self._tracker.end_with(Ending(ExitCode.FAILED, "CheckpointsFailing", command.message))
+                case _:
+                    assert_never(command)
 
     # Hooks
 
@@ -208,19 +216,6 @@ class Cycle:
             on_done=copied,
             on_failed=failed,
         )
-
-    def _acknowledge(self) -> None:
-        for pending in self._coordinator.pending:
-            if pending.is_awaited and (not pending.request.is_stop or self._queries.is_at_boundary):
-                self._step(
-                    acknowledge(
-                        pending.id,
-                        time.monotonic(),
-                        participants=self._participants,
-                        running=self._queries.queries,
-                        is_ending=self._tracker.ending is not None,
-                    )
-                )
 
     def _committed_batches(self) -> dict[str, int]:
         return {query.uid: query.committed_batch for query in self._queries.queries}

@@ -107,7 +107,18 @@ class JobLoop:
             self._stop_if_due()
             self._cycle.turn()
             self._publish()
-        return self._end(self._tracker.ending)
+        ending = self._tracker.ending
+        self._queries.close()
+        late = queries.stop_all(self._queries.queries, within_s=None if ending.is_clean else STOP_AFTER_FAILURE_S)
+        if late:
+            _log.warning(
+                "queries have not stopped in time and end with the process", extra={"queries": ", ".join(late)}
+            )
+        self._interrupt_draining("StopFailed", ending.message)
+        self._cycle.close(ending)
+        self._tracker.state = ending.state
+        self._publish(ending.message)
+        return ending
 
     def _run_messages(self) -> None:
         try:
@@ -120,22 +131,20 @@ class JobLoop:
     def _refresh_queries(self) -> None:
         self._queries.refresh()
         for query in self._queries.queries:
-            if query.error is not None:
-                self._on_query_failed(query, query.error)
-
-    def _on_query_failed(self, query: queries.RunningQuery, error: str) -> None:
-        failure = failures.of_query(query.uid, error, fenced=self._fence.fenced)
-        if failure.reason == failures.STATE_DAMAGED:
-            try:  # Without the note the next driver fails in the same way, once more.
-                self._note_damage(query.uid, query.committed_batch, failure.message)
-            except errors.StatefulSparkError as note_error:
-                _log.warning("the damage could not be noted", extra={"why": str(note_error)})
-        self._tracker.end_with(Ending(failure.code, failure.reason, failure.message))
-        refusal = self._refusals.take(query.uid)
-        if refusal is None:
-            self._cycle.fail_waiting(query.uid, failure.message)
-        else:
-            self._cycle.decline_waiting(refusal.participant, refusal.message)
+            if query.error is None:
+                continue
+            failure = failures.of_query(query.uid, query.error, fenced=self._fence.fenced)
+            if failure.reason == failures.STATE_DAMAGED:
+                try:  # Without the note the next driver fails in the same way, once more.
+                    self._note_damage(query.uid, query.committed_batch, failure.message)
+                except errors.StatefulSparkError as note_error:
+                    _log.warning("the damage could not be noted", extra={"why": str(note_error)})
+            self._tracker.end_with(Ending(failure.code, failure.reason, failure.message))
+            refusal = self._refusals.take(query.uid)
+            if refusal is None:
+                self._cycle.fail_waiting(query.uid, failure.message)
+            else:
+                self._cycle.decline_waiting(refusal.participant, refusal.message)
 
     def _advance_draining(self) -> None:
         try:
@@ -180,19 +189,6 @@ class JobLoop:
         request = self._queries.interrupt()
         if request is not None:
             self._operations.fail(request.request_id, reason, message)
-
-    def _end(self, ending: Ending) -> Ending:
-        self._queries.close()
-        late = queries.stop_all(self._queries.queries, within_s=None if ending.is_clean else STOP_AFTER_FAILURE_S)
-        if late:
-            _log.warning(
-                "queries have not stopped in time and end with the process", extra={"queries": ", ".join(late)}
-            )
-        self._interrupt_draining("StopFailed", ending.message)
-        self._cycle.close(ending)
-        self._tracker.state = ending.state
-        self._publish(ending.message)
-        return ending
 
     def _publish(self, message: str | None = None) -> None:
         self._status = self._tracker.status(

@@ -35,7 +35,9 @@ class Operations:
                 return existing, False
             operation = api.Operation(request_id=request_id, kind=kind, state=api.OperationState.IN_PROGRESS)
             self._by_id[request_id] = operation
-            self._forget_old()
+            ended = [key for key, each in self._by_id.items() if each.state is not api.OperationState.IN_PROGRESS]
+            for key in ended[: max(0, len(self._by_id) - MAX_RETAINED)]:
+                del self._by_id[key]
             return operation, True
 
     def complete(self, request_id: str, snapshot: api.SnapshotSummary | None) -> None:
@@ -61,8 +63,3 @@ class Operations:
             operation = self._by_id.get(request_id)
             if operation is not None and operation.state is api.OperationState.IN_PROGRESS:
                 self._by_id[request_id] = operation.model_copy(update=changes)
-
-    def _forget_old(self) -> None:
-        ended = [key for key, operation in self._by_id.items() if operation.state is not api.OperationState.IN_PROGRESS]
-        for key in ended[: max(0, len(self._by_id) - MAX_RETAINED)]:
-            del self._by_id[key]

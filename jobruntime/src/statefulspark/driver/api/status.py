@@ -88,7 +88,16 @@ class JobStatusTracker:
         self.ending: Ending | None = None
         """How the job ends, once that is certain."""
         history = config.checkpoint.history if config is not None else stats.DEFAULT_HISTORY
-        self.stats = stats.begin(history_size=history, restored=_restored(identity, last_checkpoint))
+        restored = None
+        if identity.restored_from is not None:
+            restored = statistics.RestoredSnapshot(
+                restored_from=identity.restored_from,
+                restored_at=identity.started_at,
+                id=last_checkpoint.id if last_checkpoint else None,
+                size_bytes=last_checkpoint.size_bytes if last_checkpoint else None,
+                fallback=identity.fallback,
+            )
+        self.stats = stats.begin(history_size=history, restored=restored)
 
     def observe(self, event: model.Event, commands: tuple[model.Command, ...]) -> None:
         """Note one step of the coordinator."""
@@ -145,15 +154,3 @@ class JobStatusTracker:
             last_error=last_error,
             message=message,
         )
-
-
-def _restored(identity: Identity, last_checkpoint: api.SnapshotSummary | None) -> statistics.RestoredSnapshot | None:
-    if identity.restored_from is None:
-        return None
-    return statistics.RestoredSnapshot(
-        restored_from=identity.restored_from,
-        restored_at=identity.started_at,
-        id=last_checkpoint.id if last_checkpoint else None,
-        size_bytes=last_checkpoint.size_bytes if last_checkpoint else None,
-        fallback=identity.fallback,
-    )

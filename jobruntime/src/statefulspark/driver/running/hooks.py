@@ -6,7 +6,6 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from typing import TypeVar
 
 from statefulspark import errors, threads, usercode
@@ -73,7 +72,8 @@ class JobHooks:
                 self._call(definition, "reset", definition.hook.reset)
                 continue
             number = state.checkpoint_id if state else (plan.restored.id if plan.restored else 0)
-            self._restore_one(definition, number, state)
+            body = state.body if state else None
+            self._call(definition, "restore", functools.partial(definition.hook.restore, number, body))
             _log.info("master hook restored", extra={"hook": definition.identifier, "checkpoint": number})
 
     def trigger(self, checkpoint_id: int, timestamp_ms: int, *, answered: Answer, refused: Refusal) -> None:
@@ -90,12 +90,13 @@ class JobHooks:
             try:
                 with usercode.as_internal_error(f"Asking the master hook {definition.identifier!r}"):
                     trigger = functools.partial(definition.hook.trigger, checkpoint_id, timestamp_ms)
-                    body = self._call(definition, "trigger", trigger)
-                    entry = (
-                        None
-                        if body is None
-                        else MasterStateEntry.of(definition.identifier, checkpoint_id, _bytes(definition, body))
-                    )
+                    body: object = self._call(definition, "trigger", trigger)
+                    entry = None
+                    if isinstance(body, bytes | bytearray | memoryview):
+                        entry = MasterStateEntry.of(definition.identifier, checkpoint_id, bytes(body))
+                    elif body is not None:
+                        why = f"it returned {type(body).__name__} and not bytes or None"
+                        raise _failed(definition, "trigger", why)
             except errors.StatefulSparkError as error:
                 refused(definition.identifier, error)
             else:
@@ -112,10 +113,6 @@ class JobHooks:
             except errors.StatefulSparkError as error:
                 _log.warning("a master hook could not be closed", extra={"why": error.message})
 
-    def _restore_one(self, definition: HookDefinition, number: int, state: MasterStateEntry | None) -> None:
-        body = state.body if state else None
-        self._call(definition, "restore", functools.partial(definition.hook.restore, number, body))
-
     def _call(self, definition: HookDefinition, method: str, call: Callable[[], _T]) -> _T:
         """Call a hook in a thread, and wait for at most its timeout; a thread cannot be ended."""
         with self._lock:
@@ -129,36 +126,18 @@ class JobHooks:
             try:
                 return call()
             except BaseException as error:
-                raise _raised(definition, method, error) from error
+                # No product code runs inside a hook, so every exception is the hook's.
+                message = _sentence(definition, method, f"{type(error).__name__}: {error}")
+                raise usercode.user_code_error(error, reason="HookFailed", message=message) from error
             finally:
-                self._free(definition.identifier)
+                with self._lock:
+                    self._busy.pop(definition.identifier, None)
 
-        return self._outcome(definition, method, threads.beside(work, name=f"hook-{definition.identifier}-{method}"))
-
-    def _outcome(self, definition: HookDefinition, method: str, outcome: Future[_T]) -> _T:
+        outcome = threads.beside(work, name=f"hook-{definition.identifier}-{method}")
         try:
             return outcome.result(definition.timeout_s)
         except TimeoutError as error:
             raise _failed(definition, method, f"it did not return within {definition.timeout_s:g} s") from error
-
-    def _free(self, identifier: str) -> None:
-        with self._lock:
-            self._busy.pop(identifier, None)
-
-
-def _bytes(definition: HookDefinition, body: object) -> bytes:
-    if not isinstance(body, bytes | bytearray | memoryview):
-        raise _failed(definition, "trigger", f"it returned {type(body).__name__} and not bytes or None")
-    return bytes(body)
-
-
-def _raised(definition: HookDefinition, method: str, error: BaseException) -> errors.UserCodeError:
-    """Return the error for any exception of a hook: no product code runs inside a hook."""
-    failed = usercode.user_code_error(
-        error, reason="HookFailed", message=_sentence(definition, method, f"{type(error).__name__}: {error}")
-    )
-    failed.__cause__ = error
-    return failed
 
 
 def _failed(definition: HookDefinition, method: str, why: str) -> errors.SpecRejectedError:

@@ -156,19 +156,18 @@ class RunningQuery:
         """
         if fact.last_committed > self.fact.last_committed:
             self.slow_starts = self.lost_inputs = self.repeated_stages = 0
-        self._note_batch(fact)
-        self._note_missing_files(fact)
-        self.fact = fact
-        if not self.is_starting:
-            self._refresh_handle()
-        return self._restart_if_due()
-
-    def _note_batch(self, fact: GateFact) -> None:
-        """Note since when a batch is running: its offsets are written, and it is not committed."""
         if fact.last_offsets <= fact.last_committed:
             self._batch_since = None
         elif self._batch_since is None or fact.last_committed > self.fact.last_committed:
             self._batch_since = clock.utc_now()
+        self._note_missing_files(fact)
+        self.fact = fact
+        if not self.is_starting:
+            self._refresh_handle()
+        if self.starts_at_s is None or time.monotonic() < self.starts_at_s:
+            return False
+        self.start_as(self.begin)
+        return True
 
     def _note_missing_files(self, fact: GateFact) -> None:
         """Add what was missing since the last look; the gate counts anew after a restart of the query."""
@@ -184,12 +183,30 @@ class RunningQuery:
     def _refresh_handle(self) -> None:
         self.active = self.handle.isActive
         if not self.active and self.error is None:
-            self.error = text = _error_text(self.handle)
+            exception = self.handle._jsq.exception()
+            self.error = text = None if exception.isEmpty() else str(exception.get().toString())
             self._restart_if_transient(self.error or "")
             if text is not None:
-                self.last_error = _job_error(self.uid, text, is_repeated=self.is_starting)
+                failure = failures.of_query(self.uid, text, fenced=False)
+                frames = tuple(
+                    api.CodeFrame(file=call.file, line=call.line, function=call.name, source=call.source or None)
+                    for call in failures.calls_of_job(text)
+                )
+                self.last_error = api.JobError(
+                    query=self.uid,
+                    reason=failure.reason,
+                    message=failure.message,
+                    failed_at=clock.utc_now(),
+                    frames=frames,
+                    is_repeated=self.is_starting,
+                )
             if self.error is not None:
-                self._log_failure(self.error)
+                calls = failures.calls_of_job(self.error)
+                if calls:
+                    stack = f"{usercode.format_frames(calls)}\n{failures.essence(self.error)}"
+                    _log.error("the job's own code raised", extra={"query": self.uid, "stack": stack})
+                level = logging.DEBUG if calls else logging.ERROR
+                _log.log(level, "the query failed", extra={"query": self.uid, "stack": self.error})
 
     def _restart_if_transient(self, error: str) -> None:
         if failures.is_slow_start(error) and self.slow_starts < len(SLOW_START_PAUSES_S):
@@ -211,21 +228,6 @@ class RunningQuery:
         _log.warning(why, extra={"query": self.uid, "committed": self.committed_batch, "pause_s": pause_s})
         self.starts_at_s, self.active, self.error = time.monotonic() + pause_s, True, None
         self.restarts += 1
-
-    def _restart_if_due(self) -> bool:
-        if self.starts_at_s is None or time.monotonic() < self.starts_at_s:
-            return False
-        self.start_as(self.begin)
-        return True
-
-    def _log_failure(self, error: str) -> None:
-        """Log the error that ended the query: the stack of the job's code if there is one, else Spark's whole error."""
-        calls = failures.calls_of_job(error)
-        if calls:
-            stack = f"{usercode.format_frames(calls)}\n{failures.essence(error)}"
-            _log.error("the job's own code raised", extra={"query": self.uid, "stack": stack})
-        level = logging.DEBUG if calls else logging.ERROR
-        _log.log(level, "the query failed", extra={"query": self.uid, "stack": error})
 
     def start_as(self, begin: Callable[[], StreamingQuery]) -> None:
         """Start the query, which does not run now, in the given way; restarts use it too."""
@@ -250,8 +252,18 @@ class RunningQuery:
                 break
             batches.append(recent[index])
         for batch in reversed(batches):
-            sources = tuple(map(source_lag.told, batch.sources()))
-            self._progress.add(_report(batch, sources), sources)
+            sources = tuple(map(source_lag.describe, batch.sources()))
+            self._progress.add(
+                observations.BatchReport(
+                    batch_id=batch.batchId(),
+                    began_at=datetime.fromisoformat(batch.timestamp()),
+                    duration_ms=int(batch.batchDuration()),
+                    input_rows=batch.numInputRows(),
+                    rows_per_second=round(max(0.0, float(batch.processedRowsPerSecond())), 1),
+                    lag_rows=source_lag.total(sources),
+                ),
+                sources,
+            )
         is_looked_into = self.handle.isActive and takes_long(self._batch_since, clock.utc_now())
         self._stage = running_stage(self.handle) if is_looked_into else None
 
@@ -316,40 +328,6 @@ def newest_error(queries: tuple[RunningQuery, ...]) -> api.JobError | None:
     """Return the newest failure of the queries; None if none has failed."""
     failures_so_far = [query.last_error for query in queries if query.last_error is not None]
     return max(failures_so_far, key=lambda error: error.failed_at, default=None)
-
-
-def _job_error(uid: str, text: str, *, is_repeated: bool) -> api.JobError:
-    failure = failures.of_query(uid, text, fenced=False)
-    frames = tuple(
-        api.CodeFrame(file=call.file, line=call.line, function=call.name, source=call.source or None)
-        for call in failures.calls_of_job(text)
-    )
-    return api.JobError(
-        query=uid,
-        reason=failure.reason,
-        message=failure.message,
-        failed_at=clock.utc_now(),
-        frames=frames,
-        is_repeated=is_repeated,
-    )
-
-
-def _report(batch: _BatchProgress, sources: tuple[api.SourceStatus, ...]) -> observations.BatchReport:
-    """Return what Spark has measured of a batch."""
-    return observations.BatchReport(
-        batch_id=batch.batchId(),
-        began_at=datetime.fromisoformat(batch.timestamp()),
-        duration_ms=int(batch.batchDuration()),
-        input_rows=batch.numInputRows(),
-        rows_per_second=round(max(0.0, float(batch.processedRowsPerSecond())), 1),
-        lag_rows=source_lag.total(sources),
-    )
-
-
-def _error_text(handle: StreamingQuery) -> str | None:
-    """Return message and stack trace of the error that ended a query; None if it ended by itself or on request."""
-    exception = handle._jsq.exception()
-    return None if exception.isEmpty() else str(exception.get().toString())
 
 
 def running_stage(handle: StreamingQuery) -> str | None:

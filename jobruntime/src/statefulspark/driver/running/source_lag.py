@@ -28,8 +28,8 @@ class _SourceProgress(Protocol):
     def latestOffset(self) -> str | None: ...  # noqa: N802
 
 
-def told(source: _SourceProgress) -> api.SourceStatus:
-    """Return what is told of a source of a batch."""
+def describe(source: _SourceProgress) -> api.SourceStatus:
+    """Return what Spark reports of a source of a batch."""
     return api.SourceStatus(
         name=readable(source.description()),
         input_rows=max(0, source.numInputRows()),

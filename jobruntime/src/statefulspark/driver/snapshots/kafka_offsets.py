@@ -27,7 +27,7 @@ from statefulspark.engine import session as spark_session
 from statefulspark.planning import probe
 
 if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject, JVMView
+    from py4j.java_gateway import JavaObject
     from pyspark.sql import DataFrame, SparkSession
 
     from statefulspark.contract.manifest import QueryEntry
@@ -72,7 +72,10 @@ def targets(query_uid: str, frame: DataFrame) -> tuple[OffsetTarget, ...]:
     relations = [node for node in probe.nodes(analyzed) if str(node.getClass().getSimpleName()) in probe.RELATIONS]
     offset_targets = []
     for line, relation in enumerate(relations):
-        options = _options_of(relation)
+        options = {}  # Their names are in lower case.
+        if str(relation.getClass().getSimpleName()) != "StreamingRelation":
+            case_sensitive = relation.extraOptions().asCaseSensitiveMap()
+            options = {str(key): str(case_sensitive[key]) for key in case_sensitive}
         group = options.get(GROUP_OPTION)
         if group is None:
             continue
@@ -147,7 +150,10 @@ class OffsetPublisher:
             self._admins.pop(target, None)
             if target not in self._troubled:
                 self._troubled.add(target)
-                extra = {"query": target.query_uid, "group": target.group, "why": _why(error)}
+                why = str(error)
+                if isinstance(error, Py4JJavaError):
+                    why = str((error.java_exception.getCause() or error.java_exception).toString())
+                extra = {"query": target.query_uid, "group": target.group, "why": why}
                 _log.warning("offsets could not be published; the job continues without them", extra=extra)
         else:
             self._troubled.discard(target)
@@ -159,31 +165,11 @@ class OffsetPublisher:
                 topic_partition = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
                 positions.put(topic_partition, self._jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(offset))
         if not positions.isEmpty():
-            self._admin(target).alterConsumerGroupOffsets(target.group, positions).all().get()
-
-    def _admin(self, target: OffsetTarget) -> JavaObject:
-        if target not in self._admins:
-            self._admins[target] = _connect(self._jvm, target)
-        return self._admins[target]
-
-
-def _connect(jvm: JVMView, target: OffsetTarget) -> JavaObject:
-    properties = jvm.java.util.Properties()
-    for key, value in {**target.client, **_LIMITS}.items():
-        properties.setProperty(key, value)
-    return cast("JavaObject", jvm.org.apache.kafka.clients.admin.AdminClient.create(properties))
-
-
-def _options_of(relation: JavaObject) -> dict[str, str]:
-    """Return a source's options; their names are in lower case."""
-    if str(relation.getClass().getSimpleName()) == "StreamingRelation":
-        return {}
-    options = relation.extraOptions().asCaseSensitiveMap()
-    return {str(key): str(options[key]) for key in options}
-
-
-def _why(error: Py4JError) -> str:
-    if isinstance(error, Py4JJavaError):
-        cause = error.java_exception.getCause() or error.java_exception
-        return str(cause.toString())
-    return str(error)
+            if target not in self._admins:
+                properties = self._jvm.java.util.Properties()
+                for key, value in {**target.client, **_LIMITS}.items():
+                    properties.setProperty(key, value)
+                self._admins[target] = cast(
+                    "JavaObject", self._jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+                )
+            self._admins[target].alterConsumerGroupOffsets(target.group, positions).all().get()

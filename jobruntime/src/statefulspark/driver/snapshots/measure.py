@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from statefulspark.contract import api, observations
-from statefulspark.contract.manifest import OperatorEntry, QueryEntry
+from statefulspark.contract.manifest import QueryEntry
 
 OPERATOR_STATE = "operatorState"
 """Name of the state of a function, which no operator of Spark has."""
@@ -84,61 +84,47 @@ def state_sizes(snapshot: str | None, entries: Sequence[QueryEntry]) -> observat
         snapshot: Its label for people; None if there is none.
         entries: Its queries.
     """
-    operators = tuple(operator for entry in entries for operator in _of_query(entry))
+    operators = tuple(operator for entry in entries for operator in _operator_sizes(entry))
     return observations.StateSizes(snapshot=snapshot, operators=operators)
 
 
-def _of_query(entry: QueryEntry) -> Iterator[observations.OperatorSize]:
+def _operator_sizes(entry: QueryEntry) -> Iterator[observations.OperatorSize]:
     sums = _Sum()
     for file in entry.files:
-        folder = _folder(file.path)
-        if folder is not None:
-            sums.size_bytes[folder] += file.size_bytes
-            sums.files[folder] += 1
+        match file.path.split("/"):
+            case "state", operator_id, partition, _, *_ if operator_id.isdigit() and partition.isdigit():
+                folder = int(operator_id), int(partition)
+                sums.size_bytes[folder] += file.size_bytes
+                sums.files[folder] += 1
+            case _:
+                pass
     for operator in entry.operators:
-        yield _of_operator(entry.uid, operator, sums)
+        groups = None
+        if operator.max_parallelism is not None and operator.partitions > 0:
+            groups = Counter(group % operator.partitions for group in range(operator.max_parallelism))
+        partitions = tuple(
+            observations.PartitionSize(
+                partition=number,
+                size_bytes=sums.size_bytes[operator.operator_id, number],
+                files=sums.files[operator.operator_id, number],
+                key_groups=None if groups is None else groups.get(number, 0),
+            )
+            for number in range(operator.partitions)
+        )
+        total_bytes = sum(partition.size_bytes for partition in partitions)
+        largest_bytes = max((partition.size_bytes for partition in partitions), default=0)
+        yield observations.OperatorSize(
+            query=entry.uid,
+            uid=operator.uid,
+            name=operator.name,
+            size_bytes=total_bytes,
+            files=sum(partition.files for partition in partitions),
+            max_parallelism=operator.max_parallelism,
+            partitions=partitions,
+            skew=round(largest_bytes * len(partitions) / total_bytes, 2) if total_bytes else None,
+        )
     sizes = {file.path: file.size_bytes for file in entry.files}
     for function in entry.operator_states:
         yield observations.OperatorSize(
             query=entry.uid, uid=function.uid, name=OPERATOR_STATE, size_bytes=sizes.get(function.path, 0), files=1
         )
-
-
-def _of_operator(query_uid: str, operator: OperatorEntry, sums: _Sum) -> observations.OperatorSize:
-    groups = _groups_by_partition(operator)
-    partitions = tuple(
-        observations.PartitionSize(
-            partition=number,
-            size_bytes=sums.size_bytes[operator.operator_id, number],
-            files=sums.files[operator.operator_id, number],
-            key_groups=None if groups is None else groups.get(number, 0),
-        )
-        for number in range(operator.partitions)
-    )
-    total_bytes = sum(partition.size_bytes for partition in partitions)
-    largest_bytes = max((partition.size_bytes for partition in partitions), default=0)
-    return observations.OperatorSize(
-        query=query_uid,
-        uid=operator.uid,
-        name=operator.name,
-        size_bytes=total_bytes,
-        files=sum(partition.files for partition in partitions),
-        max_parallelism=operator.max_parallelism,
-        partitions=partitions,
-        skew=round(largest_bytes * len(partitions) / total_bytes, 2) if total_bytes else None,
-    )
-
-
-def _groups_by_partition(operator: OperatorEntry) -> Mapping[int, int] | None:
-    """Return the number of key groups in each partition; None for an operator without key groups."""
-    if operator.max_parallelism is None or operator.partitions < 1:
-        return None
-    return Counter(group % operator.partitions for group in range(operator.max_parallelism))
-
-
-def _folder(path: str) -> _Folder | None:
-    """Return the folder of a state file, `state/<operator>/<partition>/…`; None for other files."""
-    parts = path.split("/")
-    if len(parts) < 4 or parts[0] != "state" or not (parts[1].isdigit() and parts[2].isdigit()):
-        return None
-    return int(parts[1]), int(parts[2])

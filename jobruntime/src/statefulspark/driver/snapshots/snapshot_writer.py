@@ -254,25 +254,14 @@ class SnapshotWriter:
         )
         return planned.freed_bytes
 
-    def _sealing(self, order: SnapshotOrder) -> Callable[[], datetime]:
-        """Return a clock that is read once a savepoint's files are copied: its manifest may be written from then on."""
-
-        def now() -> datetime:
-            self._sealed.add(order.snapshot_id)
-            return clock.utc_now()
-
-        return now
-
     def _close_over(self, order: SnapshotOrder, batches: Mapping[str, int]) -> tuple[QueryEntry, ...]:
-        entries = (
-            self._close_over_one(order.lane, location.uid, batches[location.uid]) for location in self._locations
-        )
-        return tuple(query_plans.annotate(entry, self._plans.get(entry.uid)) for entry in entries)
-
-    def _close_over_one(self, lane: Lane, query_uid: str, batch_id: int) -> QueryEntry:
-        with decline_on_error(query_uid):
-            entry = self._closers[lane][query_uid].close_over(batch_id, self._committer.named_after(query_uid))
-        return entry.model_copy(update={"sinks": self._committer.sink_entries(entry)})
+        entries = []
+        for uid in (location.uid for location in self._locations):
+            with decline_on_error(uid):
+                entry = self._closers[order.lane][uid].close_over(batches[uid], self._committer.named_after(uid))
+            entry = entry.model_copy(update={"sinks": self._committer.sink_entries(entry)})
+            entries.append(query_plans.annotate(entry, self._plans.get(uid)))
+        return tuple(entries)
 
     def _complete_checkpoint(
         self, order: SnapshotOrder, entries: tuple[QueryEntry, ...], watch: measure.Stopwatch
@@ -316,15 +305,19 @@ class SnapshotWriter:
         self._copying[order.snapshot_id] = entries
         request = self._savepoint_request(order)
         target = self._savepoint_target(order, request)
-        sealing = self._sealing(order)
+
+        def completed_at() -> datetime:  # Called once the files are copied: the manifest may be written from then on.
+            self._sealed.add(order.snapshot_id)
+            return clock.utc_now()
+
         with watch.phase("copy"):
             if order.is_canonical and self._canonical_writer is not None:
                 manifest = self._canonical_writer.write(
-                    entries, request, target, completed_at=sealing, on_progress=on_progress
+                    entries, request, target, completed_at=completed_at, on_progress=on_progress
                 )
             else:
                 manifest = savepoint.take_savepoint(
-                    self._store, entries, request, target, completed_at=sealing, on_progress=on_progress
+                    self._store, entries, request, target, completed_at=completed_at, on_progress=on_progress
                 )
         self._copying.pop(order.snapshot_id, None)
         summary = api.SnapshotSummary.of(manifest, target.uri)
