@@ -188,7 +188,9 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
         return Failure(ExitCode.INCOMPATIBLE_STATE, "StateIncompatible", sentence)
     if _NEWER in text:
         return Failure(ExitCode.STATE_UNKNOWN, "FormatVersionUnknown", sentence)
-    if _is_damage(text):
+    # A state file is missing or damaged; an unavailable store is no damage, because it says nothing about the file.
+    cannot_load = "CANNOT_LOAD_STATE_STORE" in text and any(cause in text for cause in _DAMAGED_WHILE_LOADING)
+    if cannot_load or any(marker in text for marker in _DAMAGED):
         return Failure(ExitCode.FAILED, STATE_DAMAGED, sentence)
     if lost_a_race(text):
         return Failure(ExitCode.FAILED, "ConcurrentDriver", sentence)
@@ -305,16 +307,6 @@ def is_stage_repeated(text: str) -> bool:
     had used rows of the first attempt already. A restart of the query is safe: the batch runs again as a whole.
     """
     return any(marker in text for marker in _STAGE_REPEATED)
-
-
-def _is_damage(text: str) -> bool:
-    """Tell whether Spark found a state file that is missing or damaged.
-
-    An unavailable store is no damage, because it says nothing about the file.
-    """
-    if any(marker in text for marker in _DAMAGED):
-        return True
-    return "CANNOT_LOAD_STATE_STORE" in text and any(cause in text for cause in _DAMAGED_WHILE_LOADING)
 
 
 def essence(text: str, limit: int = _LONGEST) -> str:

@@ -141,7 +141,11 @@ class Job:
             # This import takes about a second, during which Spark starts.
             from statefulspark.driver.starting import check, standby, start
 
-            self._refuse_wrong_calls()
+            # Calls of this library in the files of the query functions that would raise once Spark is up.
+            codes = (getattr(query.function, "__code__", None) for query in self.queries)
+            for file in dict.fromkeys(Path(code.co_filename) for code in codes if code is not None):
+                if file.is_file():
+                    librarycalls.refuse_wrong(launch.parse(file), file, statefulspark)
             if report:
                 return check.check(definition, job_config, check.ReportFormat(report))
             if launch.requested_role() is launch.Role.STANDBY:
@@ -153,10 +157,3 @@ class Job:
         exit_code = launch.run_alone(work)
         if not launch.is_interactive():
             raise launch.DriverEnded(exit_code)
-
-    def _refuse_wrong_calls(self) -> None:
-        """Look at the files of the query functions for calls of this library that would raise once Spark is up."""
-        codes = (getattr(query.function, "__code__", None) for query in self.queries)
-        for file in dict.fromkeys(Path(code.co_filename) for code in codes if code is not None):
-            if file.is_file():
-                librarycalls.refuse_wrong(launch.parse(file), file, statefulspark)

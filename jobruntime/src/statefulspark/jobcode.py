@@ -54,10 +54,7 @@ def read(store: ObjectStore, key: str, checksum: str) -> bytes:
             f"The code at {where} has {info.size_bytes} bytes, and {LARGEST} are allowed; put what it depends on into the "
             "image.",
         )
-    return _verified(store.read(key, most_bytes=LARGEST), checksum, where)
-
-
-def _verified(body: bytes, checksum: str, where: str) -> bytes:
+    body = store.read(key, most_bytes=LARGEST)
     if hashlib.sha256(body).hexdigest() != checksum:
         # The checksum that it has is not told: who may name an object need not be one who may read it.
         raise errors.SpecRejectedError(

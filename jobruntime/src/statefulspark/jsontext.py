@@ -46,13 +46,9 @@ def _plain(value: object) -> object:
         return plain
     if isinstance(value, (list, tuple)):
         return list(map(_plain, value))
-    return _number(value) if isinstance(value, float) else value
-
-
-def _number(value: float) -> object:
-    if value != value:
-        return "NaN"
-    return {float("inf"): "Infinity", float("-inf"): "-Infinity"}.get(value, value)
+    if not isinstance(value, float):
+        return value
+    return "NaN" if value != value else {float("inf"): "Infinity", float("-inf"): "-Infinity"}.get(value, value)
 
 
 def _duration(value: datetime.timedelta) -> str:

@@ -234,7 +234,11 @@ def run_file(
         sys.path.insert(0, str(path.parent))
         sys.argv = [str(path), *arguments]
         try:
-            _execute(file)
+            parse(file)
+            try:
+                runpy.run_path(str(file), run_name="__main__")
+            except Exception as error:
+                raise _job_file_raised(file, error) from error
         except DriverEnded as ended:
             return ended.exit_code
         except SystemExit as ended:
@@ -271,15 +275,6 @@ def parse(file: Path) -> ast.Module:
         ) from error
     except (SyntaxError, ValueError) as error:
         raise _job_file_raised(file.absolute(), error) from error
-
-
-def _execute(file: Path) -> None:
-    """Run a job file as Python does; `Job.run` inside it raises only `DriverEnded`."""
-    parse(file)
-    try:
-        runpy.run_path(str(file), run_name="__main__")
-    except Exception as error:
-        raise _job_file_raised(file, error) from error
 
 
 def _job_file_raised(file: Path, error: Exception) -> errors.StatefulSparkError:

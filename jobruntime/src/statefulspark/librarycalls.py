@@ -40,7 +40,8 @@ def _wrong(tree: ast.Module, library: ModuleType) -> Iterator[tuple[int, str]]:
     for node in _unguarded(tree, modules):
         match node:
             case ast.Attribute(value=ast.Name(id=alias), attr=name) if alias in modules and _is_unknown(library, name):
-                yield node.lineno, _unknown(library, name)
+                hint = _meant(name, dir(library))
+                yield node.lineno, f"AttributeError: module {_LIBRARY!r} has no attribute {name!r}{hint}"
             case ast.Call(func=ast.Attribute(value=ast.Name(id=alias), attr=name)) if alias in modules:
                 yield from _wrong_call(node, library, name)
             case ast.Call(func=ast.Name(id=local)) if local in names:
@@ -91,10 +92,6 @@ def _is_unknown(library: ModuleType, name: str) -> bool:
         return not hasattr(library, name)
     except ImportError:  # An extra that is not installed, which says so when it is used.
         return False
-
-
-def _unknown(library: ModuleType, name: str) -> str:
-    return f"AttributeError: module {_LIBRARY!r} has no attribute {name!r}{_meant(name, dir(library))}"
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

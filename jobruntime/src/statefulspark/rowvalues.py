@@ -156,7 +156,15 @@ def changing(kind: pa.DataType, change_of: Callable[[pa.DataType], Change | None
         change_of: What is done with a value, not null, of a type that has no parts; None for nothing.
     """
     if pa.types.is_map(kind):
-        return _each_entry(changing(kind.key_type, change_of), changing(kind.item_type, change_of))
+        of_key = changing(kind.key_type, change_of)
+        of_item = changing(kind.item_type, change_of)
+        if of_key is None and of_item is None:
+            return None
+        key_of, item_of = of_key or _same, of_item or _same
+        return lambda value: {
+            key_of(key): None if item is None else item_of(item)
+            for key, item in cast("dict[object, object]", value).items()
+        }
     if pa.types.is_struct(kind):
         changes = {field.name: change for field in kind if (change := changing(field.type, change_of)) is not None}
         return _each_field(changes)
@@ -174,16 +182,6 @@ def _each_element(change: Change | None) -> Change | None:
     if change is None:
         return None
     return lambda value: [None if item is None else change(item) for item in cast("list[object]", value)]
-
-
-def _each_entry(of_key: Change | None, of_item: Change | None) -> Change | None:
-    if of_key is None and of_item is None:
-        return None
-    key_of, item_of = of_key or _same, of_item or _same
-    return lambda value: {
-        key_of(key): None if item is None else item_of(item)
-        for key, item in cast("dict[object, object]", value).items()
-    }
 
 
 def _same(value: object) -> object:

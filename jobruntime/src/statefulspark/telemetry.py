@@ -84,16 +84,14 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, with a stack trace below it if the record has one; on a terminal, it has no commands of it."""
-        return outgoing.printable(outgoing.without_secrets(self._with_stack(record)))
-
-    def _with_stack(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         extra = dict(_extra(record))
         stack = extra.pop("stack", None)
         fields = "".join(f" {name}={value}" for name, value in extra.items())
         line = f"{time} {record.levelname} {record.name.rpartition('.')[2]}: {record.getMessage()}{fields}"
         line = line if stack is None else f"{line}\n{stack}"
-        return line if not record.exc_info else f"{line}\n{self.formatException(record.exc_info)}"
+        line = line if not record.exc_info else f"{line}\n{self.formatException(record.exc_info)}"
+        return outgoing.printable(outgoing.without_secrets(line))
 
 
 class JsonFormatter(logging.Formatter):

@@ -142,7 +142,10 @@ class Driver:
             self.until(self.life.over.is_set, f"the driver says why the query {uid!r} has failed")
         self.require_running()
         newest = _number(query.newest_batch())
-        self.until(lambda: self._noticed(uid) >= newest, f"the driver knows of batch {newest} of {uid!r}")
+        self.until(
+            lambda: max(query.batch_id for query in self._loop.status().queries if query.uid == uid) >= newest,
+            f"the driver knows of batch {newest} of {uid!r}",
+        )
         if shows_batches and newest >= 0:
             self.until(lambda: self._shown(uid) >= newest, f"batch {newest} of {uid!r} is visible")
 
@@ -150,10 +153,6 @@ class Driver:
         """Tell whether Spark runs batches of a query also when there is nothing to read."""
         (built,) = (built for built in self._parts.built if built.uid == uid)
         return any(_TIMERS_IN_PROCESSING_TIME in (operator.mode or "") for operator in built.planned.operators)
-
-    def _noticed(self, uid: str) -> int:
-        """Return the batch that a checkpoint would have, which the loop looks at from time to time."""
-        return max(query.batch_id for query in self._loop.status().queries if query.uid == uid)
 
     def _shown(self, uid: str) -> int:
         committed = [sink.committed_batch for sink in self._loop.status().sinks if sink.query == uid]

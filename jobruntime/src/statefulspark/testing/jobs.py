@@ -239,7 +239,9 @@ class JobHarness:
             except errors.SpecRejectedError as error:
                 refused.append(error.message)
             else:
-                pending.extend((_key(row), _EPOCH + int(str(row["entry"])) * _MS) for row in rows)
+                for row in rows:
+                    columns = tuple(value for name, value in row.items() if name.startswith("key_"))
+                    pending.append((row.get("key", columns), _EPOCH + int(str(row["entry"])) * _MS))
         if len(refused) == len(_TIMER_STATES):
             raise JobTestError(f"{uid!r} has no timers: {refused[0]}")
         return sorted(pending, key=lambda timer: (timer[1], str(timer[0])))
@@ -352,8 +354,3 @@ def _job_of(given: str | Path | Job) -> Job:
     if len(jobs) != 1:
         raise JobTestError(f"The file {file} declares {len(jobs)} jobs; give `ss.Job` a name in it, once.")
     return jobs[0]
-
-
-def _key(row: Mapping[str, object]) -> object:
-    """Return the key of a row of state: a tuple where the key has several columns."""
-    return row["key"] if "key" in row else tuple(value for name, value in row.items() if name.startswith("key_"))

@@ -61,7 +61,12 @@ class KeyedHarness:
         """
         self._function = function
         self._key = (key,) if isinstance(key, str) else tuple(key)
-        self._domains = _domains_of(timers)
+        if timers is not None and timers not in state_timers.TIMER_CHOICES:
+            choices = ", ".join(map(repr, state_timers.TIMER_CHOICES))
+            raise errors.SpecRejectedError(
+                "TimersInvalid", f"timers={timers!r} is unknown; use one of {choices}, or None."
+            )
+        self._domains = frozenset() if timers is None else state_timers.TIMER_CHOICES[timers]
         self._ttl_change = ttl_change
         self._is_rehearsal = is_rehearsal
         self._now_ms, self._watermark_ms = state_timers.milliseconds(start), state_timers.NO_WATERMARK
@@ -114,7 +119,17 @@ class KeyedHarness:
 
     def _run(self, batch: Sequence[Mapping[str, object]]) -> list[object]:
         self._zone = next(_zones_of(batch), self._zone)
-        function, context = copy.deepcopy(self._function), self._context()
+        function = copy.deepcopy(self._function)
+        context = functions.KeyedContext(
+            "tested",
+            self._now_ms,
+            watermark_ms=self._watermark_ms,
+            domains=self._domains,
+            ttl_change=self._ttl_change,
+            is_vectorized=isinstance(self._function, functions.VectorizedProcessFunction),
+            zone=self._zone,
+            is_rehearsal=self._is_rehearsal,
+        )
         function.open(context)
         context.opened()
         attempt, tables = self._log.attempt(), self._cache.for_operator(context.uid)
@@ -125,18 +140,6 @@ class KeyedHarness:
         function.close()
         self._log.adopt(attempt)
         return output
-
-    def _context(self) -> functions.KeyedContext:
-        return functions.KeyedContext(
-            "tested",
-            self._now_ms,
-            watermark_ms=self._watermark_ms,
-            domains=self._domains,
-            ttl_change=self._ttl_change,
-            is_vectorized=isinstance(self._function, functions.VectorizedProcessFunction),
-            zone=self._zone,
-            is_rehearsal=self._is_rehearsal,
-        )
 
     def _process(
         self,
@@ -192,15 +195,6 @@ def _zones_of(batch: Sequence[Mapping[str, object]]) -> Iterator[tzinfo]:
 def _fire(function: functions.KeyedProcessFunction, context: functions.KeyedContext) -> Iterator[object]:
     for at_ms in context.due():
         yield from function.on_timer(at_ms, context) or ()
-
-
-def _domains_of(chosen: str | None) -> frozenset[state_timers.TimeDomain]:
-    if chosen is None:
-        return frozenset()
-    if chosen not in state_timers.TIMER_CHOICES:
-        choices = ", ".join(map(repr, state_timers.TIMER_CHOICES))
-        raise errors.SpecRejectedError("TimersInvalid", f"timers={chosen!r} is unknown; use one of {choices}, or None.")
-    return state_timers.TIMER_CHOICES[chosen]
 
 
 class MemoryLog:

@@ -113,7 +113,7 @@ class LaggingStore:
         with self._history.lock:
             infos = {info.key: info for info in self.wrapped.list(prefix)}
             for key, before in self._recent_changes():
-                if before is not None and _is_below(key, prefix):
+                if before is not None and (not prefix or key.startswith(f"{prefix.rstrip('/')}/")):
                     infos[key] = before
                 else:
                     infos.pop(key, None)
@@ -190,10 +190,6 @@ class LaggingStore:
             if unlisted and (not self._prefix or key.startswith(f"{self._prefix}/")):
                 recent.append((key[start:], unlisted[0].before))
         return recent
-
-
-def _is_below(key: str, prefix: str) -> bool:
-    return not prefix or key.startswith(f"{prefix.rstrip('/')}/")
 
 
 def _inner(store: ObjectStore) -> ObjectStore:

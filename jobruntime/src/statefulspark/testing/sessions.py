@@ -22,13 +22,10 @@ _MASTER = "local[2]"
 def shared() -> SparkSession:
     """Return the session of this process; the first call starts it, which takes some seconds."""
     storage = config.StorageConfig(uri=f"file://{tempfile.gettempdir()}", allow_local_files=True)
-    conf = {**CONF, "spark.executorEnv.PYTHONPATH": os.pathsep.join(_paths_of_tests())}
+    # Where tests import from and workers would not, for example a folder with a job and its tests.
+    python = (sys.prefix, sys.base_prefix)
+    folders = [str(Path(path).absolute()) for path in sys.path if not path.startswith(python) and Path(path).is_dir()]
+    conf = {**CONF, "spark.executorEnv.PYTHONPATH": os.pathsep.join(folders)}
     engine = config.EngineConfig(master=_MASTER, conf=conf)
     job = config.JobConfig(name="tests", storage=storage, engine=engine)
     return session.build(job, settings.storage_options(storage))
-
-
-def _paths_of_tests() -> list[str]:
-    """Return where tests import from and workers would not, for example a folder with a job and its tests."""
-    of_python = (sys.prefix, sys.base_prefix)
-    return [str(Path(path).absolute()) for path in sys.path if not path.startswith(of_python) and Path(path).is_dir()]
