@@ -161,9 +161,9 @@ class DrivenJob(LoopRig):
         committer = commit.Committer(who, [])
         committer.start(self.plan.queries)
         announcer = notify.Announcer(committer, [self.hearer])
-        identity = assemble._identity(parts)
+        identity = assemble.build_identity(parts)
         running = tuple(self._running(uid) for uid in self.queries)
-        writer = assemble._writer(parts, identity, running, committer, announcer)
+        writer = assemble.build_writer(parts, identity, running, committer, announcer)
         if canonical_writer is not None:
             writer._canonical_writer = cast("online.CanonicalWriter", canonical_writer)
         return JobLoop(
@@ -176,7 +176,7 @@ class DrivenJob(LoopRig):
             announcer=announcer,
             participants={},
             note_damage=lambda *_: None,
-            coordinator=replace(assemble._coordinator(parts), first_commits=first_commits),
+            coordinator=replace(assemble.build_coordinator(parts), first_commits=first_commits),
         )
 
     def _running(self, uid: str) -> queries.RunningQuery:

@@ -1,6 +1,6 @@
 """A terminal in memory: what a person sees after a program has written, with a scrolling region and a saved cursor.
 
-It knows the control sequences that `driver/terminal/live_screen.py` writes, and refuses others (ECMA-48, DEC VT100). Text
+It knows the control sequences that `driver/terminal/live.py` writes, and refuses others (ECMA-48, DEC VT100). Text
 wraps at the last column as terminals do it, with the next letter.
 """
 

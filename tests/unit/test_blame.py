@@ -342,7 +342,7 @@ def test_what_a_call_of_the_users_code_raises_is_told_as_theirs(call: Callable[[
     assert (error.reason, type(error.raised), error.file) == (reason, json.JSONDecodeError, HERE)
     assert error.line == fail.__code__.co_firstlineno + 2
     assert "JSONDecodeError: Expecting property name" in error.message
-    assert usercode.REPORT_IT not in failures.of_error(error).message
+    assert usercode.REPORT_IT not in failures.classify_error(error).message
 
 
 class ListFails(functions.JobFunctions):
@@ -383,7 +383,7 @@ def test_a_failure_of_ours_beside_a_call_of_the_users_code_is_not_blamed_on_it(c
     error = caught.value
     assert not isinstance(error, errors.UserCodeError | errors.SpecRejectedError)
     known = isinstance(error, errors.StatefulSparkError)
-    failure = failures.of_error(error) if known else failures.of_unexpected(error)
+    failure = failures.classify_error(error) if known else failures.classify_unexpected(error)
     assert failure.code is ExitCode.FAILED
     assert usercode.REPORT_IT in failure.message
 
@@ -395,7 +395,7 @@ def test_a_failure_of_ours_in_a_worker_asks_for_a_report_and_names_no_line_of_th
         [*caught.value.__notes__, '  File "/app/job.py", line 3, in process']
     )
 
-    message = failures.of_query("counts", text, fenced=False).message
+    message = failures.classify_query("counts", text, fenced=False).message
 
     assert message.startswith("The query 'counts' failed: Keyed operator 'KeyedFailsnowhere' failed with KeyError")
     assert message.endswith(usercode.REPORT_IT)
@@ -445,7 +445,7 @@ def test_a_query_that_spark_does_not_plan_is_refused_by_name_and_exit_code() -> 
     with pytest.raises(errors.SpecRejectedError) as caught, spark_errors.refusing_plan("counts"):
         raise AnalysisException("no column `x`\n+- Project [x]")
 
-    failure = failures.of_error(caught.value)
+    failure = failures.classify_error(caught.value)
     assert (failure.code, failure.reason) == (ExitCode.BAD_JOB, "QueryInvalid")
     assert failure.message == (
         "Spark rejects the query 'counts': AnalysisException: no column `x`. Correct it and apply the job again."
@@ -456,7 +456,7 @@ def test_a_query_that_spark_does_not_start_may_be_tried_again() -> None:
     with pytest.raises(errors.StatefulSparkError) as caught, spark_errors.refusing_start("counts"):
         raise AnalysisException("the topic is away")
 
-    failure = failures.of_error(caught.value)
+    failure = failures.classify_error(caught.value)
     assert (failure.code, failure.reason) == (ExitCode.FAILED, "QueryFailed")
 
 

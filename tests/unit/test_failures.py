@@ -28,7 +28,7 @@ from statefulspark.contract.exit_codes import ExitCode
     ids=lambda value: value.reason if isinstance(value, errors.StatefulSparkError) else str(value.name),
 )
 def test_an_error_has_the_exit_code_that_says_what_helps(error: errors.StatefulSparkError, code: ExitCode) -> None:
-    assert failures.of_error(error) == failures.Failure(code, error.reason, error.message)
+    assert failures.classify_error(error) == failures.Failure(code, error.reason, error.message)
 
 
 _PYTHON = """org.apache.spark.SparkException: Job aborted
@@ -67,7 +67,7 @@ ZeroDivisionError: division by zero
     ],
 )
 def test_a_query_that_failed_is_classified_by_what_spark_says(text: str, code: ExitCode, reason: str) -> None:
-    failure = failures.of_query("delays", text, fenced=False)
+    failure = failures.classify_query("delays", text, fenced=False)
 
     assert (failure.code, failure.reason) == (code, reason)
     assert failure.message.startswith("The query 'delays' failed: ")
@@ -92,7 +92,7 @@ This could be either 1) a user error that the start offset is set beyond availab
     ],
 )
 def test_rows_that_kafka_no_longer_has_need_a_person_who_is_told_what_to_do(text: str, why: str) -> None:
-    assert failures.of_query("delays", text, fenced=False) == failures.Failure(
+    assert failures.classify_query("delays", text, fenced=False) == failures.Failure(
         ExitCode.INPUT_LOST,
         "InputLost",
         f"The query 'delays' cannot go on, because rows that it has not read are no longer in Kafka.{why} Bring them "
@@ -107,7 +107,7 @@ def test_input_files_that_are_gone_need_a_person_where_the_job_does_not_go_on_wi
         "[INPUT_FILES_GONE] Batch 4 is not committed: 2 of its input files were listed and then gone before they were read, "
         "the first is s3a://in/4.json.\n\tat io.statefulspark.checkpoint.InputFiles.requireAll(InputFiles.java:51)"
     )
-    assert failures.of_query("delays", text, fenced=False) == failures.Failure(
+    assert failures.classify_query("delays", text, fenced=False) == failures.Failure(
         ExitCode.INPUT_LOST,
         "InputLost",
         "The query 'delays' cannot go on: 2 of its input files were listed and then gone before they were read, the first "
@@ -117,7 +117,7 @@ def test_input_files_that_are_gone_need_a_person_where_the_job_does_not_go_on_wi
 
 
 def test_a_fenced_driver_is_fenced_whatever_the_query_says() -> None:
-    assert failures.of_query("delays", _PYTHON, fenced=True).code is ExitCode.FENCED
+    assert failures.classify_query("delays", _PYTHON, fenced=True).code is ExitCode.FENCED
 
 
 _RAISED = """Traceback (most recent call last):
@@ -151,7 +151,7 @@ Caused by: org.apache.spark.SparkException: [CHECKPOINT_FILE_CHECKSUM_VERIFICATI
     ],
 )
 def test_a_person_gets_the_one_line_that_matters(text: str, essence: str) -> None:
-    assert failures.of_query("q", text, fenced=False).message == f"The query 'q' failed: {essence}"
+    assert failures.classify_query("q", text, fenced=False).message == f"The query 'q' failed: {essence}"
 
 
 _LOADING = "org.apache.spark.sql.execution.streaming.state.X: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred"
@@ -171,7 +171,7 @@ _LOADING = "org.apache.spark.sql.execution.streaming.state.X: [CANNOT_LOAD_STATE
     ],
 )
 def test_damage_of_the_state_is_told_from_a_store_that_cannot_be_asked(text: str, reason: str) -> None:
-    failure = failures.of_query("delays", text, fenced=False)
+    failure = failures.classify_query("delays", text, fenced=False)
 
     assert (failure.code, failure.reason) == (ExitCode.FAILED, reason)
 
@@ -179,7 +179,7 @@ def test_damage_of_the_state_is_told_from_a_store_that_cannot_be_asked(text: str
 def test_state_that_a_later_release_wrote_is_not_noted_as_damage() -> None:
     text = "Traceback\nstatefulspark.errors.FormatVersionError: FormatVersionUnknown: The chunk x has format version 5"
 
-    failure = failures.of_query("delays", text, fenced=False)
+    failure = failures.classify_query("delays", text, fenced=False)
 
     assert (failure.code, failure.reason) == (ExitCode.STATE_UNKNOWN, "FormatVersionUnknown")
 
@@ -199,7 +199,7 @@ statefulspark.errors.UserCodeError: FunctionFailed: Count.process() of keyed ope
 
 
 def test_a_function_that_raised_is_told_with_the_users_file_and_line() -> None:
-    assert failures.of_query("delays", _OF_A_FUNCTION, fenced=False).message == (
+    assert failures.classify_query("delays", _OF_A_FUNCTION, fenced=False).message == (
         "The query 'delays' failed at /app/job.py:12 in process: Count.process() of keyed operator 'by-k' failed: "
         "ValueError: bad."
     )
@@ -227,7 +227,7 @@ statefulspark.errors.{error}: {reason}: Could not read s3://bucket/segment at ht
 def test_storage_that_a_worker_cannot_reach_is_not_blamed_on_a_line_of_the_job(error: str, reason: str) -> None:
     text = _STORAGE_GONE_FROM_A_WORKER.format(error=error, reason=reason)
 
-    assert failures.of_query("counter", text, fenced=False) == failures.Failure(
+    assert failures.classify_query("counter", text, fenced=False) == failures.Failure(
         ExitCode.STORAGE_UNAVAILABLE,
         reason,
         "The query 'counter' failed: Could not read s3://bucket/segment at http://s3:9000: no answer.",
@@ -239,7 +239,7 @@ def test_an_error_of_the_job_that_only_mentions_unreachable_storage_is_the_jobs(
     text = 'Traceback (most recent call last):\n  File "/app/job.py", line 3, in process\n    raise\nValueError: '
     text += "statefulspark.errors.TransientError: StorageUnreachable: x\n"
 
-    failure = failures.of_query("counter", text, fenced=False)
+    failure = failures.classify_query("counter", text, fenced=False)
 
     assert (failure.code, failure.reason) == (ExitCode.FAILED, "QueryFailed")
     assert len(failures.calls_of_job(text)) == 1

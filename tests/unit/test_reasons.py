@@ -103,7 +103,7 @@ def test_a_driver_that_ends_for_a_reason_has_the_exit_code_of_the_table(
     reason: str, kind: type[errors.StatefulSparkError]
 ) -> None:
     assert reason in _EXPECTED, f"{reason} has no exit code in this table: say what helps who gets it"
-    assert failures.of_error(kind(reason, "x")).code is _EXPECTED[reason]
+    assert failures.classify_error(kind(reason, "x")).code is _EXPECTED[reason]
 
 
 def test_the_table_names_nothing_that_is_never_raised() -> None:
@@ -111,4 +111,4 @@ def test_the_table_names_nothing_that_is_never_raised() -> None:
 
 
 def test_a_fenced_driver_ends_as_fenced() -> None:
-    assert failures.of_error(errors.FencedError("x")).code is _EXPECTED["Fenced"]
+    assert failures.classify_error(errors.FencedError("x")).code is _EXPECTED["Fenced"]

@@ -31,7 +31,7 @@ Caused by: again
 
 
 def test_of_a_text_the_users_calls_are_left_each_once() -> None:
-    frames = usercode.in_text(_TEXT)
+    frames = usercode.parse_frames(_TEXT)
 
     assert frames == (
         usercode.Frame("/app/job.py", 12, "process", "bad(key)"),
@@ -46,12 +46,12 @@ def test_of_a_text_the_users_calls_are_left_each_once() -> None:
 def test_code_of_the_user_may_be_installed_like_a_library() -> None:
     text = _TEXT.replace("/app/", "/opt/venv/lib/python3.11/site-packages/words/")
 
-    assert [frame.line for frame in usercode.in_text(text)] == [12, 3]
+    assert [frame.line for frame in usercode.parse_frames(text)] == [12, 3]
 
 
 @pytest.mark.parametrize("text", ["", "java.io.IOException: disk\n\tat org.apache.Foo", 'File "no line", in x'])
 def test_a_text_without_a_users_call_has_none(text: str) -> None:
-    assert usercode.in_text(text) == ()
+    assert usercode.parse_frames(text) == ()
 
 
 def _raised(work: Callable[[], object]) -> BaseException:
@@ -64,7 +64,7 @@ def test_of_an_exception_the_users_calls_are_left() -> None:
     def parse() -> object:
         return json.loads("{")
 
-    places = [frame.name for frame in usercode.of_error(_raised(parse))]
+    places = [frame.name for frame in usercode.find_frames(_raised(parse))]
 
     assert (places[-1], "raw_decode" in places) == ("parse", False)
 
@@ -83,6 +83,6 @@ def test_what_a_worker_sends_of_a_function_that_raised_names_its_line() -> None:
     error.__cause__ = None
     sent = "".join(traceback.format_exception(error))
 
-    (*_, frame) = usercode.in_text(sent)
+    (*_, frame) = usercode.parse_frames(sent)
     assert (Path(frame.file).name, frame.name) == (Path(__file__).name, "process")
     assert frame.source == 'raise RuntimeError(f"this key is bad: {key}")'

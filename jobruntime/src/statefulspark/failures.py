@@ -144,7 +144,7 @@ class Failure:
     message: str
 
 
-def of_error(error: errors.StatefulSparkError) -> Failure:
+def classify_error(error: errors.StatefulSparkError) -> Failure:
     """Classify a StatefulSparkError."""
     message = f"{error.message} {usercode.REPORT_IT}" if is_a_bug(error) else error.message
     return Failure(_code_of(error), error.reason, message)
@@ -155,9 +155,9 @@ def is_a_bug(error: errors.StatefulSparkError) -> bool:
     return isinstance(error, errors.InternalError) and error.reason not in _NOT_INSTALLED
 
 
-def of_unexpected(error: Exception) -> Failure:
+def classify_unexpected(error: Exception) -> Failure:
     """Classify an unexpected error: it is a bug, since an exception of the job's code is a `UserCodeError`."""
-    message = f"The driver failed with {usercode.in_one_line(error)}. {usercode.REPORT_IT} {_RESTART_CONTINUES}"
+    message = f"The driver failed with {usercode.format_error(error)}. {usercode.REPORT_IT} {_RESTART_CONTINUES}"
     return Failure(ExitCode.FAILED, "DriverFailed", message)
 
 
@@ -173,7 +173,7 @@ def _code_of(error: errors.StatefulSparkError) -> ExitCode:
     return ExitCode.STATE_UNKNOWN if isinstance(error, errors.StateUnknownError) else ExitCode.FAILED
 
 
-def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
+def classify_query(uid: str, text: str, *, fenced: bool) -> Failure:
     """Classify the exception that ended a query.
 
     Args:
@@ -277,7 +277,7 @@ def calls_of_job(text: str) -> tuple[usercode.Frame, ...]:
     the product cannot reach is no failure of the job's code, whatever libraries the trace goes through.
     """
     is_of_storage = bool(_storage_reason(text)) or _failure_of_s3a(text) is not None
-    return () if _INTERNAL_ERROR in text or is_of_storage else usercode.in_text(text)
+    return () if _INTERNAL_ERROR in text or is_of_storage else usercode.parse_frames(text)
 
 
 def is_slow_start(text: str) -> bool:

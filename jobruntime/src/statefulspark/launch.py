@@ -188,7 +188,7 @@ def config_invalid(what: str | None, error: ValidationError) -> errors.SpecRejec
 def located(error: errors.StatefulSparkError, message: str) -> str:
     """Return the message of a refusal with the line of the job that made the refused call, if there is one."""
     is_refusal = isinstance(error, errors.SpecRejectedError)
-    calls = usercode.of_error(error) if is_refusal else ()
+    calls = usercode.find_frames(error) if is_refusal else ()
     is_known = bool(calls) and not calls[-1].is_installed
     return f"{message} ({calls[-1].file} line {calls[-1].line})" if is_known else message
 
@@ -284,7 +284,7 @@ def _job_file_raised(file: Path, error: Exception) -> errors.StatefulSparkError:
     if isinstance(error, SyntaxError) and error.filename == str(file):
         lines, what = [error.lineno], f"{type(error).__name__}: {error.msg}"
     else:
-        what = usercode.in_one_line(error)
+        what = usercode.format_error(error)
     location = f"{file} line {lines[-1]}" if lines else str(file)
     message = f"The job file {location} raised {what}. {usercode.CORRECT_IT}"
     return usercode.user_code_error(error, reason="JobFileRaised", message=message)
@@ -305,11 +305,11 @@ def guard(run: Callable[[], int]) -> int:
     except errors.StatefulSparkError as error:
         if isinstance(error, errors.UserCodeError) or failures.is_a_bug(error):
             print_stack(error)
-        failure = failures.of_error(error)
+        failure = failures.classify_error(error)
         return finish(failure.code, failure.reason, located(error, failure.message))
     except Exception as error:  # noqa: BLE001 - the outermost handler: every exception becomes an exit code and a sentence
         print_stack(error)
-        failure = failures.of_unexpected(error)
+        failure = failures.classify_unexpected(error)
         return finish(failure.code, failure.reason, failure.message)
 
 
@@ -363,11 +363,11 @@ def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = Non
     """Report how the process ends, in the log and in the termination log, and return the exit code."""
     message = outgoing.without_secrets(for_reader(message))
     is_clean = code in (ExitCode.FINISHED, ExitCode.DRAINED, ExitCode.STOPPED)
-    is_told_last = telemetry.is_for_people()
+    is_for_people = telemetry.is_for_people()
     telemetry.enable_loggers()
-    extra = {"code": code.name, "reason": reason, "why": None if is_told_last else message}
+    extra = {"code": code.name, "reason": reason, "why": None if is_for_people else message}
     _log.log(logging.INFO if is_clean else logging.ERROR, "driver ends", extra=extra)
-    if is_told_last:
+    if is_for_people:
         sys.stderr.write(outgoing.printable(f"{'ended' if is_clean else 'error'}: {message}\n"))
     report = api.ExitReport(exit_code=code, reason=reason, message=message[:TERMINATION_LIMIT], snapshot=snapshot)
     if TERMINATION_LOG.exists():
@@ -378,12 +378,12 @@ def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = Non
 def print_stack(error: Exception) -> None:
     """Print the calls of the job's code; print the whole stack if there are none, or if logging is verbose."""
     source: BaseException = error.raised if isinstance(error, errors.UserCodeError) else error
-    calls = usercode.of_error(source) if isinstance(error, errors.UserCodeError) else ()
+    calls = usercode.find_frames(source) if isinstance(error, errors.UserCodeError) else ()
     if telemetry.is_verbose() or not (calls or isinstance(source, SyntaxError)):
         _print("".join(traceback.format_exception(source)))
         return
     is_syntax = isinstance(source, SyntaxError)  # shows file, line and caret by itself
-    shown = "".join(traceback.format_exception_only(source)) if is_syntax else f"{usercode.in_one_line(source)}\n"
+    shown = "".join(traceback.format_exception_only(source)) if is_syntax else f"{usercode.format_error(source)}\n"
     _print((f"{usercode.format_frames(calls)}\n" if calls else "") + shown)
 
 

@@ -63,7 +63,7 @@ def printable(text: str) -> str:
     return "".join(part if number % 2 else _plain(part) for number, part in enumerate(parts))
 
 
-def in_one_line(text: str) -> str:
+def join_lines(text: str) -> str:
     """Return a text as one line, without commands of a terminal and without colours."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 

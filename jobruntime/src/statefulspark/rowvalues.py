@@ -29,7 +29,7 @@ def dicts(rows: pa.RecordBatch | pa.Table) -> list[dict[str, object]]:
 
 
 def values(column: Column, name: str) -> list[object]:
-    """Return the values of a column; points in time that are keys of maps are in UTC, see `with_keys_in_utc`.
+    """Return the values of a column; points in time that are keys of maps are in UTC, see `convert_keys_to_utc`.
 
     Args:
         column: The column.
@@ -38,31 +38,31 @@ def values(column: Column, name: str) -> list[object]:
     Raises:
         SpecRejectedError: `RowUnsupported`: Python has no form of a value, such as a time after the year 9999.
     """
-    return converted(with_keys_in_utc(column), name, lambda part: part.to_pylist(maps_as_pydicts="strict"))
+    return converted(convert_keys_to_utc(column), name, lambda part: part.to_pylist(maps_as_pydicts="strict"))
 
 
-def with_keys_in_utc(column: Column) -> Column:
+def convert_keys_to_utc(column: Column) -> Column:
     """Return a column whose points in time are in UTC where they are keys of maps.
 
     In another zone, Python takes both points in time of a repeated hour for one key of a dict.
     """
-    kind = _of_keys_in_utc(column.type)
+    kind = _convert_key_type(column.type)
     return column if kind == column.type else column.cast(kind)
 
 
-def _of_keys_in_utc(kind: pa.DataType) -> pa.DataType:
+def _convert_key_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_map(kind):
-        return pa.map_(_in_utc(kind.key_type), kind.item_field.with_type(_of_keys_in_utc(kind.item_type)))
-    return _with_parts(kind, _of_keys_in_utc)
+        return pa.map_(_convert_time_type(kind.key_type), kind.item_field.with_type(_convert_key_type(kind.item_type)))
+    return _convert_parts(kind, _convert_key_type)
 
 
-def _in_utc(kind: pa.DataType) -> pa.DataType:
+def _convert_time_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
-    return _with_parts(kind, _in_utc)
+    return _convert_parts(kind, _convert_time_type)
 
 
-def _with_parts(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+def _convert_parts(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
     """Return a type with the types of its elements or fields changed."""
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(change(kind.value_type)))

@@ -60,7 +60,7 @@ def read_state(
     return read(uri, reading.StateSelection(uid, state, key, limit), reaching)
 
 
-def read(uri: str, wish: StateSelection, options: StorageOptions) -> pa.Table:
+def read(uri: str, selection: StateSelection, options: StorageOptions) -> pa.Table:
     """Read the requested state; see `read_state`."""
     from statefulspark.canonical import functions, reading, skeleton
 
@@ -70,18 +70,18 @@ def read(uri: str, wish: StateSelection, options: StorageOptions) -> pa.Table:
     )
     if snapshot.manifest is None:
         raise errors.InternalError("ManifestMissing", f"{uri} was found without a manifest.")
-    query, uid = reading.find(snapshot.manifest, wish)
-    function = functions.read(snapshot.location, query, wish, uid)
+    query, uid = reading.find(snapshot.manifest, selection)
+    function = functions.read(snapshot.location, query, selection, uid)
     if function is not None:
         return function
     if skeleton.is_canonical(snapshot.manifest):
-        return reading.read_operator(snapshot.location, query, wish, uid)
+        return reading.read_operator(snapshot.location, query, selection, uid)
     offline = _engine(uri)
     with tempfile.TemporaryDirectory(prefix="statefulspark-") as scratch:
         local = storage.StorageOptions(allow_local_files=True)
         target = offline.target(storage.open_store(f"file://{scratch}", local))
         (entry,) = offline.convert(snapshot.location, [query], target, local, only=uid)
-        return reading.read_operator(transfer.SnapshotLocation(target.store, target.folder), entry, wish, uid)
+        return reading.read_operator(transfer.SnapshotLocation(target.store, target.folder), entry, selection, uid)
 
 
 def convert(

@@ -70,16 +70,16 @@ def raised(error: Exception, *, reason: str, called: str, advice: str = "") -> e
     """
     if isinstance(error, errors.StatefulSparkError):
         return error
-    frames = of_error(error)
+    frames = find_frames(error)
     location = f" ({frames[-1].file} line {frames[-1].line})" if frames else ""
     return user_code_error(
-        error, reason=reason, message=f"{called} raised {in_one_line(error)}{location}{'. ' if advice else ''}{advice}"
+        error, reason=reason, message=f"{called} raised {format_error(error)}{location}{'. ' if advice else ''}{advice}"
     )
 
 
 def user_code_error(error: BaseException, *, reason: str, message: str) -> errors.UserCodeError:
     """Return the error for an exception of the user's code, with the given message."""
-    frames = of_error(error)
+    frames = find_frames(error)
     last = frames[-1] if frames else None
     failed = errors.UserCodeError(
         reason, message, raised=error, file=last.file if last else None, line=last.line if last else None
@@ -93,7 +93,7 @@ def note_calls(failed: Exception, error: BaseException) -> None:
 
     Spark sends only the text of the last exception, without its cause; a note is part of that text.
     """
-    frames = of_error(error)
+    frames = find_frames(error)
     if frames:
         failed.add_note(f"Raised in the job's own code:\n{format_frames(frames)}")
 
@@ -117,18 +117,18 @@ def as_internal_error(what: str, *, other_than: tuple[type[Exception], ...] = ()
     except Exception as error:
         if isinstance(error, unchanged):
             raise
-        failed = errors.InternalError("Unexpected", f"{what} failed with {in_one_line(error)}.")
+        failed = errors.InternalError("Unexpected", f"{what} failed with {format_error(error)}.")
         failed.add_note("Raised at:\n" + "".join(traceback.format_tb(error.__traceback__)))
         raise failed from error
 
 
-def in_one_line(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Return an exception's class and the first line of its text; Spark adds whole plans and JVM stacks below that."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {text.rstrip('.;:')}" if text else type(error).__name__
 
 
-def of_error(error: BaseException) -> tuple[Frame, ...]:
+def find_frames(error: BaseException) -> tuple[Frame, ...]:
     """Return the calls in the user's code that an exception passed through, outermost first; may be empty."""
     summaries = traceback.extract_tb(error.__traceback__)
     return _job_frames(
@@ -136,7 +136,7 @@ def of_error(error: BaseException) -> tuple[Frame, ...]:
     )
 
 
-def in_text(text: str) -> tuple[Frame, ...]:
+def parse_frames(text: str) -> tuple[Frame, ...]:
     """Return the calls in the user's code that the text of an exception names, each once, in the order of the text."""
     frames = (
         Frame(match["file"], int(match["line"]), match["name"].strip(), _source(match["source"] or ""))

@@ -81,7 +81,7 @@ def test_a_job_that_says_so_stops_before_a_batch_without_them_is_committed(world
     with pytest.raises(StreamingQueryException) as ended:
         world.run(FILES - 1, ignoreMissingFiles="false")
 
-    failure = failures.of_query("clicks", str(ended.value), fenced=False)
+    failure = failures.classify_query("clicks", str(ended.value), fenced=False)
     assert (failure.code, failure.reason) == (ExitCode.INPUT_LOST, "InputLost")
     assert f"/input/{FILES - 1}.json" in failure.message
     assert "ignoreMissingFiles=false" in failure.message

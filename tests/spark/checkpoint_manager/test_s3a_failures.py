@@ -44,7 +44,7 @@ def test_what_spark_says_of_a_failed_read_is_told_as_storage(
 
     with pytest.raises((PySparkException, Py4JJavaError)) as failed:
         spark.read.text(f"s3a://{bucket}/folder/file").collect()
-    failure = failures.of_query("words", _text_of(failed.value), fenced=False)
+    failure = failures.classify_query("words", _text_of(failed.value), fenced=False)
 
     assert failure.reason == reason, _text_of(failed.value)
     assert advice in failure.message

@@ -66,7 +66,7 @@ def test_rows_that_kafka_lost_before_they_were_read_end_the_job_for_a_person(
     with pytest.raises(StreamingQueryException):
         query.awaitTermination(120)
 
-    failure = failures.of_query("clicks", query._jsq.exception().get().toString(), fenced=False)
+    failure = failures.classify_query("clicks", query._jsq.exception().get().toString(), fenced=False)
 
     assert (failure.code, failure.reason) == (ExitCode.INPUT_LOST, "InputLost")
     assert "rows that it has not read are no longer in Kafka" in failure.message

@@ -25,7 +25,7 @@ from statefulspark import clock
 from statefulspark.contract import api, config
 from statefulspark.driver.api.status import Ending
 from statefulspark.driver.loop import JobLoop
-from statefulspark.driver.starting import claim, start, start_control, start_parts, steps
+from statefulspark.driver.starting import claim, controls, start, start_parts
 from statefulspark.server.http import ApiServer
 from statefulspark.server.tokens import FixedToken
 from statefulspark.storage.port import ObjectStore
@@ -113,11 +113,11 @@ class World:
     def live(
         self,
         job_config: config.JobConfig,
-        control: start_control.StartControl,
+        control: controls.StartControl,
         store_of: Callable[[ObjectStore], ObjectStore],
     ) -> Ending:
         """Start as a driver does, have every file read, and end with a checkpoint."""
-        started_at, at = clock.utc_now(), control.steps.at
+        started_at, at = clock.utc_now(), control.steps.begin
 
         def root() -> start_parts.JobRoot:
             claimed = claim.claim(job_config, started_at)
@@ -156,15 +156,15 @@ def world(spark: SparkSession, tmp_path: Path) -> Iterator[World]:
     made = World(spark, tmp_path)
     made.feed()
     first = made.job_config()
-    assert made.live(first, start_control.StartControl(first, clock.utc_now(), epoch=1), lambda store: store).is_clean
+    assert made.live(first, controls.StartControl(first, clock.utc_now(), epoch=1), lambda store: store).is_clean
     yield made
     spark.conf.set("spark.sql.shuffle.partitions", usual)
 
 
 def test_a_restore_is_seen_to_get_further_file_by_file(world: World) -> None:
     wish = world.job_config(config.RestoreConfig(snapshot="checkpoint:1", id="again"))
-    moments = itertools.count(0, steps.RENEWED_S)
-    control = start_control.StartControl(wish, clock.utc_now(), epoch=2, elapsed_s=lambda: float(next(moments)))
+    moments = itertools.count(0, controls.RENEWED_S)
+    control = controls.StartControl(wish, clock.utc_now(), epoch=2, elapsed_s=lambda: float(next(moments)))
     server = ApiServer(control, tokens=FixedToken(TOKEN), host="127.0.0.1", port=0)
     seen: list[api.JobStatus] = []
     try:

@@ -532,7 +532,7 @@ def test_a_type_that_only_the_first_batch_finds_ends_as_not_retriable_and_leaves
     with pytest.raises(StreamingQueryException) as failed:
         world.run(plan, built)
 
-    failure = failures.of_query("q", str(failed.value), fenced=False)
+    failure = failures.classify_query("q", str(failed.value), fenced=False)
     assert failure.code is ExitCode.INCOMPATIBLE_STATE
     assert not world.store.list_names(f"generations/{plan.generation:08d}/q/commits/{RECORDED}")
     manifest = catalog.read_manifest(world.store, "checkpoints/00000001")

@@ -214,7 +214,7 @@ def test_rot_that_only_shows_when_spark_loads_state_is_noted_and_left_behind(rig
     unsuspecting = rig.start()
     with pytest.raises(StreamingQueryException) as raised:
         rig.run("count", unsuspecting.generation)
-    failure = failures.of_query("q", str(raised.value), fenced=False)
+    failure = failures.classify_query("q", str(raised.value), fenced=False)
     note = DamageNote(generation=1, epoch=1, query="q", batch_id=2, said=failure.message, noted_at=NOW)
     damage.write(rig.store, note)
     plan = rig.start()

@@ -17,7 +17,7 @@ from statefulspark.contract import api, config
 from statefulspark.declaration import Output
 from statefulspark.driver.api.status import Ending
 from statefulspark.driver.running import hooks
-from statefulspark.driver.starting import assemble, carrying, claim, standby, standby_control, start, start_parts
+from statefulspark.driver.starting import assemble, claim, controls, standby, start, start_parts, state_ahead
 from statefulspark.operators import functions
 from statefulspark.planning import carry
 from statefulspark.recovery.plan import ReadyState, in_new_generation
@@ -83,7 +83,7 @@ class Driver(engine.EngineProcess):
 
     wish: Wish
     queries: tuple[str, ...] = QUERIES
-    control: standby_control.StandbyControl
+    control: controls.StandbyControl
     standby: standby.Standby
     loop: JobLoop | None = None
     plan: ReadyState | None = None
@@ -142,7 +142,7 @@ class Driver(engine.EngineProcess):
         try:
             self.ending = start_up().run()
         except errors.StatefulSparkError as error:
-            self.failure = failures.of_error(error)
+            self.failure = failures.classify_error(error)
         finally:
             self.is_dead = True
 
@@ -170,9 +170,11 @@ class Driver(engine.EngineProcess):
     def _stand_by(self) -> None:
         """Look once, as a standby does every few seconds."""
         job_config, spark = self.wish.job_config, cast("SparkSession", engine.Session(self))
-        self.control = standby_control.StandbyControl(job_config, clock.utc_now())
+        self.control = controls.StandbyControl(job_config, clock.utc_now())
         root = claim.open_root(job_config)
-        carrier = carrying.Carrying(root.store, job_config.owner_id, self.control.is_activated, beside=workers.at_once)
+        carrier = state_ahead.Carrying(
+            root.store, job_config.owner_id, self.control.is_activated, beside=workers.at_once
+        )
         spark_steps = standby.SparkSteps(
             build=lambda _: self._build(spark),
             compare=lambda now, root, plan, built: start.compare(now, root, spark, plan, built),
@@ -180,14 +182,14 @@ class Driver(engine.EngineProcess):
             is_cold=lambda: False,
             read_ahead=lambda _: None,
             require_engine=lambda: None,
-            carry_ahead=carrier.look,
+            carry_ahead=carrier.refresh,
             carried=carrier.end,
         )
         self.standby = standby.Standby(self.queries, job_config, root, self.control, spark_steps)
-        self.standby.look()
+        self.standby.refresh()
 
     def _activated(self, request: api.ActivateRequest) -> JobLoop:
-        job_config, started_at = standby.with_restore(self.wish.job_config, request), clock.utc_now()
+        job_config, started_at = standby.apply_restore(self.wish.job_config, request), clock.utc_now()
         root = self._claimed(job_config, started_at, request.epoch)
         loop = self._assembled(standby.take_over(self.standby, job_config, root, started_at))
         self.control.hand_over(loop, request)

@@ -130,7 +130,7 @@ class World:
 
     def look(self, standby: drivers.Driver) -> None:
         """Let a standby look for a newer checkpoint."""
-        standby.spawn("look", standby.standby.look)
+        standby.spawn("look", standby.standby.refresh)
         self.rest()
         self.log(f"{standby.name} looks: {standby.control.status().standby}")
 

@@ -99,7 +99,7 @@ def _section(reason: str, places: list[calls.Call]) -> list[str]:
 
 
 def _is_about_a_change(reason: str) -> bool:
-    return failures.of_error(errors.SpecRejectedError(reason, "")).code is ExitCode.INCOMPATIBLE_STATE
+    return failures.classify_error(errors.SpecRejectedError(reason, "")).code is ExitCode.INCOMPATIBLE_STATE
 
 
 def _kind(place: calls.Call) -> str:
@@ -111,7 +111,7 @@ def _code(kind: str, reason: str) -> str:
         error: errors.StatefulSparkError = errors.UserCodeError(reason, "", raised=ValueError())
     else:
         error = _KINDS[kind](reason, "")
-    code = failures.of_error(error).code
+    code = failures.classify_error(error).code
     return f"{code.value} (`{code.name}`)"
 
 

@@ -16,7 +16,7 @@ from statefulspark import clock, errors, storage
 from statefulspark.checkpoint import plans
 from statefulspark.contract import layout
 from statefulspark.driver.running import hooks
-from statefulspark.driver.starting import carrying, start_parts
+from statefulspark.driver.starting import start_parts, state_ahead
 from statefulspark.evolution import comparison
 from statefulspark.operators import functions
 from statefulspark.recovery.plan import StartPlan, in_new_generation
@@ -44,7 +44,7 @@ class World:
         self.query = FakeQuery(self.job.store, self.job.boot().generation)
         self.runs_on(3)
         self.store = stores.FaultyStore(self.job.store, self.plan)
-        self.carrying = carrying.Carrying(
+        self.carrying = state_ahead.Carrying(
             self.store, self.owner, lambda: self.is_activated, beside=self._beside, elapsed_s=self._elapsed_s
         )
 
@@ -57,7 +57,7 @@ class World:
     def look(self, place: int = MOVED) -> list[str]:
         """Let the standby look; return what it wrote, each request by its name."""
         before = len(self.store.operations)
-        self.carrying.look(compared(self.job.plan(), place))
+        self.carrying.refresh(compared(self.job.plan(), place))
         return [one.name for one in self.store.operations[before:] if one.name not in READS]
 
     def _beside(self, work: Callable[[], object]) -> None:
@@ -105,12 +105,12 @@ def test_a_changed_plan_is_carried_ahead_once_for_each_checkpoint(world: World) 
 
 
 def test_it_tells_which_files_are_where_the_new_plan_will_look_for_them(world: World) -> None:
-    (query,) = world.carrying.look(compared(world.job.plan(), MOVED))
+    (query,) = world.carrying.refresh(compared(world.job.plan(), MOVED))
 
     listed = {info.key: info.size_bytes for info in world.job.store.list("generations/00000002/delays")}
     assert {f"{query.path}/{file.path}": file.size_bytes for file in query.files} == listed
     assert {file.path.split("/")[1] for file in query.files} == {"1"}
-    assert world.carrying.look(compared(world.job.plan(), MOVED)) == ()
+    assert world.carrying.refresh(compared(world.job.plan(), MOVED)) == ()
 
 
 def test_a_plan_that_goes_on_in_place_writes_nothing(world: World) -> None:
@@ -137,8 +137,8 @@ def test_it_stops_when_it_is_activated_and_does_not_begin_after_that(world: Worl
 def test_large_state_is_carried_over_several_looks() -> None:
     world = World()
     world.now_s = 0.0
-    steps = iter(range(0, 10_000, int(carrying.LONGEST_S)))
-    world.carrying = carrying.Carrying(
+    steps = iter(range(0, 10_000, int(state_ahead.LONGEST_S)))
+    world.carrying = state_ahead.Carrying(
         world.store, OWNER, lambda: False, beside=world._beside, elapsed_s=lambda: next(steps)
     )
 
@@ -163,7 +163,7 @@ def test_a_failure_is_no_failure_of_the_standby_and_is_tried_again_a_minute_late
 
     failed = world.look()
     at_once = world.look()
-    world.now_s += carrying.RENEW_S
+    world.now_s += state_ahead.RENEW_S
     again = world.look()
 
     assert (failed[-1:], at_once) == (([name] if name != "read" else []), [])
@@ -179,7 +179,7 @@ def test_a_standby_that_may_not_write_is_ready_all_the_same(reason: str, world: 
         def create(self, key: str, body: bytes) -> None:
             raise errors.StateUnknownError(reason, f"{key} may not be written.")
 
-    world.carrying = carrying.Carrying(
+    world.carrying = state_ahead.Carrying(
         ReadOnly(world.job.store), OWNER, lambda: False, beside=world._beside, elapsed_s=lambda: 0.0
     )
 
@@ -191,7 +191,7 @@ def test_a_standby_that_may_not_write_is_ready_all_the_same(reason: str, world: 
 def test_state_that_is_spread_over_other_partitions_is_not_carried(world: World) -> None:
     plan = replace(world.job.plan(), queries=(a_query("delays", an_operator(partitions=2)),))
 
-    cargo = carrying.cargo_of(compared(plan, SAME, partitions=5))
+    cargo = state_ahead.cargo_of(compared(plan, SAME, partitions=5))
 
     assert cargo is not None
     assert cargo.rewritten == {"delays"}
@@ -207,4 +207,4 @@ def test_state_that_is_spread_over_other_partitions_is_not_carried(world: World)
 def test_only_what_would_go_on_in_the_generation_in_use_is_carried(
     change: Callable[[StartPlan], StartPlan], world: World
 ) -> None:
-    assert carrying.cargo_of(compared(change(world.job.plan()), MOVED)) is None
+    assert state_ahead.cargo_of(compared(change(world.job.plan()), MOVED)) is None

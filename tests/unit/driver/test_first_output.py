@@ -55,8 +55,8 @@ def parts_of_a_job(*, shows_first_batches: bool = True) -> start_parts.Parts:
 
 
 def test_every_query_of_the_job_is_meant() -> None:
-    assert assemble._coordinator(parts_of_a_job()).first_commits == {"delays", "counts"}
+    assert assemble.build_coordinator(parts_of_a_job()).first_commits == {"delays", "counts"}
 
 
 def test_no_query_is_meant_where_a_test_says_when_a_checkpoint_is_taken() -> None:
-    assert assemble._coordinator(parts_of_a_job(shows_first_batches=False)).first_commits == frozenset()
+    assert assemble.build_coordinator(parts_of_a_job(shows_first_batches=False)).first_commits == frozenset()

@@ -6,7 +6,7 @@ import io
 import os
 
 from smallterminal import SmallTerminal
-from statefulspark.driver.terminal.live_screen import Screen
+from statefulspark.driver.terminal.live import Screen
 
 PANEL = ("-- words", "rate 5")
 

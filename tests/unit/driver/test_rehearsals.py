@@ -18,7 +18,7 @@ from statefulspark import errors, storage
 from statefulspark.contract import api, config
 from statefulspark.driver.running import hooks
 from statefulspark.driver.starting import rehearsals, start_parts
-from statefulspark.driver.starting.standby_control import StandbyControl
+from statefulspark.driver.starting.controls import StandbyControl
 from statefulspark.engine import session, warming
 from statefulspark.operators import functions
 from statefulspark.planning import carry, rehearsal

@@ -17,7 +17,7 @@ from statefulspark.checkpoint import plans
 from statefulspark.contract import api, config
 from statefulspark.driver.running import hooks
 from statefulspark.driver.starting import standby, start, start_parts
-from statefulspark.driver.starting.standby_control import StandbyControl
+from statefulspark.driver.starting.controls import StandbyControl
 from statefulspark.operators import functions
 from statefulspark.planning import carry
 from statefulspark.testing import stores
@@ -120,29 +120,29 @@ def world() -> Iterator[World]:
 
 
 def test_a_standby_is_ready_when_the_job_fits_the_newest_state(world: World) -> None:
-    world.standby.look()
+    world.standby.refresh()
 
     assert (world.told.state, world.told.compared_with) == (api.StandbyState.READY, "checkpoint 1")
     assert world.done == ["build", "compare", "rehearse"]
 
 
 def test_it_looks_with_one_listing_while_there_is_nothing_new(world: World) -> None:
-    world.standby.look()
+    world.standby.refresh()
     before = len(world.store.operations)
 
     for _ in range(5):
-        world.standby.look()
+        world.standby.refresh()
 
     assert [one.name for one in world.store.operations[before:]] == ["list_names"] * 5
     assert world.done == ["build", "compare", "rehearse"]
 
 
 def test_it_reads_a_new_checkpoint_alone_and_builds_nothing_again(world: World) -> None:
-    world.standby.look()
+    world.standby.refresh()
     before = len(world.store.operations)
     world.runs_on()
 
-    world.standby.look()
+    world.standby.refresh()
 
     assert [one.name for one in world.store.operations[before:]] == ["list_names", "read"]
     assert world.told.compared_with == "checkpoint 2"
@@ -150,20 +150,20 @@ def test_it_reads_a_new_checkpoint_alone_and_builds_nothing_again(world: World) 
 
 
 def test_files_of_each_new_checkpoint_are_read_ahead_once(world: World) -> None:
-    world.standby.look()
-    world.standby.look()
+    world.standby.refresh()
+    world.standby.refresh()
     world.runs_on()
 
-    world.standby.look()
+    world.standby.refresh()
 
     assert world.read_ahead == ["checkpoint 1", "checkpoint 2"]
 
 
 def test_state_is_carried_ahead_before_it_is_ready_and_at_each_look_after_that(world: World) -> None:
-    world.standby.look()
-    world.standby.look()
+    world.standby.refresh()
+    world.standby.refresh()
     world.runs_on()
-    world.standby.look()
+    world.standby.refresh()
 
     assert world.carried_ahead == ["checkpoint 1, Warming", "checkpoint 1, Ready", "checkpoint 2, Ready"]
 
@@ -172,26 +172,26 @@ def test_state_is_carried_ahead_before_it_is_ready_and_at_each_look_after_that(w
 def test_it_rehearses_again_and_stays_ready_when_its_executors_have_been_replaced(
     world: World, has_new_checkpoint: bool
 ) -> None:
-    world.standby.look()
+    world.standby.refresh()
     done = len(world.done)
     world.has_new_executors = True
     if has_new_checkpoint:
         world.runs_on()
 
-    world.standby.look()
-    world.standby.look()
+    world.standby.refresh()
+    world.standby.refresh()
 
     assert world.done[done:].count("rehearse") == 1
     assert world.told.state is api.StandbyState.READY
 
 
 def test_it_looks_at_everything_again_in_a_new_generation(world: World) -> None:
-    world.standby.look()
+    world.standby.refresh()
     plan = world.job.boot(config.RestoreConfig(snapshot="checkpoint:1", id="back"))
     world.query = world.query.continue_in(plan.generation, 2)
     world.runs_on()
 
-    world.standby.look()
+    world.standby.refresh()
 
     assert world.told.compared_with == "checkpoint 2"
     assert world.done == ["build", "compare", "rehearse", "compare", "rehearse"]
@@ -205,11 +205,11 @@ def test_a_version_that_does_not_fit_refuses_says_why_and_is_looked_at_again_at_
 ) -> None:
     world.fault = fault
     for _ in range(3):
-        world.standby.look()
+        world.standby.refresh()
     refused = world.told
     world.fault = None
     world.runs_on()
-    world.standby.look()
+    world.standby.refresh()
 
     assert (refused.state, refused.reason, refused.message) == (api.StandbyState.REFUSED, fault.reason, fault.message)
     assert world.done == ["build", "build", "compare", "rehearse"]
@@ -222,7 +222,7 @@ def test_a_version_that_would_lose_state_refuses() -> None:
     world = World(job, query, uid="other")
     world.runs_on(1)
 
-    world.standby.look()
+    world.standby.refresh()
 
     assert (world.told.state, world.told.reason) == (api.StandbyState.REFUSED, "NonRestoredState")
 
@@ -233,9 +233,9 @@ def test_storage_that_is_away_is_told_and_tried_again(broken: int) -> None:
     world = World(job, FakeQuery(job.store, job.boot().generation), stores.Plan(fail_at=frozenset({broken})))
     world.runs_on(3)
 
-    world.standby.look()
+    world.standby.refresh()
     troubled = world.told
-    world.standby.look()
+    world.standby.refresh()
 
     assert (troubled.state, troubled.reason) == (api.StandbyState.WARMING, "StorageUnreachable")
     assert (world.told.state, world.told.reason) == (api.StandbyState.READY, None)
@@ -245,7 +245,7 @@ def test_a_bug_ends_the_standby(world: World) -> None:
     world.fault = errors.InternalError("NoGeneration", "A bug.")
 
     with pytest.raises(errors.InternalError):
-        world.standby.look()
+        world.standby.refresh()
 
 
 def test_an_activation_while_it_warms_ends_the_preparation(world: World) -> None:
@@ -257,7 +257,7 @@ def test_an_activation_while_it_warms_ends_the_preparation(world: World) -> None
 
 
 def test_what_was_built_is_used_at_the_activation_unless_the_state_is_placed_otherwise(world: World) -> None:
-    world.standby.look()
+    world.standby.refresh()
     same = world.job.plan()
     rescaled = replace(same, queries=(a_query("delays", an_operator(partitions=7)),))
 
@@ -273,5 +273,5 @@ def test_the_activation_says_where_to_start() -> None:
     wish = config.RestoreConfig(snapshot="s3://bucket/savepoint")
     asked = api.ActivateRequest(request_id="a", epoch=8, restore=wish)
 
-    assert standby.with_restore(CONFIG, asked).restore == wish
-    assert standby.with_restore(CONFIG, api.ActivateRequest(request_id="a", epoch=8)) == CONFIG
+    assert standby.apply_restore(CONFIG, asked).restore == wish
+    assert standby.apply_restore(CONFIG, api.ActivateRequest(request_id="a", epoch=8)) == CONFIG

@@ -8,7 +8,7 @@ import pytest
 from fakecontrol import NOON, FakeControl, a_status
 from statefulspark import errors
 from statefulspark.contract import api, config
-from statefulspark.driver.starting.standby_control import StandbyControl
+from statefulspark.driver.starting.controls import StandbyControl
 
 TAKE_8 = api.ActivateRequest(request_id="take-8", epoch=8)
 BAD = errors.SpecRejectedError("KeyChanged", "The key of 'by-k' is another one.")
@@ -28,8 +28,8 @@ def refused(ask: Callable[[], object]) -> str:
 
 def test_a_standby_tells_how_far_it_is_and_owns_no_epoch(control: StandbyControl) -> None:
     warming = control.status()
-    control.warmed("counts")
-    control.ready("checkpoint 41", NOON)
+    control.report_warm("counts")
+    control.report_ready("checkpoint 41", NOON)
 
     assert (warming.state, warming.epoch, warming.generation) == (api.JobState.STANDBY, 0, 0)
     assert warming.standby == api.StandbyStatus(state=api.StandbyState.WARMING)
@@ -40,10 +40,10 @@ def test_a_standby_tells_how_far_it_is_and_owns_no_epoch(control: StandbyControl
 
 
 def test_it_is_ready_since_the_first_time_and_says_what_troubles_it(control: StandbyControl) -> None:
-    control.ready("checkpoint 41", NOON)
-    control.trouble(errors.TransientError("StorageUnreachable", "No answer."))
+    control.report_ready("checkpoint 41", NOON)
+    control.report_failure(errors.TransientError("StorageUnreachable", "No answer."))
     troubled = control.status().standby
-    control.ready("checkpoint 42", NOON.replace(hour=13))
+    control.report_ready("checkpoint 42", NOON.replace(hour=13))
 
     assert troubled is not None
     assert (troubled.state, troubled.reason) == (api.StandbyState.READY, "StorageUnreachable")
@@ -69,7 +69,7 @@ def test_an_activated_standby_says_which_step_of_its_start_it_is_at_and_before_t
 ) -> None:
     before = control.status()
     control.request_activation(TAKE_8)
-    control.steps.at("Restoring checkpoint 41")(api.Progress(unit="files", done=3, total=4))
+    control.steps.begin("Restoring checkpoint 41")(api.Progress(unit="files", done=3, total=4))
     told = control.status()
 
     assert (before.message, before.progress) == (None, None)
@@ -101,7 +101,7 @@ def test_a_standby_that_refuses_is_not_activated_until_it_fits(control: StandbyC
         control.request_activation(TAKE_8)
     assert raised.value.reason == "StandbyRefused"
     assert control.operation("take-8") is None
-    control.warming()
+    control.report_warming()
     assert control.request_activation(TAKE_8).request_id == "take-8"
 
 

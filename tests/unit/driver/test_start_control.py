@@ -9,7 +9,7 @@ import pytest
 from fakecontrol import NOON, FakeControl, a_status, served
 from statefulspark import errors
 from statefulspark.contract import api, config
-from statefulspark.driver.starting.start_control import StartControl
+from statefulspark.driver.starting.controls import StartControl
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def refused(ask: Callable[[], object]) -> str:
 
 def test_a_driver_that_restores_says_how_far_it_is(control: StartControl) -> None:
     begun = control.status()
-    report = control.steps.at("Restoring checkpoint 41")
+    report = control.steps.begin("Restoring checkpoint 41")
     report(api.Progress(unit="files", done=120, total=512))
     told = control.status()
 
@@ -46,7 +46,7 @@ def test_a_driver_that_restores_says_how_far_it_is(control: StartControl) -> Non
 
 
 def test_the_refusal_of_a_request_says_how_far_the_start_is(control: StartControl) -> None:
-    control.steps.at("Planning the queries")(api.Progress(unit="queries", done=1, total=3))
+    control.steps.begin("Planning the queries")(api.Progress(unit="queries", done=1, total=3))
 
     with pytest.raises(errors.PreconditionFailedError, match="Planning the queries: 1 of 3 queries, since "):
         control.request_checkpoint(api.CheckpointRequest(request_id="cp-1"))

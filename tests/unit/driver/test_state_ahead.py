@@ -14,8 +14,8 @@ from statefulspark import storage
 from statefulspark.contract import api, config
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.driver.running import hooks
-from statefulspark.driver.starting import carrying, start_parts, state_ahead
-from statefulspark.driver.starting.standby_control import StandbyControl
+from statefulspark.driver.starting import start_parts, state_ahead
+from statefulspark.driver.starting.controls import StandbyControl
 from statefulspark.evolution import comparison
 from statefulspark.operators import functions
 from statefulspark.recovery.plan import StartMode, StartPlan
@@ -23,7 +23,7 @@ from statefulspark.testing.stores import MemoryStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from statefulspark.driver.starting.carrying import Carrying
+    from statefulspark.driver.starting.state_ahead import Carrying
     from statefulspark.planning.read_ahead import ReadAhead
 
 SAME, MOVED = 0, 1
@@ -47,7 +47,7 @@ class FakeCarrying:
     def __init__(self, *arrived: QueryEntry) -> None:
         self.arrived = arrived
 
-    def look(self, compared: start_parts.Comparison) -> tuple[QueryEntry, ...]:
+    def refresh(self, compared: start_parts.Comparison) -> tuple[QueryEntry, ...]:
         return self.arrived if any(not change.is_empty for change in compared.changes.values()) else ()
 
 
@@ -81,7 +81,11 @@ def test_what_the_first_batch_will_load_is_read(place: int, arrived: tuple[Query
 
 def test_reading_what_has_arrived_takes_no_longer_than_carrying_may() -> None:
     control = StandbyControl(config.JobConfig(name="flights", storage=config.StorageConfig(uri="s3://bucket")), NOON)
-    ahead, carrier, now_s = FakeReadAhead(), FakeCarrying(a_query("delays", path=IN_ITS_OWN)), [0.0, carrying.LONGEST_S]
+    ahead, carrier, now_s = (
+        FakeReadAhead(),
+        FakeCarrying(a_query("delays", path=IN_ITS_OWN)),
+        [0.0, state_ahead.LONGEST_S],
+    )
 
     state_ahead.carry(
         control, cast("Carrying", carrier), cast("ReadAhead", ahead), compared(MOVED), elapsed_s=lambda: now_s.pop(0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from fakecontrol import NOON
 from statefulspark.contract import api
-from statefulspark.driver.starting.steps import RENEWED_S, Steps, described
+from statefulspark.driver.starting.controls import RENEWED_S, Steps, describe
 
 GIB = 2**30
 
@@ -49,7 +49,7 @@ def files(done: int, total: int, done_bytes: int | None = None, total_bytes: int
     ],
 )
 def test_a_step_is_told_as_a_sentence(told: api.Progress | None, sentence: str) -> None:
-    assert described("Working", NOON, told) == sentence
+    assert describe("Working", NOON, told) == sentence
 
 
 @dataclass
@@ -69,7 +69,7 @@ def counted(steps: Steps) -> str:
 def test_the_count_in_the_message_is_renewed_now_and_then_and_the_other_one_always() -> None:
     elapsed = Elapsed()
     steps = Steps(NOON, elapsed_s=elapsed)
-    report = steps.at("Restoring")
+    report = steps.begin("Restoring")
 
     seen = [counted(steps)]
     report(files(1, 4))
@@ -87,11 +87,11 @@ def test_the_count_in_the_message_is_renewed_now_and_then_and_the_other_one_alwa
 
 def test_a_new_step_is_told_at_once_and_what_the_last_one_still_tells_is_ignored() -> None:
     steps = Steps(NOON, elapsed_s=Elapsed())
-    late = steps.at("Verifying")
+    late = steps.begin("Verifying")
     late(files(1, 2))
     before = counted(steps)
 
-    steps.at("Restoring")
+    steps.begin("Restoring")
     late(files(2, 2))
 
     assert before == "Verifying: 1 of 2 files"

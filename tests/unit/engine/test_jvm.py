@@ -15,7 +15,7 @@ def test_a_jvm_that_was_killed_is_told_as_that_and_not_as_a_bug() -> None:
     with pytest.raises(errors.InternalError) as caught, jvm.explaining_its_end(lambda within_s: True):
         raise _NO_ANSWER
 
-    failure = failures.of_error(caught.value)
+    failure = failures.classify_error(caught.value)
     assert (failure.code, failure.reason) == (ExitCode.FAILED, "JvmEnded")
     assert failure.message.startswith("Spark's JVM has ended while the job ran: it was killed")
     assert "report it" not in failure.message

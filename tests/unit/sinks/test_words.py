@@ -7,7 +7,7 @@ from sinkdrivers import Driver
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.driver.starting import sink_word
+from statefulspark.driver.starting import sink_comparison
 from statefulspark.testing.stores import MemoryStore
 from toldsinks import MarkedSink
 
@@ -63,7 +63,7 @@ def test_a_refusal_tells_that_the_word_was_used(reason: str, restore: RestoreCon
     driver = Driver(MemoryStore("memory://bucket"), Clock(), SAYS)
     again = Driver(driver.job.bucket, Clock(), SAYS)
 
-    with pytest.raises(errors.SpecRejectedError) as raised, sink_word.explaining(restore, again.plan):
+    with pytest.raises(errors.SpecRejectedError) as raised, sink_comparison.explaining_take_over(restore, again.plan):
         raise errors.SpecRejectedError(reason, "It is another's.")
 
     assert raised.value.reason == reason
@@ -75,6 +75,6 @@ def test_another_error_is_left_as_it_is() -> None:
 
     with (
         pytest.raises(errors.SpecRejectedError, match=r"It is not there\.$"),
-        sink_word.explaining(SAYS, driver.plan),
+        sink_comparison.explaining_take_over(SAYS, driver.plan),
     ):
         raise errors.SpecRejectedError("TableMissing", "It is not there.")

@@ -134,7 +134,7 @@ _BAD = f"{_S3A}.AWSBadRequestException"
     ],
 )
 def test_a_failure_of_s3a_is_told_as_storage_with_what_helps(text: str, reason: str, advice: str) -> None:
-    failure = failures.of_query("delays", text, fenced=False)
+    failure = failures.classify_query("delays", text, fenced=False)
 
     assert (failure.code, failure.reason) == (ExitCode.STORAGE_UNAVAILABLE, reason)
     assert failure.message.startswith("The query 'delays' failed: ")
@@ -156,7 +156,7 @@ def test_a_race_that_s3a_lost_is_no_failure_of_storage(status: int, raised: str)
 
     assert failed is not None
     assert failed.judgement.remedy is Remedy.LOST_RACE
-    assert failures.of_query("delays", text, fenced=False).reason == "QueryFailed"
+    assert failures.classify_query("delays", text, fenced=False).reason == "QueryFailed"
 
 
 def test_a_failure_of_s3a_in_a_call_of_the_job_is_not_blamed_on_a_line_of_the_job() -> None:
@@ -168,7 +168,7 @@ def test_a_failure_of_s3a_in_a_call_of_the_job_is_not_blamed_on_a_line_of_the_jo
         f"Caused by: {_S3A}.auth.NoAuthWithAWSException: no\n"
     )
 
-    assert failures.of_query("delays", text, fenced=False).reason == "CredentialsMissing"
+    assert failures.classify_query("delays", text, fenced=False).reason == "CredentialsMissing"
     assert failures.calls_of_job(text) == ()
 
 
@@ -185,7 +185,7 @@ def test_a_failure_of_s3a_in_a_call_of_the_job_is_not_blamed_on_a_line_of_the_jo
     ],
 )
 def test_what_only_looks_like_s3a_is_not_judged(text: str) -> None:
-    assert failures.of_query("delays", text, fenced=False).reason == "QueryFailed"
+    assert failures.classify_query("delays", text, fenced=False).reason == "QueryFailed"
 
 
 def test_damage_counts_before_what_s3a_says_and_an_unreachable_store_is_no_damage() -> None:
@@ -193,5 +193,5 @@ def test_damage_counts_before_what_s3a_says_and_an_unreachable_store_is_no_damag
     gone = f"{loading}Caused by: java.io.FileNotFoundException: No such file s3a://b/3_x.zip"
     slow = f"{loading}Caused by: {_SDK}.services.s3.model.S3Exception: SlowDown (Service: S3, Status Code: 503)"
 
-    assert failures.of_query("delays", gone, fenced=False).reason == failures.STATE_DAMAGED
-    assert failures.of_query("delays", slow, fenced=False).reason == "StorageUnreachable"
+    assert failures.classify_query("delays", gone, fenced=False).reason == failures.STATE_DAMAGED
+    assert failures.classify_query("delays", slow, fenced=False).reason == "StorageUnreachable"

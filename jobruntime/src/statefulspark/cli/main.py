@@ -83,18 +83,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: For `--help` and for wrong flags.
     """
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    # What follows belongs to the job file of `run`; argparse would mix it with the words before.
-    own = words[: words.index("--")] if words[:1] == ["run"] and "--" in words else words
-    args = build_parser(words[0] if words else None).parse_args(own)
-    args.of_job_file = words[len(own) + 1 :]
+    argv = sys.argv[1:] if arguments is None else list(arguments)
+    # What follows `--` belongs to the job file of `run`; argparse would mix it with the arguments before.
+    own = argv[: argv.index("--")] if argv[:1] == ["run"] and "--" in argv else argv
+    args = build_parser(argv[0] if argv else None).parse_args(own)
+    args.of_job_file = argv[len(own) + 1 :]
     try:
         code = int(args.handle(args))
         sys.stdout.flush()
         return code
     except errors.StatefulSparkError as error:
         terminal.note(f"error: {error.message}")
-        return failures.of_error(error).code
+        return failures.classify_error(error).code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # The reader of the pipe has ended.

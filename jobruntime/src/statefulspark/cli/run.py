@@ -247,8 +247,8 @@ def _api_tls(args: argparse.Namespace) -> _Fields:
 def _restore(args: argparse.Namespace, base: _Fields) -> _Fields:
     """Return the restore options; --from and --fresh replace those of the file, whose id names another restore."""
     is_requested = args.snapshot is not None or args.fresh
-    says_words = args.take_over or args.take_over_sinks
-    if not is_requested and (args.restore_id or (args.again and not says_words)):
+    takes_over = args.take_over or args.take_over_sinks
+    if not is_requested and (args.restore_id or (args.again and not takes_over)):
         raise errors.SpecRejectedError(
             "RestoreMissing",
             "--restore-id needs --from or --fresh, and --again needs one of them, --take-over or --take-over-sinks; add it.",

@@ -106,7 +106,7 @@ def step(state: State, event: Event) -> Step:
         case HookAnswered():
             pending = state.find(event.snapshot_id)
             if pending is not None:
-                state = _with(state, replace(pending, hooks=pending.hooks - {event.hook}))
+                state = _update(state, replace(pending, hooks=pending.hooks - {event.hook}))
             return state, ()
         case Acknowledged():
             return _on_acknowledged(state, event)
@@ -226,11 +226,11 @@ def _on_acknowledged(state: State, event: Acknowledged) -> Step:
     pending = state.find(event.snapshot_id)
     if pending is None or not pending.is_awaited:
         return state, ()
-    state = _with(state, replace(pending, batches=event.batches))
+    state = _update(state, replace(pending, batches=event.batches))
     return state, (Finalize(pending.id, pending.request, event.batches),)
 
 
-def _with(state: State, updated: Pending) -> State:
+def _update(state: State, updated: Pending) -> State:
     return replace(state, pending=tuple(updated if pending.id == updated.id else pending for pending in state.pending))
 
 

@@ -99,10 +99,10 @@ def other_folders(
         scratch: The files below `scratch/`.
     """
     staged = (info for info in generation_files if layout.staged_batch(info.key.split("/", 3)[-1]) is not None)
-    return (*_by_folder(staged, depth=5), *_by_folder(scratch, depth=2))
+    return (*_group_folders(staged, depth=5), *_group_folders(scratch, depth=2))
 
 
-def _by_folder(files: Iterable[ObjectInfo], *, depth: int) -> Iterable[diagnosis.FolderHealth]:
+def _group_folders(files: Iterable[ObjectInfo], *, depth: int) -> Iterable[diagnosis.FolderHealth]:
     by_folder: dict[str, list[ObjectInfo]] = {}
     for info in files:
         by_folder.setdefault("/".join(info.key.split("/")[:depth]), []).append(info)

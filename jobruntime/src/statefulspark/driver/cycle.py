@@ -289,7 +289,7 @@ class Cycle:
             if request.is_stop:  # Its sinks have committed, so there is nothing left to do.
                 self._operations.complete(request.key, summary)
                 self._completed_stop = None
-                self._tracker.end_with(Ending.of_stop(request.key, summary))
+                self._tracker.end_with(Ending.after_stop(request.key, summary))
 
         if request.is_stop:
             self._completed_stop = request, summary

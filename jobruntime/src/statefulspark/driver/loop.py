@@ -92,7 +92,7 @@ class JobLoop:
             operations=self._operations,
             post=self._inbox.put,
         )
-        self._is_told_to_end = False
+        self._is_terminating = False
         self._publish()
 
     # The loop's thread
@@ -133,7 +133,7 @@ class JobLoop:
         for query in self._queries.queries:
             if query.error is None:
                 continue
-            failure = failures.of_query(query.uid, query.error, fenced=self._fence.fenced)
+            failure = failures.classify_query(query.uid, query.error, fenced=self._fence.fenced)
             if failure.reason == failures.STATE_DAMAGED:
                 try:  # Without the note the next driver fails in the same way, once more.
                     self._note_damage(query.uid, query.committed_batch, failure.message)
@@ -163,7 +163,7 @@ class JobLoop:
         """Stop when the input has ended, or a signal came; tried again after a stop that failed meanwhile."""
         if self._cycle.is_stopping or self._tracker.ending is not None:
             return
-        if self._is_told_to_end:
+        if self._is_terminating:
             self._cycle.request_own_stop(DRAIN_KEY)
         elif self._queries.has_finished:
             self._cycle.request_own_stop(FINISHED_KEY)
@@ -180,8 +180,8 @@ class JobLoop:
         else:
             self._cycle.request(request)
 
-    def _on_told_to_end(self) -> None:
-        self._is_told_to_end = True
+    def _on_termination(self) -> None:
+        self._is_terminating = True
         self._interrupt_draining("StopInterrupted", "The driver was told to end before the job was drained.")
 
     def _interrupt_draining(self, reason: str, message: str) -> None:
@@ -265,7 +265,7 @@ class JobLoop:
 
     def drain(self) -> None:
         """Finish the batch, complete a checkpoint and end with DRAINED."""
-        self._inbox.put(self._on_told_to_end)
+        self._inbox.put(self._on_termination)
 
     def abandon(self) -> None:
         """End the loop where it is, as the death of its process does: nothing is stopped or written. For tests of jobs."""

@@ -51,7 +51,12 @@ def serving(control: Control, job_config: config.JobConfig) -> Iterator[None]:
         TransientError: `PortUnavailable`.
         SpecRejectedError: The certificate or the token cannot be used, as `require_usable` of both.
     """
-    accepted = _tokens(job_config)
+    accepted: tokens.Tokens | None = None
+    if job_config.api_token_file is not None:
+        accepted = tokens.MountedTokens(job_config.api_token_file)
+    elif token := os.environ.get(config.ENV_TOKEN):
+        outgoing.keep_out(token)
+        accepted = tokens.FixedToken(token)
     if accepted is None:
         # While a job is developed on one machine, nobody has asked for the API.
         level = logging.INFO if job_config.storage.allow_local_files else logging.WARNING
@@ -66,25 +71,16 @@ def serving(control: Control, job_config: config.JobConfig) -> Iterator[None]:
         server.close()
 
 
-def _tokens(job_config: config.JobConfig) -> tokens.Tokens | None:
-    """Return what callers have to present; None if nobody has asked for that."""
-    if job_config.api_token_file is not None:
-        return tokens.MountedTokens(job_config.api_token_file)
-    token = os.environ.get(config.ENV_TOKEN)
-    outgoing.keep_out(token)
-    return tokens.FixedToken(token) if token else None
-
-
 def _listen(control: Control, job_config: config.JobConfig, accepted: tokens.Tokens | None) -> ApiServer:
     """Return the server, at the usual port if any will do and nobody has it: that is where people look."""
     # Without a configured token the API listens on this machine only.
     host = "0.0.0.0" if accepted else "127.0.0.1"  # noqa: S104 - the operator calls from another pod
 
-    def at(port: int) -> ApiServer:
+    def listen(port: int) -> ApiServer:
         tls, metrics_port = job_config.api_tls, job_config.metrics_port
         return ApiServer(control, tokens=accepted, host=host, port=port, metrics_port=metrics_port, tls=tls)
 
     if job_config.api_port == 0:
         with contextlib.suppress(errors.TransientError):
-            return at(config.DEFAULT_API_PORT)
-    return at(job_config.api_port)
+            return listen(config.DEFAULT_API_PORT)
+    return listen(job_config.api_port)

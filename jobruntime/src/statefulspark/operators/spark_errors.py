@@ -30,7 +30,7 @@ def refusing_plan(query_uid: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        message = f"Spark rejects the query {query_uid!r}: {usercode.in_one_line(error)}. {usercode.CORRECT_IT}"
+        message = f"Spark rejects the query {query_uid!r}: {usercode.format_error(error)}. {usercode.CORRECT_IT}"
         raise errors.SpecRejectedError("QueryInvalid", message) from error
 
 
@@ -44,5 +44,5 @@ def refusing_start(query_uid: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        message = f"Spark could not start the query {query_uid!r}: {usercode.in_one_line(error)}."
+        message = f"Spark could not start the query {query_uid!r}: {usercode.format_error(error)}."
         raise errors.StatefulSparkError("QueryFailed", message) from error

@@ -25,7 +25,7 @@ _GAP = re.compile(r"precisetimestampconversion\(\w+ \+ (?P<gap>.+?), TimestampTy
 _US_PER_S = 1_000_000
 
 
-def of_aggregation(node: JavaObject, keys: JavaObject) -> dict[str, str]:
+def describe_aggregation(node: JavaObject, keys: JavaObject) -> dict[str, str]:
     """Return the declaration of an aggregation: functions, names of the key's columns, window or gap, watermark."""
     child = node.child()
     definition: dict[str, str] = {}
@@ -37,10 +37,10 @@ def of_aggregation(node: JavaObject, keys: JavaObject) -> dict[str, str]:
         definition |= _first(node, _window, Aspect.WINDOW)
     if _kind(node).startswith("SessionWindow"):
         definition |= _first(node, _gap, Aspect.GAP)
-    return _without_empty(definition | of_keys(node, keys))
+    return _without_empty(definition | describe_keys(node, keys))
 
 
-def of_keys(node: JavaObject, keys: JavaObject) -> dict[str, str]:
+def describe_keys(node: JavaObject, keys: JavaObject) -> dict[str, str]:
     """Return the declaration that all operators with a key have: the names of the key's columns, and the watermark.
 
     Spark calls a column that is computed for the key `_groupingexpression`; the computation itself is not known here.
@@ -49,7 +49,7 @@ def of_keys(node: JavaObject, keys: JavaObject) -> dict[str, str]:
     return _without_empty({Aspect.COLUMNS: names, Aspect.WATERMARK: _watermark(node)})
 
 
-def of_join(node: JavaObject) -> dict[str, str]:
+def describe_join(node: JavaObject) -> dict[str, str]:
     """Return the declaration of a join: its type, columns, condition and watermarks."""
     sides = zip(_each(node.leftKeys()), _each(node.rightKeys()), strict=True)
     condition = node.condition().full()

@@ -71,7 +71,7 @@ def replace(frame: DataFrame, query: str, folder_of: Callable[[str], Path]) -> t
         folder = folder_of(name)
         fed[name] = FedSource(query, name, folder, arrow_types.to_arrow_schema(schema, timezone="UTC"))
         streams.append(spark.readStream.schema(schema).option("maxFilesPerTrigger", "1").parquet(folder.as_uri()))
-    return replacing.with_streams(frame, streams), tuple(fed.values())
+    return replacing.replace_sources(frame, streams), tuple(fed.values())
 
 
 def _name(leaf: JavaObject) -> str:

@@ -132,21 +132,23 @@ def nodes(plan: JavaObject) -> Iterator[JavaObject]:
 
 def _save(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
     key, output = _types(node.keyExpressions()), _types(node.child().output())
-    return replace(operator, key=key, value=output, definition=declared.of_aggregation(node, node.keyExpressions()))
+    return replace(
+        operator, key=key, value=output, definition=declared.describe_aggregation(node, node.keyExpressions())
+    )
 
 
 def _by_key_expressions(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
     keys = node.keyExpressions()
-    return replace(operator, key=_types(keys), definition=declared.of_keys(node, keys))
+    return replace(operator, key=_types(keys), definition=declared.describe_keys(node, keys))
 
 
 def _session(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
     keys = node.keyWithoutSessionExpressions()
-    return replace(operator, key=_types(keys), definition=declared.of_aggregation(node, keys))
+    return replace(operator, key=_types(keys), definition=declared.describe_aggregation(node, keys))
 
 
 def _join(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
-    return replace(operator, key=_types(node.leftKeys()), definition=declared.of_join(node))
+    return replace(operator, key=_types(node.leftKeys()), definition=declared.describe_join(node))
 
 
 def _grouped(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:

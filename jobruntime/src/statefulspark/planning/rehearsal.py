@@ -94,7 +94,7 @@ def rehearse(
     spark_session.activate(spark)
     try:
         with within as folder:
-            sampled, has_rows = _with_samples(frame, folder.uri)
+            sampled, has_rows = _sample_sources(frame, folder.uri)
             if restore is not None and not stops():
                 restore(folder)
             if stops():
@@ -157,7 +157,7 @@ def _consume(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return iter(())
 
 
-def _with_samples(frame: DataFrame, folder_uri: str) -> tuple[DataFrame, bool]:
+def _sample_sources(frame: DataFrame, folder_uri: str) -> tuple[DataFrame, bool]:
     """Return the query with every source replaced by a stream of a few rows, and whether each has rows of its own."""
     spark = frame.sparkSession
     leaves = replacing.sources(frame)
@@ -168,7 +168,7 @@ def _with_samples(frame: DataFrame, folder_uri: str) -> tuple[DataFrame, bool]:
         sample_uri = f"{folder_uri}/source-{number}"
         rows.limit(SAMPLE_ROWS).coalesce(1).write.parquet(sample_uri)
         streams.append(spark.readStream.schema(rows.schema).parquet(sample_uri))
-    return replacing.with_streams(frame, streams), None not in samples
+    return replacing.replace_sources(frame, streams), None not in samples
 
 
 def _sample(spark: SparkSession, leaf: JavaObject) -> DataFrame | None:

@@ -146,7 +146,7 @@ def on_storage(spark: SparkSession, store: ObjectStore) -> Iterator[RehearsalFol
         local_folder.after_maintenance(spark, lambda: _remove(folder))
 
 
-def of_executors(spark: SparkSession, store: ObjectStore) -> AbstractContextManager[RehearsalFolder]:
+def open_folder(spark: SparkSession, store: ObjectStore) -> AbstractContextManager[RehearsalFolder]:
     """Return a folder that the executors of a session reach.
 
     Args:

@@ -31,7 +31,7 @@ def schema_of(source: JavaObject) -> StructType:
     return StructType.fromJson(json.loads(source.schema().json()))
 
 
-def with_streams(frame: DataFrame, streams: Sequence[DataFrame]) -> DataFrame:
+def replace_sources(frame: DataFrame, streams: Sequence[DataFrame]) -> DataFrame:
     """Return a query that reads other streams.
 
     Args:

@@ -60,12 +60,12 @@ def _sentences(status: api.JobStatus) -> Iterator[str]:
         case api.JobState.STOPPED:
             yield "Nothing: all queries have ended, and everything they committed is in the snapshot of the stop."
         case api.JobState.RUNNING | api.JobState.STOPPING | api.JobState.FAILED:
-            yield from _of_driver(status)
+            yield from _driver_sentences(status)
         case _:
             assert_never(status.state)
 
 
-def _of_driver(status: api.JobStatus) -> Iterator[str]:
+def _driver_sentences(status: api.JobStatus) -> Iterator[str]:
     committed = sorted(f"{query.uid} {query.batch_id}" for query in status.queries if query.batch_id >= 0)
     named = f" ({', '.join(committed)}, or later)" if committed else ""
     yield (

@@ -104,7 +104,7 @@ def _partitions(plan: _Plan) -> tuple[Figure, ...]:
             name="stateInMemoryBytes",
             value=round(in_memory),
             shown=sizes.format_short(in_memory),
-            why=_in_memory_why(plan.workload),
+            why=_memory_reason(plan.workload),
             certainty=plan.certainty(*_memory(plan.workload)),
         ),
         Figure(
@@ -133,7 +133,7 @@ def _memory(workload: Workload) -> tuple[Coefficient, ...]:
     return coefficients_of[workload.operator]
 
 
-def _in_memory_why(workload: Workload) -> str:
+def _memory_reason(workload: Workload) -> str:
     match workload.operator:
         case Operator.PYTHON:
             return f"{workload.bytes_per_key} B a key, and {coefficients.OBJECT_BYTES.value:.0f} B for it as a Python object"

@@ -94,7 +94,7 @@ class Rendezvous:
             return {"kind": type(error).__name__, "reason": error.reason, "message": error.message}
         except Exception as error:  # noqa: BLE001 - the client gets it, and fails the query with it
             _log.exception("a request of a source failed")
-            message = f"A request of a source failed with {usercode.in_one_line(error)}."
+            message = f"A request of a source failed with {usercode.format_error(error)}."
             return {"kind": errors.InternalError.__name__, "reason": "Unexpected", "message": message}
 
     def _answer_request(self, request: Message) -> Message:

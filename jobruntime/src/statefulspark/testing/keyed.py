@@ -155,13 +155,13 @@ class KeyedHarness:
             emitted = function.process_table(pa.Table.from_pylist([dict(row) for row in batch]), context)
             yield from emitted.to_pylist() if emitted is not None else ()
         else:
-            for key, group in self._by_key(batch).items():
+            for key, group in self._group_rows(batch).items():
                 context.enter(key)
                 context.clean(len(group))
                 yield from function.process(context.key, group, context) or ()
         context.leave()
 
-    def _by_key(self, batch: Sequence[Mapping[str, object]]) -> dict[object, list[functions.InputRow]]:
+    def _group_rows(self, batch: Sequence[Mapping[str, object]]) -> dict[object, list[functions.InputRow]]:
         columns = tuple(batch[0])
         wrong = next((row for row in batch if tuple(row) != columns), None)
         if wrong is not None:
@@ -188,8 +188,8 @@ class KeyedHarness:
 
 def _zones_of(batch: Sequence[Mapping[str, object]]) -> Iterator[tzinfo]:
     """Yield the time zones of the points in time of some rows; Spark's rows have the zone of the session."""
-    moments = (value for row in batch for value in row.values() if isinstance(value, datetime))
-    return (moment.tzinfo for moment in moments if moment.tzinfo is not None)
+    times = (value for row in batch for value in row.values() if isinstance(value, datetime))
+    return (time.tzinfo for time in times if time.tzinfo is not None)
 
 
 def _fire(function: functions.KeyedProcessFunction, context: functions.KeyedContext) -> Iterator[object]:

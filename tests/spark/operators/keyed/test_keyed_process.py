@@ -176,7 +176,7 @@ def test_a_batch_that_fails_half_way_changes_nothing(spark: SparkSession, tmp_pa
     assert failures
     if how == "raise":
         assert "Delays.process() of keyed operator 'carriers' failed for key 'c3': ValueError: bad delay" in failures[0]
-        (*_, users) = usercode.in_text(failures[0])
+        (*_, users) = usercode.parse_frames(failures[0])
         assert (Path(users.file).name, users.name) == (Path(__file__).name, "_fail_once")
         assert users.source == 'raise ValueError("bad delay")'
     assert _emitted(stream) == _expected(batches, ("carrier",))

@@ -49,7 +49,7 @@ class Ending:
     snapshot: api.SnapshotSummary | None = None
 
     @classmethod
-    def of_stop(cls, key: str, summary: api.SnapshotSummary) -> Ending:
+    def after_stop(cls, key: str, summary: api.SnapshotSummary) -> Ending:
         """Return the ending of a completed stop, by the key of its request."""
         code = {DRAIN_KEY: ExitCode.DRAINED, FINISHED_KEY: ExitCode.FINISHED}.get(key, ExitCode.STOPPED)
         return cls(code, code.name.capitalize(), f"All queries ended at {summary.kind} {summary.id}.", summary)

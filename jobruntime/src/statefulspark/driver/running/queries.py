@@ -187,7 +187,7 @@ class RunningQuery:
             self.error = text = None if exception.isEmpty() else str(exception.get().toString())
             self._restart_if_transient(self.error or "")
             if text is not None:
-                failure = failures.of_query(self.uid, text, fenced=False)
+                failure = failures.classify_query(self.uid, text, fenced=False)
                 frames = tuple(
                     api.CodeFrame(file=call.file, line=call.line, function=call.name, source=call.source or None)
                     for call in failures.calls_of_job(text)

@@ -122,7 +122,7 @@ class OffsetPublisher:
         self._jvm = jvm
         self._targets = tuple(offset_targets)
         self._admins: dict[OffsetTarget, JavaObject] = {}
-        self._troubled: set[OffsetTarget] = set()
+        self._failing: set[OffsetTarget] = set()
 
     def publish(self, entries: Sequence[QueryEntry]) -> None:
         """Commit the offsets of a completed checkpoint.
@@ -148,15 +148,15 @@ class OffsetPublisher:
             self._alter(target, offsets)
         except Py4JError as error:
             self._admins.pop(target, None)
-            if target not in self._troubled:
-                self._troubled.add(target)
+            if target not in self._failing:
+                self._failing.add(target)
                 why = str(error)
                 if isinstance(error, Py4JJavaError):
                     why = str((error.java_exception.getCause() or error.java_exception).toString())
                 extra = {"query": target.query_uid, "group": target.group, "why": why}
                 _log.warning("offsets could not be published; the job continues without them", extra=extra)
         else:
-            self._troubled.discard(target)
+            self._failing.discard(target)
 
     def _alter(self, target: OffsetTarget, offsets: Mapping[str, Mapping[int, int]]) -> None:
         positions = self._jvm.java.util.HashMap()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.output import commit, job_sinks, writing
 from statefulspark.driver.running import queries, quiesce
 from statefulspark.driver.snapshots import kafka_offsets, notify, snapshot_writer
-from statefulspark.driver.starting import sink_word
+from statefulspark.driver.starting import sink_comparison
 from statefulspark.driver.starting.start_parts import BuiltQuery, Parts
 from statefulspark.engine import jvm, session
 from statefulspark.engine.canonical import online
@@ -39,50 +39,36 @@ _log = logging.getLogger(__name__)
 
 def assemble(parts: Parts, *, begin_step: progress.BeginStep = progress.ignore_steps) -> JobLoop:
     """Commit the prepared transactions, start the queries, and build the loop that runs them."""
+    store, epoch = parts.root.store, parts.root.epoch
     gate = jvm.Gate(parts.spark)
     committer = _open_sinks(parts, begin_step)
-    announcer = _announcer(parts, committer)
-    identity = _identity(parts)
-    planner = quiesce.Planner(parts.root.store, parts.root.epoch, _now_ms)
-    running = tuple(_started(parts, gate, committer, planner, begin_step=begin_step))
+    targets = [target for query in parts.built for target in kafka_offsets.targets(query.uid, query.stream.frame)]
+    publish = [kafka_offsets.OffsetPublisher(parts.spark, targets).publish] if targets else []
+    # A completed checkpoint is announced to sinks, then to functions, then to consumer groups.
+    announcer = notify.Announcer(committer, [parts.declared], publish)
+    identity = build_identity(parts)
+    planner = quiesce.Planner(store, epoch, lambda: int(clock.utc_now().timestamp() * 1000))
+    running = tuple(_start_queries(parts, gate, committer, planner, begin_step=begin_step))
     _log.info("queries started", extra={"queries": len(running)})
     return JobLoop(
         status_tracker=JobStatusTracker(
             identity,
-            snapshot_writer.summarise_restored(parts.root.store, parts.plan.restored),
+            snapshot_writer.summarise_restored(store, parts.plan.restored),
             config=statistics.EffectiveConfig.of(parts.job_config),
         ),
         gated_queries=quiesce.GatedQueries(running, gate, planner),
         fence=parts.fence,
-        writer=_writer(parts, identity, running, committer, announcer),
+        writer=build_writer(parts, identity, running, committer, announcer),
         announcer=announcer,
-        note_damage=functools.partial(
-            damage.note, parts.root.store, generation=parts.plan.generation, epoch=parts.root.epoch
-        ),
+        note_damage=functools.partial(damage.note, store, generation=parts.plan.generation, epoch=epoch),
         participants={
             **parts.declared.participants,
             **{f"sink:{sink.uid}": sink.query_uid for sink in committer.sinks},
         },
-        coordinator=_coordinator(parts),
+        coordinator=build_coordinator(parts),
         master_hooks=parts.master_hooks,
         refusals=parts.declared.refusals,
     )
-
-
-def _started(
-    parts: Parts,
-    gate: jvm.Gate,
-    committer: commit.Committer,
-    planner: quiesce.Planner,
-    *,
-    begin_step: progress.BeginStep,
-) -> Iterator[queries.RunningQuery]:
-    """Start every query, one after the other."""
-    origin = parts.plan.restored_from or "empty state"
-    is_started = progress.count_units("queries", len(parts.built), begin_step(f"Starting the queries from {origin}"))
-    for query in parts.built:
-        yield _start_query(query, parts, gate, committer, planner)
-        is_started()
 
 
 def _open_sinks(parts: Parts, begin_step: progress.BeginStep) -> commit.Committer:
@@ -103,7 +89,7 @@ def _open_sinks(parts: Parts, begin_step: progress.BeginStep) -> commit.Committe
     committer = commit.Committer(
         attempt, [job_sinks.JobSink(attempt, uid, output.uid, writing.two_phase(output)) for uid, output in outputs]
     )
-    with sink_word.explaining(parts.job_config.restore, parts.plan):
+    with sink_comparison.explaining_take_over(parts.job_config.restore, parts.plan):
         committer.start(
             parts.plan.queries,
             allow_non_restored=parts.job_config.restore.allow_non_restored_state,
@@ -116,14 +102,8 @@ def _open_sinks(parts: Parts, begin_step: progress.BeginStep) -> commit.Committe
     return committer
 
 
-def _announcer(parts: Parts, committer: commit.Committer) -> notify.Announcer:
-    """Return what notifies sinks, then functions, then consumer groups of a completed checkpoint."""
-    targets = [target for query in parts.built for target in kafka_offsets.targets(query.uid, query.stream.frame)]
-    publish = [kafka_offsets.OffsetPublisher(parts.spark, targets).publish] if targets else []
-    return notify.Announcer(committer, [parts.declared], publish)
-
-
-def _identity(parts: Parts) -> Identity:
+def build_identity(parts: Parts) -> Identity:
+    """Return what a driver says of itself."""
     return Identity(
         job=parts.job_config.name,
         namespace=parts.job_config.namespace,
@@ -139,13 +119,14 @@ def _identity(parts: Parts) -> Identity:
     )
 
 
-def _writer(
+def build_writer(
     parts: Parts,
     identity: Identity,
     running: tuple[queries.RunningQuery, ...],
     committer: commit.Committer,
     announcer: notify.Announcer,
 ) -> snapshot_writer.SnapshotWriter:
+    """Return the writer of the job's snapshots."""
     root = parts.root
     operators = tuple(operator for query in parts.built for operator in query.operators)
     return snapshot_writer.SnapshotWriter(
@@ -164,7 +145,8 @@ def _writer(
     )
 
 
-def _coordinator(parts: Parts) -> model.State:
+def build_coordinator(parts: Parts) -> model.State:
+    """Return the coordinator as it begins."""
     checkpoint = parts.job_config.checkpoint
     return machine.initial(
         model.CoordinatorSettings(
@@ -183,76 +165,90 @@ def _coordinator(parts: Parts) -> model.State:
     )
 
 
-def _start_query(
-    query: BuiltQuery, parts: Parts, gate: jvm.Gate, committer: commit.Committer, planner: quiesce.Planner
-) -> queries.RunningQuery:
-    store = parts.root.store
-    path = layout.query_root(parts.plan.generation, query.uid)
-    location = queries.CheckpointLocation(query.uid, path, f"{session.hadoop_uri(store.uri)}/{path}")
-    number_offset = numbers.offset(parts.plan.record, query.uid)
-    participant = None
-    if isinstance(query.output, Output):
-        participant = writing.SinkParticipant(
-            committer.sink(query.uid, query.output.uid), committer, parts.declared.refusals
-        )
+class _QueryStart:
+    """How a query is started: for the first time, again after a failure, and to read what is left before a drain."""
 
-    def register(logs: ObjectStore = store) -> None:
-        committed = max(parts.plan.start_batches.get(query.uid, -1), watermarks.newest(logs, path, "commits"))
+    def __init__(self, query: BuiltQuery, parts: Parts, gate: jvm.Gate, committer: commit.Committer) -> None:
+        store = parts.root.store
+        path = layout.query_root(parts.plan.generation, query.uid)
+        self.location = queries.CheckpointLocation(query.uid, path, f"{session.hadoop_uri(store.uri)}/{path}")
+        self._query, self._parts, self._gate = query, parts, gate
+        self._number_offset = numbers.offset(parts.plan.record, query.uid)
+        self._participant = None
+        if isinstance(query.output, Output):
+            sink = committer.sink(query.uid, query.output.uid)
+            self._participant = writing.SinkParticipant(sink, committer, parts.declared.refusals)
+
+    def begin(self, logs: ObjectStore | None = None) -> StreamingQuery:
+        """Start the query behind an open gate.
+
+        Args:
+            logs: Where Spark's logs are read; the job's root when omitted.
+        """
+        self._register(logs or self._parts.root.store)
+        return self._start(writing.start)
+
+    def hold(self, logs: ObjectStore | None = None) -> StreamingQuery:
+        """Start the query behind a closed gate."""
+        self._register(logs or self._parts.root.store)
+        self._gate.close(self.location.root)
+        return self._start(writing.start)
+
+    def catch_up(self) -> StreamingQuery:
+        """Start the query on what its sources have now."""
+        self._register(self._parts.root.store)
+        return self._start(writing.start_available_now, has_steady_clock=False)
+
+    def _register(self, logs: ObjectStore) -> None:
+        path, parts = self.location.path, self._parts
+        committed = max(parts.plan.start_batches.get(self._query.uid, -1), watermarks.newest(logs, path, "commits"))
         planned = watermarks.newest(logs, path, "offsets")
-        gate.register(location.root, last_offsets=planned, last_committed=committed)
+        self._gate.register(self.location.root, last_offsets=planned, last_committed=committed)
         packed = packedlog.packed_operators(logs, path)
-        packedlog.tell_tasks(parts.spark, location.root, parts.root.epoch, packed)
+        packedlog.tell_tasks(parts.spark, self.location.root, parts.root.epoch, packed)
 
-    def started() -> StreamingQuery:
-        handle = writing.start(
-            query.output,
-            uid=query.uid,
-            checkpoint_root=location.root,
-            participant=participant,
-            number_offset=number_offset,
+    def _start(self, start: Callable[..., StreamingQuery], *, has_steady_clock: bool = True) -> StreamingQuery:
+        handle = start(
+            self._query.output,
+            uid=self._query.uid,
+            checkpoint_root=self.location.root,
+            participant=self._participant,
+            number_offset=self._number_offset,
         )
-        return jvm.install_steady_clock(parts.spark, handle)
+        return jvm.install_steady_clock(self._parts.spark, handle) if has_steady_clock else handle
 
-    def begin(logs: ObjectStore = store) -> StreamingQuery:
-        register(logs)
-        return started()
 
-    def catch_up() -> StreamingQuery:
-        register()
-        return writing.start_available_now(
-            query.output,
-            uid=query.uid,
-            checkpoint_root=location.root,
-            participant=participant,
-            number_offset=number_offset,
+def _start_queries(
+    parts: Parts,
+    gate: jvm.Gate,
+    committer: commit.Committer,
+    planner: quiesce.Planner,
+    *,
+    begin_step: progress.BeginStep,
+) -> Iterator[queries.RunningQuery]:
+    """Start every query, one after the other."""
+    origin = parts.plan.restored_from or "empty state"
+    is_started = progress.count_units("queries", len(parts.built), begin_step(f"Starting the queries from {origin}"))
+    for query in parts.built:
+        start = _QueryStart(query, parts, gate, committer)
+        # The plan read these logs before the fence was up; the replaced driver may have written to them since.
+        fenced = read_cache.ReadCache(parts.root.store)
+        end = watermarks.find_end(fenced, start.location.path)
+        is_held = end is not None and not end.is_committed
+        if end is not None and end.is_committed:  # A stop had drained the query, but did not end the job.
+            planner.plan_return(start.location.path)
+            fenced = read_cache.ReadCache(parts.root.store)
+        handle = start.hold(fenced) if is_held else start.begin(fenced)
+        has_event_time = describe.has_watermark(query.stream.frame)
+        yield queries.RunningQuery(
+            start.location,
+            start.begin,
+            handle,
+            gate.facts()[start.location.root],
+            queries.AlternativeStarts(start.catch_up, start.hold, has_event_time=has_event_time),
+            is_held,
+            on_lost=functools.partial(committer.leave_lost, query.uid),
+            # A function has changed its state with the batch that was lost; only a start gives it the winner's.
+            survives_lost_races=query.uid not in parts.declared.recorded,
         )
-
-    def held(logs: ObjectStore = store) -> StreamingQuery:
-        register(logs)
-        gate.close(location.root)
-        return started()
-
-    # The plan read these logs before the fence was up; the replaced driver may have written to them since.
-    fenced = read_cache.ReadCache(store)
-    end = watermarks.find_end(fenced, path)
-    is_held = end is not None and not end.is_committed
-    if end is not None and end.is_committed:  # A stop had drained the query, but did not end the job.
-        planner.plan_return(path)
-        fenced = read_cache.ReadCache(store)
-    handle = held(fenced) if is_held else begin(fenced)
-    alternatives = queries.AlternativeStarts(catch_up, held, has_event_time=describe.has_watermark(query.stream.frame))
-    return queries.RunningQuery(
-        location,
-        begin,
-        handle,
-        gate.facts()[location.root],
-        alternatives,
-        is_held,
-        on_lost=functools.partial(committer.leave_lost, query.uid),
-        # A function has changed its state with the batch that was lost; only a start gives it the winner's.
-        survives_lost_races=query.uid not in parts.declared.recorded,
-    )
-
-
-def _now_ms() -> int:
-    return int(clock.utc_now().timestamp() * 1000)
+        is_started()

@@ -85,7 +85,7 @@ def check(job: JobDefinition, job_config: config.JobConfig, form: ReportFormat) 
             raise
         if isinstance(error, errors.UserCodeError):
             launch.print_stack(error)
-        code = failures.of_error(error).code
+        code = failures.classify_error(error).code
         report = Report(
             fits=False, reason=error.reason, message=launch.for_reader(launch.located(error, error.message))
         )
@@ -107,10 +107,7 @@ def report_of(compared: start_parts.Comparison) -> Report:
             *((start_plan.restore_skipped,) if start_plan.restore_skipped else ()),
             *(sentence for change in changes.values() for sentence in change.warnings),
         ),
-        queries=tuple(
-            _query(changes[query.uid]) if query.uid in changes else QueryReport(uid=query.uid, batch_id=-1)
-            for query in compared.built.queries
-        ),
+        queries=tuple(_report_query(query.uid, changes.get(query.uid)) for query in compared.built.queries),
     )
 
 
@@ -132,7 +129,9 @@ def sentences(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _query(change: comparison.Evolution) -> QueryReport:
+def _report_query(uid: str, change: comparison.Evolution | None) -> QueryReport:
+    if change is None:
+        return QueryReport(uid=uid, batch_id=-1)
     names = {operator.operator_id: operator.uid for operator in change.query.operators}
     sources = change.planned.source_entries
     return QueryReport(

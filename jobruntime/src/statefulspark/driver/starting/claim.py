@@ -46,7 +46,23 @@ def claim(job_config: config.JobConfig, now: datetime, *, epoch: int | None = No
     """
     root = open_root(job_config)
     store = root.store
-    _ensure_owner(store, job_config, now)
+    owner = OwnerRecord(
+        namespace=job_config.namespace,
+        job=job_config.name,
+        owner_id=job_config.owner_id,
+        created_at=now,
+        word=job_config.restore.word,
+    )
+    try:
+        epochs.ensure_owner(store, owner, take_over=job_config.take_over)
+    except errors.SpecRejectedError as error:
+        if error.reason != "StateOwnedByAnother" or job_config.restore.once_key is None:
+            raise
+        records = generations.read_all(store)
+        asked = plan.asked_restore(
+            job_config.restore, plan.carried_out(records.records), unknown=bool(records.unreadable)
+        )
+        raise errors.SpecRejectedError(error.reason, f"{error.message} {asked}") from error
     assigned = epoch or assigned_epoch()
     claim_id = uuid.uuid4().hex
     claimed = epochs.claim(store, assigned=assigned, holder=holder(), claim_id=claim_id, now=now)
@@ -67,27 +83,6 @@ def claim(job_config: config.JobConfig, now: datetime, *, epoch: int | None = No
         claim_id=claim_id,
     )
     return replace(root, author=author, seen=cache)
-
-
-def _ensure_owner(store: storage.ObjectStore, job_config: config.JobConfig, now: datetime) -> None:
-    """Make sure that the state is the job's; a refusal tells what a start would do with it that is allowed to."""
-    owner = OwnerRecord(
-        namespace=job_config.namespace,
-        job=job_config.name,
-        owner_id=job_config.owner_id,
-        created_at=now,
-        word=job_config.restore.word,
-    )
-    try:
-        epochs.ensure_owner(store, owner, take_over=job_config.take_over)
-    except errors.SpecRejectedError as error:
-        if error.reason != "StateOwnedByAnother" or job_config.restore.once_key is None:
-            raise
-        records = generations.read_all(store)
-        asked = plan.asked_restore(
-            job_config.restore, plan.carried_out(records.records), unknown=bool(records.unreadable)
-        )
-        raise errors.SpecRejectedError(error.reason, f"{error.message} {asked}") from error
 
 
 def holder() -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from statefulspark.contract.manifest import Manifest
-    from statefulspark.driver.starting import standby_control
+    from statefulspark.driver.starting import controls
     from statefulspark.planning.rehearsal_folder import RehearsalFolder
     from statefulspark.storage import ObjectStore
 
@@ -44,7 +44,7 @@ class Rehearsals:
     def __init__(
         self,
         spark: SparkSession,
-        control: standby_control.StandbyControl,
+        control: controls.StandbyControl,
         *,
         rehearsal: config.Rehearsal = config.Rehearsal.ROWS,
         longest_s: float = LONGEST_S,
@@ -81,7 +81,11 @@ class Rehearsals:
             _log.info("nothing is rehearsed, since only plans are asked for")
             return
         if self._is_elsewhere:
-            self._warm_executors = self._registered()
+            while not (executors := session.executors(self._spark)):
+                if self._control.is_activated() or time.monotonic() >= self._starting_until_s:
+                    break
+                self._control.wait(_POLL_S)
+            self._warm_executors = executors
             if not self._warm_executors:
                 _log.info("nothing is rehearsed, since no executor has registered yet")
                 return
@@ -99,14 +103,6 @@ class Rehearsals:
     @property
     def _is_elsewhere(self) -> bool:
         return session.has_executors_elsewhere(self._spark)
-
-    def _registered(self) -> frozenset[str]:
-        """Return the executors, once there are some or none has come in time."""
-        while not (executors := session.executors(self._spark)):
-            if self._control.is_activated() or time.monotonic() >= self._starting_until_s:
-                break
-            self._control.wait(_POLL_S)
-        return executors
 
     def _rehearsed(
         self, query: start_parts.BuiltQuery, compared: start_parts.Comparison, stops: Callable[[], bool]
@@ -129,18 +125,18 @@ class Rehearsals:
         self, query: start_parts.BuiltQuery, compared: start_parts.Comparison, stops: Callable[[], bool]
     ) -> rehearsal.RehearsalOutcome:
         store, stream = compared.root.store, query.stream
-        folder = rehearsal_folder.of_executors(self._spark, store)
+        folder = rehearsal_folder.open_folder(self._spark, store)
         outcome = rehearsal.rehearse(stream.frame, stream.mode, folder, stops=stops)
         restore = _state_of(query, compared, stops) if outcome.has_run else None
         if restore is not None:
-            folder = rehearsal_folder.of_executors(self._spark, store)
+            folder = rehearsal_folder.open_folder(self._spark, store)
             on_state = rehearsal.rehearse(stream.frame, stream.mode, folder, stops=stops, restore=restore)
             why = failures.essence(on_state.failure) if on_state.failure else None
             _log.info("rehearsed on state", extra={"query": query.uid, "has_run": on_state.has_run, "why": why})
         return outcome
 
 
-def judge(query_uid: str, outcome: rehearsal.RehearsalOutcome, control: standby_control.StandbyControl) -> None:
+def judge(query_uid: str, outcome: rehearsal.RehearsalOutcome, control: controls.StandbyControl) -> None:
     """Tell what came of a rehearsal.
 
     Raises:
@@ -148,11 +144,11 @@ def judge(query_uid: str, outcome: rehearsal.RehearsalOutcome, control: standby_
     """
     text = outcome.failure
     if outcome.has_run:
-        control.warmed(query_uid)
+        control.report_warm(query_uid)
     elif text is None:
         _log.info("a query is not rehearsed", extra={"query": query_uid})
     elif outcome.has_rows and failures.calls_of_job(text):
-        failure = failures.of_query(query_uid, text, fenced=False)
+        failure = failures.classify_query(query_uid, text, fenced=False)
         message = f"On rows of its own sources: {failure.message} {usercode.CORRECT_IT}"
         raise usercode.user_code_error(RuntimeError(text), reason="FunctionRaised", message=message)
     else:

@@ -53,11 +53,13 @@ def require_harmless(
     manifest = start_plan.restored
     if manifest is None or start_plan.why_copied is None:
         return  # It goes on where the job is.
-    repeated = [
-        f"query {uid!r} ({_kind_of(outputs[uid])}), {span}"
-        for uid, span in _committed_since(manifest, root)
-        if uid in outputs and not _takes_batches_again(outputs[uid])
-    ]
+    repeated = []
+    for uid, span in _committed_since(manifest, root):
+        output = outputs.get(uid)
+        sink = output.sink if isinstance(output, Output) else None
+        # Some sinks withdraw or replace the rows of batches that they get once more.
+        if uid in outputs and getattr(sink, "takes_batches_again", False) is not True:
+            repeated.append(f"query {uid!r} ({type(sink).__name__ if sink else 'a sink of Spark'}), {span}")
     if repeated:
         raise errors.SpecRejectedError(
             "OutputRepeated",
@@ -84,12 +86,3 @@ def _committed_since(manifest: Manifest, root: JobRoot) -> Iterator[tuple[str, s
             yield query.uid, "up to batch " + str(reached) + " of other state"
         elif reached > query.batch_id:
             yield query.uid, f"batches {query.batch_id + 1} to {reached}"
-
-
-def _takes_batches_again(output: object) -> bool:
-    """Tell whether a sink withdraws or replaces the rows of batches that it gets once more."""
-    return isinstance(output, Output) and getattr(output.sink, "takes_batches_again", False) is True
-
-
-def _kind_of(output: object) -> str:
-    return type(output.sink).__name__ if isinstance(output, Output) else "a sink of Spark"

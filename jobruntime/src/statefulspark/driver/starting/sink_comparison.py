@@ -6,15 +6,16 @@ while the generation in use is still untouched, for a check and a standby too.
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
+from statefulspark import errors
 from statefulspark.checkpoint import lineage_records
 from statefulspark.declaration import Output
 from statefulspark.driver.output import other_jobs
 from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
-from statefulspark.driver.starting import sink_word
 from statefulspark.recovery import generations, history
 from statefulspark.recovery.plan import StartMode
 from statefulspark.sinks import marker, standing
@@ -23,11 +24,13 @@ from statefulspark.sinks.standing import Standing
 
 if TYPE_CHECKING:
     from statefulspark.contract import config
+    from statefulspark.contract.config import RestoreConfig
     from statefulspark.driver.starting.start_parts import JobRoot
-    from statefulspark.recovery.plan import StartPlan
+    from statefulspark.recovery.plan import RestoredState, StartPlan
     from statefulspark.sinks.base import TwoPhaseSink
 
 
+_REFUSALS = ("SinkAhead", "SinkTaken")
 NEWEST_EPOCH = sys.maxsize
 """The epoch of a reader: no driver of the root replaces it."""
 
@@ -51,7 +54,11 @@ def require_contained(
         StateUnknownError: `SinkBehind`, `SinkMarkerMissing`.
         TransientError: A sink is unavailable.
     """
-    sinks = dict(_telling(outputs))
+    sinks = {
+        (query_uid, output.uid): cast("TwoPhaseSink", output.sink)
+        for query_uid, output in outputs.items()
+        if isinstance(output, Output) and isinstance(output.sink, TellsMarker)
+    }
     takes_over = job_config.restore.may_take_over_sinks(start_plan.carried_out)
     is_opened_next = root.author is not None and start_plan.mode is StartMode.CONTINUE
     if is_opened_next or takes_over or not sinks:
@@ -67,17 +74,33 @@ def require_contained(
         if relation is Standing.STATE_BEHIND and root.author is None and not history.goes_back(start_plan):
             continue  # The driver that runs has committed more since storage was read.
         try:
-            with sink_word.explaining(job_config.restore, start_plan):
+            with explaining_take_over(job_config.restore, start_plan):
                 marker.open_marker(stored, context, where, withdraws=of_job.withdraws)
         except marker.SinkBehindError as behind:
             if not behind.is_healable:
                 raise
 
 
-def _telling(outputs: Mapping[str, object]) -> Iterable[tuple[tuple[str, str], TwoPhaseSink]]:
-    for query_uid, output in outputs.items():
-        if isinstance(output, Output) and isinstance(output.sink, TellsMarker):
-            yield (query_uid, output.uid), cast("TwoPhaseSink", output.sink)
+@contextlib.contextmanager
+def explaining_take_over(restore: RestoreConfig, state: RestoredState) -> Iterator[None]:
+    """Add to the refusal of a sink that `takeOverSinks` was given, and was used before.
+
+    It counts once: a start that has opened its sinks with it remembers it on storage. Two jobs in front of one sink may both
+    have it left in their manifests. Each restart would take the sink back then, and write rows again; so the job that has
+    lost the sink is refused by name.
+    """
+    try:
+        yield
+    except errors.SpecRejectedError as error:
+        is_spent = restore.take_over_sinks and not restore.may_take_over_sinks(state.carried_out)
+        if error.reason not in _REFUSALS or not is_spent:
+            raise
+        raise errors.SpecRejectedError(
+            error.reason,
+            f"{error.message} This job has used its restore.takeOverSinks before, and it counts once: make sure that no "
+            "other job writes there, then change restore.nonce to say it again (on the command line --take-over-sinks "
+            "--again).",
+        ) from error
 
 
 def _attempt(job_config: config.JobConfig, root: JobRoot, start_plan: StartPlan) -> DriverAttempt:

@@ -5,7 +5,7 @@ Then it follows the checkpoints of the running driver with one small listing eve
 activation claims the epoch and does the rest of a start with what is prepared; what it finds behind its claim counts, and
 nothing that was read before.
 
-If this version's plan differs, it carries the state ahead into a generation that it reserves (`carrying`), so that the
+If this version's plan differs, it carries the state ahead into a generation that it reserves (`state_ahead`), so that the
 activation copies only what came since.
 
 What depends on this version of the job refuses, and is looked at again when there is a newer checkpoint: a person reads why
@@ -26,10 +26,9 @@ from statefulspark import clock, errors, failures, launch
 from statefulspark.checkpoint import catalog, progress
 from statefulspark.contract import api, config, layout
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import Manifest
 from statefulspark.declaration import JobDefinition
 from statefulspark.driver import serve
-from statefulspark.driver.starting import carrying, claim, rehearsals, standby_control, start, start_parts, state_ahead
+from statefulspark.driver.starting import claim, controls, rehearsals, start, start_parts, state_ahead
 from statefulspark.engine import gateway, session, settings
 from statefulspark.planning import read_ahead
 
@@ -85,14 +84,14 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
     Raises:
         StatefulSparkError: Spark could not be started; or the job, after the activation.
     """
-    control = standby_control.StandbyControl(job_config, clock.utc_now())
+    control = controls.StandbyControl(job_config, clock.utc_now())
     with serve.serving(control, job_config):
         start.require_queries(job, job_config)
         spark = session.build(job_config, settings.storage_options(job_config.storage))
         root = claim.open_root(job_config)
         ahead = read_ahead.ReadAhead(spark)
         beside = functools.partial(state_ahead.until_activated, control)
-        carrier = carrying.Carrying(root.store, job_config.owner_id, control.is_activated, beside=beside)
+        carrier = state_ahead.Carrying(root.store, job_config.owner_id, control.is_activated, beside=beside)
         rehearsed = rehearsals.Rehearsals(spark, control, rehearsal=job_config.rehearsal)
         spark_steps = SparkSteps(
             build=lambda start_plan: start.build_queries(job, job_config, spark, start_plan),
@@ -107,8 +106,8 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         standby = Standby(job.query_uids, job_config, root, control, spark_steps)
         request = standby.until_activated()
         ahead.offer()
-        parts = activate(standby, request, begin_step=control.steps.at)
-        ending = start.start(parts, functools.partial(_drive, control, request), begin_step=control.steps.at)
+        parts = activate(standby, request, begin_step=control.steps.begin)
+        ending = start.start(parts, functools.partial(_drive, control, request), begin_step=control.steps.begin)
     location = ending.snapshot.location if ending.snapshot else None
     return launch.finish(ending.code, ending.reason, ending.message, location)
 
@@ -121,7 +120,7 @@ class Standby:
         query_uids: Sequence[str],
         job_config: config.JobConfig,
         root: start_parts.JobRoot,
-        control: standby_control.StandbyControl,
+        control: controls.StandbyControl,
         spark_steps: SparkSteps,
     ) -> None:
         """Begin without anything prepared.
@@ -150,11 +149,11 @@ class Standby:
         """
         while (request := self._control.activation) is None:
             self.spark_steps.require_engine()
-            self.look()
+            self.refresh()
             self._control.wait(LOOK_INTERVAL_S)
         return request
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Compare with the newest state, if that is new; tell what came of it."""
         newest: int | None = None
         try:
@@ -167,9 +166,11 @@ class Standby:
         except errors.StatefulSparkError as error:
             if failures.is_a_bug(error):
                 raise
-            if not _is_refusal(error):
+            # If this version of the job is the reason, looking again at the same state does not help.
+            is_of_job = isinstance(error, errors.UserCodeError | errors.FormatVersionError)
+            if not is_of_job and failures.classify_error(error).code not in _REFUSALS:
                 _log.warning("standing by, and trying again", extra={"reason": error.reason, "why": error.message})
-                self._control.trouble(error)
+                self._control.report_failure(error)
                 return
             _log.error("this version cannot start", extra={"reason": error.reason, "why": error.message})
             self._seen, self._compared = newest, None
@@ -187,7 +188,7 @@ class Standby:
         is_known = compared is not None
         if compared is None:
             self._compared = None
-            self._control.warming()
+            self._control.report_warming()
             start_plan = start.find(self.query_uids, self.job_config, self._root)
             if self._control.is_activated():
                 return
@@ -197,7 +198,7 @@ class Standby:
         self.spark_steps.read_ahead(compared)
         self._prepare(compared, is_new=not is_known)
         self._compared = compared
-        self._control.ready(compared.start_plan.restored_from, clock.utc_now())
+        self._control.report_ready(compared.start_plan.restored_from, clock.utc_now())
 
     def _prepare(self, compared: start_parts.Comparison, *, is_new: bool) -> None:
         """Do what a driver would have to do after its start otherwise, as far as it has not been done."""
@@ -211,7 +212,13 @@ class Standby:
             return None
         before = self._compared.start_plan
         manifest = catalog.read_manifest(self._root.store, layout.checkpoint(newest))
-        after = _at(before, manifest)
+        after = replace(
+            before,
+            queries=manifest.queries,
+            restored=manifest,
+            restored_from=manifest.label,
+            master_states=manifest.master_states,
+        )
         is_same = manifest.generation == before.generation and _BuildInputs.of(
             after, self.query_uids
         ) == _BuildInputs.of(before, self.query_uids)
@@ -232,7 +239,7 @@ def activate(
         StatefulSparkError: The job could not be started; its state is unchanged.
     """
     started_at = clock.utc_now()
-    job_config = with_restore(standby.job_config, request)
+    job_config = apply_restore(standby.job_config, request)
     begin_step("Claiming the job")
     root = claim.claim(job_config, started_at, epoch=request.epoch)
     return take_over(standby, job_config, root, started_at, begin_step=begin_step)
@@ -265,7 +272,7 @@ def take_over(
     )
 
 
-def with_restore(job_config: config.JobConfig, request: api.ActivateRequest) -> config.JobConfig:
+def apply_restore(job_config: config.JobConfig, request: api.ActivateRequest) -> config.JobConfig:
     """Return the configuration with the restore of an activation."""
     return job_config if request.restore is None else job_config.model_copy(update={"restore": request.restore})
 
@@ -286,30 +293,13 @@ class _BuildInputs:
         )
 
 
-def _at(start_plan: StartPlan, manifest: Manifest) -> StartPlan:
-    return replace(
-        start_plan,
-        queries=manifest.queries,
-        restored=manifest,
-        restored_from=manifest.label,
-        master_states=manifest.master_states,
-    )
-
-
-def _is_refusal(error: errors.StatefulSparkError) -> bool:
-    """Tell whether this version of the job is the reason, so that looking again at the same state would not help."""
-    if isinstance(error, errors.UserCodeError | errors.FormatVersionError):
-        return True
-    return failures.of_error(error).code in _REFUSALS
-
-
 def _require_jvm() -> None:
     if gateway.has_ended():
         raise errors.InternalError("JvmEnded", "Spark's JVM has ended while it stood by; its output says why.")
 
 
 def _drive(
-    control: standby_control.StandbyControl, request: api.ActivateRequest, loop: JobLoop, _: config.JobConfig
+    control: controls.StandbyControl, request: api.ActivateRequest, loop: JobLoop, _: config.JobConfig
 ) -> Ending:
     control.hand_over(loop, request)
     return serve.drive(loop)

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 from statefulspark import clock, errors, launch, storage, threads, usercode
 from statefulspark.checkpoint import plans, progress
 from statefulspark.contract import config, layout
-from statefulspark.declaration import JobDefinition, Output, QueryContext, QueryDefinition
+from statefulspark.declaration import JobDefinition, Output, QueryContext
 from statefulspark.driver import serve
 from statefulspark.driver.api.status import Ending
 from statefulspark.driver.output import job_sinks, retries, writing
 from statefulspark.driver.running import hooks
-from statefulspark.driver.starting import assemble, claim, rollbacks, sink_comparison, start_control, start_parts
+from statefulspark.driver.starting import assemble, claim, controls, rollbacks, sink_comparison, start_parts
 from statefulspark.driver.starting.start_parts import Built, BuiltQuery, Comparison, JobRoot
 from statefulspark.engine import jvm, session, settings, warming
 from statefulspark.engine.canonical import load
@@ -37,7 +37,6 @@ from statefulspark.recovery import numbers, plan, recovery, restore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from statefulspark.driver.loop import JobLoop
     from statefulspark.evolution.comparison import Evolution
@@ -63,11 +62,11 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         StatefulSparkError: It could not be started; the job's state is unchanged.
     """
     started_at = clock.utc_now()
-    control = start_control.StartControl(job_config, started_at, epoch=claim.assigned_epoch() or 0)
+    control = controls.StartControl(job_config, started_at, epoch=claim.assigned_epoch() or 0)
     # Without an operator, the driver before it may have the same address until it is fenced.
     is_alone = claim.assigned_epoch() is not None
     with serve.serving(control, job_config) if is_alone else contextlib.nullcontext():
-        begin_step = control.steps.at
+        begin_step = control.steps.begin
         begin_step("Claiming the job")
         compared = up_to_comparison(
             job, job_config, functools.partial(claim.claim, job_config, started_at), begin_step=begin_step
@@ -78,7 +77,7 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
     return launch.finish(ending.code, ending.reason, ending.message, location)
 
 
-def _drive(control: start_control.StartControl, loop: JobLoop, _: config.JobConfig) -> Ending:
+def _drive(control: controls.StartControl, loop: JobLoop, _: config.JobConfig) -> Ending:
     control.hand_over(loop)
     return serve.drive(loop)
 
@@ -119,7 +118,8 @@ def up_to_comparison(
     # What is raised here does not wait for Spark, which nobody needs then.
     root = root_of()
     start_plan = find(job.query_uids, job_config, root, begin_step=begin_step)
-    is_useful = settings.is_local(job_config.engine.master or "local") and _goes_on(root, start_plan)
+    goes_on_in_place = root.author is not None and start_plan.mode is plan.StartMode.CONTINUE
+    is_useful = goes_on_in_place and settings.is_local(job_config.engine.master or "local")
     early = early_state.EarlyState(root.store, start_plan.queries) if is_useful else None
     begin_step("Waiting for Spark")
     spark = starting.result()
@@ -133,11 +133,6 @@ def up_to_comparison(
     built = build_queries(job, job_config, spark, start_plan, begin_step=begin_step)
     _log.info("queries planned", extra={"queries": len(built.queries)})
     return compare(job_config, root, spark, start_plan, built)
-
-
-def _goes_on(root: JobRoot, start_plan: StartPlan) -> bool:
-    """Tell whether the queries go on with the state files where they are."""
-    return root.author is not None and start_plan.mode is plan.StartMode.CONTINUE
 
 
 def require_queries(job: JobDefinition, job_config: config.JobConfig) -> None:
@@ -239,7 +234,13 @@ def build_queries(
             options=options,
         )
         with collecting, declared.collecting(query.uid):
-            output = _call(query, spark, context)
+            try:
+                output = query.function(spark, context)
+            except Exception as error:
+                called = f"The function of query {query.uid!r}"
+                raise usercode.raised(
+                    error, reason="JobFileRaised", called=called, advice=usercode.CORRECT_IT
+                ) from error
         with spark_errors.refusing_plan(query.uid):
             declared.declare(query.uid, output)
             stream = carry.stream_of(output, query.uid)
@@ -250,19 +251,6 @@ def build_queries(
         built.append(BuiltQuery(query.uid, output, stream, planned, operators))
         is_planned()
     return Built(tuple(built), declared, hooks.JobHooks(job.hooks))
-
-
-def _call(query: QueryDefinition, spark: SparkSession, context: QueryContext) -> DataStreamWriter | Output:
-    """Call a query function.
-
-    Raises:
-        UserCodeError: `JobFileRaised`.
-    """
-    try:
-        return query.function(spark, context)
-    except Exception as error:
-        called = f"The function of query {query.uid!r}"
-        raise usercode.raised(error, reason="JobFileRaised", called=called, advice=usercode.CORRECT_IT) from error
 
 
 # Compare
@@ -355,21 +343,14 @@ def _generation_ready(compared: Comparison, begin_step: progress.BeginStep) -> R
         begin_step=begin_step,
     )
     _log.info("generation ready", extra={"generation": ready.generation})
-    _warn_of_repeated_batches(compared, ready)
+    if ready.mode is not plan.StartMode.CONTINUE and numbers.may_repeat_rows(ready.record):
+        for query in compared.built.queries:
+            if not isinstance(query.output, Output):  # Nobody can ask a sink of Spark's own what it has.
+                _log.warning(
+                    "rows that a sink of spark's own has of later batches may be written again",
+                    extra={"query": query.uid, "after_batch": ready.start_batches.get(query.uid, -1)},
+                )
     return ready
-
-
-def _warn_of_repeated_batches(compared: Comparison, ready: ReadyState) -> None:
-    """Tell of each sink of Spark's own that may have rows which this start reads again: nobody can ask it."""
-    if ready.mode is plan.StartMode.CONTINUE or not numbers.may_repeat_rows(ready.record):
-        return
-    for query in compared.built.queries:
-        if not isinstance(query.output, Output):
-            after = ready.start_batches.get(query.uid, -1)
-            _log.warning(
-                "rows that a sink of spark's own has of later batches may be written again",
-                extra={"query": query.uid, "after_batch": after},
-            )
 
 
 def _finisher(

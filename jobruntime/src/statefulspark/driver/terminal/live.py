@@ -13,13 +13,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Protocol, TextIO
 
 from statefulspark import clock, launch, telemetry
 from statefulspark.contract import api, durations, observations
-from statefulspark.driver.terminal import live_panel, live_screen
+from statefulspark.driver.terminal import live_panel
 
 LOOK_S = 1.0
 """Time between two looks at the status."""
@@ -28,6 +28,16 @@ FEWEST_ROWS = 12
 """A terminal with fewer rows shows lines."""
 _NO_COLOUR = "NO_COLOR"
 """Whoever sets it to something wants no colours in any program (https://no-color.org)."""
+
+_SAVE, _RESTORE = "\x1b7", "\x1b8"
+_HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
+_WHOLE = "\x1b[r"
+_DOWN = "\x1bD"
+"""Moves down a row and keeps the column; the last row scrolls."""
+_ERASE_BELOW = "\x1b[J"
+_ERASE_LINE = "\x1b[2K"
+_LEFT_ABOVE = 3
+"""Rows that always belong to the log."""
 
 Status = Callable[[], api.JobStatus]
 
@@ -65,25 +75,24 @@ def news(before: api.JobStatus | None, now: api.JobStatus) -> tuple[str, ...]:
         now: The status.
     """
     earlier = {query.uid: query for query in before.queries} if before is not None else {}
-    return tuple(
-        _sentence(earlier.get(query.uid), query) for query in now.queries if _has_run(earlier.get(query.uid), query)
-    )
-
-
-def _has_run(before: api.QueryStatus | None, now: api.QueryStatus) -> bool:
-    """Tell by the measurements: Spark reports those of a batch a moment after it is committed."""
-    return now.batch_duration_ms > 0 and (before is None or _measured(before) != _measured(now))
+    sentences = []
+    for query in now.queries:
+        last = earlier.get(query.uid)
+        # Spark reports the measurements of a batch a moment after it is committed.
+        if query.batch_duration_ms <= 0 or (last is not None and _measured(last) == _measured(query)):
+            continue
+        new_rows = query.input_rows - (last.input_rows if last is not None else 0)
+        duration = durations.format_short(timedelta(milliseconds=query.batch_duration_ms))
+        rate = f" ({query.rows_per_second:,.0f} rows/s)" if new_rows else ""
+        sentences.append(
+            f"{query.uid}: {new_rows:,} rows, batch {query.batch_id} in {duration}{rate}, "
+            f"{query.input_rows:,} rows since the start"
+        )
+    return tuple(sentences)
 
 
 def _measured(query: api.QueryStatus) -> tuple[int, int, float]:
     return query.input_rows, query.batch_duration_ms, query.rows_per_second
-
-
-def _sentence(before: api.QueryStatus | None, now: api.QueryStatus) -> str:
-    new_rows = now.input_rows - (before.input_rows if before is not None else 0)
-    duration = durations.format_short(timedelta(milliseconds=now.batch_duration_ms))
-    rate = f" ({now.rows_per_second:,.0f} rows/s)" if new_rows else ""
-    return f"{now.uid}: {new_rows:,} rows, batch {now.batch_id} in {duration}{rate}, {now.input_rows:,} rows since the start"
 
 
 def keeps_rows(terminal: TextIO) -> bool:
@@ -118,13 +127,82 @@ class Lines:
         self.look()
 
 
+class Screen:
+    """The last rows of a terminal, kept for a display while everything else scrolls above them; used by one thread.
+
+    The rows above are made the terminal's scrolling region (DECSTBM), so that the log, what the job prints and what Spark's
+    JVM writes go on there, whoever writes them, and into the terminal's own scrollback. The cursor is saved and restored
+    around each drawing.
+    """
+
+    def __init__(self, target: TextIO, terminal_size: Callable[[], os.terminal_size]) -> None:
+        """Write nothing yet.
+
+        Args:
+            target: The terminal.
+            terminal_size: Returns how large it is now.
+        """
+        self._target = target
+        self._terminal_size = terminal_size
+        self._kept: tuple[int, os.terminal_size] | None = None
+
+    @property
+    def width(self) -> int:
+        """Columns that a line may have."""
+        return self._terminal_size().columns
+
+    @property
+    def most_lines(self) -> int:
+        """Lines that a display may have: half of the terminal belongs to the log."""
+        return self._terminal_size().lines // 2
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Show lines instead of the earlier ones; a terminal that has no room for them shows none.
+
+        Args:
+            lines: Lines that fit the width, with no control characters but those of colours.
+        """
+        terminal = self._terminal_size()
+        if len(lines) + _LEFT_ABOVE > terminal.lines:
+            self.close()
+            return
+        text = ""
+        if self._kept != (len(lines), terminal):
+            # The terminal may be larger or smaller now. What is in the rows that are needed moves up, and the cursor.
+            text = _released() if self._kept is not None else ""
+            text += f"{_DOWN * len(lines)}\x1b[{len(lines)}A{_SAVE}\x1b[1;{terminal.lines - len(lines)}r{_RESTORE}"
+            self._kept = (len(lines), terminal)
+        first = terminal.lines - len(lines) + 1
+        rows = "".join(f"\x1b[{first + number};1H{_ERASE_LINE}{line}" for number, line in enumerate(lines))
+        self._write(f"{text}{_HIDE}{_SAVE}{rows}{_RESTORE}{_SHOW}")
+
+    def close(self) -> None:
+        """Take the display away and give the rows back; the cursor is where the log goes on."""
+        if self._kept is not None:
+            self._kept = None
+            self._write(_released())
+
+    def _write(self, text: str) -> None:
+        encoding = self._target.encoding or "utf-8"
+        # A terminal without some character shows a question mark; one write, so that nothing comes between.
+        self._target.write(text.encode(encoding, "replace").decode(encoding))
+        self._target.flush()
+
+
+def _released() -> str:
+    """Return what makes the whole terminal scroll again and erases the display, which is always below the cursor."""
+    return f"{_SAVE}{_WHOLE}{_RESTORE}{_ERASE_BELOW}"
+
+
 class LiveDisplay:
     """Shows the whole job in the last rows of a terminal."""
 
-    def __init__(self, watched: Watched, target: TextIO, terminal_size: live_screen.Size, *, coloured: bool) -> None:
+    def __init__(
+        self, watched: Watched, target: TextIO, terminal_size: Callable[[], os.terminal_size], *, coloured: bool
+    ) -> None:
         """Draw nothing yet."""
         self._watched, self._target, self._coloured = watched, target, coloured
-        self._screen = live_screen.Screen(target, terminal_size)
+        self._screen = Screen(target, terminal_size)
 
     def look(self) -> None:
         """Draw the job as it is now, in a terminal as large as it is now."""
@@ -151,7 +229,11 @@ def watching(watched: Watched, target: TextIO | None = None, *, look_s: float = 
         look_s: Time between two looks.
     """
     stream = target or sys.stderr
-    shown = _display(watched, stream) if keeps_rows(stream) else Lines(watched.status, stream)
+    shown: _Shown = Lines(watched.status, stream)
+    if keeps_rows(stream):
+        number = stream.fileno()
+        is_coloured = not os.environ.get(_NO_COLOUR)
+        shown = LiveDisplay(watched, stream, lambda: os.get_terminal_size(number), coloured=is_coloured)
     ended, woken = threading.Event(), threading.Event()
     thread = threading.Thread(target=_watch, args=(shown, ended, woken, look_s), name="live", daemon=True)
     thread.start()
@@ -186,8 +268,3 @@ def _waking_at_new_size(woken: threading.Event) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGWINCH, previous)
-
-
-def _display(watched: Watched, terminal: TextIO) -> LiveDisplay:
-    number = terminal.fileno()
-    return LiveDisplay(watched, terminal, lambda: os.get_terminal_size(number), coloured=not os.environ.get(_NO_COLOUR))

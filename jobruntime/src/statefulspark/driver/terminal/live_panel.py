@@ -1,7 +1,7 @@
 """The live display of a job at a terminal, as text: what is shown of a status, in how many columns. Pure.
 
 A line is a row of spans, each with a tone; `written` makes text of it for a terminal, which fits the width and contains no
-control characters but its own. It knows nothing of cursors: `live_screen` places lines.
+control characters but its own. It knows nothing of cursors: `live` places lines.
 """
 
 from __future__ import annotations
@@ -76,14 +76,31 @@ def lines(view: LiveView, most: int) -> tuple[Line, ...]:
         view: What is shown.
         most: The most lines that there is room for, at least 4. Queries that have no room are counted.
     """
-    queries = view.status.queries
+    status = view.status
+    head = (
+        Span(f"{_RULE * 2} ", Tone.QUIET),
+        Span(status.job, Tone.STRONG),
+        Span(" "),
+        Span(status.state.value, _TONES[status.state]),
+        Span(
+            f" for {durations.format_short(view.now - status.started_at)}, epoch {status.epoch}; Ctrl-C ends it at a batch "
+            f"boundary {_RULE}",
+            Tone.QUIET,
+        ),
+    )
     below = tuple(_below(view))
     room = max(1, most - 2 - len(below))
-    shown = queries if len(queries) <= room else queries[: max(1, room - 1)]
-    rest = len(queries) - len(shown)
+    shown = status.queries if len(status.queries) <= room else status.queries[: max(1, room - 1)]
+    rows = [_HEAD]
+    for query in shown:
+        took = (
+            durations.format_short(timedelta(milliseconds=query.batch_duration_ms)) if query.batch_duration_ms else ""
+        )
+        rate, read = f"{query.rows_per_second:,.0f} rows/s", f"{query.input_rows:,}"
+        rows.append((query.uid, _batch(query, view.now), took, rate, read, _behind(query)))
+    rest = len(status.queries) - len(shown)
     more: tuple[Line, ...] = ((Span(f"and {rest} more queries", Tone.QUIET),),) if rest else ()
-    table = _table([_HEAD, *(_cells(query, view.now) for query in shown)])
-    return (_head(view), *table, *more, *below)[:most]
+    return (head, *_table(rows), *more, *below)[:most]
 
 
 def written(line: Line, width: int, *, coloured: bool) -> str:
@@ -95,10 +112,17 @@ def written(line: Line, width: int, *, coloured: bool) -> str:
         coloured: Whether tones are written.
     """
     text, left = "", width
-    for span in _filled(line, width):
-        part = _fitting(_printable(span.text), left)
+    spans = [(_printable(span.text), span.tone) for span in line]
+    if line and line[-1].text.endswith(_RULE):
+        missing = width - sum(_columns(part) for part, _ in spans)
+        spans[-1] = (spans[-1][0] + _RULE * max(0, missing), spans[-1][1])
+    for part, tone in spans:
+        if _columns(part) > left:
+            while part and _columns(part) > left - 1:
+                part = part[:-1]
+            part = part + _CUT if left > 0 else ""
         left -= _columns(part)
-        text += f"\x1b[{span.tone.value}m{part}\x1b[0m" if coloured and part and span.tone is not Tone.PLAIN else part
+        text += f"\x1b[{tone.value}m{part}\x1b[0m" if coloured and part and tone is not Tone.PLAIN else part
     return text
 
 
@@ -108,29 +132,6 @@ def summary(status: api.JobStatus) -> tuple[str, ...]:
         f"{query.uid}: {query.input_rows:,} rows since the start, the last batch is {query.batch_id}"
         for query in status.queries
         if query.batch_id >= 0
-    )
-
-
-def _head(view: LiveView) -> Line:
-    status = view.status
-    since = durations.format_short(view.now - status.started_at)
-    return (
-        Span(f"{_RULE * 2} ", Tone.QUIET),
-        Span(status.job, Tone.STRONG),
-        Span(" "),
-        Span(status.state.value, _TONES[status.state]),
-        Span(f" for {since}, epoch {status.epoch}; Ctrl-C ends it at a batch boundary {_RULE}", Tone.QUIET),
-    )
-
-
-def _cells(query: api.QueryStatus, now: datetime) -> tuple[str, ...]:
-    return (
-        query.uid,
-        _batch(query, now),
-        durations.format_short(timedelta(milliseconds=query.batch_duration_ms)) if query.batch_duration_ms else "",
-        f"{query.rows_per_second:,.0f} rows/s",
-        f"{query.input_rows:,}",
-        _behind(query),
     )
 
 
@@ -160,9 +161,23 @@ def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[Line]:
 
 
 def _below(view: LiveView) -> Iterator[Line]:
-    status = view.status
-    yield _named("state", _state(view.state))
-    yield _named("checkpoints", _checkpoints(view))
+    status, operators = view.status, view.state.operators
+    state = "none in a checkpoint yet"
+    if operators:
+        total = sizes.format_short(sum(operator.size_bytes for operator in operators))
+        state = f"{total} in {_counted(len(operators), 'operator')}, {view.state.snapshot or 'as restored'}"
+    yield _named("state", state)
+    counts, newest = status.checkpoints, status.last_checkpoint
+    text = f"{counts.completed} completed, {counts.failed} failed"
+    if counts.in_progress:
+        text += f", {counts.in_progress} in progress"
+    if newest is None:
+        text += "; none is on storage yet"
+    else:
+        ago = durations.format_short(view.now - newest.completed_at)
+        took = durations.format_short(newest.completed_at - newest.triggered_at)
+        text += f"; the newest is {newest.id}, {ago} ago, took {took}, {sizes.format_short(newest.size_bytes)}"
+    yield _named("checkpoints", text)
     pending = sum(sink.pending_transactions for sink in status.sinks)
     if pending:
         yield _named("sinks", f"{_counted(pending, 'prepared transaction')} for the next checkpoint")
@@ -173,25 +188,6 @@ def _below(view: LiveView) -> Iterator[Line]:
         yield _named("error", f"{ago} ago: {status.last_error.message}", Tone.BAD)
 
 
-def _state(state: observations.StateSizes) -> str:
-    if not state.operators:
-        return "none in a checkpoint yet"
-    total = sum(operator.size_bytes for operator in state.operators)
-    return f"{sizes.format_short(total)} in {_counted(len(state.operators), 'operator')}, {state.snapshot or 'as restored'}"
-
-
-def _checkpoints(view: LiveView) -> str:
-    counts, newest = view.status.checkpoints, view.status.last_checkpoint
-    text = f"{counts.completed} completed, {counts.failed} failed"
-    if counts.in_progress:
-        text += f", {counts.in_progress} in progress"
-    if newest is None:
-        return f"{text}; none is on storage yet"
-    ago = durations.format_short(view.now - newest.completed_at)
-    took = durations.format_short(newest.completed_at - newest.triggered_at)
-    return f"{text}; the newest is {newest.id}, {ago} ago, took {took}, {sizes.format_short(newest.size_bytes)}"
-
-
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
@@ -200,33 +196,11 @@ def _named(name: str, text: str, tone: Tone = Tone.PLAIN) -> Line:
     return Span(f"{name:<12}", Tone.QUIET), Span(text, tone)
 
 
-def _filled(line: Line, width: int) -> Line:
-    if not line or not line[-1].text.endswith(_RULE):
-        return line
-    missing = width - sum(_columns(_printable(span.text)) for span in line)
-    return (*line[:-1], Span(line[-1].text + _RULE * max(0, missing), line[-1].tone))
-
-
-def _fitting(text: str, width: int) -> str:
-    """Cut a text to a number of columns, and mark the cut."""
-    if _columns(text) <= width:
-        return text
-    kept = text
-    while kept and _columns(kept) > width - 1:
-        kept = kept[:-1]
-    return kept + _CUT if width > 0 else ""
-
-
 def _printable(text: str) -> str:
     """Return one line without commands of the terminal: a message may hold anything."""
-    return outgoing.in_one_line(text)
+    return outgoing.join_lines(text)
 
 
 def _columns(text: str) -> int:
-    return sum(_width_of(letter) for letter in text)
-
-
-def _width_of(letter: str) -> int:
-    if unicodedata.combining(letter):
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in ("W", "F") else 1
+    visible = (letter for letter in text if not unicodedata.combining(letter))
+    return sum(2 if unicodedata.east_asian_width(letter) in ("W", "F") else 1 for letter in visible)

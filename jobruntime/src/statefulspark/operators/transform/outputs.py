@@ -49,7 +49,7 @@ class RowOutput(frames.OutputSchema):
         return tuple([values.get(name) for name in self._names])
 
     def _nested_column(self, index: int, values: tuple[object, ...]) -> object:
-        column = rowvalues.with_keys_in_utc(self._array(index, values)).to_pylist()
+        column = rowvalues.convert_keys_to_utc(self._array(index, values)).to_pylist()
         shape = self._shapes[index]
         shaped = column if shape is None else list(map(shape, column))
         return frames.for_pandas_nested(shaped, self._types[index])

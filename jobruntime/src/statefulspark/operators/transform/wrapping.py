@@ -43,7 +43,7 @@ class _UserCode:
         """
         if isinstance(error, Exception) and not isinstance(error, errors.StatefulSparkError):
             raise usercode.user_code_error(
-                error, reason="FunctionFailed", message=usercode.in_one_line(error)
+                error, reason="FunctionFailed", message=usercode.format_error(error)
             ) from error
 
 
