@@ -330,7 +330,7 @@ def test_python_ran_no_job_file_without_a_configuration(tmp_path: Path) -> None:
 def test_in_a_repl_state_is_kept_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(config.ENV_CONFIG, raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    monkeypatch.delattr(sys.modules["__main__"], "__file__")
+    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
     monkeypatch.chdir(tmp_path)
 
     assert launch.current_config("words").storage.uri == (tmp_path / ".statefulspark").as_uri()

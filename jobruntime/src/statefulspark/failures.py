@@ -147,7 +147,17 @@ class Failure:
 def classify_error(error: errors.StatefulSparkError) -> Failure:
     """Classify a StatefulSparkError."""
     message = f"{error.message} {usercode.REPORT_IT}" if is_a_bug(error) else error.message
-    return Failure(_code_of(error), error.reason, message)
+    if isinstance(error, errors.FencedError):
+        code = ExitCode.FENCED
+    elif error.reason in _BY_REASON:
+        code = _BY_REASON[error.reason]
+    elif error.reason in _STORAGE or isinstance(error, errors.TransientError):
+        code = ExitCode.STORAGE_UNAVAILABLE
+    elif isinstance(error, errors.SpecRejectedError):
+        code = ExitCode.USAGE
+    else:
+        code = ExitCode.STATE_UNKNOWN if isinstance(error, errors.StateUnknownError) else ExitCode.FAILED
+    return Failure(code, error.reason, message)
 
 
 def is_a_bug(error: errors.StatefulSparkError) -> bool:
@@ -159,18 +169,6 @@ def classify_unexpected(error: Exception) -> Failure:
     """Classify an unexpected error: it is a bug, since an exception of the job's code is a `UserCodeError`."""
     message = f"The driver failed with {usercode.format_error(error)}. {usercode.REPORT_IT} {_RESTART_CONTINUES}"
     return Failure(ExitCode.FAILED, "DriverFailed", message)
-
-
-def _code_of(error: errors.StatefulSparkError) -> ExitCode:
-    if isinstance(error, errors.FencedError):
-        return ExitCode.FENCED
-    if error.reason in _BY_REASON:
-        return _BY_REASON[error.reason]
-    if error.reason in _STORAGE or isinstance(error, errors.TransientError):
-        return ExitCode.STORAGE_UNAVAILABLE
-    if isinstance(error, errors.SpecRejectedError):
-        return ExitCode.USAGE
-    return ExitCode.STATE_UNKNOWN if isinstance(error, errors.StateUnknownError) else ExitCode.FAILED
 
 
 def classify_query(uid: str, text: str, *, fenced: bool) -> Failure:
@@ -241,16 +239,11 @@ def _sentence_of_lost_input(uid: str, text: str) -> str:
             "with the files that are there."
         )
     loss = _INPUT_LOST.search(text)
-    why = " ".join((loss["why"] or "").split()) if loss else ""
-    return " ".join(
-        part
-        for part in (
-            f"The query {uid!r} cannot go on, because rows that it has not read are no longer in Kafka.",
-            why,
-            "Bring them back; or accept that they are lost: give that source the option failOnDataLoss=false in the job, "
-            "and it goes on with its state and with the rows that are there.",
-        )
-        if part
+    why = "".join(f" {word}" for word in (loss["why"] or "").split()) if loss else ""
+    return (
+        f"The query {uid!r} cannot go on, because rows that it has not read are no longer in Kafka.{why} Bring them back; "
+        "or accept that they are lost: give that source the option failOnDataLoss=false in the job, and it goes on with its "
+        "state and with the rows that are there."
     )
 
 

@@ -139,22 +139,12 @@ def _opened(body: bytes, name: str) -> Iterator[zipfile.ZipFile]:
 
 
 def _entries(archive: zipfile.ZipFile, name: str) -> list[zipfile.ZipInfo]:
-    """Return the files of a zip that may be unpacked.
+    """Return the files of a zip, or refuse it before anything of it is unpacked.
 
     Raises:
         SpecRejectedError: `CodeArchiveInvalid`.
     """
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-    _require_harmless(entries, name)
-    return entries
-
-
-def _require_harmless(entries: list[zipfile.ZipInfo], name: str) -> None:
-    """Refuse a zip before anything of it is unpacked.
-
-    Raises:
-        SpecRejectedError: `CodeArchiveInvalid`.
-    """
     # zipfile unpacks no more of an entry than the size that is told here.
     size_bytes = sum(entry.file_size for entry in entries)
     if size_bytes > LARGEST_UNPACKED or len(entries) > MOST_FILES:
@@ -165,14 +155,13 @@ def _require_harmless(entries: list[zipfile.ZipInfo], name: str) -> None:
         )
     folders = {parent.as_posix() for entry in entries for parent in PurePosixPath(entry.filename).parents}
     for entry in entries:
+        path = entry.filename
         is_link = stat.S_ISLNK(entry.external_attr >> 16)
-        if is_link or _leads_out(entry.filename) or entry.filename in folders:
+        leads_out = "\\" in path or ":" in path or any(part in ("", ".", "..") for part in path.split("/"))
+        if is_link or leads_out or path in folders:
             raise errors.SpecRejectedError(
                 "CodeArchiveInvalid",
                 f"{name} has the entry {entry.filename!r}, which is a link, leads out of its folder, or is also a folder; "
                 "nothing was unpacked. Make the zip again from plain files.",
             )
-
-
-def _leads_out(path: str) -> bool:
-    return "\\" in path or ":" in path or any(part in ("", ".", "..") for part in path.split("/"))
+    return entries

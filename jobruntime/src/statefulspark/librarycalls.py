@@ -76,15 +76,15 @@ def _imported(tree: ast.Module) -> tuple[set[str], dict[str, str]]:
 
 def _unguarded(node: ast.AST, modules: set[str]) -> Iterator[ast.AST]:
     """Yield the nodes below a node that neither a `try` nor an `if` that asks the library guards."""
-    if isinstance(node, ast.Try | ast.TryStar) or (isinstance(node, ast.If) and _names(node.test) & modules):
+    if isinstance(node, ast.Try | ast.TryStar):
+        return
+    if isinstance(node, ast.If) and any(
+        isinstance(part, ast.Name) and part.id in modules for part in ast.walk(node.test)
+    ):
         return
     yield node
     for child in ast.iter_child_nodes(node):
         yield from _unguarded(child, modules)
-
-
-def _names(expression: ast.expr) -> set[str]:
-    return {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
 
 
 def _is_unknown(library: ModuleType, name: str) -> bool:

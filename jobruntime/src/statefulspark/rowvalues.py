@@ -167,9 +167,19 @@ def changing(kind: pa.DataType, change_of: Callable[[pa.DataType], Change | None
         }
     if pa.types.is_struct(kind):
         changes = {field.name: change for field in kind if (change := changing(field.type, change_of)) is not None}
-        return _each_field(changes)
+        if not changes:
+            return None
+
+        def change_fields(value: object) -> object:
+            struct = cast("dict[str, object]", value)
+            return struct | {name: of(struct[name]) for name, of in changes.items() if struct[name] is not None}
+
+        return change_fields
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _each_element(changing(kind.value_type, change_of))
+        change_item = changing(kind.value_type, change_of)
+        if change_item is None:
+            return None
+        return lambda value: [None if item is None else change_item(item) for item in cast("list[object]", value)]
     return change_of(kind)
 
 
@@ -178,25 +188,8 @@ def _narrow(kind: pa.DataType) -> Change | None:
     return (lambda value: float(str(np.float32(cast("float", value))))) if pa.types.is_float32(kind) else None
 
 
-def _each_element(change: Change | None) -> Change | None:
-    if change is None:
-        return None
-    return lambda value: [None if item is None else change(item) for item in cast("list[object]", value)]
-
-
 def _same(value: object) -> object:
     return value
-
-
-def _each_field(changes: dict[str, Change]) -> Change | None:
-    if not changes:
-        return None
-
-    def change(value: object) -> object:
-        struct = cast("dict[str, object]", value)
-        return struct | {name: of(struct[name]) for name, of in changes.items() if struct[name] is not None}
-
-    return change
 
 
 def _unsupported(
@@ -207,13 +200,10 @@ def _unsupported(
         try:
             convert(column.slice(position, 1))
         except _NO_FORM as error:
+            shown = " ".join(str(column.slice(position, 1)).split())[:200]
             return errors.SpecRejectedError(
                 "RowUnsupported",
-                f"The column {name!r} ({column.type}) has a value that has no form in {place}, {_shown(column, position)}: "
+                f"The column {name!r} ({column.type}) has a value that has no form in {place}, {shown}: "
                 f"{error}. Filter such rows, or cast the column to a string.",
             )
     raise errors.InternalError("Unexpected", f"Each value of the column {name!r} converts, and the column does not.")
-
-
-def _shown(column: Column, position: int) -> str:
-    return " ".join(str(column.slice(position, 1)).split())[:200]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statefulspark import errors, sizing
 from statefulspark.sizing import layout
-from statefulspark.sizing.workload import Operator
+from statefulspark.sizing.workload import StatefulOperator
 from statefulspark.state import keygroups
 from statefulspark_operator.api import memory
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
@@ -19,7 +19,7 @@ JOBS = st.builds(
     keys=st.integers(1, 10**9),
     bytes_per_key=st.integers(1, 1000),
     rows_per_s=st.floats(1, 10**6),
-    operator=st.sampled_from(Operator),
+    operator=st.sampled_from(StatefulOperator),
     batch_interval=st.integers(1, 600).map(lambda tenths: timedelta(seconds=tenths / 10)),
     restart_within=st.none() | st.integers(30, 600).map(lambda whole: timedelta(seconds=whole)),
     pod_memory_mib=st.integers(3072, 65_536),
@@ -100,7 +100,10 @@ def test_pods_are_as_large_as_the_operator_makes_them() -> None:
         pytest.param(a_sized_job(keys=100_000_000), 8, 32, id="a hundred million keys need memory"),
         pytest.param(a_sized_job(rows_per_s=1_000_000), 7, 28, id="a million rows a second need cores"),
         pytest.param(
-            a_sized_job(keys=100_000_000, operator=Operator.SPARK_SQL), 0, 2, id="state of Spark needs no Python"
+            a_sized_job(keys=100_000_000, operator=StatefulOperator.SPARK_SQL),
+            0,
+            2,
+            id="state of Spark needs no Python",
         ),
     ],
 )

@@ -107,7 +107,25 @@ def _draw_history(checkpoints: statistics.Checkpoints, now: datetime, *, wide: b
     header = ["ID", "KIND", "STATE", "TRIGGER", "AGE", "TOOK", "SYNC", "ASYNC", "NEW", "SIZE"]
     if wide:
         header += ["FILES", "ACKS", "WAITED", "REASON"]
-    rows = [_row(details, now)[: len(header)] for details in checkpoints.history]
+    rows = [
+        [
+            str(details.id),
+            details.kind.value,
+            details.state.value,
+            f"{details.trigger.value}, stop" if details.is_stop else details.trigger.value,
+            durations.format_short(now - details.triggered_at),
+            _milliseconds(details.end_to_end_ms),
+            _milliseconds(details.sync_ms),
+            _milliseconds(details.async_ms),
+            sizes.format_short(details.incremental_size_bytes) if details.incremental_size_bytes is not None else "",
+            sizes.format_short(details.size_bytes) if details.size_bytes is not None else "",
+            str(details.files) if details.files is not None else "",
+            f"{len(details.acknowledgements)}/{len(details.participants)}",
+            _milliseconds(details.start_delay_ms),
+            details.reason or ("discarded" if details.discarded else ""),
+        ][: len(header)]
+        for details in checkpoints.history
+    ]
     return (
         f"{counts.completed} completed, {counts.failed} failed, {counts.in_progress} in progress; end to end {times}\n"
         + tables.columns(header, rows)
@@ -116,25 +134,6 @@ def _draw_history(checkpoints: statistics.Checkpoints, now: datetime, *, wide: b
 
 def _name(details: statistics.SnapshotDetails) -> str:
     return f"{details.kind.value}/{details.id}"
-
-
-def _row(details: statistics.SnapshotDetails, now: datetime) -> list[str]:
-    return [
-        str(details.id),
-        details.kind.value,
-        details.state.value,
-        f"{details.trigger.value}, stop" if details.is_stop else details.trigger.value,
-        durations.format_short(now - details.triggered_at),
-        _milliseconds(details.end_to_end_ms),
-        _milliseconds(details.sync_ms),
-        _milliseconds(details.async_ms),
-        sizes.format_short(details.incremental_size_bytes) if details.incremental_size_bytes is not None else "",
-        sizes.format_short(details.size_bytes) if details.size_bytes is not None else "",
-        str(details.files) if details.files is not None else "",
-        f"{len(details.acknowledgements)}/{len(details.participants)}",
-        _milliseconds(details.start_delay_ms),
-        details.reason or ("discarded" if details.discarded else ""),
-    ]
 
 
 def _describe(details: statistics.SnapshotDetails, now: datetime) -> str:

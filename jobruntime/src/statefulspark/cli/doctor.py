@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from statefulspark import clock, doctor, errors
 from statefulspark.cli import options, output, tables
@@ -100,6 +100,11 @@ def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterato
         if job.freeable.waiting_files
         else None
     )
+    owner = job.owner
+    epoch = "none: no driver has started yet"
+    if owner.epoch:
+        when = f", started {durations.format_short(now - owner.claimed_at)} ago" if owner.claimed_at else ""
+        epoch = f"{owner.epoch}{when} by {owner.holder or 'an unknown driver: its record is unreadable'}"
     manifests = f"{len(job.freeable.checkpoints)} old checkpoints" if job.freeable.checkpoints else None
     yield tables.pairs(
         (
@@ -111,7 +116,7 @@ def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterato
                 else f"BROKEN, {len(job.problems)} {'problem' if len(job.problems) == 1 else 'job.problems'}",
             ),
             ("Owner", job.owner.owner_id),
-            ("Epoch", _epoch(job.owner, now)),
+            ("Epoch", epoch),
             ("Restart", job.restart.sentence),
             ("Batches", ", ".join(f"{uid}={batch}" for uid, batch in job.restart.batches.items()) or None),
             ("Freeable", ", ".join(text for text in (manifests, now_text, later) if text) or None),
@@ -186,11 +191,3 @@ def _snapshot_text(snapshot: diagnosis.SnapshotHealth, now: datetime) -> Iterato
     )
     rows = [(file.problem, file.expected, file.found, file.path) for file in snapshot.broken]
     yield from _table(("PROBLEM", "EXPECTED", "FOUND", "FILE"), rows, wide=True)
-
-
-def _epoch(owner: diagnosis.OwnerFacts, now: datetime) -> str:
-    if not owner.epoch:
-        return "none: no driver has started yet"
-    ago: timedelta | None = now - owner.claimed_at if owner.claimed_at else None
-    when = f", started {durations.format_short(ago)} ago" if ago is not None else ""
-    return f"{owner.epoch}{when} by {owner.holder or 'an unknown driver: its record is unreadable'}"

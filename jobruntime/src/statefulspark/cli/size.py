@@ -98,11 +98,11 @@ def _restart(text: str) -> object:
     return None if text == "any" else _interval(text)
 
 
-def _operator(text: str) -> sizing.Operator:
+def _operator(text: str) -> sizing.StatefulOperator:
     try:
-        return sizing.Operator(text)
+        return sizing.StatefulOperator(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} must be one of {', '.join(sizing.Operator)}") from error
+        raise argparse.ArgumentTypeError(f"{text!r} must be one of {', '.join(sizing.StatefulOperator)}") from error
 
 
 _PRICES = sizing.Prices()
@@ -173,11 +173,11 @@ def _size(args: argparse.Namespace) -> int:
         raise errors.SpecRejectedError(
             "SizeUnknown", f"A size needs {flags}: give it, or run the command at a terminal."
         )
-    ask = _ask if missing else _default
-    answers: dict[str, Any] = {
-        question.field: ask(question) if given[question.field] is None else given[question.field]
-        for question in QUESTIONS
-    }
+    answers: dict[str, Any] = {}
+    for question in QUESTIONS:
+        answers[question.field] = given[question.field]
+        if answers[question.field] is None:
+            answers[question.field] = _ask(question) if missing else question.read(question.default or "")
     answer = sizing.answer(
         sizing.Workload(
             keys=answers["keys"],
@@ -199,10 +199,6 @@ def _size(args: argparse.Namespace) -> int:
     else:
         output.write(report(answer), args.output)
     return ExitCode.FINISHED
-
-
-def _default(question: Question) -> object:
-    return question.read(question.default or "")
 
 
 def _ask(question: Question) -> object:

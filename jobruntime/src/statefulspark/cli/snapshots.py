@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -46,7 +46,14 @@ def listed(snapshots: Sequence[ListedSnapshot], *, now: datetime) -> output.Resu
         return tables.columns(shown, [row[: len(shown)] for row in rows])
 
     names = [f"{snapshot.kind.value}/{snapshot.id}" for snapshot in snapshots]
-    return output.Result({"snapshots": [_json_item(snapshot) for snapshot in snapshots]}, names, draw)
+    items: list[dict[str, object]] = []
+    for snapshot in snapshots:
+        if isinstance(snapshot.manifest, Manifest):
+            items.append(json.loads(api.SnapshotSummary.of(snapshot.manifest, snapshot.location).to_json()))
+            continue
+        identity = {"kind": snapshot.kind.value, "id": snapshot.id, "location": snapshot.location}
+        items.append({**identity, "reason": snapshot.manifest.reason, "message": snapshot.manifest.message})
+    return output.Result({"snapshots": items}, names, draw)
 
 
 def converted(manifest: Manifest, location: str) -> output.Result:
@@ -141,14 +148,6 @@ def _row(listed: ListedSnapshot, now: datetime) -> list[str]:
         str(manifest.generation),
         listed.location,
     ]
-
-
-def _json_item(listed: ListedSnapshot) -> Mapping[str, object]:
-    if isinstance(listed.manifest, errors.StatefulSparkError):
-        identity = {"kind": listed.kind.value, "id": listed.id, "location": listed.location}
-        return {**identity, "reason": listed.manifest.reason, "message": listed.manifest.message}
-    item: dict[str, object] = json.loads(api.SnapshotSummary.of(listed.manifest, listed.location).to_json())
-    return item
 
 
 def _describe_query(query: QueryEntry, *, wide: bool) -> str:

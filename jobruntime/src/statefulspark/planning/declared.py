@@ -34,9 +34,9 @@ def describe_aggregation(node: JavaObject, keys: JavaObject) -> dict[str, str]:
         definition[Aspect.FUNCTIONS] = ", ".join(str(name) for name in functions)
     metadata = {str(key.name()): str(key.metadata().json()) for key in _each(keys)}
     if any('"spark.timeWindow":true' in text for text in metadata.values()):
-        definition |= _first(node, _window, Aspect.WINDOW)
+        definition |= _first(node, window_text, Aspect.WINDOW)
     if _kind(node).startswith("SessionWindow"):
-        definition |= _first(node, _gap, Aspect.GAP)
+        definition |= _first(node, gap_text, Aspect.GAP)
     return _without_empty(definition | describe_keys(node, keys))
 
 
@@ -81,18 +81,10 @@ def gap_text(expressions: str) -> str | None:
     return match["gap"] if match is not None and "session_window" in bare else None
 
 
-def _window(node: JavaObject) -> str | None:
-    return window_text(str(node.expressions().toString()))
-
-
-def _gap(node: JavaObject) -> str | None:
-    return gap_text(str(node.expressions().toString()))
-
-
-def _first(node: JavaObject, read: Callable[[JavaObject], str | None], aspect: Aspect) -> dict[str, str]:
+def _first(node: JavaObject, read: Callable[[str], str | None], aspect: Aspect) -> dict[str, str]:
     """Return the aspect as the closest descendant states it."""
     for descendant in _descendants(node):
-        text = read(descendant) if _kind(descendant) in _PROJECTIONS else None
+        text = read(str(descendant.expressions().toString())) if _kind(descendant) in _PROJECTIONS else None
         if text is not None:
             return {aspect: text}
     return {}

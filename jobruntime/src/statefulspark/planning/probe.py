@@ -67,10 +67,10 @@ def plan(frame: DataFrame, mode: str) -> QueryPlan:
     planned = incremental.state().apply(incremental.sparkPlan())
     operators = {}
     for node in nodes(planned):
-        read = _READERS.get(str(node.getClass().getSimpleName()))
-        if read is not None:  # Otherwise it is no stateful operator, or the reading part of an aggregation.
-            operator_id = int(node.stateInfo().get().operatorId())
-            operators[operator_id] = read(node, plans.PlannedOperator(operator_id, str(node.shortName())))
+        kind = str(node.getClass().getSimpleName())
+        if kind in STATEFUL:  # Otherwise it is no stateful operator, or the reading part of an aggregation.
+            operator = _describe(node, kind)
+            operators[operator.operator_id] = operator
     return QueryPlan(tuple(operators[number] for number in sorted(operators)), tuple(_sources(analyzed)))
 
 
@@ -130,61 +130,47 @@ def nodes(plan: JavaObject) -> Iterator[JavaObject]:
         yield from nodes(children.apply(index))
 
 
-def _save(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
-    key, output = _types(node.keyExpressions()), _types(node.child().output())
-    return replace(
-        operator, key=key, value=output, definition=declared.describe_aggregation(node, node.keyExpressions())
-    )
-
-
-def _by_key_expressions(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
-    keys = node.keyExpressions()
-    return replace(operator, key=_types(keys), definition=declared.describe_keys(node, keys))
-
-
-def _session(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
-    keys = node.keyWithoutSessionExpressions()
-    return replace(operator, key=_types(keys), definition=declared.describe_aggregation(node, keys))
-
-
-def _join(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
-    return replace(operator, key=_types(node.leftKeys()), definition=declared.describe_join(node))
-
-
-def _grouped(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
-    return replace(operator, key=_types(node.groupingAttributes()))
-
-
-def _with_state(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
-    attributes = node.groupingAttributes()
-    uid = None
-    if attributes.size() == 1:
-        metadata = attributes.apply(0).metadata()
-        uid = str(metadata.getString(packing.UID_METADATA)) if metadata.contains(packing.UID_METADATA) else None
-    clock = str(node.timeMode().toString())
-    mode = str(node.outputMode().toString()).lower() + ("" if clock == "NoTime" else f", {clock}")
-    # The key of the library's keyed operators is in the rows; the job's registry has its type.
-    return replace(operator, uid=uid, key=None if uid else _types(attributes), mode=mode)
-
-
-def _global_limit(_: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
-    return operator
-
-
-_READERS = {
-    "StateStoreSaveExec": _save,
-    "SessionWindowStateStoreSaveExec": _session,
-    "StreamingDeduplicateExec": _by_key_expressions,
-    "StreamingDeduplicateWithinWatermarkExec": _by_key_expressions,
-    "StreamingSymmetricHashJoinExec": _join,
-    "StreamingGlobalLimitExec": _global_limit,
-    "FlatMapGroupsWithStateExec": _grouped,
-    "FlatMapGroupsInPandasWithStateExec": _grouped,
-    "TransformWithStateExec": _grouped,
-    "TransformWithStateInPySparkExec": _with_state,
-}
-STATEFUL = frozenset(_READERS)
+STATEFUL = frozenset(
+    {
+        "StateStoreSaveExec", "SessionWindowStateStoreSaveExec", "StreamingDeduplicateExec",
+        "StreamingDeduplicateWithinWatermarkExec", "StreamingSymmetricHashJoinExec", "StreamingGlobalLimitExec",
+        "FlatMapGroupsWithStateExec", "FlatMapGroupsInPandasWithStateExec", "TransformWithStateExec",
+        "TransformWithStateInPySparkExec",
+    }
+)  # fmt: skip
 """Spark's stateful operators (IncrementalExecution.StateOpIdRule), by the class of the node."""
+
+
+def _describe(node: JavaObject, kind: str) -> plans.PlannedOperator:
+    """Return a stateful operator, with what its class of node says of its state."""
+    operator = plans.PlannedOperator(int(node.stateInfo().get().operatorId()), str(node.shortName()))
+    match kind:
+        case "StateStoreSaveExec":
+            key, output = _types(node.keyExpressions()), _types(node.child().output())
+            definition = declared.describe_aggregation(node, node.keyExpressions())
+            return replace(operator, key=key, value=output, definition=definition)
+        case "SessionWindowStateStoreSaveExec":
+            keys = node.keyWithoutSessionExpressions()
+            return replace(operator, key=_types(keys), definition=declared.describe_aggregation(node, keys))
+        case "StreamingDeduplicateExec" | "StreamingDeduplicateWithinWatermarkExec":
+            keys = node.keyExpressions()
+            return replace(operator, key=_types(keys), definition=declared.describe_keys(node, keys))
+        case "StreamingSymmetricHashJoinExec":
+            return replace(operator, key=_types(node.leftKeys()), definition=declared.describe_join(node))
+        case "TransformWithStateInPySparkExec":
+            attributes = node.groupingAttributes()
+            uid = None
+            if attributes.size() == 1:
+                metadata = attributes.apply(0).metadata()
+                uid = str(metadata.getString(packing.UID_METADATA)) if metadata.contains(packing.UID_METADATA) else None
+            clock = str(node.timeMode().toString())
+            mode = str(node.outputMode().toString()).lower() + ("" if clock == "NoTime" else f", {clock}")
+            # The key of the library's keyed operators is in the rows; the job's registry has its type.
+            return replace(operator, uid=uid, key=None if uid else _types(attributes), mode=mode)
+        case "StreamingGlobalLimitExec":
+            return operator
+        case _:
+            return replace(operator, key=_types(node.groupingAttributes()))
 
 
 def _types(expressions: JavaObject) -> str:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from statefulspark.planning.rehearsal_folder import RehearsalFolder
 
@@ -135,20 +134,17 @@ def _outcome(query: StreamingQuery, batches: _Batches, stops: Callable[[], bool]
 @contextlib.contextmanager
 def _running(frame: DataFrame, mode: str, checkpoint_uri: str, batches: _Batches) -> Iterator[StreamingQuery]:
     writer = frame.writeStream.outputMode(mode).foreachBatch(batches.discard)
-    query = _started(frame.sparkSession, writer.option("checkpointLocation", checkpoint_uri).trigger(availableNow=True))
+    context = frame.sparkSession.sparkContext
+    # Only the tasks of this query know that they rehearse, and not those of queries that are started afterwards.
+    context.setLocalProperty(rehearsing.PROPERTY, rehearsing.VALUE)
+    try:
+        query = writer.option("checkpointLocation", checkpoint_uri).trigger(availableNow=True).start()
+    finally:
+        context.setLocalProperty(rehearsing.PROPERTY, None)  # type: ignore[arg-type]  # None removes it
     try:
         yield query
     finally:
         query.stop()
-
-
-def _started(spark: SparkSession, writer: DataStreamWriter) -> StreamingQuery:
-    """Start a query whose tasks know that they rehearse; queries that are started afterwards do not."""
-    spark.sparkContext.setLocalProperty(rehearsing.PROPERTY, rehearsing.VALUE)
-    try:
-        return writer.start()
-    finally:
-        spark.sparkContext.setLocalProperty(rehearsing.PROPERTY, None)  # type: ignore[arg-type]  # None removes it
 
 
 def _consume(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -174,7 +170,13 @@ def _sample_sources(frame: DataFrame, folder_uri: str) -> tuple[DataFrame, bool]
 def _sample(spark: SparkSession, leaf: JavaObject) -> DataFrame | None:
     """Return the rows of a source in a batch; None if it is none that a batch can read."""
     is_file = str(leaf.getClass().getSimpleName()) == "StreamingRelation"
-    options = _options(leaf.dataSource().options() if is_file else leaf.extraOptions(), is_scala=is_file)
+    if is_file:
+        pairs = leaf.dataSource().options().toSeq()
+        settings = {str(pairs.apply(index)._1()): str(pairs.apply(index)._2()) for index in range(pairs.size())}
+    else:
+        extra = leaf.extraOptions()
+        settings = {str(key): str(extra.get(key)) for key in extra.asCaseSensitiveMap().keySet().toArray()}
+    options = {key: value for key, value in settings.items() if not key.lower().startswith(_POSITIONS)}
     name = str(leaf.dataSource().className() if is_file else leaf.sourceName()).lower()
     if name in _COUNTING:
         return spark.range(SAMPLE_ROWS).selectExpr("current_timestamp() AS timestamp", "id AS value")
@@ -185,12 +187,3 @@ def _sample(spark: SparkSession, leaf: JavaObject) -> DataFrame | None:
     sample = reader.schema(schema).load() if name in _FILE_FORMATS else reader.load()
     names = [field.name for field in schema.fields]
     return sample.select(*names) if set(names) <= set(sample.columns) else None
-
-
-def _options(options: JavaObject, *, is_scala: bool) -> dict[str, str]:
-    if is_scala:
-        pairs = options.toSeq()
-        settings = {str(pairs.apply(index)._1()): str(pairs.apply(index)._2()) for index in range(pairs.size())}
-    else:
-        settings = {str(name): str(options.get(name)) for name in options.asCaseSensitiveMap().keySet().toArray()}
-    return {name: value for name, value in settings.items() if not name.lower().startswith(_POSITIONS)}

@@ -160,7 +160,9 @@ async def _authenticate(request: web.Request, handler: _Handler) -> web.StreamRe
         return await handler(request)
     tokens = request.app[_TOKENS]
     if tokens is None:
-        if request.method == "GET" and _is_of_this_machine(request):
+        # A web page whose name was made to lead here names itself.
+        name = request.host if request.host.endswith("]") else request.host.rpartition(":")[0] or request.host
+        if request.method == "GET" and name in _NAMES_OF_THIS_MACHINE:
             return await handler(request)
         message = (
             "This driver was started without a token: it answers questions on localhost, and takes no requests. Set "
@@ -176,12 +178,20 @@ async def _authenticate(request: web.Request, handler: _Handler) -> web.StreamRe
     return await handler(request)
 
 
-def _is_of_this_machine(request: web.Request) -> bool:
-    """Tell whether a request names this machine: a web page whose name was made to lead here names itself."""
-    name = request.host if request.host.endswith("]") else request.host.rpartition(":")[0] or request.host
-    return name in _NAMES_OF_THIS_MACHINE
+_HANDLERS: dict[str, _Handler] = {}
 
 
+def _answers(route: str) -> Callable[[_Handler], _Handler]:
+    """Return a decorator that makes a function the handler of a route, by its name."""
+
+    def register(handler: _Handler) -> _Handler:
+        _HANDLERS[route] = handler
+        return handler
+
+    return register
+
+
+@_answers("getStatus")
 async def _status(request: web.Request) -> web.Response:
     """Answer when there are news, or after `waitSeconds`; so a failure is told before the driver exits."""
     control, loop = request.app[_CONTROL], asyncio.get_running_loop()
@@ -193,6 +203,7 @@ async def _status(request: web.Request) -> web.Response:
     return _json(now)
 
 
+@_answers("getConfig")
 async def _config(request: web.Request) -> web.Response:
     job_config = request.app[_CONTROL].config()
     if job_config is None:
@@ -200,10 +211,12 @@ async def _config(request: web.Request) -> web.Response:
     return _json(job_config)
 
 
+@_answers("getCheckpoints")
 async def _checkpoints(request: web.Request) -> web.Response:
     return _json(request.app[_CONTROL].checkpoints())
 
 
+@_answers("getCheckpoint")
 async def _checkpoint(request: web.Request) -> web.Response:
     text = request.match_info["snapshot_id"]
     number = _whole_number(text)
@@ -219,35 +232,44 @@ async def _checkpoint(request: web.Request) -> web.Response:
     return _json(details)
 
 
+@_answers("getBatches")
 async def _batches(request: web.Request) -> web.Response:
     return _json(request.app[_CONTROL].batches())
 
 
+@_answers("getState")
 async def _state(request: web.Request) -> web.Response:
     return _json(request.app[_CONTROL].state())
 
 
+@_answers("getLosses")
 async def _losses(request: web.Request) -> web.Response:
     control = request.app[_CONTROL]
     return _json(losses.tell(control.status(), control.batches()))
 
 
+@_answers("triggerCheckpoint")
 async def _post_checkpoint(request: web.Request) -> web.Response:
     return _json(request.app[_CONTROL].request_checkpoint(await _body(request, api.CheckpointRequest)), 202)
 
 
+@_answers("triggerSavepoint")
 async def _post_savepoint(request: web.Request) -> web.Response:
     return _json(request.app[_CONTROL].request_savepoint(await _body(request, api.SavepointRequest)), 202)
 
 
+@_answers("stop")
 async def _post_stop(request: web.Request) -> web.Response:
     return _json(request.app[_CONTROL].request_stop(await _body(request, api.StopRequest)), 202)
 
 
+@_answers("activate")
 async def _post_activation(request: web.Request) -> web.Response:
     return _json(request.app[_CONTROL].request_activation(await _body(request, api.ActivateRequest)), 202)
 
 
+@_answers("getOperation")
+@_answers("getSavepoint")
 async def _operation(request: web.Request) -> web.Response:
     """Answer when the operation has ended, or after `waitSeconds`; so a stop's outcome is sent before the driver exits."""
     request_id = request.match_info["request_id"]
@@ -287,45 +309,27 @@ def _echo(value: object) -> str:
     return text if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}…"
 
 
+@_answers("getHealth")
 async def _healthz(request: web.Request) -> web.Response:
     alive = request.app[_CONTROL].is_alive()
     return web.Response(text="ok\n" if alive else "the job loop does not run\n", status=200 if alive else 503)
 
 
+@_answers("getReadiness")
 async def _readyz(request: web.Request) -> web.Response:
     state = request.app[_CONTROL].status().state
     return web.Response(text=f"{state}\n", status=200 if state is api.JobState.RUNNING else 503)
 
 
+@_answers("getMetrics")
 async def _metrics(request: web.Request) -> web.Response:
     control = request.app[_CONTROL]
     return web.Response(text=metrics.render(control.status(), control.checkpoints()), content_type="text/plain")
 
 
+@_answers("getOpenApi")
 async def _openapi(_: web.Request) -> web.Response:
     return web.Response(text=openapi.render(), content_type="application/json")
-
-
-_HANDLERS: Mapping[str, _Handler] = {
-    "getStatus": _status,
-    "getConfig": _config,
-    "getCheckpoints": _checkpoints,
-    "getCheckpoint": _checkpoint,
-    "getBatches": _batches,
-    "getState": _state,
-    "getLosses": _losses,
-    "triggerCheckpoint": _post_checkpoint,
-    "triggerSavepoint": _post_savepoint,
-    "stop": _post_stop,
-    "activate": _post_activation,
-    "getOperation": _operation,
-    "getSavepoint": _operation,
-    "getHealth": _healthz,
-    "getReadiness": _readyz,
-    "getMetrics": _metrics,
-    "getOpenApi": _openapi,
-}
-"""The handler of each route."""
 
 
 async def _body(request: web.Request, model: type[_Body]) -> _Body:

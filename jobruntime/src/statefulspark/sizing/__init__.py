@@ -11,6 +11,6 @@ Nothing here measures or reads anything. A figure says where it comes from, and 
 
 from statefulspark.sizing.answer import Certainty, Figure, Limit, SizeAnswer
 from statefulspark.sizing.model import answer
-from statefulspark.sizing.workload import Operator, Prices, Workload
+from statefulspark.sizing.workload import Prices, StatefulOperator, Workload
 
-__all__ = ["Certainty", "Figure", "Limit", "Operator", "Prices", "SizeAnswer", "Workload", "answer"]
+__all__ = ["Certainty", "Figure", "Limit", "Prices", "SizeAnswer", "StatefulOperator", "Workload", "answer"]

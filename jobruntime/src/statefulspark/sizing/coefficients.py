@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from statefulspark.sizing.answer import Certainty
-from statefulspark.sizing.workload import Operator
+from statefulspark.sizing.workload import StatefulOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ BATCH_S = Coefficient(0.65, "s a batch", "bench.sizing", _SIZING)
 """A batch without a row: planning, the requests that wait for each other, and the key groups."""
 ROW_CORE_S = MappingProxyType(
     {
-        Operator.PYTHON: Coefficient(6.7e-6, "s of a core a row", "bench.sizing", MeasuredUpTo(5_000_000, 210)),
-        Operator.VECTORIZED: Coefficient(1.9e-6, "s of a core a row", "bench.keyed_state", _KEYED_STATE),
-        Operator.SPARK_SQL: Coefficient(23.6e-6, "s of a core a row", "bench.keyed_state", _KEYED_STATE),
+        StatefulOperator.PYTHON: Coefficient(6.7e-6, "s of a core a row", "bench.sizing", MeasuredUpTo(5_000_000, 210)),
+        StatefulOperator.VECTORIZED: Coefficient(1.9e-6, "s of a core a row", "bench.keyed_state", _KEYED_STATE),
+        StatefulOperator.SPARK_SQL: Coefficient(23.6e-6, "s of a core a row", "bench.keyed_state", _KEYED_STATE),
     }
 )
 """A row with a key of its own; its bytes come on top of that."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from statefulspark import errors
 from statefulspark.sizing import coefficients
-from statefulspark.sizing.workload import Operator, Workload
+from statefulspark.sizing.workload import StatefulOperator, Workload
 from statefulspark.state import cache, keygroups
 
 MIB = 1 << 20
@@ -90,11 +90,11 @@ class Pods:
 def state_bytes(workload: Workload) -> float:
     """Return the memory that all state takes in Python."""
     match workload.operator:
-        case Operator.PYTHON:
+        case StatefulOperator.PYTHON:
             return workload.keys * (workload.bytes_per_key + coefficients.OBJECT_BYTES.value)
-        case Operator.VECTORIZED:
+        case StatefulOperator.VECTORIZED:
             return workload.keys * coefficients.NUMBER_BYTES.value
-        case Operator.SPARK_SQL:
+        case StatefulOperator.SPARK_SQL:
             return 0.0
 
 
@@ -103,7 +103,7 @@ def rate(workload: Workload) -> Rate:
     if workload.rows_per_core is not None:
         row_core_s = 1 / workload.rows_per_core
     else:
-        bytes_per_row = 0 if workload.operator is Operator.VECTORIZED else workload.bytes_per_key
+        bytes_per_row = 0 if workload.operator is StatefulOperator.VECTORIZED else workload.bytes_per_key
         row_core_s = coefficients.ROW_CORE_S[workload.operator].value + bytes_per_row * coefficients.BYTE_CORE_S.value
     interval_s = max(workload.batch_interval_s, coefficients.BATCH_S.value / (HEADROOM * FIXED_SHARE))
     rows = workload.rows_per_s * interval_s

@@ -13,7 +13,7 @@ from statefulspark.contract import durations, sizes
 from statefulspark.sizing import coefficients, layout, limits, objects, spec, times
 from statefulspark.sizing.answer import Certainty, Figure, SizeAnswer
 from statefulspark.sizing.coefficients import Coefficient, Point
-from statefulspark.sizing.workload import Operator, Workload
+from statefulspark.sizing.workload import StatefulOperator, Workload
 from statefulspark.state import keygroups
 
 SHUFFLE_SHARE = 3
@@ -126,20 +126,20 @@ def _partitions(plan: _Plan) -> tuple[Figure, ...]:
 
 def _memory(workload: Workload) -> tuple[Coefficient, ...]:
     coefficients_of = {
-        Operator.PYTHON: (coefficients.OBJECT_BYTES,),
-        Operator.VECTORIZED: (coefficients.NUMBER_BYTES,),
-        Operator.SPARK_SQL: (),
+        StatefulOperator.PYTHON: (coefficients.OBJECT_BYTES,),
+        StatefulOperator.VECTORIZED: (coefficients.NUMBER_BYTES,),
+        StatefulOperator.SPARK_SQL: (),
     }
     return coefficients_of[workload.operator]
 
 
 def _memory_reason(workload: Workload) -> str:
     match workload.operator:
-        case Operator.PYTHON:
+        case StatefulOperator.PYTHON:
             return f"{workload.bytes_per_key} B a key, and {coefficients.OBJECT_BYTES.value:.0f} B for it as a Python object"
-        case Operator.VECTORIZED:
+        case StatefulOperator.VECTORIZED:
             return f"{coefficients.NUMBER_BYTES.value:.0f} B a key in sorted arrays, whatever was given for a key"
-        case Operator.SPARK_SQL:
+        case StatefulOperator.SPARK_SQL:
             return "none in Python: Spark's state store has it on its disk"
 
 
@@ -270,7 +270,7 @@ def _times(plan: _Plan) -> tuple[Figure, ...]:
 
 
 def _time(name: str, value_s: float, why: str, plan: _Plan, *used: Coefficient) -> Figure:
-    certainty = plan.certainty(*used) if plan.workload.operator is Operator.PYTHON else Certainty.ASSUMED
+    certainty = plan.certainty(*used) if plan.workload.operator is StatefulOperator.PYTHON else Certainty.ASSUMED
     return Figure(name=name, value=round(value_s, 1), shown=_seconds(value_s), why=why, certainty=certainty)
 
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from statefulspark.sizing import coefficients
-from statefulspark.sizing.workload import Operator, Workload
+from statefulspark.sizing.workload import StatefulOperator, Workload
 
 HOUR_S = 3600
 HOURS_A_MONTH = 730
@@ -84,4 +84,4 @@ def storage_cost(workload: Workload, stored_bytes: float) -> float:
 
 
 def _stored_key_bytes(workload: Workload) -> int:
-    return _NUMBER_STORED_BYTES if workload.operator is Operator.VECTORIZED else workload.bytes_per_key
+    return _NUMBER_STORED_BYTES if workload.operator is StatefulOperator.VECTORIZED else workload.bytes_per_key

@@ -13,7 +13,7 @@ MAX_RETAINED = 1000
 MAX_POD_CORES = 1024
 
 
-class Operator(StrEnum):
+class StatefulOperator(StrEnum):
     """The stateful operator of a job."""
 
     PYTHON = "python"
@@ -67,7 +67,7 @@ class Workload:
     keys: int
     bytes_per_key: int
     rows_per_s: float
-    operator: Operator = Operator.PYTHON
+    operator: StatefulOperator = StatefulOperator.PYTHON
     batch_interval: timedelta = timedelta(seconds=1)
     checkpoint_interval: timedelta = timedelta(seconds=10)
     retained: int = 3

@@ -133,7 +133,8 @@ class Driver:
             shows_batches: Also wait until readers see its newest batch.
         """
         query = self.query(uid)
-        if self._runs_without_end(uid):
+        (built,) = (built for built in self._parts.built if built.uid == uid)
+        if any(_TIMERS_IN_PROCESSING_TIME in (operator.mode or "") for operator in built.planned.operators):
             self.until(lambda: bool(query.newest_batch()), f"the query {uid!r} has run a batch")
             # The one after it may be planned already, with the rows and the clock of before.
             first = _number(query.newest_batch()) + 2
@@ -148,11 +149,6 @@ class Driver:
         )
         if shows_batches and newest >= 0:
             self.until(lambda: self._shown(uid) >= newest, f"batch {newest} of {uid!r} is visible")
-
-    def _runs_without_end(self, uid: str) -> bool:
-        """Tell whether Spark runs batches of a query also when there is nothing to read."""
-        (built,) = (built for built in self._parts.built if built.uid == uid)
-        return any(_TIMERS_IN_PROCESSING_TIME in (operator.mode or "") for operator in built.planned.operators)
 
     def _shown(self, uid: str) -> int:
         committed = [sink.committed_batch for sink in self._loop.status().sinks if sink.query == uid]

@@ -112,7 +112,14 @@ class LaggingStore:
         self._count()
         with self._history.lock:
             infos = {info.key: info for info in self.wrapped.list(prefix)}
-            for key, before in self._recent_changes():
+            since = self._history.operation - self._lag
+            start = len(self._prefix) + 1 if self._prefix else 0
+            recent = []
+            for path, changes in self._history.changes.items():
+                unlisted = [change for change in changes if change.operation > since]
+                if unlisted and (not self._prefix or path.startswith(f"{self._prefix}/")):
+                    recent.append((path[start:], unlisted[0].before))
+            for key, before in recent:
                 if before is not None and (not prefix or key.startswith(f"{prefix.rstrip('/')}/")):
                     infos[key] = before
                 else:
@@ -179,17 +186,6 @@ class LaggingStore:
             self._history.operation += 1
             change = _Change(self._history.operation, self.wrapped.info(key))
             self._history.changes.setdefault(key_rules.join(self._prefix, key), []).append(change)
-
-    def _recent_changes(self) -> Sequence[tuple[str, ObjectInfo | None]]:
-        """Return the changes that listings do not show yet, each with the object before the first of them."""
-        since = self._history.operation - self._lag
-        start = len(self._prefix) + 1 if self._prefix else 0
-        recent = []
-        for key, changes in self._history.changes.items():
-            unlisted = [change for change in changes if change.operation > since]
-            if unlisted and (not self._prefix or key.startswith(f"{self._prefix}/")):
-                recent.append((key[start:], unlisted[0].before))
-        return recent
 
 
 def _inner(store: ObjectStore) -> ObjectStore:

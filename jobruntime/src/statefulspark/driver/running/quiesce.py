@@ -115,9 +115,20 @@ class Draining:
     def _next(self, query: RunningQuery, step: Step) -> Step:
         if step is Step.CLOSING:
             self._gate.close(query.location.root)  # Close it again, in case the query was restarted meanwhile.
-            return self._catch_up(query) if query.is_at_boundary else step
-        if step is Step.CATCHING_UP and (not query.active or self._has_caught_up(query)):
-            return self._end(query)
+            if not query.is_at_boundary:
+                return step
+            if not query.active:
+                return self._end(query)  # Its input was bounded, and is read.
+            query.handle.stop()
+            self._stopped.append(query)
+            query.start_as(_alternatives(query).available_now)
+            return Step.CATCHING_UP
+        if step is Step.CATCHING_UP:
+            # With timers in processing time, Spark plans empty batches without end.
+            was_idle = query.active and query.was_idle
+            if was_idle:
+                self._gate.close(query.location.root)
+            return self._end(query) if not query.active or (was_idle and query.is_at_boundary) else step
         if step is Step.FIRING and query.is_at_boundary:
             return self._plan(query, self._planner.plan_return, Step.RETURNING)
         if step is Step.RETURNING and query.is_at_boundary:
@@ -125,28 +136,11 @@ class Draining:
             return Step.DONE
         return step
 
-    def _catch_up(self, query: RunningQuery) -> Step:
-        if not query.active:
-            return self._end(query)  # Its input was bounded, and is read.
-        query.handle.stop()
-        self._stopped.append(query)
-        query.start_as(_alternatives(query).available_now)
-        return Step.CATCHING_UP
-
     def _end(self, query: RunningQuery) -> Step:
         if _alternatives(query).has_event_time:
             return self._plan(query, self._planner.plan_end, Step.FIRING)
         query.handle.stop()
         return Step.DONE
-
-    def _has_caught_up(self, query: RunningQuery) -> bool:
-        """Tell whether a query that does not end by itself has read everything and is at a batch boundary.
-
-        With timers in processing time, Spark plans empty batches without end.
-        """
-        if query.was_idle:
-            self._gate.close(query.location.root)
-        return query.was_idle and query.is_at_boundary
 
     def _plan(self, query: RunningQuery, plan: Callable[[str], bool], then: Step) -> Step:
         query.handle.stop()

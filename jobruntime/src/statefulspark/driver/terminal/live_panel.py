@@ -112,7 +112,7 @@ def written(line: Line, width: int, *, coloured: bool) -> str:
         coloured: Whether tones are written.
     """
     text, left = "", width
-    spans = [(_printable(span.text), span.tone) for span in line]
+    spans = [(outgoing.join_lines(span.text), span.tone) for span in line]
     if line and line[-1].text.endswith(_RULE):
         missing = width - sum(_columns(part) for part, _ in spans)
         spans[-1] = (spans[-1][0] + _RULE * max(0, missing), spans[-1][1])
@@ -194,11 +194,6 @@ def _counted(number: int, noun: str) -> str:
 
 def _named(name: str, text: str, tone: Tone = Tone.PLAIN) -> Line:
     return Span(f"{name:<12}", Tone.QUIET), Span(text, tone)
-
-
-def _printable(text: str) -> str:
-    """Return one line without commands of the terminal: a message may hold anything."""
-    return outgoing.join_lines(text)
 
 
 def _columns(text: str) -> int:
