@@ -343,7 +343,7 @@ class Cycle:
         if not request.is_stop or self.is_stopping or self._tracker.ending is not None:
             return
         if self._queries.was_interrupted:  # They are at the end of event time; the next driver takes them back.
-            message = "The driver was told to end while it drained."
+            message = "The driver received a signal to end while it drained the job."
             self._tracker.end_with(Ending(ExitCode.FAILED, "StopInterrupted", message))
             return
         self._tracker.state = api.JobState.RUNNING

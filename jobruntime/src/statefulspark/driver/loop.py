@@ -182,7 +182,7 @@ class JobLoop:
 
     def _on_termination(self) -> None:
         self._is_terminating = True
-        self._interrupt_draining("StopInterrupted", "The driver was told to end before the job was drained.")
+        self._interrupt_draining("StopInterrupted", "The driver received a signal to end before the job was drained.")
 
     def _interrupt_draining(self, reason: str, message: str) -> None:
         """Fail a stop that has not drained the job yet; the next driver finishes the batches that it had planned."""

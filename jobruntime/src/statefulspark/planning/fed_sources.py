@@ -64,8 +64,8 @@ def replace(frame: DataFrame, query: str, folder_of: Callable[[str], Path]) -> t
     for leaf, given in probe.streams(frame._jdf.queryExecution().analyzed(), None):
         if str(leaf.sourceName()) == datasource.FORMAT:
             raise UnfeedableError(
-                f"The query {query!r} reads a function of the job (ss.from_source), and nobody can tell when that has given "
-                "everything; test the function by itself, and the job by `statefulspark run --dev`."
+                f"The query {query!r} reads a function of the job (ss.from_source), whose end a test cannot see. Test the "
+                "function by itself, and the job with `statefulspark run --dev`."
             )
         name, schema = given or _name(leaf), replacing.schema_of(leaf)
         folder = folder_of(name)

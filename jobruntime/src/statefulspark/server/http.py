@@ -165,8 +165,8 @@ async def _authenticate(request: web.Request, handler: _Handler) -> web.StreamRe
         if request.method == "GET" and name in _NAMES_OF_THIS_MACHINE:
             return await handler(request)
         message = (
-            "This driver was started without a token: it answers questions on localhost, and takes no requests. Set "
-            f"{config.ENV_TOKEN} to a secret of yours for the driver and for who asks, and start it again."
+            "This driver has no token: it answers GET requests from localhost and refuses all others. Set "
+            f"{config.ENV_TOKEN} to a secret for the driver and its clients, and start the driver again."
         )
         return _error(401, "TokenNotSet", message, _CHALLENGE)
     # aiohttp keeps bytes that are no UTF-8 as surrogates.

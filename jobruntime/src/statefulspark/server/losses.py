@@ -52,8 +52,8 @@ def _sentences(status: api.JobStatus) -> Iterator[str]:
             yield "Nothing: a standby has no state of its own and writes nothing. The driver keeps the job's state."
         case api.JobState.STARTING:
             yield (
-                "Nothing is written before the start is complete; another start goes on from what is on storage. What that "
-                "is, this driver is finding out."
+                "The driver writes nothing before its start is complete. Another start continues from the state on storage, "
+                "which this driver is still reading."
             )
         case api.JobState.FENCED:
             yield "Nothing: a newer driver owns the job, and goes on after the newest committed batch."

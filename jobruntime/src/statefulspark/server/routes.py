@@ -132,7 +132,7 @@ ROUTES = (
     Route(
         "getStatus", Method.GET, "/v1/status", "The status of the job",
         "At most a fraction of a second old. With `waitSeconds` the answer comes as soon as the job's state changes or a "
-        "query fails: who always asks again hears of the end before the driver exits.",
+        "query fails: a client that always asks again learns of the end before the driver exits.",
         {200: Answer("The status of the job", api.JobStatus), **_BAD, **_UNAUTHORIZED}, parameters=(_WAIT_FOR_NEWS,),
     ),
     _get_route(
