@@ -112,10 +112,10 @@ def test_storage_that_is_away_costs_a_standby_nothing(world: World) -> None:
     world.settle(driver, count=2)
     standby.outage = 5
     for _ in range(5):
-        standby.spawn("look", standby.standby.look)
+        standby.spawn("look", standby.standby.refresh)
         world.rest()
     troubled = standby.control.status().standby
-    standby.spawn("look", standby.standby.look)
+    standby.spawn("look", standby.standby.refresh)
     world.rest()
 
     ready = standby.control.status().standby

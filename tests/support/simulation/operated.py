@@ -422,7 +422,7 @@ class Operated(Simulation):
             self._passing = self.cluster.operator.spawn("pass", self.cluster.reconcile_if_due)
         for standby in self._standbys:
             if standby.is_at_rest and standby.control.activation is None:
-                standby.spawn("look", standby.standby.look)
+                standby.spawn("look", standby.standby.refresh)
         self._let_run(steps)
 
     def _settle(self) -> None:

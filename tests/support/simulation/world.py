@@ -285,7 +285,7 @@ class Simulation(World):
         del choice
         for standby in self._standbys:
             if standby.is_at_rest:
-                standby.spawn("look", standby.standby.look)
+                standby.spawn("look", standby.standby.refresh)
 
     def _activate(self, choice: int) -> None:
         ready = [standby for standby in self._standbys if standby.is_at_rest]
