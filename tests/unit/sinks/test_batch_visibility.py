@@ -56,7 +56,7 @@ def start(bucket: stores.MemoryStore, sink: FakeSink) -> Driver:
 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_every_built_in_sink_shows_batches_if_it_is_told_to(kind: str) -> None:
-    shown = [visibility.of(MAKERS[kind](one)) for one in ("checkpoint", "batch")]
+    shown = [visibility.sink_visibility(MAKERS[kind](one)) for one in ("checkpoint", "batch")]
     assert shown == [visibility.Visibility.CHECKPOINT, visibility.Visibility.BATCH]
 
 
@@ -69,11 +69,11 @@ def test_an_unknown_visibility_is_refused_with_the_two_that_exist(kind: str) -> 
 
 def test_a_sink_of_the_jobs_own_with_an_unknown_visibility_is_refused() -> None:
     with pytest.raises(errors.SpecRejectedError, match="visible='now' of FakeSink"):
-        visibility.of(FakeSink(visible="now"))
+        visibility.sink_visibility(FakeSink(visible="now"))
 
 
 def test_a_sink_that_says_nothing_shows_its_batches_at_checkpoints() -> None:
-    assert visibility.of(object()) is visibility.Visibility.CHECKPOINT
+    assert visibility.sink_visibility(object()) is visibility.Visibility.CHECKPOINT
 
 
 def test_a_function_sink_cannot_show_batches_and_says_why() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from statefulspark import errors
-from statefulspark.sinks import extras
+from statefulspark.sinks import kinds
 from statefulspark.sinks.iceberg import IcebergSink
 from statefulspark.sinks.kafka import KafkaSink
 from statefulspark.sinks.postgres import PostgresSink
@@ -58,7 +59,7 @@ def test_plain_credentials_stay_out_of_the_text_form() -> None:
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
     with pytest.raises(errors.SpecRejectedError, match=r"KafkaSink needs .* install statefulspark\[kafka\]"):
-        extras.require("no_such_client", extra="kafka", needed_by="KafkaSink")
+        replace(kinds.KAFKA, client="no_such_client").require_client()
 
 
 def test_sinks_can_be_declared_without_their_clients() -> None:

@@ -7,9 +7,10 @@ names match. A job may define its own sinks (`base.TwoPhaseSink`), which need no
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 
-from statefulspark.sinks import extras
+from statefulspark import errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,12 @@ class SinkKind:
         Raises:
             SpecRejectedError: `ExtraMissing`.
         """
-        extras.require(self.client, extra=self.extra, needed_by=self.name)
+        if importlib.util.find_spec(self.client) is None:
+            raise errors.SpecRejectedError(
+                "ExtraMissing",
+                f"{self.name} needs the Python package {self.client}, which is not installed; install "
+                f"statefulspark[{self.extra}].",
+            )
 
 
 FILES = SinkKind("FilesSink", "files")

@@ -9,7 +9,7 @@ meets another copy of its state. `standing` compares; this module refuses by nam
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from statefulspark import errors
 from statefulspark.contract import base, formats
@@ -167,10 +167,11 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
     """
     stored = context.continues or stored
     relation = standing.compare(stored, context)
+    expected, own = context.expected, context.descent
     if stored is None:
-        if relation is Standing.MARKER_MISSING and not context.descent.takes_over:
+        if relation is Standing.MARKER_MISSING and not own.takes_over:
             raise missing_error(context, where)
-        return _with_what_is_known(context.expected.committed, context)
+        return _with_what_is_known(expected.committed, context)
     stored = stored.known_to(context)
     if relation is Standing.EQUAL or (withdraws and relation in (Standing.STATE_BEHIND, Standing.WENT_BACK_ON_PURPOSE)):
         return stored.opened_by(context)
@@ -178,11 +179,21 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
         return _going_on(stored, context).opened_by(context)
     if relation is Standing.SINK_BEHIND_HEALABLE:
         raise _behind_error(stored, context, where)
-    if relation is Standing.REPLACED or not context.descent.takes_over:
-        _refuse(relation, stored, context, where)
+    if relation is Standing.REPLACED:
+        raise _replaced_error(stored, context, where)
+    if not own.takes_over:
+        raise _refusal(relation, stored, context, where)
     if relation in (Standing.FOREIGN, Standing.OTHER_COPY):
-        return _taken_from_others(stored, context, withdraws=withdraws)
-    return _accepted(stored, context)
+        # The sink has other rows under the same numbers. What the state had committed there is there, unless the marker
+        # lacks it or the others have withdrawn it; whatever else the state has prepared is committed, perhaps once more.
+        is_there = not withdraws and not standing.lacks(stored, expected.committed, context)
+        return _with_what_is_known(expected.committed if is_there else expected.kept_after, context)
+    if expected.kept_after is not None and standing.lacks(stored, expected.kept_after, context):
+        stored = stored.counting(expected.kept_after)
+    newest = stored.newest
+    if newest is not None and not own.contains(newest, context.position):
+        stored = _going_on(stored, context)
+    return stored.opened_by(context)
 
 
 def require_newest(reached: Marker | None, context: SinkContext, where: str) -> Marker:
@@ -211,9 +222,7 @@ def require_newest(reached: Marker | None, context: SinkContext, where: str) -> 
         )
     is_same = reached.epoch == context.committing_epoch and reached.claim == context.claim
     if reached.epoch >= context.committing_epoch and not is_same:
-        raise errors.FencedError(
-            f"Epoch {reached.epoch} writes to {where} now, so epoch {context.committing_epoch} must not any more."
-        )
+        raise _replaced_error(reached, context, where)
     reached = reached.known_to(context)
     if standing.lacks(reached, context.expected.committed, context):
         raise _behind_error(reached, context, where)
@@ -281,27 +290,41 @@ def described(position: Position | None) -> str:
     return f"{batch} (generation {position.generation})"
 
 
-def _refuse(relation: Standing, stored: Marker, context: SinkContext, where: str) -> NoReturn:
-    if relation is Standing.REPLACED:
-        raise errors.FencedError(
-            f"Epoch {stored.epoch} writes to {where} now, so epoch {context.committing_epoch} must not any more."
-        )
+def _replaced_error(stored: Marker, context: SinkContext, where: str) -> errors.FencedError:
+    return errors.FencedError(
+        f"Epoch {stored.epoch} writes to {where} now, so epoch {context.committing_epoch} must not any more."
+    )
+
+
+def _refusal(relation: Standing, stored: Marker, context: SinkContext, where: str) -> errors.StatefulSparkError:
+    """Return the error of a start that nobody has told to go on anyway."""
     if relation is Standing.OTHER_COPY:
-        raise opened_elsewhere_error(stored, context, where)
+        return opened_elsewhere_error(stored, context, where)
     if relation is Standing.SINK_BEHIND:
-        raise _behind_error(stored, context, where)
-    raise _taken_error(stored, context, where) if relation is Standing.FOREIGN else _ahead_error(stored, context, where)
-
-
-def _taken_from_others(stored: Marker, context: SinkContext, *, withdraws: bool) -> Marker:
-    """Return the marker of a sink that is taken over from another history, which has other rows under the same numbers.
-
-    What the state had committed there is there, unless the marker lacks it or the others have withdrawn it; whatever else
-    the state has prepared is committed, perhaps once more.
-    """
-    expected = context.expected
-    is_there = not withdraws and not standing.lacks(stored, expected.committed, context)
-    return _with_what_is_known(expected.committed if is_there else expected.kept_after, context)
+        return _behind_error(stored, context, where)
+    own, lineage, its_root = context.descent, stored.lineage, stored.root or "an unknown root"
+    if relation is not Standing.FOREIGN:
+        newest = stored.newest
+        since = f"after batch {context.batch_id}" if context.batch_id >= 0 else "from the beginning"
+        of_whom = "" if newest is None or newest.lineage == own.lineage else f" of the job at {its_root}"
+        return errors.SpecRejectedError(
+            "SinkAhead",
+            f"The sink {context.uid!r} cannot go on: {where} has {described(newest)}{of_whom}, which is not in the state "
+            f"that this start restores: it would continue {since}, and write the rows in between again, perhaps others. "
+            f"Start from the newest state; or remove those rows and start with {ANYWAY}, which keeps what is there and "
+            "writes after it; or give the sink its own uid or target.",
+        )
+    root = own.root or "this root"
+    if stored.root == root:
+        origin = f"the state that was at {root} before (lineage {lineage}; it was deleted, or replaced)"
+        remedy = "Restore that state, or start from a savepoint of it (--from)"
+    else:
+        origin = f"the state at {its_root} (lineage {lineage}), from which the state at {root} does not descend"
+        remedy = "Start from that state (--from)"
+    return errors.SpecRejectedError(
+        "SinkTaken",
+        f"The sink {context.uid!r} cannot start: {where} has output of {origin}. {remedy}; or {REMEDIES}.",
+    )
 
 
 def _with_what_is_known(known: Position | None, context: SinkContext) -> Marker:
@@ -315,17 +338,6 @@ def _with_what_is_known(known: Position | None, context: SinkContext) -> Marker:
     return begun.model_copy(update={"committed": (*older, known)[-REMEMBERED:], "origin": known.lineage})
 
 
-def _accepted(stored: Marker, context: SinkContext) -> Marker:
-    """Return the marker of a sink that goes on whatever it has of the state's own history."""
-    kept_after = context.expected.kept_after
-    if kept_after is not None and standing.lacks(stored, kept_after, context):
-        stored = stored.counting(kept_after)
-    newest = stored.newest
-    if newest is not None and not context.descent.contains(newest, context.position):
-        stored = _going_on(stored, context)
-    return stored.opened_by(context)
-
-
 def _going_on(stored: Marker, context: SinkContext) -> Marker:
     """Return the marker of a sink that goes on in the driver's generation after what is on another branch.
 
@@ -337,40 +349,9 @@ def _going_on(stored: Marker, context: SinkContext) -> Marker:
     return stored.counting(own.model_copy(update={"batch_id": min(had, own.batch_id)}))
 
 
-def _ahead_error(stored: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:
-    newest = stored.newest
-    since = f"after batch {context.batch_id}" if context.batch_id >= 0 else "from the beginning"
-    of_whom = "" if newest is None or newest.lineage == context.descent.lineage else f" of the job at {_root(stored)}"
-    return errors.SpecRejectedError(
-        "SinkAhead",
-        f"The sink {context.uid!r} cannot go on: {where} has {described(newest)}{of_whom}, which is not in the state "
-        f"that this start restores: it would continue {since}, and write the rows in between again, perhaps others. Start "
-        f"from the newest state; or remove those rows and start with {ANYWAY}, which keeps what is there and writes after "
-        "it; or give the sink its own uid or target.",
-    )
-
-
-def _taken_error(stored: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:
-    own, lineage = context.descent.root or "this root", stored.lineage
-    if stored.root == own:
-        origin = f"the state that was at {own} before (lineage {lineage}; it was deleted, or replaced)"
-        remedy = "Restore that state, or start from a savepoint of it (--from)"
-    else:
-        origin = f"the state at {_root(stored)} (lineage {lineage}), from which the state at {own} does not descend"
-        remedy = "Start from that state (--from)"
-    return errors.SpecRejectedError(
-        "SinkTaken",
-        f"The sink {context.uid!r} cannot start: {where} has output of {origin}. {remedy}; or {REMEDIES}.",
-    )
-
-
 def _generation(position: Position) -> tuple[str, int]:
     return position.lineage, position.generation
 
 
 def _beginning(lineage: str) -> Position:
     return Position(lineage=lineage, generation=0, batch_id=0)
-
-
-def _root(stored: Marker) -> str:
-    return stored.root or "an unknown root"

@@ -86,10 +86,12 @@ def stage(batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | No
     rolling: _RollingFile | None = None
     columns: tuple[StagedColumn, ...] = ()
     for batch in batches:
-        for piece in _pieces(batch):
+        row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
+        group_rows = max(1, min(ROW_GROUP_ROWS, ROW_GROUP_BYTES // row_bytes))
+        for start in range(0, batch.num_rows, group_rows):
             rolling = rolling or _RollingFile(batch.schema)
             columns = columns or columns_of(batch.schema)
-            rolling.add(piece)
+            rolling.add(batch.slice(start, group_rows))
             if rolling.size_bytes >= FILE_BYTES:
                 staged.append(rolling.finish(store, context))
                 rolling = None
@@ -126,29 +128,18 @@ def read(staged: StagedRows, context: SinkContext) -> Iterator[pa.RecordBatch]:
     """
     store = _store(context)
     for file in staged.files:
-        body = _body(store, file, context)
+        try:
+            body = store.read(file.path)
+        except errors.ObjectNotFoundError as error:
+            raise errors.StateUnknownError(
+                "StagedRowsMissing",
+                f"Batch {context.batch_id} of the sink {context.uid} is prepared and not committed, but its rows are "
+                f"missing: {store.uri}/{file.path} ({file.rows} rows) does not exist. Restore the object, for example from "
+                "a version of the bucket, or restore the job from an older snapshot.",
+            ) from error
         with parquet.ParquetFile(io.BytesIO(body)) as opened:
             for group in range(opened.num_row_groups):
                 yield from opened.iter_batches(ROW_GROUP_ROWS, [group])
-
-
-def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Divide a batch into row groups of limited size."""
-    row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
-    rows = max(1, min(ROW_GROUP_ROWS, ROW_GROUP_BYTES // row_bytes))
-    return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
-
-
-def _body(store: ObjectStore, file: StagedFile, context: SinkContext) -> bytes:
-    try:
-        return store.read(file.path)
-    except errors.ObjectNotFoundError as error:
-        raise errors.StateUnknownError(
-            "StagedRowsMissing",
-            f"Batch {context.batch_id} of the sink {context.uid} is prepared and not committed, but its rows are missing: "
-            f"{store.uri}/{file.path} ({file.rows} rows) does not exist. Restore the object, for example from a version of "
-            "the bucket, or restore the job from an older snapshot.",
-        ) from error
 
 
 def _store(context: SinkContext) -> ObjectStore:

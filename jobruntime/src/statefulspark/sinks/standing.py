@@ -101,10 +101,6 @@ class SinkLineage:
     takes_over: bool = False
     other_jobs: tuple[str, ...] = ()
 
-    def is_own(self, lineage: str) -> bool:
-        """Tell whether a lineage is that of this root."""
-        return lineage == self.lineage
-
     def position(self, batch_id: int, generation: int) -> Position:
         """Return the position of a batch of the state, in the generation that wrote it.
 
@@ -164,7 +160,8 @@ def compare(stored: Marker | None, context: SinkContext) -> Standing:
         return Standing.SINK_BEHIND
     newest = stored.newest
     is_ahead = newest is not None and not own.contains(newest, context.position)
-    if newest is not None and is_ahead and not _is_on_purpose(newest, context):
+    is_on_purpose = newest is not None and newest.lineage == own.lineage and newest.generation < own.went_back
+    if is_ahead and not is_on_purpose:
         return Standing.STATE_BEHIND
     if is_behind:
         return Standing.SINK_BEHIND_HEALABLE
@@ -199,10 +196,6 @@ def has_another(stored: Marker, context: SinkContext) -> bool:
         batch > inherited and epoch > stored.epoch and reached.has(own.position(batch, context.generation), own)
         for batch, epoch in context.expected.written
     )
-
-
-def _is_on_purpose(newest: Position, context: SinkContext) -> bool:
-    return newest.lineage == context.descent.lineage and newest.generation < context.descent.went_back
 
 
 def _is_up_to(position: Position, cut: Position) -> bool:

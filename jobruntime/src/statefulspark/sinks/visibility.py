@@ -1,7 +1,7 @@
 """When readers see a batch of a sink: once a checkpoint covers it, or as soon as Spark has committed it. Pure.
 
-A batch that Spark has committed runs again only if the job goes back to an older snapshot. Who shows it at once takes on
-that such a start is refused, since the same batches could come out otherwise (`standing.SinkLineage.is_left_behind`).
+A batch that Spark has committed runs again only if the job goes back to an older snapshot. A sink that shows each batch at
+once refuses such a start, since the same batches could come out otherwise (`standing.Standing.STATE_BEHIND`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def parse(value: object, sink: str) -> Visibility:
     raise errors.SpecRejectedError("SinkSettingRefused", f"visible={value!r} of {sink} is not known; use {allowed}.")
 
 
-def of(sink: object) -> Visibility:
+def sink_visibility(sink: object) -> Visibility:
     """Return the visibility of a sink; sinks without `visible` show their batches at checkpoints.
 
     Raises:

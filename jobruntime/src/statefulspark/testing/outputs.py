@@ -42,12 +42,12 @@ def replaced(output: DataStreamWriter | Output, query: str, folder: Path) -> Out
         )
     if isinstance(output.sink, FunctionSink):
         return replace(output, trigger=None)
-    return replace(output, sink=FilesSink(folder.as_uri(), visible=visibility.of(output.sink)), trigger=None)
+    return replace(output, sink=FilesSink(folder.as_uri(), visible=visibility.sink_visibility(output.sink)), trigger=None)
 
 
 def shows_batches(output: Output) -> bool:
     """Tell whether readers see a batch as soon as Spark has committed it."""
-    return visibility.of(output.sink) is visibility.Visibility.BATCH
+    return visibility.sink_visibility(output.sink) is visibility.Visibility.BATCH
 
 
 def read(folder: Path) -> list[dict[str, object]]:

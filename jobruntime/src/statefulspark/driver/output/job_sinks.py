@@ -148,7 +148,7 @@ class JobSink:
     @property
     def shows_batches(self) -> bool:
         """Whether it commits each batch as soon as Spark has."""
-        return visibility.of(self.sink) is visibility.Visibility.BATCH
+        return visibility.sink_visibility(self.sink) is visibility.Visibility.BATCH
 
     @property
     def withdraws(self) -> bool:

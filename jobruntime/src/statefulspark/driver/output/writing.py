@@ -117,7 +117,7 @@ def check_schema(output: Output, options: StorageOptions) -> None:
     Raises:
         SpecRejectedError: `ColumnTypeUnsupported`, `ColumnsAmbiguous`, `SinkSchemaMismatch`, `SinkSettingRefused`.
     """
-    visibility.of(output.sink)
+    visibility.sink_visibility(output.sink)
     if not isinstance(output.sink, FunctionSink):  # It gets Spark's own rows.
         columns.require_usable(output.frame, f"The stream of the sink {output.uid!r}")
     if isinstance(output.sink, ChecksSchema):

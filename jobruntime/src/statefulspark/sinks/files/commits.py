@@ -221,7 +221,16 @@ def _with_commits(owner: FolderOwner, store: ObjectStore, context: SinkContext, 
     numbers = {position.batch_id for position in (expected.committed, expected.kept_after) if position is not None}
     for number in sorted({*numbers, *_newest_shown(store, context)}):
         reached = _with_commit(reached, store, number, context)
-    return _with_withdrawn(reached, store, context) if is_opening else reached
+    if not is_opening or expected.kept_after is None or not standing.lacks(reached, expected.kept_after, context):
+        return reached
+    # What opening brings back counts, too; what the folder shows stays the newest.
+    if not returning(store, context):
+        return reached
+    there = [expected.kept_after]
+    if expected.committed is not None and _kept(store, expected.committed.batch_id, context) is not None:
+        there.append(expected.committed)
+    has_more = tuple(position for position in there if standing.lacks(reached, position, context))
+    return reached.model_copy(update={"committed": (*has_more[-1:], *reached.committed)})
 
 
 def _newest_shown(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
@@ -270,8 +279,8 @@ def returning(store: ObjectStore, context: SinkContext) -> tuple[BatchCommit, ..
         shown = _read_present(store, commit_key(batch), BatchCommit)
         if shown is not None and not shown.withdrawn and context.descent.contains(position_of(shown), context.position):
             break
-        if shown is None and commits and not _begins_before(store, batch):
-            break
+        if shown is None and commits and not any(number < batch for number in listed(store)):
+            break  # The folder begins after it.
         kept = _kept(store, batch, context)
         if kept is None:
             return ()
@@ -281,35 +290,12 @@ def returning(store: ObjectStore, context: SinkContext) -> tuple[BatchCommit, ..
 
 def _kept(store: ObjectStore, batch: int, context: SinkContext) -> BatchCommit | None:
     """Return the commit of a batch that was withdrawn, and that the state of a start is known to contain."""
-    in_line = [commit for commit in read_withdrawn(store, batch) if _is_in_line(position_of(commit), context)]
+    cuts = (context.position, *context.descent.line, *context.descent.cuts)
+    ends = [(cut.lineage, cut.generation) for cut in cuts if batch <= cut.batch_id]
+    in_line = [commit for commit in read_withdrawn(store, batch) if (commit.lineage, commit.generation) in ends]
     newest = max(in_line, key=lambda commit: (commit.generation, commit.epoch), default=None)
     infos = store.info_many([] if newest is None else [file.path for file in newest.files])
     return None if None in infos.values() else newest
-
-
-def _is_in_line(position: Position, context: SinkContext) -> bool:
-    cuts = (context.position, *context.descent.line, *context.descent.cuts)
-    of_generation = (cut for cut in cuts if (cut.lineage, cut.generation) == (position.lineage, position.generation))
-    return any(position.batch_id <= cut.batch_id for cut in of_generation)
-
-
-def _begins_before(store: ObjectStore, batch: int) -> bool:
-    """Tell whether the folder has commits before a batch."""
-    return any(number < batch for number in listed(store))
-
-
-def _with_withdrawn(reached: marker.Marker, store: ObjectStore, context: SinkContext) -> marker.Marker:
-    """Return the marker that also has what opening brings back; what the folder shows stays the newest."""
-    expected = context.expected
-    if expected.kept_after is None or not standing.lacks(reached, expected.kept_after, context):
-        return reached
-    if not returning(store, context):
-        return reached
-    there = [expected.kept_after]
-    if expected.committed is not None and _kept(store, expected.committed.batch_id, context) is not None:
-        there.append(expected.committed)
-    has_more = tuple(position for position in there if standing.lacks(reached, position, context))
-    return reached.model_copy(update={"committed": (*has_more[-1:], *reached.committed)})
 
 
 def _read_present(store: ObjectStore, key: str, kind: type[_Document]) -> _Document | None:

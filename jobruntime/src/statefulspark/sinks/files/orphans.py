@@ -88,13 +88,9 @@ def remove_orphans(store: ObjectStore, *, now: datetime) -> tuple[str, ...]:
 
 def _remove(store: ObjectStore, files: Iterable[ObjectInfo], now: datetime) -> tuple[str, ...]:
     old = [info for info in files if now - info.modified_at >= ORPHAN_GRACE]
-    batches = sorted({batch for info in old if (batch := _batch_of(info.key)) >= 0})
+    matches = (_FILE.match(info.key.rpartition("/")[2]) for info in old)
+    batches = sorted({int(match["batch"]) for match in matches if match})
     present = {batch: batch_commits.read(store, batch) for batch in batches}
     keys = orphans(old, {batch: stored.body for batch, stored in present.items() if stored}, now=now)
     store.delete_many(list(keys))
     return keys
-
-
-def _batch_of(key: str) -> int:
-    match = _FILE.match(key.rpartition("/")[2])
-    return int(match["batch"]) if match else -1

@@ -7,7 +7,6 @@ stays used, and late requests of an older driver fail.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from statefulspark import clock, errors
@@ -72,18 +71,13 @@ def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
     for commit in returning:
         _bring_back(store, commit, context)
     if context.descent.takes_over:
-        _fill_gap(store, context)
+        # Readers end before a gap, so batches whose loss somebody has accepted get withdrawn commits.
+        before = max(
+            (number for number in commits.listed(store) if number <= context.batch_id), default=context.batch_id
+        )
+        for batch in range(before + 1, context.batch_id + 1):
+            commits.put(store, _tombstone(batch, context), None)
     return tuple(withdrawn)
-
-
-def _fill_gap(store: ObjectStore, context: SinkContext) -> None:
-    """Write withdrawn commits for batches whose loss somebody has accepted: readers end before a gap.
-
-    Cost: a LIST, and a PUT for each of them.
-    """
-    before = max((number for number in commits.listed(store) if number <= context.batch_id), default=context.batch_id)
-    for batch in range(before + 1, context.batch_id + 1):
-        commits.put(store, _tombstone(batch, context), None)
 
 
 def _withdraw_batch(store: ObjectStore, batch: int, context: SinkContext) -> bool:
@@ -157,8 +151,9 @@ def _write_fence(store: ObjectStore, context: SinkContext) -> int:
 def _is_settled(present: BatchCommit, commit: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
     """Tell whether a batch needs no commit any more; False if the present commit must be replaced.
 
-    Replaced are withdrawn commits, and those of other drivers under this number: the job had gone back to an older snapshot,
-    and was then restored from one that contains this batch; or it has taken the folder over from another copy of the state.
+    A withdrawn commit is replaced, and so is one of another driver under this number: the job had gone back to an older
+    snapshot, and was then restored from one that contains this batch; or it has taken the folder over from another copy of
+    the state.
     The caller has asked who owns the folder after it has read the present commit.
 
     Raises:
@@ -169,7 +164,8 @@ def _is_settled(present: BatchCommit, commit: BatchCommit, store: ObjectStore, c
     if is_same and not present.withdrawn:
         has_left_files_out = present.epoch == commit.epoch and set(present.files) < set(commit.files)
         return present.files == commit.files or has_left_files_out
-    present_order, own_order = _order(present, context), context.descent.order(_own_position(context))
+    present_order = context.descent.order(commits.position_of(present))
+    own_order = context.descent.order(_own_position(context))
     is_newer = present_order is not None and own_order is not None and present_order[:2] > own_order[:2]
     if is_newer and not context.descent.takes_over:
         raise errors.FencedError(
@@ -194,10 +190,6 @@ def _is_of_this_start(present: BatchCommit, store: ObjectStore, context: SinkCon
     return (present.lineage, present.generation) == (own.lineage, own.generation)
 
 
-def _order(commit: BatchCommit, context: SinkContext) -> tuple[int, int, int] | None:
-    return context.descent.order(commits.position_of(commit))
-
-
 def _files_there(store: ObjectStore, prepared: PreparedFiles, context: SinkContext) -> tuple[PartFile, ...]:
     """Return the files that a commit lists: all, or those that are left for somebody who takes the sink over.
 
@@ -212,23 +204,19 @@ def _files_there(store: ObjectStore, prepared: PreparedFiles, context: SinkConte
     if not missing:
         return prepared.files
     if context.is_inherited or not context.descent.takes_over:
-        raise _missing_error(store, missing, context)
+        ways_out = (
+            f"start from a snapshot that is as old as the folder; or start with {marker.ANYWAY}, which leaves them out"
+        )
+        if context.is_inherited:
+            ways_out = "copy the sink's folder as a whole if it was moved; or give the sink a new folder"
+        raise errors.StateUnknownError(
+            "StagedRowsMissing",
+            f"Batch {context.batch_id} of the sink {context.uid} was prepared in generation {context.generation} and is "
+            f"not committed, and its rows are not below {store.uri}: {missing[0]} does not exist ({len(missing)} are "
+            f"missing). Restore the objects; or {ways_out}.",
+        )
     _log.warning(
         "rows that the folder of a sink has lost are left out",
         extra={"sink": context.uid, "batch": context.batch_id, "files": missing},
     )
     return tuple(file for file in prepared.files if infos[file.path] is not None)
-
-
-def _missing_error(store: ObjectStore, missing: Sequence[str], context: SinkContext) -> errors.StateUnknownError:
-    ways_out = (
-        f"start from a snapshot that is as old as the folder; or start with {marker.ANYWAY}, which leaves them out"
-    )
-    if context.is_inherited:
-        ways_out = "copy the sink's folder as a whole if it was moved; or give the sink a new folder"
-    return errors.StateUnknownError(
-        "StagedRowsMissing",
-        f"Batch {context.batch_id} of the sink {context.uid} was prepared in generation {context.generation} and is not "
-        f"committed, and its rows are not below {store.uri}: {missing[0]} does not exist ({len(missing)} are missing). "
-        f"Restore the objects; or {ways_out}.",
-    )

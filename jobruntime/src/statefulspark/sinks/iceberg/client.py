@@ -107,7 +107,7 @@ class IcebergClient:
     def _safe_files(
         self, table: Table, written: datafiles.WrittenFiles, context: SinkContext
     ) -> tuple[datafiles.DataFile, ...]:
-        """Return the files to append: all are there, and no snapshot that the table has left names one of them.
+        """Return the files to append: each file exists, and no snapshot that the table has left names one of them.
 
         A batch that waited for long may have lost its files to the removal of orphans, and the folder of the table may
         go back to a backup or a replica while the catalog stays; so each file is looked up, whoever has written it. A table
@@ -151,8 +151,16 @@ class IcebergClient:
         return [path for path in paths if path not in current_files]
 
     def _load(self) -> Table:
-        properties = _DEFAULTS | _s3_properties(self.properties, self.storage) | dict(self.properties)
-        return load_catalog(self.catalog, **properties).load_table(self.table)
+        of_store = {
+            "s3.endpoint": self.storage.endpoint,
+            "s3.region": self.storage.region,
+            "s3.access-key-id": self.storage.access_key,
+            "s3.secret-access-key": self.storage.secret_key,
+            "s3.session-token": self.storage.session_token,
+        }
+        has_own = any(key.startswith("s3.") for key in self.properties)
+        defaults = _DEFAULTS | {key: value for key, value in of_store.items() if value and not has_own}
+        return load_catalog(self.catalog, **(defaults | dict(self.properties))).load_table(self.table)
 
     def _parse(self, transaction: bytes, context: SinkContext) -> datafiles.WrittenFiles:
         source = f"the prepared batch {context.batch_id} of the sink {context.uid}"
@@ -178,18 +186,15 @@ class IcebergClient:
         """Return the marker; None if the sink is new here, or is to write after whatever is there."""
         witnessed = imprints.reached(table, context)
         if witnessed.is_unknown and not context.descent.takes_over:
-            raise self._missing_error(context, witnessed.finding)
+            raise errors.StateUnknownError(
+                "IcebergMarkerMissing",
+                f"It is unknown which batches of the sink {context.uid!r} are in the table {self.table}: neither the "
+                f"property {imprints.property_name(context)} nor the snapshots that the table still has tell it, although "
+                f"{witnessed.finding}. Set the table to a snapshot with the last commit of this sink; or remove the sink's "
+                f"rows from it, and give the sink its own uid, or start with {marker.ANYWAY}, which keeps what is there and "
+                "writes after it.",
+            )
         return witnessed.marker
-
-    def _missing_error(self, context: SinkContext, why: str) -> errors.StateUnknownError:
-        return errors.StateUnknownError(
-            "IcebergMarkerMissing",
-            f"It is unknown which batches of the sink {context.uid!r} are in the table {self.table}: neither the property "
-            f"{imprints.property_name(context)} nor the snapshots that the table still has tell it, although {why}. Set "
-            "the table to a snapshot with the last commit of this sink; or remove the sink's rows from it, and give the "
-            "sink its own uid, or start with --take-over-sinks (restore.takeOverSinks), which keeps what is there and "
-            "writes after it.",
-        )
 
     @contextmanager
     def _translating(self, action: str) -> Iterator[None]:
@@ -229,19 +234,6 @@ class IcebergClient:
                 return errors.SpecRejectedError("IcebergRefused", f"{message}.")
             case _ as never:
                 assert_never(never)
-
-
-def _s3_properties(properties: Mapping[str, str], storage: StorageOptions) -> dict[str, str]:
-    if any(key.startswith("s3.") for key in properties):
-        return {}
-    defaults = {
-        "s3.endpoint": storage.endpoint,
-        "s3.region": storage.region,
-        "s3.access-key-id": storage.access_key,
-        "s3.secret-access-key": storage.secret_key,
-        "s3.session-token": storage.session_token,
-    }
-    return {key: value for key, value in defaults.items() if value}
 
 
 def _one_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Errors of pyiceberg, and of what its catalogs call: which of them are of other systems, and what each means.
+"""Judges errors of pyiceberg, and of the libraries that its catalogs call: whose they are, and what each means.
 
 The catalogs of Glue and DynamoDB pass errors of botocore on, and those of a database errors of SQLAlchemy. Neither library
 has to be installed, so their classes are known by name.
@@ -31,27 +31,17 @@ def judged(error: Exception, words: str) -> Judgement | None:
         for module in (PYICEBERG, BOTOCORE, SQLALCHEMY, "builtins")
     }
     if names[BOTOCORE]:
-        code, status = _cloud_answer(error)
-        if code or status:
-            return judgements.judge_cloud(code, status)
+        answer = getattr(error, "response", None)  # Of the system; a failure to reach it has none.
+        if isinstance(answer, Mapping):
+            code = str(answer.get("Error", {}).get("Code", ""))
+            status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+            if code or status:
+                return judgements.judge_cloud(code, status)
         return storage_judgements.judge("", 0, names[BOTOCORE])
     if names[SQLALCHEMY]:
         return judgements.judge_database(names[SQLALCHEMY])
     if names[PYICEBERG] or isinstance(error, _BUILTIN):
-        return judgements.judge((names[PYICEBERG] or names["builtins"])[0], _http_status(error), words)
+        http_status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
+        class_name = (names[PYICEBERG] or names["builtins"])[0]
+        return judgements.judge(class_name, http_status if isinstance(http_status, int) else None, words)
     return None
-
-
-def _cloud_answer(error: Exception) -> tuple[str, int]:
-    """Return code and status of the answer that botocore made an error of; nothing if there was none."""
-    answer = getattr(error, "response", None)
-    if not isinstance(answer, Mapping):
-        return "", 0
-    status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return str(answer.get("Error", {}).get("Code", "")), int(status)
-
-
-def _http_status(error: Exception) -> int | None:
-    """Return the status of the HTTP answer that pyiceberg made an error of; None if it was none."""
-    status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
-    return status if isinstance(status, int) else None

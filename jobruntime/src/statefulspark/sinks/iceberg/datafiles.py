@@ -77,15 +77,15 @@ def write(table: Table, batches: Iterator[pa.RecordBatch]) -> Iterator[DataFile]
         batches: Rows whose columns fit the table.
     """
     write_uuid, numbers = uuid.uuid4(), itertools.count()
+    name, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
     for rows in _group_batches(batches):
+        file_bytes = properties.property_as_int(table.properties, name, default) or default
         tasks = (
             WriteTask(write_uuid, number, table.schema(), packed, partition_key=key)
             for key, part in _partitions(table, rows)
-            for packed, number in zip(
-                iceberg_arrow.bin_pack_arrow_table(part, _file_bytes(table)), numbers, strict=False
-            )
+            for packed, number in zip(iceberg_arrow.bin_pack_arrow_table(part, file_bytes), numbers, strict=False)
         )
-        written = concurrent.ExecutorFactory.get_or_create().map(functools.partial(_written, table), tasks)
+        written = concurrent.ExecutorFactory.get_or_create().map(functools.partial(_write_file, table), tasks)
         yield from (_describe(table, file) for file in written)
 
 
@@ -152,12 +152,7 @@ def _partitions(table: Table, rows: pa.Table) -> Iterator[tuple[partitioning.Par
         yield part.partition_key, part.arrow_table_partition
 
 
-def _file_bytes(table: Table) -> int:
-    name, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
-    return properties.property_as_int(table.properties, name, default) or default
-
-
-def _written(table: Table, task: WriteTask) -> manifest.DataFile:
+def _write_file(table: Table, task: WriteTask) -> manifest.DataFile:
     """Write one file."""
     kind = manifest.FileFormat(
         table.properties.get(TableProperties.WRITE_FILE_FORMAT, TableProperties.WRITE_FILE_FORMAT_DEFAULT)

@@ -82,7 +82,7 @@ def check(schema: pa.Schema, serializer: Serializer | None) -> None:
     """
     if serializer is None:
         problems = [] if VALUE in schema.names else [f"{VALUE} is missing"]
-        problems += [problem for field in schema for problem in _problems_of(field)]
+        problems += [problem for field in schema for problem in _column_problems(field)]
     else:
         key_column = serializer.key if isinstance(serializer, JsonRows) else ""
         problems = [] if key_column in ("", *schema.names) else [f"{key_column} is the key column but is missing"]
@@ -92,7 +92,11 @@ def check(schema: pa.Schema, serializer: Serializer | None) -> None:
             if rowvalues.keys_without_text(field.type)
         ]
     if problems:
-        raise _mismatch(problems, schema)
+        raise errors.SpecRejectedError(
+            "SinkSchemaMismatch",
+            f"These columns do not fit a Kafka record: {'; '.join(problems)}. The stream has {', '.join(schema.names)}. "
+            "Select value and key, or give the sink a serializer, for example ss.JsonRows(key=...).",
+        )
 
 
 def encode(
@@ -158,7 +162,15 @@ def _from_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _from_rows(batch: pa.RecordBatch, serializer: Serializer) -> pa.RecordBatch:
-    records = [_record(serializer, row) for row in rowvalues.dicts(batch)]
+    records = []
+    for row in rowvalues.dicts(batch):
+        try:
+            records.append(serializer(row))
+        except Exception as error:
+            if isinstance(serializer, JsonRows):
+                raise
+            name = getattr(serializer, "__qualname__", type(serializer).__qualname__)
+            raise usercode.raised(error, reason="FunctionFailed", called=f"The Kafka serializer {name}()") from error
     return pa.RecordBatch.from_pydict(
         {
             KEY: [record.key for record in records],
@@ -170,17 +182,7 @@ def _from_rows(batch: pa.RecordBatch, serializer: Serializer) -> pa.RecordBatch:
     )
 
 
-def _record(serializer: Serializer, row: Mapping[str, object]) -> KafkaRecord:
-    if isinstance(serializer, JsonRows):
-        return serializer(row)
-    try:
-        return serializer(row)
-    except Exception as error:
-        name = getattr(serializer, "__qualname__", type(serializer).__qualname__)
-        raise usercode.raised(error, reason="FunctionFailed", called=f"The Kafka serializer {name}()") from error
-
-
-def _problems_of(field: pa.Field) -> Iterator[str]:
+def _column_problems(field: pa.Field) -> Iterator[str]:
     kind = field.type
     is_bytes = any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
     is_bytes = is_bytes or pa.types.is_large_binary(kind)
@@ -192,11 +194,3 @@ def _problems_of(field: pa.Field) -> Iterator[str]:
         yield f"{HEADERS} is {kind} and must be array<struct<key: string, value: binary>>"
     elif field.name not in STAGED.names:
         yield f"{field.name} is not a column of a Kafka record"
-
-
-def _mismatch(problems: Sequence[str], schema: pa.Schema) -> errors.SpecRejectedError:
-    return errors.SpecRejectedError(
-        "SinkSchemaMismatch",
-        f"These columns do not fit a Kafka record: {'; '.join(problems)}. The stream has {', '.join(schema.names)}. "
-        "Select value and key, or give the sink a serializer, for example ss.JsonRows(key=...).",
-    )

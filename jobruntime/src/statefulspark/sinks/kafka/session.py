@@ -48,8 +48,17 @@ LONGEST_TRANSACTION_TIMEOUT = timedelta(minutes=15)
 """For a batch that takes longer to send: the brokers' default limit."""
 _BELOW_TRANSACTION = ("message.timeout.ms", "delivery.timeout.ms", "socket.timeout.ms")
 """Settings of the user that the client allows no transaction to end before."""
-
-
+_PRODUCER_ONLY = (
+    "linger",
+    "batch.",
+    "compression",
+    "queue.buffering",
+    "transaction",
+    "message.",
+    "partitioner",
+    "delivery",
+)
+"""Beginnings of settings that a consumer does not have."""
 _NO_TOPIC = frozenset([KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC])
 
 
@@ -102,7 +111,7 @@ class Session:
         self._undelivered: KafkaError | None = None
         client = {"bootstrap.servers": target.servers, "error_cb": self._record_hint, "log_level": 0}
         client |= secret.reveal_all(target.options)
-        reader = _without_producer_settings(client) | {
+        reader = {key: value for key, value in client.items() if not key.startswith(_PRODUCER_ONLY)} | {
             "group.id": target.group,
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
@@ -140,7 +149,19 @@ class Session:
         )[0]
         if committed.error is not None:
             raise self._translated(committed.error, "read the marker")
-        return _parse(committed.metadata) if committed.offset >= 0 else None
+        if committed.offset < 0:
+            return None
+        try:
+            return marker.Marker.parse((committed.metadata or "").encode(), "The marker of this sink")
+        except errors.FormatVersionError:
+            raise
+        except errors.SnapshotCorruptError as error:
+            raise errors.StateUnknownError(
+                "KafkaMarkerUnreadable",
+                f"The marker of this sink holds {committed.metadata!r}, which it did not write; another program commits "
+                "offsets to its consumer group. Change the group of that program, and restore the marker or delete the "
+                "group.",
+            ) from error
 
     def commit(self, batches: Iterable[pa.RecordBatch], after: marker.Marker, action: str) -> None:
         """Write records and the marker in one transaction; any failure aborts the transaction.
@@ -206,19 +227,19 @@ class Session:
     def _fill(self, batches: Iterable[pa.RecordBatch], after: marker.Marker, action: str) -> None:
         try:
             for batch in batches:
-                self._produce(batch, action)
+                columns = [batch.column(name).to_pylist() for name in records.STAGED.names]
+                for key, value, headers, partition in zip(*columns, strict=True):
+                    self._send(key, value, headers, -1 if partition is None else partition, action)
+                self._call(action, lambda: self._producer.poll(0))
+                if self._undelivered is not None:
+                    raise self._translated(self._undelivered, action)
             self._send_marker(after, action)
         except BaseException:
-            self._roll_back()
+            # A transaction that cannot be rolled back is ended by the next opening.
+            with contextlib.suppress(KafkaException):
+                _run(self._producer.purge)
+                _run(lambda: self._producer.abort_transaction(_LOOKUP_TIMEOUT_S))
             raise
-
-    def _produce(self, batch: pa.RecordBatch, action: str) -> None:
-        columns = [batch.column(name).to_pylist() for name in records.STAGED.names]
-        for key, value, headers, partition in zip(*columns, strict=True):
-            self._send(key, value, headers, -1 if partition is None else partition, action)
-        self._call(action, lambda: self._producer.poll(0))
-        if self._undelivered is not None:
-            raise self._translated(self._undelivered, action)
 
     def _send(
         self,
@@ -248,7 +269,9 @@ class Session:
                 break
         if self._undelivered is not None:
             raise self._translated(self._undelivered, action)
-        offset = TopicPartition(self._target.topic, 0, _offset(after), metadata=after.to_json())
+        # A number for people who look at the group: how many batches were committed.
+        batches = 0 if after.newest is None else after.newest.batch_id + 1
+        offset = TopicPartition(self._target.topic, 0, batches, metadata=after.to_json())
         group = self._consumer.consumer_group_metadata()
         self._call(
             action,
@@ -258,30 +281,19 @@ class Session:
             ),
         )
 
-    def _roll_back(self) -> None:
-        # A transaction that cannot be rolled back is ended by the next opening.
-        with contextlib.suppress(KafkaException):
-            _run(self._producer.purge)
-            _run(lambda: self._producer.abort_transaction(_LOOKUP_TIMEOUT_S))
-
     def _call(self, action: str, call: Callable[[], _T]) -> _T:
         try:
             return _run(call)
         except KafkaException as error:
             raise self._translated(clienterrors.cause(error), action) from error
         except SystemError as error:
-            raise self._translated(self._swallowed(error), action) from error
-
-    def _swallowed(self, error: SystemError) -> KafkaError:
-        """Return the error that ended this producer, when a delivery callback made the client forget it.
-
-        A producer that is lost says so again at every call about transactions, and a rollback is due anyway.
-        """
-        try:
-            _run(lambda: self._producer.abort_transaction(_LOOKUP_TIMEOUT_S))
-        except KafkaException as fatal:
-            return clienterrors.cause(fatal)
-        raise error
+            # A delivery callback made the client forget the error that ended this producer. A producer that is lost says so
+            # again at every call about transactions, and a rollback is due anyway.
+            try:
+                _run(lambda: self._producer.abort_transaction(_LOOKUP_TIMEOUT_S))
+            except KafkaException as fatal:
+                raise self._translated(clienterrors.cause(fatal), action) from error
+            raise
 
     def _translated(self, error: KafkaError, action: str) -> Exception:
         return clienterrors.translate(error, action=action, target=self._target, hint=self._hint)
@@ -295,11 +307,6 @@ class Session:
             self._undelivered = error
 
 
-def _offset(after: marker.Marker) -> int:
-    """Return a number for people who look at the group: how many batches were committed."""
-    return 0 if after.newest is None else after.newest.batch_id + 1
-
-
 def _milliseconds(setting: str | secret.Secret) -> int:
     """Return the value of a setting; 0 for one that the client refuses by name."""
     return int(setting) if isinstance(setting, str) and setting.isdigit() else 0
@@ -310,7 +317,7 @@ def _run(call: Callable[[], _T]) -> _T:
     try:
         return call()
     except SystemError as error:
-        # The client ran a delivery callback while its exception was pending; sometimes none is left, see `_swallowed`.
+        # The client ran a delivery callback while its exception was pending; sometimes none is left, see `_call`.
         if isinstance(error.__cause__, KafkaException):
             raise error.__cause__ from None
         raise
@@ -330,30 +337,3 @@ def _within(limit_s: float, call: Callable[[], _T]) -> _T:
         return threads.beside(call, name="kafka-marker").result(limit_s)
     except TimeoutError:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {limit_s:.0f} s")) from None
-
-
-def _parse(metadata: str | None) -> marker.Marker:
-    try:
-        return marker.Marker.parse((metadata or "").encode(), "The marker of this sink")
-    except errors.FormatVersionError:
-        raise
-    except errors.SnapshotCorruptError as error:
-        raise errors.StateUnknownError(
-            "KafkaMarkerUnreadable",
-            f"The marker of this sink holds {metadata!r}, which it did not write; another program commits offsets to its "
-            "consumer group. Change the group of that program, and restore the marker or delete the group.",
-        ) from error
-
-
-def _without_producer_settings(client: Mapping[str, object]) -> dict[str, object]:
-    producers = (
-        "linger",
-        "batch.",
-        "compression",
-        "queue.buffering",
-        "transaction",
-        "message.",
-        "partitioner",
-        "delivery",
-    )
-    return {key: value for key, value in client.items() if not key.startswith(producers)}

@@ -120,13 +120,9 @@ class KafkaSink:
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         """Stage the records of one partition on a worker; nothing is sent to Kafka."""
-        return staging.stage(records.encode(batches, self.serializer, self._largest_bytes), context)
-
-    @property
-    def _largest_bytes(self) -> int:
-        """The client's limit for a record; the client refuses a value that is no number."""
-        given = self.options.get("message.max.bytes", "")
-        return int(given) if isinstance(given, str) and given.isdigit() else records.LARGEST_BYTES
+        given = self.options.get("message.max.bytes", "")  # The client refuses a value that is no number.
+        largest_bytes = int(given) if isinstance(given, str) and given.isdigit() else records.LARGEST_BYTES
+        return staging.stage(records.encode(batches, self.serializer, largest_bytes), context)
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
         """Return the list of staged files of the batch."""
@@ -319,7 +315,9 @@ class _Sessions:
             raise _conflict_error(sink) from error
 
     def _commit_once(self, sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> None:
-        session, held = self._current(sink, context)
+        if _key(sink, context) not in self._open:
+            self._reopen(sink, context)
+        session, held = self._open[_key(sink, context)]
         # An idle group's offset may expire while nobody else has written it.
         stored = settled_marker(sink, session.reached() or held, (held.newest, context.expected.committed), context)
         reached = marker.require_newest(stored, context, _where(sink))
@@ -328,17 +326,19 @@ class _Sessions:
             return
         after = reached.after(context)
         if doubtful and sink.after_lost_marker == AfterLostMarker.FAIL:
-            raise _marker_lost_error(sink, staged, context)
+            staged_at = f"{staged.staged_at:%Y-%m-%d %H:%M} UTC"
+            raise errors.StateUnknownError(
+                "KafkaMarkerLost",
+                f"Batch {context.batch_id} of the sink {context.uid} ({staged.rows} rows, staged at {staged_at}) may be in "
+                f"{_where(sink)} already: the sink's marker has expired meanwhile. Look for its records there, and set "
+                f"after_lost_marker to {AfterLostMarker.SKIP.value!r} if they exist, else to "
+                f"{AfterLostMarker.COMMIT.value!r}.",
+            )
         is_skipped = doubtful and sink.after_lost_marker == AfterLostMarker.SKIP
         rows = () if is_skipped else staging.read(staged, context)
         session.commit(rows, after, f"commit batch {context.batch_id}")
         self._open[_key(sink, context)] = session, after
         _write_note(context, after)
-
-    def _current(self, sink: KafkaSink, context: SinkContext) -> tuple[sessions.Session, marker.Marker]:
-        if _key(sink, context) not in self._open:
-            self._reopen(sink, context)
-        return self._open[_key(sink, context)]
 
     def _close(self, sink: KafkaSink, context: SinkContext) -> None:
         session, _ = self._open.pop(_key(sink, context), (None, None))
@@ -351,7 +351,8 @@ _sessions = _Sessions()
 
 def _recovered(sink: KafkaSink, stored: marker.Marker | None, context: SinkContext) -> marker.Marker | None:
     # The note of another topic tells nothing about this one.
-    noted = _read_note(context) if context.expected.elsewhere is None else None
+    is_new = context.expected.elsewhere is not None
+    noted = None if is_new else _read_note(storage.open_store(context.notes_uri, context.options))
     if stored is not None:
         once = (noted.newest if noted is not None else None, context.expected.committed)
         return settled_marker(sink, stored, once, context)
@@ -379,13 +380,11 @@ def _target(sink: KafkaSink, context: SinkContext, timeout: timedelta) -> sessio
     )
 
 
-def _read_note(context: SinkContext) -> marker.Marker | None:
-    store = storage.open_store(context.notes_uri, context.options)
+def _read_note(store: ObjectStore) -> marker.Marker | None:
     try:
-        body = store.read(NOTE)
+        return marker.Marker.parse(store.read(NOTE), f"{store.uri}/{NOTE}")
     except errors.ObjectNotFoundError:
         return None
-    return marker.Marker.parse(body, f"{store.uri}/{NOTE}")
 
 
 def _write_note(context: SinkContext, reached: marker.Marker) -> None:
@@ -404,31 +403,15 @@ def write_note(store: ObjectStore, reached: marker.Marker) -> None:
     body = reached.to_json().encode()
     while True:
         info = store.info(NOTE)
-        if info is not None and not _is_older(store, reached):
+        # A note that was deleted meanwhile lets the conditional write fail.
+        present = None if info is None else _read_note(store)
+        if present is not None and present.lineage == reached.lineage and present.epoch > reached.epoch:
             return
         if conditional.put(store, NOTE, body, etag=None if info is None else info.etag):
             return
 
 
-def _is_older(store: ObjectStore, reached: marker.Marker) -> bool:
-    try:
-        present = marker.Marker.parse(store.read(NOTE), f"{store.uri}/{NOTE}")
-    except errors.ObjectNotFoundError:
-        return True  # Deleted meanwhile, so the conditional write fails.
-    return present.lineage != reached.lineage or present.epoch <= reached.epoch
-
-
 def _conflict_error(sink: KafkaSink) -> errors.TransientError:
     return errors.TransientError(
         "KafkaRaced", f"Another producer opened {_where(sink)} under this sink's name meanwhile."
-    )
-
-
-def _marker_lost_error(sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> errors.StateUnknownError:
-    staged_at = f"{staged.staged_at:%Y-%m-%d %H:%M} UTC"
-    return errors.StateUnknownError(
-        "KafkaMarkerLost",
-        f"Batch {context.batch_id} of the sink {context.uid} ({staged.rows} rows, staged at {staged_at}) may be in "
-        f"{_where(sink)} already: the sink's marker has expired meanwhile. Look for its records there, and set "
-        f"after_lost_marker to {AfterLostMarker.SKIP.value!r} if they exist, else to {AfterLostMarker.COMMIT.value!r}.",
     )

@@ -1,4 +1,4 @@
-"""Access of the PostgreSQL sink to the server: one connection and one transaction for each operation.
+"""Runs each operation of the PostgreSQL sink on the server: one connection and one transaction for each.
 
 A connection asks for nothing special: settings are made inside the transaction, and statements are not prepared. So the
 `options` of the user's dsn hold, and a pooler may be in between, also one that changes the session between transactions.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -129,36 +129,39 @@ class PostgresClient:
             raise errors.SpecRejectedError(
                 "SinkSchemaMismatch", f"The stream does not fit {self.where}: {'; '.join(problems)}."
             )
-        if self.upsert_by:
-            self._require_key(keys)
+        usable = [is_immediate for names, is_immediate in keys if names == frozenset(self.upsert_by)]
+        if self.upsert_by and not usable:
+            raise errors.SpecRejectedError(
+                "PostgresKeyMissing",
+                f"upsert_by names {', '.join(self.upsert_by)}, and no unique index of {self.where} has exactly these "
+                "columns; create one, or a primary key.",
+            )
+        if self.upsert_by and not all(usable):
+            raise errors.SpecRejectedError(
+                "PostgresKeyMissing",
+                f"upsert_by names {', '.join(self.upsert_by)}, and a constraint of {self.where} on exactly these columns is "
+                "DEFERRABLE, with which PostgreSQL takes no upserts; create it anew without DEFERRABLE.",
+            )
         if lacking:
             raise errors.SpecRejectedError(
                 "PostgresAccessDenied", f"The sink may not write to {self.where}: {'; '.join(lacking)}."
             )
         return tuple(columns)
 
-    def _require_key(self, keys: Sequence[tuple[frozenset[str], bool]]) -> None:
-        names = ", ".join(self.upsert_by)
-        usable = [is_immediate for columns, is_immediate in keys if columns == frozenset(self.upsert_by)]
-        if not usable:
-            raise errors.SpecRejectedError(
-                "PostgresKeyMissing",
-                f"upsert_by names {names}, and no unique index of {self.where} has exactly these columns; create one, or a "
-                "primary key.",
-            )
-        if not all(usable):
-            raise errors.SpecRejectedError(
-                "PostgresKeyMissing",
-                f"upsert_by names {names}, and a constraint of {self.where} on exactly these columns is DEFERRABLE, with "
-                "which PostgreSQL takes no upserts; create it anew without DEFERRABLE.",
-            )
-
     def open(self, context: SinkContext) -> None:
         """Leave this driver in the sink's row; see `PostgresSink.open`."""
 
         def change(connection: psycopg.Connection) -> None:
             markers = self._markers(connection)
-            self._ensure_markers(connection, markers)
+            if not self._exists(connection, markers):
+                # Two sinks that open at once could both create it; IF NOT EXISTS alone does not prevent that.
+                connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [MARKER_TABLE])
+                connection.execute(
+                    sql.SQL(
+                        "CREATE TABLE IF NOT EXISTS {} (sink text, written_to text, marker jsonb NOT NULL, "
+                        "changed_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (sink, written_to))"
+                    ).format(markers)
+                )
             # There is no row to lock before the first opening.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [context.transactional_id])
             stored = self._marker(connection, markers, context, _LOCKED)
@@ -197,8 +200,8 @@ class PostgresClient:
             try:
                 self._run(connection, context, change)
             except psycopg.errors.LockNotAvailable as error:
-                held_by = self._holders(connection, context)
-                if not self._end_replaced(connection, held_by, context, judge):
+                held_by, are_ended = self._end_replaced(connection, context, judge)
+                if not are_ended:
                     raise clienterrors.locked(error, self._attempt(action), held_by) from error
                 self._run(connection, context, change)
 
@@ -206,27 +209,25 @@ class PostgresClient:
         with transactions.begun(connection, _name_of(context)):
             change(connection)
 
-    def _holders(self, connection: psycopg.Connection, context: SinkContext) -> tuple[transactions.Holder, ...]:
+    def _end_replaced(
+        self, connection: psycopg.Connection, context: SinkContext, judge: marker.Judge
+    ) -> tuple[tuple[transactions.Holder, ...], bool]:
+        """End what the driver holds that opened the sink last, or this one itself.
+
+        Returns:
+            The transactions that hold the sink, and whether one of them was ended.
+        """
         with transactions.begun(connection):
             markers = self._markers(connection)
-            return transactions.find(
+            held_by = transactions.find(
                 connection,
                 markers=markers if self._exists(connection, markers) else None,
                 table=self._name,
                 locks=(context.transactional_id, MARKER_TABLE),
                 row=(context.transactional_id, self._table_name),
             )
-
-    def _end_replaced(
-        self,
-        connection: psycopg.Connection,
-        held_by: Sequence[transactions.Holder],
-        context: SinkContext,
-        judge: marker.Judge,
-    ) -> bool:
-        """End what the driver holds that opened the sink last, or this one itself, and tell whether there was any."""
         if not any(holder.is_driver for holder in held_by):
-            return False
+            return held_by, False
         with transactions.begun(connection):
             stored = self._stored_marker(connection, context)
         judge(stored, context, self.where)
@@ -236,7 +237,7 @@ class PostgresClient:
             _log.warning(
                 "a transaction that kept the sink's row was ended", extra={"sink": context.uid, "of": holder.described}
             )
-        return bool(ended)
+        return held_by, bool(ended)
 
     def _stored_marker(self, connection: psycopg.Connection, context: SinkContext) -> marker.Marker | None:
         markers = self._markers(connection)
@@ -245,9 +246,17 @@ class PostgresClient:
     def _find_table(self, connection: psycopg.Connection) -> tuple[int, str]:
         row = connection.execute(_TABLE, [self._name.as_string(connection)]).fetchone()
         if row is None:
+            searched = ""
+            if len(self._parts) <= 1:
+                asked = connection.execute(
+                    "SELECT current_user, array_to_string(current_schemas(false), ', ')"
+                ).fetchone()
+                searched = (
+                    "" if asked is None else f" for the user {asked[0]} in the search path ({asked[1] or 'no schema'})"
+                )
             raise errors.SpecRejectedError(
                 "PostgresTableMissing",
-                f"Could not find {self.where}{self._searched(connection)}, and a sink creates none; create it first, or "
+                f"Could not find {self.where}{searched}, and a sink creates none; create it first, or "
                 "write its name with its schema.",
             )
         oid, schema, is_writable = row
@@ -258,12 +267,6 @@ class PostgresClient:
                 "the view an INSTEAD OF INSERT trigger.",
             )
         return oid, schema
-
-    def _searched(self, connection: psycopg.Connection) -> str:
-        if len(self._parts) > 1:
-            return ""
-        row = connection.execute("SELECT current_user, array_to_string(current_schemas(false), ', ')").fetchone()
-        return "" if row is None else f" for the user {row[0]} in the search path ({row[1] or 'no schema'})"
 
     def _columns(self, connection: psycopg.Connection) -> list[columntypes.TableColumn]:
         rows = connection.execute(_COLUMNS, [self._name.as_string(connection)])
@@ -284,18 +287,6 @@ class PostgresClient:
 
     def _markers(self, connection: psycopg.Connection) -> sql.Identifier:
         return sql.Identifier(self._find_table(connection)[1], MARKER_TABLE)
-
-    def _ensure_markers(self, connection: psycopg.Connection, markers: sql.Identifier) -> None:
-        if self._exists(connection, markers):
-            return
-        # Two sinks that open at once could both create it; IF NOT EXISTS alone does not prevent that.
-        connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [MARKER_TABLE])
-        connection.execute(
-            sql.SQL(
-                "CREATE TABLE IF NOT EXISTS {} (sink text, written_to text, marker jsonb NOT NULL, "
-                "changed_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (sink, written_to))"
-            ).format(markers)
-        )
 
     def _exists(self, connection: psycopg.Connection, markers: sql.Identifier) -> bool:
         answer = connection.execute("SELECT to_regclass(%s)", [markers.as_string(connection)]).fetchone()
@@ -350,6 +341,8 @@ class PostgresClient:
         numbered = ((number, *row) for number, row in enumerate(rows))
         self._copy_into(connection, batch_table, [order, *names], numbered)
         keys = sql.SQL(", ").join(map(sql.Identifier, self.upsert_by))
+        others = [sql.Identifier(name) for name in names if name not in self.upsert_by]
+        assignments = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(name) for name in others)
         connection.execute(
             sql.SQL(
                 "INSERT INTO {target} ({columns}) SELECT {columns} FROM (SELECT DISTINCT ON ({keys}) * FROM {batch_table} "
@@ -360,16 +353,9 @@ class PostgresClient:
                 keys=keys,
                 batch_table=batch_table,
                 order=sql.Identifier(order),
-                action=self._conflict_action(names),
+                action=sql.SQL("DO UPDATE SET {}").format(assignments) if others else sql.SQL("DO NOTHING"),
             )
         )
-
-    def _conflict_action(self, names: list[str]) -> sql.Composable:
-        others = [sql.Identifier(name) for name in names if name not in self.upsert_by]
-        if not others:
-            return sql.SQL("DO NOTHING")
-        assignments = [sql.SQL("{0} = excluded.{0}").format(name) for name in others]
-        return sql.SQL("DO UPDATE SET {}").format(sql.SQL(", ").join(assignments))
 
     def _copy_into(
         self,

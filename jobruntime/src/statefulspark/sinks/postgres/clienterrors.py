@@ -33,7 +33,9 @@ def noticing_its_end(connection: psycopg.Connection, attempt: str) -> Iterator[N
     except (psycopg.Error, ValueError) as error:
         if not connection.broken:
             raise
-        raise _unavailable(error, attempt) from error
+        raise errors.TransientError(
+            "PostgresUnavailable", f"{attempt}: {_sentence(error)}; check that the server runs and can be reached."
+        ) from error
 
 
 def translate(error: psycopg.Error, attempt: str, given: str | secret.Secret) -> errors.StatefulSparkError:
@@ -85,12 +87,6 @@ def locked(error: psycopg.Error, attempt: str, held_by: Sequence[transactions.Ho
     return errors.TransientError(
         "PostgresLocked",
         f"{failed}; it waited {limit} for the transaction of {who}. If that does not end by itself, end it: {ends}.",
-    )
-
-
-def _unavailable(error: Exception, attempt: str) -> errors.TransientError:
-    return errors.TransientError(
-        "PostgresUnavailable", f"{attempt}: {_sentence(error)}; check that the server runs and can be reached."
     )
 
 

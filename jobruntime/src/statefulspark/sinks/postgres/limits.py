@@ -8,7 +8,6 @@ rest.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -40,7 +39,7 @@ def storable(batch: pa.RecordBatch, table: Mapping[str, TableColumn]) -> pa.Reco
     """
     for column, field in zip(batch.columns, batch.schema, strict=True):
         rowvalues.require_forms(column, field.name)
-        problem = next(itertools.chain(_never(column), _not_here(column, table.get(field.name))), None)
+        problem = next(_problems(column, table.get(field.name)), None)
         if problem is not None:
             raise errors.SpecRejectedError(
                 "RowUnsupported",
@@ -50,32 +49,24 @@ def storable(batch: pa.RecordBatch, table: Mapping[str, TableColumn]) -> pa.Reco
     return batch
 
 
-def _never(column: pa.Array) -> Iterator[str]:
+def _problems(column: pa.Array, target: TableColumn | None) -> Iterator[str]:
     for part in rowvalues.leaves(column):
         if rowvalues.is_text(part.type) and compute.any(compute.match_substring(part, "\0")).as_py():
             yield "a text with the character NUL (\\u0000), which PostgreSQL does not store"
-
-
-def _not_here(column: pa.Array, target: TableColumn | None) -> Iterator[str]:
     if target is None:
         return
     if target.is_not_null and column.null_count:
         yield "a null, and the table's column is NOT NULL"
-    kind = target.type.removeprefix(ARRAY_MARK)
-    values = _elements(column) if target.type.startswith(ARRAY_MARK) else column
+    kind, values = target.type.removeprefix(ARRAY_MARK), column
+    while kind != target.type and (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+        values = values.flatten()
     if rowvalues.is_text(values.type):
-        yield from _text(values, kind, target)
+        yield from _text_problems(values, kind, target)
     elif kind == "numeric" and target.modifier >= _HEADER_BYTES:
-        yield from _number(values, target.modifier - _HEADER_BYTES)
+        yield from _number_problems(values, target.modifier - _HEADER_BYTES)
 
 
-def _elements(column: pa.Array) -> pa.Array:
-    while pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        column = column.flatten()
-    return column
-
-
-def _text(values: pa.Array, kind: str, target: TableColumn) -> Iterator[str]:
+def _text_problems(values: pa.Array, kind: str, target: TableColumn) -> Iterator[str]:
     if kind in {"varchar", "bpchar"} and target.modifier >= _HEADER_BYTES:
         longest = target.modifier - _HEADER_BYTES
         # PostgreSQL cuts off spaces at the end that have no room.
@@ -91,11 +82,14 @@ def _text(values: pa.Array, kind: str, target: TableColumn) -> Iterator[str]:
         for value in _first(values, outside):
             yield f"{_shown(value)}, and the table's enum has {', '.join(target.labels)}"
     elif kind in JSON:
-        for value in filter(_is_no_json, values.drop_null().to_pylist()):
-            yield f"{_shown(value)}, which is no JSON"
+        for value in values.drop_null().to_pylist():
+            try:
+                json.loads(value, parse_constant=_refuse)
+            except ValueError:
+                yield f"{_shown(value)}, which is no JSON"
 
 
-def _number(values: pa.Array, modifier: int) -> Iterator[str]:
+def _number_problems(values: pa.Array, modifier: int) -> Iterator[str]:
     precision, scale = modifier >> 16, (modifier & 0x7FF ^ 1024) - 1024
     limit, step = Decimal(1).scaleb(precision - scale), Decimal(1).scaleb(-scale)
     large = compute.greater_equal(compute.abs(compute.cast(values, pa.float64(), safe=False)), float(limit - step))
@@ -107,14 +101,6 @@ def _number(values: pa.Array, modifier: int) -> Iterator[str]:
 
 def _first(values: pa.Array, is_wrong: pa.Array) -> list[str]:
     return cast("list[str]", values.filter(is_wrong)[:1].to_pylist())
-
-
-def _is_no_json(text: str) -> bool:
-    try:
-        json.loads(text, parse_constant=_refuse)
-    except ValueError:
-        return True
-    return False
 
 
 def _refuse(constant: str) -> NoReturn:

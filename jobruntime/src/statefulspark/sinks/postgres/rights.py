@@ -1,4 +1,4 @@
-"""Which rights a user lacks for the sink, asked before anything is written."""
+"""Finds the rights that a user lacks for the sink, before anything is written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,15 @@ def lacking(
     assert around is not None  # noqa: S101 - the table was found in this transaction
     user, database, schema, may_use_temporary, may_use_markers, is_first, has_row_security = around
     grants = []
-    for right, names in _of_columns(connection, oid, columns, upsert_by).items():
+    lacked: dict[str, list[str]] = {"INSERT": [], "SELECT": [], "UPDATE": []}
+    for name, may_insert, may_select, may_update in connection.execute(_OF_COLUMNS, [oid, list(columns)]):
+        if not may_insert:
+            lacked["INSERT"].append(name)
+        if upsert_by and not may_select:
+            lacked["SELECT"].append(name)
+        if upsert_by and name not in upsert_by and not may_update:
+            lacked["UPDATE"].append(name)
+    for right, names in lacked.items():
         if names:
             grants.append(f"{user} lacks {right} on {', '.join(names)}: GRANT {right} on the table")
     if upsert_by and not may_use_temporary:
@@ -52,17 +60,3 @@ def lacking(
     if has_row_security and not upsert_by:
         grants.append(f"the table has row-level security, with which COPY does not work: ALTER ROLE {user} BYPASSRLS")
     return tuple(grants)
-
-
-def _of_columns(
-    connection: psycopg.Connection, oid: int, columns: Sequence[str], upsert_by: Collection[str]
-) -> dict[str, list[str]]:
-    lacked: dict[str, list[str]] = {"INSERT": [], "SELECT": [], "UPDATE": []}
-    for name, may_insert, may_select, may_update in connection.execute(_OF_COLUMNS, [oid, list(columns)]):
-        if not may_insert:
-            lacked["INSERT"].append(name)
-        if upsert_by and not may_select:
-            lacked["SELECT"].append(name)
-        if upsert_by and name not in upsert_by and not may_update:
-            lacked["UPDATE"].append(name)
-    return lacked

@@ -1,4 +1,4 @@
-"""The sink's transactions on the server: their settings, who keeps one waiting, and the end of one that was replaced.
+"""The sink's transactions on the server: their settings, those that keep one waiting, and the end of a replaced one.
 
 A driver that stands still in COPY keeps its transaction open without end: its kernel answers keepalives, as a proxy does in
 front of a node that is gone, and the server waits for rows without a limit. Each transaction is therefore named after the
@@ -131,18 +131,17 @@ def end(connection: psycopg.Connection, holders: Collection[Holder], names: Coll
         holders: Who holds.
         names: See `name_of`.
     """
-    replaced = [holder for holder in holders if holder.application in names]
-    return tuple(holder for holder in replaced if _end(connection, holder))
-
-
-def _end(connection: psycopg.Connection, holder: Holder) -> bool:
-    """End a transaction if it is that one still, so that no later one of its backend is met."""
-    try:
-        done = connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE (pid, application_name, xact_start) = (%s, %s, %s)",
-            [holder.pid, holder.application, holder.since],
-        )
-    except psycopg.errors.InsufficientPrivilege:
-        return False  # Of another user: a person is told who it is.
-    return done.fetchone() == (True,)
+    ended = []
+    for holder in (holder for holder in holders if holder.application in names):
+        try:
+            # Only if it is that transaction still, so that no later one of its backend is met.
+            done = connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE (pid, application_name, xact_start) = (%s, %s, %s)",
+                [holder.pid, holder.application, holder.since],
+            )
+        except psycopg.errors.InsufficientPrivilege:
+            continue  # Of another user: a person is told who it is.
+        if done.fetchone() == (True,):
+            ended.append(holder)
+    return tuple(ended)
