@@ -77,9 +77,21 @@ def _parse(uri: str, options: StorageOptions) -> _Bucket | _Folder:
     bucket = _parse_s3(uri)
     if bucket is not None:
         return bucket
-    if uri.startswith("file:"):
-        return _parse_local(uri, options)
-    raise _no_location(uri)
+    if not uri.startswith("file:"):
+        raise _no_location(uri)
+    if not options.allow_local_files:
+        raise errors.SpecRejectedError(
+            "LocalStorageRefused",
+            f"The storage uri {uri!r} is on this node's disk, and state written to one node's disk cannot be "
+            "restored on another node; use s3://bucket/prefix, or allow local files (--allow-local-files) for development "
+            "on one machine.",
+        )
+    parts = urlsplit(uri)
+    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+        raise errors.SpecRejectedError(
+            "StorageUriInvalid", f"The storage uri {uri!r} must name an absolute folder, for example file:///tmp/state."
+        )
+    return _Folder(unquote(parts.path).rstrip("/") or "/")
 
 
 def _parse_s3(uri: str) -> _Bucket | None:
@@ -96,19 +108,3 @@ def _no_location(uri: str) -> errors.SpecRejectedError:
         f"{uri!r} is no storage location for state or output: write s3://bucket/prefix, or file:///folder for development "
         "on one machine, where local files are allowed.",
     )
-
-
-def _parse_local(uri: str, options: StorageOptions) -> _Folder:
-    if not options.allow_local_files:
-        raise errors.SpecRejectedError(
-            "LocalStorageRefused",
-            f"The storage uri {uri!r} is on this node's disk, and state written to one node's disk cannot be "
-            "restored on another node; use s3://bucket/prefix, or allow local files (--allow-local-files) for development "
-            "on one machine.",
-        )
-    parts = urlsplit(uri)
-    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-        raise errors.SpecRejectedError(
-            "StorageUriInvalid", f"The storage uri {uri!r} must name an absolute folder, for example file:///tmp/state."
-        )
-    return _Folder(unquote(parts.path).rstrip("/") or "/")

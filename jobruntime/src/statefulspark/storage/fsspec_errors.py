@@ -213,14 +213,10 @@ def _status(answer: dict[str, dict[str, object]]) -> int:
 
 def _message(error: BaseException) -> str:
     """Return what S3 says of its failure, or what the client does, without a part of an answer that is not S3's."""
-    if _repeats_the_answer(error):
+    root = _root(error)
+    # botocore names in an error of its own the error that it got; the text of either may repeat parts of the answer.
+    cause = root.kwargs.get("error") if isinstance(root, botocore.exceptions.BotoCoreError) else None
+    if isinstance(root, _REPEATING) or isinstance(cause, _REPEATING):
         return "the answer is not one of S3"
     text = str(_answer_of(error).get("Error", {}).get("Message") or str(error) or type(error).__name__)
     return _URL_OF_REQUEST.sub("", " ".join(text.split()))[:_LONGEST_MESSAGE].rstrip(".")
-
-
-def _repeats_the_answer(error: BaseException) -> bool:
-    """Tell whether the text of an error has parts of the answer; botocore names in its own the error that it got."""
-    root = _root(error)
-    cause = root.kwargs.get("error") if isinstance(root, botocore.exceptions.BotoCoreError) else None
-    return isinstance(root, _REPEATING) or isinstance(cause, _REPEATING)

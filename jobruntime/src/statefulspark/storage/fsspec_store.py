@@ -14,6 +14,7 @@ import base64
 import dataclasses
 import functools
 import hashlib
+import itertools
 import math
 import random
 import time
@@ -26,7 +27,7 @@ from typing import Protocol, TypedDict, TypeVar, cast
 import fsspec.asyn
 
 from statefulspark import errors
-from statefulspark.storage import allowance, fsspec_connection, fsspec_errors, fsspec_work
+from statefulspark.storage import allowance, fsspec_connection, fsspec_errors
 from statefulspark.storage import keys as key_rules
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import (
@@ -110,7 +111,7 @@ class FsspecStore:
         """See the port."""
         unique_keys = list(dict.fromkeys(keys))
         reads = [functools.partial(self._read, self._full(key), most_bytes) for key in unique_keys]
-        bodies = self._run(fsspec_work.gather, reads)
+        bodies = self._run(_gather, reads)
         return dict(zip(unique_keys, bodies, strict=True))
 
     def read_range(self, key: str, offset: int, length: int) -> bytes:
@@ -136,7 +137,7 @@ class FsspecStore:
     def info_many(self, keys: Sequence[str]) -> Mapping[str, ObjectInfo | None]:
         """See the port."""
         unique_keys = list(dict.fromkeys(keys))
-        infos = self._run(fsspec_work.gather, [functools.partial(self._info, self._full(key)) for key in unique_keys])
+        infos = self._run(_gather, [functools.partial(self._info, self._full(key)) for key in unique_keys])
         return dict(zip(unique_keys, infos, strict=True))
 
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
@@ -154,7 +155,14 @@ class FsspecStore:
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""
         start = len(self._folder(prefix))
-        names = self._limited((_names_on(page) for page in self._answered(prefix, "/", PAGE)), prefix)
+        pages = (
+            (
+                *(entry["Key"] for entry in page.get("Contents", [])),
+                *(entry["Prefix"] for entry in page.get("CommonPrefixes", [])),
+            )
+            for page in self._answered(prefix, "/", PAGE)
+        )
+        names = self._limited(pages, prefix)
         return tuple(sorted(name[start:] for name in names if len(name) > start))
 
     def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
@@ -175,17 +183,20 @@ class FsspecStore:
         """See the port: CopyObject, and UploadPartCopy for objects that are too large for it."""
         if not isinstance(source, FsspecStore) or not self.can_copy_from(source):
             raise stores_apart(source, self)
-        progress = fsspec_work.CopyCount(on_progress)
-        copies = [
-            functools.partial(self._copy, source._bucket, source._full(old), self._full(new)) for old, new in pairs
-        ]
-        self._run(fsspec_work.gather, [functools.partial(progress.after, copy) for copy in copies])
+        done = itertools.count(1)
+
+        async def copy(from_key: str, to_key: str) -> None:
+            await self._copy(source._bucket, from_key, to_key)
+            if on_progress:
+                on_progress(next(done))
+
+        self._run(_gather, [functools.partial(copy, source._full(old), self._full(new)) for old, new in pairs])
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """See the port."""
         full_keys = [self._full(key) for key in dict.fromkeys(keys)]
         batches = [full_keys[at : at + _DELETE_BATCH] for at in range(0, len(full_keys), _DELETE_BATCH)]
-        self._run(fsspec_work.gather, [functools.partial(self._delete, batch) for batch in batches])
+        self._run(_gather, [functools.partial(self._delete, batch) for batch in batches])
 
     def delete_folder(self, prefix: str) -> DeletedObjects:
         """See the port."""
@@ -233,7 +244,14 @@ class FsspecStore:
             try:
                 if answer.get("ContentLength", 0) > most_bytes:
                     raise allowance.too_large(target.uri, most_bytes)
-                return await _whole(stream, most_bytes, target.uri)
+                # A server need not tell the size of a body, and need not keep to what it told.
+                pieces, size_bytes = [], 0
+                while piece := await stream.read(_PART_BYTES):
+                    size_bytes += len(piece)
+                    if size_bytes > most_bytes:
+                        raise allowance.too_large(target.uri, most_bytes)
+                    pieces.append(piece)
+                return b"".join(pieces)
             finally:
                 stream.close()
 
@@ -279,29 +297,31 @@ class FsspecStore:
         try:
             await self._retried(lambda: put(Metadata=metadata), target)
         except (errors.ObjectExistsError, errors.TransientError):
-            if not await self._was_written_by(writer, target.key):
+            answer = await self._head(target.key)
+            if answer is None or answer.get("Metadata", {}).get(_WRITER) != writer:
                 raise
-
-    async def _was_written_by(self, writer: str, full_key: str) -> bool:
-        answer = await self._head(full_key)
-        return answer is not None and answer.get("Metadata", {}).get(_WRITER) == writer
 
     async def _info(self, full_key: str) -> ObjectInfo | None:
         answer = await self._head(full_key)
         return None if answer is None else self._describe(answer, full_key)
 
     async def _head(self, full_key: str) -> _Answer | None:
+        target = self._target("look up", full_key)
         try:
             return await self._look(full_key)
         except errors.ObjectNotFoundError as absent:
-            if self._is_believed(absent) or not await self._is_listed(full_key):
+            if self._is_believed(absent):
                 return None
+        # The answer to a listing has a body: an error in it says what is missing.
+        page = await self._retried(lambda: self._request("list_objects_v2", Prefix=full_key, MaxKeys=1), target)
+        if [entry["Key"] for entry in page.get("Contents", [])] != [full_key]:
+            return None
         try:
             return await self._look(full_key)  # created meanwhile, or the 404 was not the server's
         except errors.ObjectNotFoundError as absent:
             if self._is_believed(absent):
                 return None
-            raise fsspec_errors.lost_on_the_way(self._target("look up", full_key)) from absent
+            raise fsspec_errors.lost_on_the_way(target) from absent
 
     async def _look(self, full_key: str) -> _Answer:
         target = dataclasses.replace(self._target("look up", full_key), is_head=True)
@@ -314,12 +334,6 @@ class FsspecStore:
         seen_at_s = self._connection.seen_at_s.get(self._bucket, -math.inf)
         is_bucket_there = time.monotonic() - seen_at_s < _BUCKET_CHECK_INTERVAL_S
         return is_bucket_there and absent.__cause__ is not None and fsspec_errors.is_from_s3(absent.__cause__)
-
-    async def _is_listed(self, full_key: str) -> bool:
-        """Tell whether an object exists by a listing, whose answer has a body: an error in it says what is missing."""
-        target = self._target("look up", full_key)
-        page = await self._retried(lambda: self._request("list_objects_v2", Prefix=full_key, MaxKeys=1), target)
-        return [entry["Key"] for entry in page.get("Contents", [])] == [full_key]
 
     def _limited(self, parts: Iterator[tuple[_T, ...]], prefix: str) -> Iterator[_T]:
         """Return what is on all pages, if it is not more than may be held at once."""
@@ -340,7 +354,13 @@ class FsspecStore:
         first = functools.partial(self._request, "list_objects_v2", Prefix=folder, Delimiter=delimiter, MaxKeys=size)
         request, without_any = first, 0
         while True:
-            page = self._run(self._page, request, target)
+            page: _Answer = self._run(self._retried, request, target)
+            for entry in page.get("Contents", []):
+                _require(entry, _OF_A_LISTED_OBJECT, target)
+            for entry in page.get("CommonPrefixes", []):
+                _require(entry, ("Prefix",), target)
+            if page.get("IsTruncated"):
+                _require(page, ("NextContinuationToken",), target)
             yield page
             if not page.get("IsTruncated"):
                 return
@@ -348,16 +368,6 @@ class FsspecStore:
             if without_any == _MOST_PAGES:
                 raise fsspec_errors.incomplete(target, "Contents")
             request = functools.partial(first, ContinuationToken=page["NextContinuationToken"])
-
-    async def _page(self, request: Callable[[], Awaitable[_Answer]], target: fsspec_errors.RequestTarget) -> _Answer:
-        page = await self._retried(request, target)
-        for entry in page.get("Contents", []):
-            _require(entry, _OF_A_LISTED_OBJECT, target)
-        for entry in page.get("CommonPrefixes", []):
-            _require(entry, ("Prefix",), target)
-        if page.get("IsTruncated"):
-            _require(page, ("NextContinuationToken",), target)
-        return page
 
     async def _copy(self, bucket: str, source: str, target_key: str) -> None:
         target = fsspec_errors.RequestTarget("copy", bucket, source, self._connection.endpoint)
@@ -369,18 +379,15 @@ class FsspecStore:
             except fsspec_errors.FAILURES as error:
                 if fsspec_errors.code_of(error) not in _TOO_LARGE_TO_COPY:
                     raise
-                await self._copy_in_parts(bucket, source, target_key)
+                head = await self._connection.quick._call_s3("head_object", Bucket=bucket, Key=source)
+                await self._connection.patient._copy_managed(
+                    f"{bucket}/{source}",
+                    f"{self._bucket}/{target_key}",
+                    cast(_Answer, head)["ContentLength"],
+                    block=_MULTIPART_BLOCK_BYTES,
+                )
 
         await self._retried(attempt, target)
-
-    async def _copy_in_parts(self, bucket: str, source: str, target_key: str) -> None:
-        head = await self._connection.quick._call_s3("head_object", Bucket=bucket, Key=source)
-        await self._connection.patient._copy_managed(
-            f"{bucket}/{source}",
-            f"{self._bucket}/{target_key}",
-            cast(_Answer, head)["ContentLength"],
-            block=_MULTIPART_BLOCK_BYTES,
-        )
 
     async def _delete(self, full_keys: Sequence[str]) -> None:
         target = self._target("delete", full_keys[0])
@@ -473,20 +480,20 @@ class FsspecStore:
         return fsspec_errors.RequestTarget(action, self._bucket, full_key, self._connection.endpoint)
 
 
-async def _whole(stream: _Stream, most_bytes: int, uri: str) -> bytes:
-    """Return all of an answer's body; a server need not tell its size, or need not keep to what it told."""
-    parts, size_bytes = [], 0
-    while part := await stream.read(_PART_BYTES):
-        size_bytes += len(part)
-        if size_bytes > most_bytes:
-            raise allowance.too_large(uri, most_bytes)
-        parts.append(part)
-    return b"".join(parts)
+async def _gather(works: Sequence[Callable[[], Awaitable[_T]]]) -> tuple[_T, ...]:
+    """Run tasks, at most `CONCURRENCY` at a time; the first failure cancels the running ones and is raised."""
+    gate = asyncio.Semaphore(fsspec_connection.CONCURRENCY)
 
+    async def limited(work: Callable[[], Awaitable[_T]]) -> _T:
+        async with gate:
+            return await work()
 
-def _names_on(page: _Answer) -> tuple[str, ...]:
-    objects = [entry["Key"] for entry in page.get("Contents", [])]
-    return (*objects, *(entry["Prefix"] for entry in page.get("CommonPrefixes", [])))
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(limited(work)) for work in works]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0]  # noqa: B904 - callers expect a single error, and this one has its own cause
+    return tuple(task.result() for task in tasks)
 
 
 def _require(answer: _Answer, fields: Sequence[str], target: fsspec_errors.RequestTarget) -> None:

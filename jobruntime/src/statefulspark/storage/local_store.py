@@ -133,7 +133,10 @@ class LocalStore:
         if not isinstance(source, LocalStore):
             raise stores_apart(source, self)
         for done, (old, new) in enumerate(pairs, start=1):
-            self._copy(source, old, new)
+            source_path, target_path = source._path(old), self._path(new)
+            with source._translated("copy", old), self._temporary(target_path, b"") as temporary:
+                shutil.copyfile(source_path, temporary)
+                temporary.replace(target_path)
             if on_progress:
                 on_progress(done)
 
@@ -165,12 +168,6 @@ class LocalStore:
     def child(self, prefix: str) -> LocalStore:
         """See the port."""
         return LocalStore(str(self._folder(prefix)))
-
-    def _copy(self, source: LocalStore, old: str, new: str) -> None:
-        source_path, target_path = source._path(old), self._path(new)
-        with source._translated("copy", old), self._temporary(target_path, b"") as temporary:
-            shutil.copyfile(source_path, temporary)
-            temporary.replace(target_path)
 
     def _path(self, key: str) -> Path:
         return self._root / key_rules.require_key(key)
@@ -247,7 +244,13 @@ class LocalStore:
 def _write_durably(path: Path, body: bytes) -> None:
     """Write a new file and create its folder; try again if another thread removes the empty folder in between."""
     for attempt in range(10):
-        _make_folder(path.parent)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise errors.StateUnknownError(
+                "StorageFailed",
+                f"Could not write below file://{path.parent}: a file exists where a folder is needed; remove it.",
+            ) from error
         try:
             with path.open("xb") as file:
                 file.write(body)
@@ -257,16 +260,6 @@ def _write_durably(path: Path, body: bytes) -> None:
         except FileNotFoundError:
             if attempt == 9:
                 raise
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise errors.StateUnknownError(
-            "StorageFailed",
-            f"Could not write below file://{folder}: a file exists where a folder is needed; remove it.",
-        ) from error
 
 
 def _files_below(folder: Path) -> list[Path]:

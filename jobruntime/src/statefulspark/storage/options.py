@@ -69,39 +69,32 @@ class StorageOptions:
             SpecRejectedError: `EndpointInvalid` or `RegionInvalid`.
         """
         env = os.environ if environ is None else environ
+        chosen_endpoint = endpoint or env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None
+        if chosen_endpoint is not None:
+            try:
+                parts = urlsplit(chosen_endpoint)
+                is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+            except ValueError:
+                is_url = False
+            if not is_url or chosen_endpoint != chosen_endpoint.strip():
+                raise errors.SpecRejectedError(
+                    "EndpointInvalid",
+                    f"The endpoint {chosen_endpoint!r} is no server URL; write http://minio:9000 or https://s3.example.com "
+                    "(--endpoint, storage.endpoint, or AWS_ENDPOINT_URL).",
+                )
+        chosen_region = region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
+        if _REGION.fullmatch(chosen_region) is None:
+            raise errors.SpecRejectedError(
+                "RegionInvalid",
+                f"The region {chosen_region!r} is not the name of a region; write us-east-1, for example (--region, "
+                "storage.region, or AWS_REGION).",
+            )
         return cls(
-            endpoint=_endpoint(endpoint or env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL")),
-            region=_region(region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or DEFAULT_REGION),
+            endpoint=chosen_endpoint,
+            region=chosen_region,
             path_style=path_style,
             access_key=env.get("AWS_ACCESS_KEY_ID") or None,
             secret_key=env.get("AWS_SECRET_ACCESS_KEY") or None,
             session_token=env.get("AWS_SESSION_TOKEN") or None,
             allow_local_files=allow_local_files,
         )
-
-
-def _endpoint(url: str | None) -> str | None:
-    if not url:
-        return None
-    try:
-        parts = urlsplit(url)
-        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_url = False
-    if not is_url or url != url.strip():
-        raise errors.SpecRejectedError(
-            "EndpointInvalid",
-            f"The endpoint {url!r} is no server URL; write http://minio:9000 or https://s3.example.com (--endpoint, "
-            "storage.endpoint, or AWS_ENDPOINT_URL).",
-        )
-    return url
-
-
-def _region(name: str) -> str:
-    if _REGION.fullmatch(name) is None:
-        raise errors.SpecRejectedError(
-            "RegionInvalid",
-            f"The region {name!r} is not the name of a region; write us-east-1, for example (--region, storage.region, or "
-            "AWS_REGION).",
-        )
-    return name
