@@ -7,6 +7,7 @@ unset fields. `format_version` of a stored document says which rules it follows;
 
 from __future__ import annotations
 
+import contextlib
 import re
 import zlib
 from datetime import UTC, datetime
@@ -143,9 +144,8 @@ def read_model(kind: type[_Model], document_format: DocumentFormat, body: bytes 
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        version = _version_of(value)
-        if version is not None:
-            document_format.require_known(version, source)
+        with contextlib.suppress(ValidationError):
+            document_format.require_known(_Versioned.model_validate(value).format_version, source)
         first_error = error.errors(include_input=False)[0]
         field = ".".join(str(part) for part in first_error["loc"]) or "the document"
         raise _unreadable(kind, source, f"{field}: {first_error['msg']}", body) from error
@@ -157,13 +157,6 @@ def _unreadable(kind: type[_Model], source: str, why: str, body: bytes | str) ->
         f"{source} is no readable {kind.__name__}: {why} ({len(body)} bytes); it was cut short, damaged, or written by "
         "something else.",
     )
-
-
-def _version_of(value: object) -> int | None:
-    try:
-        return _Versioned.model_validate(value).format_version
-    except ValidationError:
-        return None
 
 
 _SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"}$')

@@ -40,16 +40,13 @@ class DocumentFormat:
             FormatVersionError: This release does not read that version.
         """
         if version not in self.reads:
+            first, last = min(self.reads), max(self.reads)
             raise FormatVersionError(
                 "FormatVersionUnknown",
-                f"{source} has {self.counted_as} {version}; this release reads {self._span} for {self.name}. Use "
-                "the release that wrote it, or a newer one.",
+                f"{source} has {self.counted_as} {version}; this release reads "
+                f"{first if first == last else f'{first} to {last}'} for {self.name}. Use the release that wrote it, or a "
+                "newer one.",
             )
-
-    @property
-    def _span(self) -> str:
-        first, last = min(self.reads), max(self.reads)
-        return str(first) if first == last else f"{first} to {last}"
 
 
 MANIFEST = DocumentFormat("manifests of snapshots", writes=1, reads=(1,))
