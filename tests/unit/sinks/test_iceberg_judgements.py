@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy.exc
 from statefulspark import errors
 from statefulspark.judgement import Remedy
-from statefulspark.sinks.iceberg import IcebergSink, clienterrors, judgements
+from statefulspark.sinks.iceberg import IcebergSink, judgements
 from statefulspark.sinks.secret import Secret
 from statefulspark.storage import StorageOptions
 
@@ -82,7 +82,7 @@ def a_refusal(code: str, status: int = 400) -> botocore.exceptions.ClientError:
     ids=lambda value: str(value).split(":")[0].split("(")[0][:60] if isinstance(value, Exception) else None,
 )
 def test_errors_of_other_catalogs_are_judged(error: Exception, remedy: Remedy) -> None:
-    judgement = clienterrors.judged(error, str(error))
+    judgement = judgements.judge_error(error, str(error))
     assert judgement is not None
     assert judgement.remedy is remedy
 
@@ -92,13 +92,13 @@ def test_each_class_of_sqlalchemy_is_judged_as_its_base_class() -> None:
     failures = [kind for kind in kinds if issubclass(kind, sqlalchemy.exc.SQLAlchemyError)]
     assert failures
     for kind in failures:
-        names = [base.__name__ for base in kind.__mro__ if base.__module__ == clienterrors.SQLALCHEMY]
+        names = [base.__name__ for base in kind.__mro__ if base.__module__ == judgements.SQLALCHEMY]
         assert judgements.judge_database(names)
 
 
 def test_an_error_of_our_own_code_is_not_of_another_system() -> None:
-    assert clienterrors.judged(KeyError("x"), "x") is None
-    assert clienterrors.judged(TypeError("x"), "x") is None
+    assert judgements.judge_error(KeyError("x"), "x") is None
+    assert judgements.judge_error(TypeError("x"), "x") is None
 
 
 def test_a_right_that_the_table_s_files_need_is_not_waited_for() -> None:

@@ -171,7 +171,7 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
     if stored is None:
         if relation is Standing.MARKER_MISSING and not own.takes_over:
             raise missing_error(context, where)
-        return _with_what_is_known(expected.committed, context)
+        return _begun_after(expected.committed, context)
     stored = stored.known_to(context)
     if relation is Standing.EQUAL or (withdraws and relation in (Standing.STATE_BEHIND, Standing.WENT_BACK_ON_PURPOSE)):
         return stored.opened_by(context)
@@ -187,7 +187,7 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
         # The sink has other rows under the same numbers. What the state had committed there is there, unless the marker
         # lacks it or the others have withdrawn it; whatever else the state has prepared is committed, perhaps once more.
         is_there = not withdraws and not standing.lacks(stored, expected.committed, context)
-        return _with_what_is_known(expected.committed if is_there else expected.kept_after, context)
+        return _begun_after(expected.committed if is_there else expected.kept_after, context)
     if expected.kept_after is not None and standing.lacks(stored, expected.kept_after, context):
         stored = stored.counting(expected.kept_after)
     newest = stored.newest
@@ -327,7 +327,7 @@ def _refusal(relation: Standing, stored: Marker, context: SinkContext, where: st
     )
 
 
-def _with_what_is_known(known: Position | None, context: SinkContext) -> Marker:
+def _begun_after(known: Position | None, context: SinkContext) -> Marker:
     """Return the marker of a sink that begins after a batch of the state, or with all that the state has for it."""
     own, begun = context.descent, Marker.beginning(context)
     if not context.expected.was_opened:

@@ -42,7 +42,9 @@ def replaced(output: DataStreamWriter | Output, query: str, folder: Path) -> Out
         )
     if isinstance(output.sink, FunctionSink):
         return replace(output, trigger=None)
-    return replace(output, sink=FilesSink(folder.as_uri(), visible=visibility.sink_visibility(output.sink)), trigger=None)
+    return replace(
+        output, sink=FilesSink(folder.as_uri(), visible=visibility.sink_visibility(output.sink)), trigger=None
+    )
 
 
 def shows_batches(output: Output) -> bool:

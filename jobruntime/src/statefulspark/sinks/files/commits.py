@@ -129,7 +129,7 @@ def stored_marker(store: ObjectStore, context: SinkContext) -> marker.Marker | N
 def _opened(owner: FolderOwner, store: ObjectStore, context: SinkContext) -> marker.Marker | None:
     """Return the marker of the folder; None if its owner is the sink of a job from whose state this one started."""
     is_of_other = owner.sink != context.transactional_id and owner.sink in _own_names(context)
-    return None if is_of_other else _with_commits(owner, store, context, is_opening=True)
+    return None if is_of_other else _reached_marker(owner, store, context, is_opening=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +201,12 @@ def position_of(commit: BatchCommit) -> Position:
 def is_of_another_folder(store: ObjectStore, context: SinkContext) -> bool:
     """Check that the folder is as this driver left it; tell whether the batch belongs to the folder of an ancestor."""
     owner = _read_present(store, SINK, FolderOwner)
-    reached = None if owner is None else _with_commits(owner, store, context, is_opening=False)
+    reached = None if owner is None else _reached_marker(owner, store, context, is_opening=False)
     marker.require_newest(reached, context, store.uri)
     return owner is not None and owner.marker.known_to(context).has(context.position, context.descent)
 
 
-def _with_commits(owner: FolderOwner, store: ObjectStore, context: SinkContext, *, is_opening: bool) -> marker.Marker:
+def _reached_marker(owner: FolderOwner, store: ObjectStore, context: SinkContext, *, is_opening: bool) -> marker.Marker:
     """Return the owner's marker with the positions that are to be compared, as the commit files of their batches tell them.
 
     Cost: a GET for the batch that is known to be committed; if it is not, or the folder is opened, a few more.
@@ -215,12 +215,12 @@ def _with_commits(owner: FolderOwner, store: ObjectStore, context: SinkContext, 
     expected = context.expected
     reached = owner.marker.known_to(context)
     if expected.committed is not None:
-        reached = _with_commit(reached, store, expected.committed.batch_id, context)
+        reached = _count_commit(reached, store, expected.committed.batch_id, context)
     if not is_opening and not standing.lacks(reached, expected.committed, context):
         return reached
     numbers = {position.batch_id for position in (expected.committed, expected.kept_after) if position is not None}
     for number in sorted({*numbers, *_newest_shown(store, context)}):
-        reached = _with_commit(reached, store, number, context)
+        reached = _count_commit(reached, store, number, context)
     if not is_opening or expected.kept_after is None or not standing.lacks(reached, expected.kept_after, context):
         return reached
     # What opening brings back counts, too; what the folder shows stays the newest.
@@ -245,7 +245,7 @@ def _newest_shown(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
     return ()
 
 
-def _with_commit(reached: marker.Marker, store: ObjectStore, number: int, context: SinkContext) -> marker.Marker:
+def _count_commit(reached: marker.Marker, store: ObjectStore, number: int, context: SinkContext) -> marker.Marker:
     commit = _read_present(store, commit_key(number), BatchCommit)
     if commit is None or commit.withdrawn or reached.has(position_of(commit), context.descent):
         return reached

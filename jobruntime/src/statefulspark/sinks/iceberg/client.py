@@ -16,7 +16,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from statefulspark import errors
 from statefulspark.judgement import Judgement, Remedy
 from statefulspark.sinks import marker, secret
-from statefulspark.sinks.iceberg import clienterrors, columntypes, commits, datafiles, imprints
+from statefulspark.sinks.iceberg import columntypes, commits, datafiles, imprints, judgements
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -173,7 +173,7 @@ class IcebergClient:
     def _append(
         self, table: Table, files: tuple[datafiles.DataFile, ...], after: marker.Marker, context: SinkContext
     ) -> None:
-        described = [datafiles.to_manifest(table, file) for file in files]
+        described = [datafiles.manifest_entry(table, file) for file in files]
         wrote = context.epoch if files else None
         commits.append(
             table,
@@ -209,7 +209,7 @@ class IcebergClient:
         except errors.StatefulSparkError:
             raise
         except Exception as error:
-            judgement = clienterrors.judged(error, _one_line(error))
+            judgement = judgements.judge_error(error, _one_line(error))
             if judgement is None:
                 raise
             raise self._translated(error, judgement, action) from error

@@ -80,9 +80,13 @@ def write(table: Table, batches: Iterator[pa.RecordBatch]) -> Iterator[DataFile]
     name, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
     for rows in _group_batches(batches):
         file_bytes = properties.property_as_int(table.properties, name, default) or default
+        parts: list[tuple[partitioning.PartitionKey | None, pa.Table]] = [(None, rows)]
+        if not table.spec().is_unpartitioned():
+            divided = iceberg_arrow._determine_partitions(table.spec(), table.schema(), rows)
+            parts = [(part.partition_key, part.arrow_table_partition) for part in divided]
         tasks = (
             WriteTask(write_uuid, number, table.schema(), packed, partition_key=key)
-            for key, part in _partitions(table, rows)
+            for key, part in parts
             for packed, number in zip(iceberg_arrow.bin_pack_arrow_table(part, file_bytes), numbers, strict=False)
         )
         written = concurrent.ExecutorFactory.get_or_create().map(functools.partial(_write_file, table), tasks)
@@ -104,8 +108,8 @@ def copied(table: Table, file: DataFile) -> DataFile:
     return file.model_copy(update={"path": path})
 
 
-def to_manifest(table: Table, file: DataFile) -> manifest.DataFile:
-    """Convert a description to a file for an append.
+def manifest_entry(table: Table, file: DataFile) -> manifest.DataFile:
+    """Return the manifest entry of a described file, for an append.
 
     Raises:
         StateUnknownError: `IcebergPartitioningChanged`: the table has another partitioning now.
@@ -141,15 +145,6 @@ def to_manifest(table: Table, file: DataFile) -> manifest.DataFile:
         equality_ids=None,
         key_metadata=None,
     )
-
-
-def _partitions(table: Table, rows: pa.Table) -> Iterator[tuple[partitioning.PartitionKey | None, pa.Table]]:
-    """Yield the rows of each partition with its key."""
-    if table.spec().is_unpartitioned():
-        yield None, rows
-        return
-    for part in iceberg_arrow._determine_partitions(table.spec(), table.schema(), rows):
-        yield part.partition_key, part.arrow_table_partition
 
 
 def _write_file(table: Table, task: WriteTask) -> manifest.DataFile:
@@ -232,8 +227,8 @@ def _describe(table: Table, written: manifest.DataFile) -> DataFile:
         value_counts=dict(written.value_counts or {}),
         null_value_counts=dict(written.null_value_counts or {}),
         nan_value_counts=dict(written.nan_value_counts or {}),
-        lower_bounds=_in_hex(written.lower_bounds),
-        upper_bounds=_in_hex(written.upper_bounds),
+        lower_bounds=_hexadecimal(written.lower_bounds),
+        upper_bounds=_hexadecimal(written.upper_bounds),
         split_offsets=tuple(written.split_offsets or ()),
     )
 
@@ -244,5 +239,5 @@ def _kinds(table: Table) -> list[types.PrimitiveType]:
     return [field.field_type for field in fields if isinstance(field.field_type, types.PrimitiveType)]
 
 
-def _in_hex(bounds: Mapping[int, bytes] | None) -> dict[int, str]:
+def _hexadecimal(bounds: Mapping[int, bytes] | None) -> dict[int, str]:
     return {field: value.hex() for field, value in (bounds or {}).items()}

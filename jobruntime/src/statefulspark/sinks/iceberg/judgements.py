@@ -1,16 +1,25 @@
-"""What each error of pyiceberg and of a REST catalog means for the job. Pure.
+"""What each error of pyiceberg, and of the libraries that its catalogs call, means for the job. Pure.
 
 The status of an HTTP answer counts before the class that pyiceberg makes of it, since one class stands for many of them. An
 answer that is not the catalog's, for example the page of a proxy or of a login, says nothing of the table.
+
+The catalogs of Glue and DynamoDB pass errors of botocore on, and those of a database errors of SQLAlchemy. Neither library
+has to be installed, so their classes are known by name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from statefulspark.judgement import Judgement, Remedy, table
+from statefulspark.storage import judgements as storage_judgements
 
+PYICEBERG = "pyiceberg.exceptions"
+BOTOCORE = "botocore.exceptions"
+SQLALCHEMY = "sqlalchemy.exc"
+_BUILTIN = (OSError, ValueError, NotImplementedError)
+"""What pyiceberg raises itself for files and answers, beside the classes of its own."""
 _REACH = Judgement(Remedy.WAIT, "waits until the catalog and the table's files can be reached")
 _BUSY = Judgement(Remedy.WAIT, "waits, since the catalog limits how often it is asked")
 _OUTAGE = Judgement(Remedy.WAIT, "waits until the catalog works again; look into its log")
@@ -118,6 +127,34 @@ _NOT_OF_CATALOG = re.compile(
     r"|validation errors? for \w*Response"
 )
 """What pyiceberg makes of a body that is not in the catalog's form, where the body would tell what is wrong."""
+
+
+def judge_error(error: Exception, words: str) -> Judgement | None:
+    """Return what an error means; None if it is not of another system.
+
+    Args:
+        error: The error.
+        words: What it says.
+    """
+    names = {
+        module: tuple(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == module)
+        for module in (PYICEBERG, BOTOCORE, SQLALCHEMY, "builtins")
+    }
+    if names[BOTOCORE]:
+        answer = getattr(error, "response", None)  # Of the system; a failure to reach it has none.
+        if isinstance(answer, Mapping):
+            code = str(answer.get("Error", {}).get("Code", ""))
+            status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+            if code or status:
+                return judge_cloud(code, status)
+        return storage_judgements.judge("", 0, names[BOTOCORE])
+    if names[SQLALCHEMY]:
+        return judge_database(names[SQLALCHEMY])
+    if names[PYICEBERG] or isinstance(error, _BUILTIN):
+        http_status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
+        class_name = (names[PYICEBERG] or names["builtins"])[0]
+        return judge(class_name, http_status if isinstance(http_status, int) else None, words)
+    return None
 
 
 def judge(class_name: str, status: int | None, message: str) -> Judgement:

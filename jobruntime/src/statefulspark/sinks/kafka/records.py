@@ -82,7 +82,18 @@ def check(schema: pa.Schema, serializer: Serializer | None) -> None:
     """
     if serializer is None:
         problems = [] if VALUE in schema.names else [f"{VALUE} is missing"]
-        problems += [problem for field in schema for problem in _column_problems(field)]
+        for field in schema:
+            kind = field.type
+            is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+            is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+            if field.name in (KEY, VALUE) and not (is_text or is_bytes):
+                problems.append(f"{field.name} is {kind} and must be string or binary")
+            elif field.name == PARTITION and not pa.types.is_int32(kind):
+                problems.append(f"{PARTITION} is {kind} and must be int")
+            elif field.name == HEADERS and not pa.types.is_list(kind):
+                problems.append(f"{HEADERS} is {kind} and must be array<struct<key: string, value: binary>>")
+            elif field.name not in STAGED.names:
+                problems.append(f"{field.name} is not a column of a Kafka record")
     else:
         key_column = serializer.key if isinstance(serializer, JsonRows) else ""
         problems = [] if key_column in ("", *schema.names) else [f"{key_column} is the key column but is missing"]
@@ -113,10 +124,21 @@ def encode(
         SpecRejectedError: `SinkSchemaMismatch`; `RowUnsupported`: the client never sends a record.
     """
     for batch in batches:
-        if batch.num_rows:
-            staged = _from_columns(batch) if serializer is None else _from_rows(batch, serializer)
-            _require_sendable(staged, largest_bytes)
-            yield staged
+        if not batch.num_rows:
+            continue
+        if serializer is None:
+            check(batch.schema, None)
+            columns = [
+                compute.cast(batch.column(field.name), field.type)
+                if field.name in batch.schema.names
+                else pa.nulls(batch.num_rows, field.type)
+                for field in STAGED
+            ]
+            staged = pa.RecordBatch.from_arrays(columns, schema=STAGED)
+        else:
+            staged = _serialized(batch, serializer)
+        _require_sendable(staged, largest_bytes)
+        yield staged
 
 
 def _require_sendable(staged: pa.RecordBatch, largest_bytes: int) -> None:
@@ -150,18 +172,7 @@ def _header_bytes(headers: Sequence[Mapping[str, str | bytes | None]] | None) ->
     )
 
 
-def _from_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    check(batch.schema, None)
-    columns = [
-        compute.cast(batch.column(field.name), field.type)
-        if field.name in batch.schema.names
-        else pa.nulls(batch.num_rows, field.type)
-        for field in STAGED
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=STAGED)
-
-
-def _from_rows(batch: pa.RecordBatch, serializer: Serializer) -> pa.RecordBatch:
+def _serialized(batch: pa.RecordBatch, serializer: Serializer) -> pa.RecordBatch:
     records = []
     for row in rowvalues.dicts(batch):
         try:
@@ -180,17 +191,3 @@ def _from_rows(batch: pa.RecordBatch, serializer: Serializer) -> pa.RecordBatch:
         },
         schema=STAGED,
     )
-
-
-def _column_problems(field: pa.Field) -> Iterator[str]:
-    kind = field.type
-    is_bytes = any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
-    is_bytes = is_bytes or pa.types.is_large_binary(kind)
-    if field.name in (KEY, VALUE) and not is_bytes:
-        yield f"{field.name} is {kind} and must be string or binary"
-    elif field.name == PARTITION and not pa.types.is_int32(kind):
-        yield f"{PARTITION} is {kind} and must be int"
-    elif field.name == HEADERS and not pa.types.is_list(kind):
-        yield f"{HEADERS} is {kind} and must be array<struct<key: string, value: binary>>"
-    elif field.name not in STAGED.names:
-        yield f"{field.name} is not a column of a Kafka record"
