@@ -100,8 +100,8 @@ class Committer:
         entries = {query.uid: query for query in restored}
         batches = {uid: query.batch_id for uid, query in entries.items()}
         for sink in self.sinks:
-            asked = sink_commits.Opening(sink, entries.get(sink.query_uid), self._progress[sink.key])
-            self._retries.run(asked.open)
+            restored_query, of_sink = entries.get(sink.query_uid), self._progress[sink.key]
+            self._retries.run(functools.partial(sink_commits.open_sink, sink, restored_query, of_sink))
         self._lingering = unrestored.find(self._driver, self.sinks, batches)
         self._record_outputs(restored, functions or {})
         self._commit_covered(restored, step.report)
@@ -167,7 +167,7 @@ class Committer:
             committed_batch: The last batch that this driver has committed.
         """
         with self._lock:
-            for sink in self._of_query(query_uid):
+            for sink in self._query_sinks(query_uid):
                 lost = self._progress[sink.key].leave_after(committed_batch)
                 names = (self._record_name(sink, batch) for batch in lost)
                 root = self._driver.store.child(layout.query_root(self._driver.generation, query_uid))
@@ -181,12 +181,12 @@ class Committer:
     def named_after(self, query_uid: str) -> Mapping[str, int]:
         """Return after which batch a snapshot names the transactions of each sink of a query, by uid."""
         with self._lock:
-            return {sink.uid: self._progress[sink.key].named_after for sink in self._of_query(query_uid)}
+            return {sink.uid: self._progress[sink.key].named_after for sink in self._query_sinks(query_uid)}
 
     def sink_entries(self, query: QueryEntry) -> tuple[SinkEntry, ...]:
         """Return what a snapshot of a query says of its sinks: what they have committed at least."""
         with self._lock:
-            return tuple(self._progress[sink.key].entry(sink, query) for sink in self._of_query(query.uid))
+            return tuple(self._progress[sink.key].entry(sink, query) for sink in self._query_sinks(query.uid))
 
     def statuses(self) -> tuple[api.SinkStatus, ...]:
         """Return the progress of every sink, for the job's status."""
@@ -241,10 +241,23 @@ class Committer:
             StatefulSparkError: A sink refuses, or is unavailable for too long; the other transactions stay prepared.
         """
         self._commit_covered(queries)
-        self._abort_lingering(queries)
+        with self._lock:
+            self._lingering, self._lost = (*self._lingering, *self._lost), ()
+        covered = {query.uid: query for query in queries}
+        remaining = []  # What a snapshot can still name, and what failed; it is retried after the next snapshot.
+        is_retained = unrestored.retained_by_others(self._driver, self._lingering)
+        for record in self._lingering:
+            query = covered.get(record.sink.query_uid)
+            committed = self._progress[record.sink.key].committed
+            is_over = record.is_past or (query is not None and record.name.batch <= query.batch_id)
+            if query is None or committed is None or not is_over or (record.is_past and is_retained(record)):
+                remaining.append(record)
+            elif record.is_past or record.name.key not in {entry.path for entry in query.prepared}:
+                remaining += [] if self._abort_and_remove(record) else [record]
+        self._lingering = tuple(remaining)
 
     def _commit_covered(self, queries: Sequence[QueryEntry], on_progress: progress.Report = progress.ignore) -> None:
-        pairs = ((query, sink) for query in queries for sink in self._of_query(query.uid))
+        pairs = ((query, sink) for query in queries for sink in self._query_sinks(query.uid))
         due = [(query, sink, self._uncommitted(query, sink)) for query, sink in pairs]
         total = sum(len(paths) for _, _, paths in due)
         is_committed = progress.count_units("transactions", total, on_progress)
@@ -260,7 +273,7 @@ class Committer:
                 named = [entry for entry in query.prepared if entry.uid == sink.uid]
                 self._progress[sink.key].keep(named, query.batch_id, committed_before=committed_before)
 
-    def _of_query(self, query_uid: str) -> tuple[JobSink, ...]:
+    def _query_sinks(self, query_uid: str) -> tuple[JobSink, ...]:
         return tuple(sink for sink in self.sinks if sink.query_uid == query_uid)
 
     def has_batches_to_commit(self, batches: Mapping[str, int]) -> bool:
@@ -346,23 +359,6 @@ class Committer:
             committed = record
         with self._lock:
             self._progress[sink.key].advance(record.batch_id, committed)
-
-    def _abort_lingering(self, queries: Sequence[QueryEntry]) -> None:
-        """Abort transactions that no snapshot can name any more; failures are retried after the next snapshot."""
-        with self._lock:
-            self._lingering, self._lost = (*self._lingering, *self._lost), ()
-        covered = {query.uid: query for query in queries}
-        remaining = []
-        is_retained = unrestored.retained_by_others(self._driver, self._lingering)
-        for record in self._lingering:
-            query = covered.get(record.sink.query_uid)
-            committed = self._progress[record.sink.key].committed
-            is_over = record.is_past or (query is not None and record.name.batch <= query.batch_id)
-            if query is None or committed is None or not is_over or (record.is_past and is_retained(record)):
-                remaining.append(record)
-            elif record.is_past or record.name.key not in {entry.path for entry in query.prepared}:
-                remaining += [] if self._abort_and_remove(record) else [record]
-        self._lingering = tuple(remaining)
 
     def _abort_and_remove(self, left: unrestored.UnrestoredRecord) -> bool:
         try:

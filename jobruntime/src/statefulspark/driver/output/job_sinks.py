@@ -77,6 +77,7 @@ class JobSink:
     def descent(self) -> SinkLineage:
         """What it needs to know of other lineages, and of older generations of this one."""
         driver, past = self.driver, self.driver.history
+        jobs = (cut.job for cut in reversed(driver.descent.ancestors))
         return SinkLineage(
             lineage=driver.lineage,
             generation=driver.generation,
@@ -86,13 +87,8 @@ class JobSink:
             known_from=past.known_from,
             went_back=0 if self.shows_batches else past.went_back,
             takes_over=driver.takes_over_sinks,
-            other_jobs=self._other_jobs,
+            other_jobs=tuple(dict.fromkeys(job for job in jobs if job not in (None, driver.job))),
         )
-
-    @property
-    def _other_jobs(self) -> tuple[str, ...]:
-        jobs = (cut.job for cut in reversed(self.driver.descent.ancestors))
-        return tuple(dict.fromkeys(job for job in jobs if job not in (None, self.driver.job)))
 
     def job_of(self, lineage: str) -> str | None:
         """Return the job whose state a lineage was, as `namespace/name`; None if it is not known."""
@@ -115,17 +111,14 @@ class JobSink:
         entry = next((entry for entry in entries if entry.uid == self.uid), None)
         if restored is None or self.target is None:
             return NOTHING_EXPECTED
-        written = self._written(restored)
+        records = (batch_records.of_key(entry.path) for entry in restored.prepared if entry.uid == self.uid)
+        written = tuple((record.batch, record.epoch) for record in records if record is not None)
         if entry is None:
             is_opened = self._was_opened_before(restored)
             return Expected(was_opened=True, written=written) if is_opened else NOTHING_EXPECTED
         if (entry.kind, entry.target) != (self.kind, self.target):
             return Expected(elsewhere=entry.committed)
         return Expected(entry.committed, entry.kept_after, was_opened=True, origin=entry.origin, written=written)
-
-    def _written(self, restored: QueryEntry) -> tuple[tuple[int, int], ...]:
-        records = (batch_records.of_key(entry.path) for entry in restored.prepared if entry.uid == self.uid)
-        return tuple((record.batch, record.epoch) for record in records if record is not None)
 
     def _was_opened_before(self, restored: QueryEntry) -> bool:
         """Tell whether a driver had opened it at its target before the last batch of a cut, which no snapshot covers yet."""

@@ -48,8 +48,8 @@ def find(sink: JobSink, context: SinkContext) -> OtherSink | None:
     if not context.descent.other_jobs or not isinstance(telling, TellsMarker):
         return None
     own = telling.stored_marker(replace(context, expected=NOTHING_EXPECTED))
-    if own is not None and not _is_left(own, context):
-        return None
+    if own is not None and (not own.root or layout.job_at(own.root) == context.job):
+        return None  # No job of another name has continued this sink.
     for job in context.descent.other_jobs:
         stored = telling.stored_marker(context.named(job))
         if stored is not None:
@@ -101,11 +101,6 @@ def taking_over(sink: JobSink, context: SinkContext) -> SinkContext:
     sink.sink.open(of_other)
     # It may have committed until then.
     return replace(context, continues=sink.sink.stored_marker(of_other))
-
-
-def _is_left(own: Marker, context: SinkContext) -> bool:
-    """Tell whether a job of another name has continued this sink."""
-    return bool(own.root) and layout.job_at(own.root) != context.job
 
 
 def _is_answered(other: OtherSink, context: SinkContext) -> bool:

@@ -1,7 +1,7 @@
 """Opens a sink, commits to it, and aborts what was prepared for it, with what its driver knows to be there.
 
-A sink that says that another driver has opened it is believed if
-storage knows that driver. A sink that has lost batches gets them again, if the driver still has their transactions.
+A sink that says that another driver has opened it is believed if storage knows that driver. A sink that has lost batches
+gets them again, if the driver still has their transactions.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from statefulspark import errors
 from statefulspark.checkpoint import epochs
@@ -25,38 +25,33 @@ from statefulspark.sinks.standing import Expected
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Opening:
-    """The opening of a sink, which is repeated while the sink is unavailable."""
+def open_sink(sink: JobSink, restored: QueryEntry | None, progress: SinkProgress) -> None:
+    """Open a sink, also one that lacks batches whose transactions the snapshot names: they are committed next.
 
-    sink: JobSink
-    restored: QueryEntry | None
-    """Its query, as it is restored; None for a query that starts empty."""
-    progress: SinkProgress
+    Args:
+        sink: The sink.
+        restored: Its query, as it is restored; None for a query that starts empty.
+        progress: Its progress.
 
-    def open(self) -> None:
-        """Open the sink, also one that lacks batches whose transactions the snapshot names: they are committed next.
+    Raises:
+        FencedError, SpecRejectedError, StateUnknownError: See `marker.open_marker`.
+        TransientError: Call again.
+    """
+    expected, batch_id = sink.expected(restored), restored.batch_id if restored is not None else -1
+    progress.kept_after = expected.kept_after
+    progress.origin = expected.origin or sink.driver.lineage
+    try:
+        _open(sink, sink.context(batch_id, expected))
+    except marker.SinkBehindError as behind:
+        if not behind.is_healable:
+            raise
+        _open(sink, sink.context(batch_id, replace(expected, committed=expected.kept_after)))
+        _tell_loss(sink, progress, behind)
 
-        Raises:
-            FencedError, SpecRejectedError, StateUnknownError: See `marker.open_marker`.
-            TransientError: Call again.
-        """
-        expected = self.sink.expected(self.restored)
-        self.progress.kept_after = expected.kept_after
-        self.progress.origin = expected.origin or self.sink.driver.lineage
-        try:
-            self._open(expected)
-        except marker.SinkBehindError as behind:
-            if not behind.is_healable:
-                raise
-            self._open(replace(expected, committed=expected.kept_after))
-            _tell_loss(self.sink, self.progress, behind)
 
-    def _open(self, expected: Expected) -> None:
-        batch_id = self.restored.batch_id if self.restored is not None else -1
-        context = self.sink.context(batch_id, expected)
-        with _asking(self.sink, "open", context):
-            self.sink.sink.open(other_jobs.taking_over(self.sink, context))
+def _open(sink: JobSink, context: SinkContext) -> None:
+    with _asking(sink, "open", context):
+        sink.sink.open(other_jobs.taking_over(sink, context))
 
 
 def commit(sink: JobSink, record: PreparedRecord, progress: SinkProgress) -> None:

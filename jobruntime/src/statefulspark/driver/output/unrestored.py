@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from statefulspark import errors, storage
@@ -36,20 +36,18 @@ def find(driver: DriverAttempt, sinks: Iterable[JobSink], batches: Mapping[str, 
         sinks: Its sinks.
         batches: The restored batch of each query, by uid.
     """
-    seen = read_cache.ReadCache(driver.store)
-    return tuple(record for sink in sinks for record in _of_sink(driver, seen, sink, batches.get(sink.query_uid, -1)))
-
-
-def _of_sink(
-    driver: DriverAttempt, seen: read_cache.ReadCache, sink: JobSink, restored_batch: int
-) -> Iterator[UnrestoredRecord]:
-    names = (layout.parse_number(name) for name in seen.list_names(layout.GENERATIONS))
-    generations = {number for number in names if number is not None and number < driver.generation}
-    for generation in sorted(generations | {driver.generation}):
-        root = layout.query_root(generation, sink.query_uid)
-        for name in batch_records.BatchRecordLog(seen, root).all_of(batch_records.RecordKind.PREPARED):
-            if name.uid == sink.uid and name.batch > restored_batch:
-                yield UnrestoredRecord(sink, driver.store.child(root), name, generation < driver.generation)
+    seen, unrestored = read_cache.ReadCache(driver.store), list[UnrestoredRecord]()
+    for sink in sinks:
+        names = (layout.parse_number(name) for name in seen.list_names(layout.GENERATIONS))
+        generations = {number for number in names if number is not None and number < driver.generation}
+        for generation in sorted(generations | {driver.generation}):
+            root = layout.query_root(generation, sink.query_uid)
+            unrestored += [
+                UnrestoredRecord(sink, driver.store.child(root), name, generation < driver.generation)
+                for name in batch_records.BatchRecordLog(seen, root).all_of(batch_records.RecordKind.PREPARED)
+                if name.uid == sink.uid and name.batch > batches.get(sink.query_uid, -1)
+            ]
+    return tuple(unrestored)
 
 
 def retained_by_others(

@@ -82,16 +82,13 @@ class SinkParticipant:
     def run(self, frame: DataFrame, batch_id: int) -> None:
         """See the protocol."""
         with self._lock, spark_errors.ours(f"Writing a batch to the sink {self._sink.uid!r}"):
-            self._write(frame, batch_id)
-
-    def _write(self, frame: DataFrame, batch_id: int) -> None:
-        sink, context = self._sink.sink, self._sink.context(batch_id)
-        rows = columns.map_in_arrow(frame, _part_writer(sink, context.on_worker()), _PART_SCHEMA).collect()
-        with self._refusals.noting(self._sink.query_uid, self.participant):
-            parts = tuple(bytes(row.part) for row in rows)
-            with sink_calls.calling(sink, self._sink.uid, "prepare"):
-                transaction = sink.prepare(parts, context)
-            self._committer.record_prepared(self._sink, batch_id, transaction)
+            sink, context = self._sink.sink, self._sink.context(batch_id)
+            rows = columns.map_in_arrow(frame, _part_writer(sink, context.on_worker()), _PART_SCHEMA).collect()
+            with self._refusals.noting(self._sink.query_uid, self.participant):
+                parts = tuple(bytes(row.part) for row in rows)
+                with sink_calls.calling(sink, self._sink.uid, "prepare"):
+                    transaction = sink.prepare(parts, context)
+                self._committer.record_prepared(self._sink, batch_id, transaction)
 
 
 def two_phase(output: Output) -> TwoPhaseSink:
