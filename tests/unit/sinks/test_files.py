@@ -296,17 +296,16 @@ def test_opening_removes_the_orphans_of_the_latest_batches(folder: stores.Memory
     assert {info.key for info in folder.list("")} == kept | prepared | {files_commits.SINK, files_commits.commit_key(7)}
 
 
-def test_all_orphans_can_be_removed(folder: stores.MemoryStore) -> None:
-    for batch in (0, 1500):
+def test_orphans_are_removed_once_they_are_old(folder: stores.MemoryStore) -> None:
+    for batch in (950, 1050):
         commit(folder, at(batch), 1)
     kept = {info.key for info in folder.list("")}
-    for batch in (0, 1500):
-        stage(folder, at(batch), 1)
+    for batch in (950, 1050):
+        stage(folder, at(batch, epoch=2), 1)
 
-    young = files_orphans.remove_orphans(folder, now=NOON + HOUR / 2)
-    old = files_orphans.remove_orphans(folder, now=NOON + HOUR)
-
-    assert (len(young), len(old)) == (0, 2)
+    files_orphans.sweep(folder, through=1050, now=NOON + HOUR / 2)
+    assert len(folder.list("")) == len(kept) + 2
+    files_orphans.sweep(folder, through=1050, now=NOON + HOUR)
     assert {info.key for info in folder.list("")} == kept
 
 
@@ -493,9 +492,11 @@ def test_prepared_files_below_a_fence_are_no_orphans(folder: stores.MemoryStore)
     a_rollback(folder)
     prepared = files_commits.PreparedFiles.parse(stage(folder, at(5, epoch=4), 1), "a test")
 
-    removed = files_orphans.remove_orphans(folder, now=NOON + 5 * HOUR)
+    fence = files_commits.read(folder, 5)
 
-    assert prepared.files[0].path not in removed
+    assert fence is not None
+    orphans = files_orphans.orphans(folder.list(files_orphans.DATA), {5: fence.body}, now=NOON + 5 * HOUR)
+    assert prepared.files[0].path not in orphans
 
 
 def test_two_drivers_that_open_a_folder_at_once_leave_the_newer_one(folder: stores.MemoryStore) -> None:

@@ -64,7 +64,7 @@ def orphans(files: Iterable[ObjectInfo], commits: Mapping[int, BatchCommit], *, 
     return tuple(keys)
 
 
-def sweep(store: ObjectStore, *, through: int, now: datetime) -> tuple[str, ...]:
+def sweep(store: ObjectStore, *, through: int, now: datetime) -> None:
     """Delete orphans of the latest batches up to `through` that have files of several drivers of one generation.
 
     Cost: one or two LISTs, and a GET per batch with such files.
@@ -77,20 +77,13 @@ def sweep(store: ObjectStore, *, through: int, now: datetime) -> tuple[str, ...]
         if match and first <= int(match["batch"]) <= through:
             epochs = by_generation.setdefault((match["batch"], match["generation"]), {})
             epochs.setdefault(match["epoch"], []).append(info)
-    several = (epochs for epochs in by_generation.values() if len(epochs) > 1)
-    return _remove(store, [info for epochs in several for infos in epochs.values() for info in infos], now)
-
-
-def remove_orphans(store: ObjectStore, *, now: datetime) -> tuple[str, ...]:
-    """Delete every orphan below a sink's uri. Cost: a LIST per 1,000 files, a GET per batch."""
-    return _remove(store, store.list(DATA), now)
-
-
-def _remove(store: ObjectStore, files: Iterable[ObjectInfo], now: datetime) -> tuple[str, ...]:
-    old = [info for info in files if now - info.modified_at >= ORPHAN_GRACE]
-    matches = (_FILE.match(info.key.rpartition("/")[2]) for info in old)
-    batches = sorted({int(match["batch"]) for match in matches if match})
-    present = {batch: batch_commits.read(store, batch) for batch in batches}
+    old: list[ObjectInfo] = []
+    batches: set[int] = set()
+    for (batch, _), epochs in by_generation.items():
+        aged = [info for infos in epochs.values() for info in infos if now - info.modified_at >= ORPHAN_GRACE]
+        if len(epochs) > 1 and aged:
+            old += aged
+            batches.add(int(batch))
+    present = {batch: batch_commits.read(store, batch) for batch in sorted(batches)}
     keys = orphans(old, {batch: stored.body for batch, stored in present.items() if stored}, now=now)
     store.delete_many(list(keys))
-    return keys

@@ -51,15 +51,12 @@ def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> Non
         commits.require_still_open(store, context)
 
 
-def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
+def withdraw(store: ObjectStore, context: SinkContext) -> None:
     """Withdraw commits after the restored snapshot, write a fence after the last one, and bring back what was withdrawn.
 
     The state that the job continues from does not contain these, whichever generation and lineage they are of. Commits have
     no gaps, so the first number without a commit ends the search; the newest commit is withdrawn first. A job that comes
     forward again gets the commits back that its state contains and that were withdrawn in between, the oldest first.
-
-    Returns:
-        The batches withdrawn.
 
     Raises:
         SpecRejectedError: `SinkFolderTaken`.
@@ -67,7 +64,8 @@ def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
     """
     last, returning = _write_fence(store, context), commits.returning(store, context)
     lowest = min([context.batch_id, *(commit.batch_id - 1 for commit in returning)])
-    withdrawn = [batch for batch in range(last - 1, lowest, -1) if _withdraw_batch(store, batch, context)]
+    for batch in range(last - 1, lowest, -1):
+        _withdraw_batch(store, batch, context)
     for commit in returning:
         _bring_back(store, commit, context)
     if context.descent.takes_over:
@@ -77,19 +75,18 @@ def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
         )
         for batch in range(before + 1, context.batch_id + 1):
             commits.put(store, _tombstone(batch, context), None)
-    return tuple(withdrawn)
 
 
-def _withdraw_batch(store: ObjectStore, batch: int, context: SinkContext) -> bool:
-    """Withdraw the commit of a batch, and keep it; tell whether there was one."""
+def _withdraw_batch(store: ObjectStore, batch: int, context: SinkContext) -> None:
+    """Withdraw the commit of a batch if there is one, and keep it."""
     while True:
         present = commits.read(store, batch)
         if present is None or (_is_of_this_start(present.body, store, context) and present.body.withdrawn):
-            return False
+            return
         commits.require_still_open(store, context)
         _keep(store, present)
         if commits.put(store, _tombstone(batch, context), present):
-            return not present.body.withdrawn
+            return
 
 
 def _bring_back(store: ObjectStore, commit: BatchCommit, context: SinkContext) -> None:

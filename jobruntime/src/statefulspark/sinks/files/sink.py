@@ -21,8 +21,8 @@ first free number. Commits are ordered creates, so a late commit finds its name 
 replaces it, by the commit of the batch.
 
 Files of an aborted batch are deleted. Files of attempts that were not recorded are orphans: their generation has committed
-the batch without them. Opening deletes those that earlier drivers left in the latest batches, `remove_orphans` deletes all
-of them. Files of other generations and roots stay: a savepoint may name them, and a start from it lists them.
+the batch without them. Opening deletes those that earlier drivers left in the latest batches. Files of other generations and
+roots stay: a savepoint may name them, and a start from it lists them.
 """
 
 from __future__ import annotations

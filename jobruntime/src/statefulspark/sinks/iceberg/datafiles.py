@@ -63,11 +63,6 @@ class WrittenFiles(base.StoredDocument):
     table_uuid: str
     files: tuple[DataFile, ...]
 
-    @property
-    def rows(self) -> int:
-        """Sum over the files."""
-        return sum(file.rows for file in self.files)
-
 
 def write(table: Table, batches: Iterator[pa.RecordBatch]) -> Iterator[DataFile]:
     """Write rows to the table's location; they are not visible yet.
