@@ -164,7 +164,7 @@ WITHOUT_SPARK = (
         GOOD,
         _usage(
             "StorageUriInvalid",
-            "'gs://bucket/savepoints' is no storage location for state or output: write s3://bucket/prefix, or "
+            "'gs://bucket/savepoints' is not a storage location for state or output; write s3://bucket/prefix, or "
             "file:///folder for development on one machine, where local files are allowed.",
         ),
         2,

@@ -171,7 +171,7 @@ def test_what_the_other_job_has_written_since_is_told_before_it_is_written_again
     old, snapshot = the_first_job(world)
     old.batch(1)
     old.checkpoint()
-    with pytest.raises(errors.SpecRejectedError, match=r"batch 5.*with that word it is written once more"):
+    with pytest.raises(errors.SpecRejectedError, match=r"batch 5.*so the sink then writes it once more"):
         world.driver(OTHER, snapshot=snapshot)
     new = world.driver(OTHER, snapshot=snapshot, take_over_sinks=True)
     new.batch(2)

@@ -246,9 +246,9 @@ def opened_elsewhere_error(stored: Marker | None, context: SinkContext, where: s
         "SinkOpenedElsewhere",
         f"The sink {context.uid!r} cannot go on: {what}; this driver is epoch {context.committing_epoch}. Either the "
         "state was put back to an older moment, or another copy of it runs elsewhere. Stop the other copy, and start from "
-        f"the newest state; or start with {ANYWAY} to go on from this state. That writes what this state has after "
-        f"{described(context.expected.committed)}, also where the other has written the same; and what the other has "
-        "withdrawn before that stays away.",
+        f"the newest state. Or start with {ANYWAY} to go on from this state: the sink then writes what this state has after "
+        f"{described(context.expected.committed)}, even where the other driver has written the same rows. What the other "
+        "driver has withdrawn before that stays withdrawn.",
     )
 
 
@@ -258,9 +258,9 @@ def missing_error(context: SinkContext, where: str) -> errors.StateUnknownError:
     had = "been opened" if committed is None else f"committed {described(committed)}"
     return errors.StateUnknownError(
         "SinkMarkerMissing",
-        f"The sink {context.uid!r} has no marker in {where}, and had {had}, so it is unknown what is there. Bring the "
-        f"marker {context.transactional_id!r} back, or the target; or start with {ANYWAY}, which goes on after "
-        f"{described(committed)} and may write again what came later.",
+        f"The sink {context.uid!r} has no marker in {where}, although it had {had}. So it is unknown which rows are there. "
+        f"Restore the marker {context.transactional_id!r}, or the target; or start with {ANYWAY}, which goes on after "
+        f"{described(committed)} and may write later rows again.",
     )
 
 
@@ -268,12 +268,12 @@ def _behind_error(reached: Marker, context: SinkContext, where: str) -> SinkBehi
     expected = context.expected
     loss = (
         f"The sink {context.uid!r} has lost what it had: {where} has {described(reached.newest)}, and this state knows "
-        f"that it had {described(expected.committed)}; it was restored from a backup, or a replica behind it has taken "
-        "its place."
+        f"that it had {described(expected.committed)}. It was restored from a backup, or a replica that lags has taken its "
+        "place."
     )
     return SinkBehindError(
         "SinkBehind",
-        f"{loss} The rows of the batches in between are not kept any more. Bring them back from a newer copy of the "
+        f"{loss} The job no longer has the rows of the batches in between. Restore them from a newer copy of the "
         f"target; or start from a snapshot that is as old as the target; or start with {ANYWAY}, which goes on without "
         "them.",
         marker=reached,
@@ -292,7 +292,7 @@ def described(position: Position | None) -> str:
 
 def _replaced_error(stored: Marker, context: SinkContext, where: str) -> errors.FencedError:
     return errors.FencedError(
-        f"Epoch {stored.epoch} writes to {where} now, so epoch {context.committing_epoch} must not any more."
+        f"Epoch {stored.epoch} writes to {where} now. Epoch {context.committing_epoch} must not write there any more."
     )
 
 
@@ -309,8 +309,8 @@ def _refusal(relation: Standing, stored: Marker, context: SinkContext, where: st
         of_whom = "" if newest is None or newest.lineage == own.lineage else f" of the job at {its_root}"
         return errors.SpecRejectedError(
             "SinkAhead",
-            f"The sink {context.uid!r} cannot go on: {where} has {described(newest)}{of_whom}, which is not in the state "
-            f"that this start restores: it would continue {since}, and write the rows in between again, perhaps others. "
+            f"The sink {context.uid!r} cannot go on: {where} has {described(newest)}{of_whom}, which the restored "
+            f"state does not contain. The job would continue {since}, and write the rows in between again, perhaps others. "
             f"Start from the newest state; or remove those rows and start with {ANYWAY}, which keeps what is there and "
             "writes after it; or give the sink its own uid or target.",
         )

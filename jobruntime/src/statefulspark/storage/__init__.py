@@ -105,6 +105,6 @@ def _parse_s3(uri: str) -> _Bucket | None:
 def _no_location(uri: str) -> errors.SpecRejectedError:
     return errors.SpecRejectedError(
         "StorageUriInvalid",
-        f"{uri!r} is no storage location for state or output: write s3://bucket/prefix, or file:///folder for development "
-        "on one machine, where local files are allowed.",
+        f"{uri!r} is not a storage location for state or output; write s3://bucket/prefix, or file:///folder for "
+        "development on one machine, where local files are allowed.",
     )

@@ -112,10 +112,10 @@ def require_few_objects(number: int, uri: str) -> None:
         raise errors.StateUnknownError(
             "StorageFailed",
             f"{uri} has more than {allowance.most_listed} objects, which are the most that are listed of a folder at once. "
-            "Look who has written them, and delete what belongs to no job.",
+            "Find out what wrote them, and delete those that belong to no job.",
         )
 
 
 def _refusal(what: str) -> errors.StateUnknownError:
-    advice = "Look who has written it, and start from another snapshot if it is a part of one."
+    advice = "Find out what wrote it, and start from another snapshot if it is a part of one."
     return errors.StateUnknownError("StorageFailed", f"{what} {advice}")

@@ -181,8 +181,8 @@ def lost_on_the_way(target: RequestTarget) -> errors.TransientError:
     """Return the error for an object that is listed, and whose 404 did not come from the server."""
     return errors.TransientError(
         "StorageUnreachable",
-        f"{target.endpoint} lists {target.uri}, and a look at it was answered 404 by something between this machine and the "
-        "server; check the proxy or ingress before it.",
+        f"{target.endpoint} lists {target.uri}, but something between this machine and the server answers 404 for it; check "
+        "the proxy or ingress before the server.",
     )
 
 

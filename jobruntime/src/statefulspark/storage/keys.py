@@ -20,7 +20,7 @@ def require_key(key: str) -> str:
     if any(segment in ("", ".", "..") for segment in segments) or "\0" in key or len(key.encode()) > _MAX_KEY_BYTES:
         raise errors.SpecRejectedError(
             "StorageKeyInvalid",
-            f"{key!r} is no object key; use 'folder/name' without a leading or trailing slash, '.', '..' or empty "
+            f"{key!r} is not an object key; use 'folder/name' without a leading or trailing slash, '.', '..' or empty "
             f"parts, at most {_MAX_KEY_BYTES} bytes long.",
         )
     return key

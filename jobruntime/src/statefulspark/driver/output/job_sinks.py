@@ -218,7 +218,7 @@ def require_place(restored: Iterable[QueryEntry], sinks: Container[tuple[str, st
     if lost:
         raise errors.SpecRejectedError(
             "NonRestoredState",
-            f"The state on storage holds transactions of {', '.join(sorted(lost))}, which the job does not have, and their "
-            "records may not be visible yet. Give the job back those uids, or set allowNonRestoredState to start without "
+            f"The state on storage holds transactions of {', '.join(sorted(lost))}, which the job does not have. Their rows "
+            "may not be visible yet. Give the job back those uids, or set allowNonRestoredState to start without "
             "them.",
         )

@@ -113,12 +113,12 @@ def _refusal(sink: JobSink, other: OtherSink, context: SinkContext) -> errors.Sp
     newest = context.expected.committed if other.marker is None else other.marker.newest
     has, again = marker.described(newest), ""
     if newest is not None and not context.descent.contains(newest, context.position):
-        again = " That is not in the state that this start restores, so with that word it is written once more."
+        again = " The restored state does not contain that batch, so the sink then writes it once more."
     return errors.SpecRejectedError(
         "SinkOfAnotherJob",
-        f"The sink {sink.uid!r} of {context.job} cannot start: {sink.target} has {has} of the job {other.job}, from whose "
-        "state this start descends, and nobody has said whether this job continues that one. If it does, start with "
-        f"{marker.ANYWAY}: the sink goes on where that job's ends, commits once what that job had prepared in the restored "
-        f"state, and that job can write there no more.{again} If both are to write there, give the sink its own uid or "
-        "target.",
+        f"The sink {sink.uid!r} of {context.job} cannot start: {sink.target} has {has} of the job {other.job}. This start "
+        "descends from the state of that job, and nobody has said whether this job continues it. If it does, start with "
+        f"{marker.ANYWAY}: the sink goes on where the sink of that job ends, and commits once what that job had prepared in "
+        f"the restored state. That job can no longer write there.{again} If both jobs are to write there, give the sink its "
+        "own uid or target.",
     )

@@ -263,8 +263,8 @@ class PostgresClient:
         if not is_writable:
             raise errors.SpecRejectedError(
                 "PostgresRefused",
-                f"{self.where} is no table but a view or the like, which takes no COPY; name the table behind it, or give "
-                "the view an INSTEAD OF INSERT trigger.",
+                f"{self.where} is a view or a similar relation, which does not accept COPY; name the table behind it, or "
+                "give the view an INSTEAD OF INSERT trigger.",
             )
         return oid, schema
 

@@ -75,7 +75,7 @@ def _text_problems(values: pa.Array, kind: str, target: TableColumn) -> Iterator
             yield f"{_shown(value)}, a text of {len(value)} characters, and the table's column takes {longest}"
     elif kind == "uuid":
         for value in _first(values, compute.invert(compute.match_substring_regex(values, _UUID))):
-            yield f"{_shown(value)}, which is no UUID"
+            yield f"{_shown(value)}, which is not a UUID"
     elif target.labels:
         labels = pa.array(target.labels, values.type)
         outside = compute.and_(compute.invert(compute.is_in(values, labels)), compute.is_valid(values))
@@ -86,7 +86,7 @@ def _text_problems(values: pa.Array, kind: str, target: TableColumn) -> Iterator
             try:
                 json.loads(value, parse_constant=_refuse)
             except ValueError:
-                yield f"{_shown(value)}, which is no JSON"
+                yield f"{_shown(value)}, which is not JSON"
 
 
 def _number_problems(values: pa.Array, modifier: int) -> Iterator[str]:
