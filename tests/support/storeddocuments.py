@@ -55,7 +55,7 @@ def _sealed(name: str, document: base.SealedDocument, *, indent: int | None = No
 
 _STAGED = f"staged/out/00000003-00000012-00000007-{UNIQUE}.parquet"
 _ANCESTOR = manifest.Ancestor(lineage=BEFORE, root="s3://bucket/old/team/flights", generation=2, batches={"delays": 7})
-_MASTER = manifest.MasterStateEntry.of("offsets", 42, b"41")
+_MASTER = manifest.MasterStateEntry.encode("offsets", 42, b"41")
 _OPERATOR = manifest.OperatorEntry(
     uid="mean",
     operator_id=0,

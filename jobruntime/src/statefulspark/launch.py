@@ -195,7 +195,7 @@ def located(error: errors.StatefulSparkError, message: str) -> str:
 
 def for_reader(message: str) -> str:
     """Return a message in the words of who started the driver: flags of the command, or fields of the resource."""
-    return flagnames.in_flags(message) if is_by_flags() else message
+    return flagnames.name_flags(message) if is_by_flags() else message
 
 
 def is_by_flags() -> bool:

@@ -23,7 +23,7 @@ from statefulspark.storage.port import (
     ObjectInfo,
     ObjectStore,
     delete_listed,
-    in_pages,
+    split_pages,
 )
 from statefulspark.testing.stores import CrashPoint
 
@@ -243,7 +243,7 @@ class RigStore:
         return tuple(_renamed(self.process.network.believed(info), info.key[start:]) for info in found)
 
     def pages(self, prefix: str, *, size: int = PAGE) -> Iterator[tuple[ObjectInfo, ...]]:
-        return in_pages(self.list(prefix), size)
+        return split_pages(self.list(prefix), size)
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         return self.process.ask(lambda: self._server.list_names(key_rules.join(self.prefix, prefix.rstrip("/"))))

@@ -83,7 +83,7 @@ def test_a_document_without_a_checksum_is_read() -> None:
 
 
 def test_what_a_master_hook_answered_comes_back_byte_by_byte() -> None:
-    entry = manifest.MasterStateEntry.of("clicks", 41, b"\x00\xff")
+    entry = manifest.MasterStateEntry.encode("clicks", 41, b"\x00\xff")
 
     assert entry == manifest.MasterStateEntry(identifier="clicks", checkpoint_id=41, state="AP8=")
     assert entry.body == b"\x00\xff"

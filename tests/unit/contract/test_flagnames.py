@@ -51,12 +51,12 @@ def test_no_message_is_left_with_a_field_of_the_resource() -> None:
     messages = _messages()
 
     assert len(messages) > 5
-    assert [text for text in map(flagnames.in_flags, messages) if _FIELD.search(text)] == []
+    assert [text for text in map(flagnames.name_flags, messages) if _FIELD.search(text)] == []
 
 
 def test_a_sentence_reads_well_in_flags() -> None:
     told = "Declare it again, or set allowNonRestoredState to start without that state."
 
     assert (
-        flagnames.in_flags(told) == "Declare it again, or add --allow-non-restored-state to start without that state."
+        flagnames.name_flags(told) == "Declare it again, or add --allow-non-restored-state to start without that state."
     )

@@ -15,7 +15,7 @@ from statefulspark.driver.running import hooks
 from statefulspark.hooks import HookDefinition
 from statefulspark.recovery.plan import StartMode, StartPlan
 
-_STATES = (MasterStateEntry.of("shop", 41, b"\x00page 7"),)
+_STATES = (MasterStateEntry.encode("shop", 41, b"\x00page 7"),)
 _EMPTY = StartPlan(StartMode.EMPTY, 1)
 
 

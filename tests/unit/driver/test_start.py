@@ -196,7 +196,7 @@ def test_what_may_take_long_is_told_with_a_count_that_gets_to_its_end(
 
 def test_a_job_without_the_hook_whose_state_it_has_is_refused_by_both() -> None:
     world = a_root_with_a_checkpoint()
-    states = (MasterStateEntry.of("another", 1, b"state"),)
+    states = (MasterStateEntry.encode("another", 1, b"state"),)
     found = replace(start.find(("delays",), world.job_config, world.unclaimed), master_states=states)
 
     with pytest.raises(errors.SpecRejectedError, match="master hook 'another'"):

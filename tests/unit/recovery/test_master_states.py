@@ -12,7 +12,7 @@ from statefulspark.recovery.plan import StartMode
 
 
 def answer(number: int) -> tuple[MasterStateEntry, ...]:
-    return (MasterStateEntry.of("shop", number, b"page %d" % number),)
+    return (MasterStateEntry.encode("shop", number, b"page %d" % number),)
 
 
 def a_checkpoint_with_answers(job: Job, query: FakeQuery, number: int) -> Manifest:

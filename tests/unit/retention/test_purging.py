@@ -59,7 +59,7 @@ def test_only_the_record_of_the_deletion_is_left(job: Job, query: FakeQuery) -> 
 
     deleted = purge(job)
 
-    assert deleted == DeletedObjects.of(before)
+    assert deleted == DeletedObjects.count(before)
     assert keys(job) == ["epochs/00000004.json"]
     assert job.store.list("")[0].size_bytes < 400
     assert purging.is_purged(job.store)

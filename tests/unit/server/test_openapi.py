@@ -225,7 +225,7 @@ def test_the_configuration_tells_no_value_of_the_user() -> None:
         parameters={"password": "hunter3"},
     )
 
-    told = statistics.EffectiveConfig.of(job)
+    told = statistics.EffectiveConfig.describe(job)
 
     assert told.parameters == ("password",)
     assert "hunter" not in told.to_json()

@@ -49,7 +49,7 @@ def listed(snapshots: Sequence[ListedSnapshot], *, now: datetime) -> output.Resu
     items: list[dict[str, object]] = []
     for snapshot in snapshots:
         if isinstance(snapshot.manifest, Manifest):
-            items.append(json.loads(api.SnapshotSummary.of(snapshot.manifest, snapshot.location).to_json()))
+            items.append(json.loads(api.SnapshotSummary.describe(snapshot.manifest, snapshot.location).to_json()))
             continue
         identity = {"kind": snapshot.kind.value, "id": snapshot.id, "location": snapshot.location}
         items.append({**identity, "reason": snapshot.manifest.reason, "message": snapshot.manifest.message})
@@ -58,7 +58,7 @@ def listed(snapshots: Sequence[ListedSnapshot], *, now: datetime) -> output.Resu
 
 def converted(manifest: Manifest, location: str) -> output.Result:
     """Return the result of a conversion."""
-    summary = api.SnapshotSummary.of(manifest, location)
+    summary = api.SnapshotSummary.describe(manifest, location)
     sentence = (
         f"savepoint {location} written ({len(manifest.queries)} queries, {sizes.format_short(manifest.size_bytes)} in "
         f"{_file_count(manifest)} files)\n"

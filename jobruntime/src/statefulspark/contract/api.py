@@ -165,7 +165,7 @@ class SnapshotSummary(WireModel):
     """The form of its state."""
 
     @classmethod
-    def of(cls, manifest: Manifest, location: str) -> SnapshotSummary:
+    def describe(cls, manifest: Manifest, location: str) -> SnapshotSummary:
         """Return the summary of a manifest.
 
         Args:

@@ -1,7 +1,7 @@
 """The flags of `statefulspark run` for the fields of a configuration, and messages in the words of who gave the flags.
 
 Messages name fields as the resource does, since most drivers are started for one. A person at a command line has no
-resource: `in_flags` says the same with the flags of the command. Pure.
+resource: `name_flags` says the same with the flags of the command. Pure.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _SET_FIELD = re.compile(r"\bset (?=allowNonRestoredState\b)")
 _FIELD = re.compile(r"\b(?:allowNonRestoredState|(?:checkpoint|storage|restore|engine)\.[a-z][A-Za-z]*)\b")
 
 
-def in_flags(message: str) -> str:
+def name_flags(message: str) -> str:
     """Return a message of the product with the flags of the command instead of the fields of a resource."""
     for of_field, of_flag in _SENTENCES:
         message = message.replace(of_field, of_flag)

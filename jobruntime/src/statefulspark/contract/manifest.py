@@ -213,7 +213,7 @@ class MasterStateEntry(WireModel):
     """Base64."""
 
     @classmethod
-    def of(cls, identifier: str, checkpoint_id: int, body: bytes) -> Self:
+    def encode(cls, identifier: str, checkpoint_id: int, body: bytes) -> Self:
         """Return an entry with these bytes."""
         return cls(identifier=identifier, checkpoint_id=checkpoint_id, state=base64.b64encode(body).decode())
 

@@ -148,7 +148,7 @@ class EffectiveConfig(WireModel):
     """Names of the parameters of the job's own code."""
 
     @classmethod
-    def of(cls, job: JobConfig) -> EffectiveConfig:
+    def describe(cls, job: JobConfig) -> EffectiveConfig:
         """Return the parts of a configuration that are not secret."""
         return cls(
             job=job.name,

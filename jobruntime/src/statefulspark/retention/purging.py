@@ -56,7 +56,7 @@ def purge(store: ObjectStore, *, asker: owners.Asker, holder: str, now: datetime
     deleted += delete_listed(store, "", lambda info: info.key not in (kept, layout.OWNER) and not _is_record(info.key))
     deleted += delete_listed(store, layout.GENERATIONS)
     if owner is not None and store.delete_unchanged(layout.OWNER, etag=owner.etag):
-        deleted += DeletedObjects.of([owner])
+        deleted += DeletedObjects.count([owner])
     for name in store.list_names(""):
         if name != f"{layout.EPOCHS}/":
             deleted += store.delete_folder(name.rstrip("/"))

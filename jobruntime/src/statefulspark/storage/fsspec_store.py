@@ -204,7 +204,7 @@ class FsspecStore:
         for infos in self._listed(prefix, PAGE):
             files = tuple(info for info in infos if not _is_marker(info))
             self.delete_many([info.key for info in files])
-            deleted += DeletedObjects.of(files)
+            deleted += DeletedObjects.count(files)
             has_markers = has_markers or len(files) < len(infos)
         # A server that keeps real folders deletes only an empty one: files first, then inner folders, and of folders on
         # different pages the outer ones at another look.

@@ -25,7 +25,7 @@ from statefulspark.storage.port import (
     ObjectInfo,
     ObjectStore,
     delete_listed,
-    in_pages,
+    split_pages,
     stores_apart,
 )
 
@@ -106,7 +106,7 @@ class LocalStore:
 
     def pages(self, prefix: str, *, size: int = PAGE) -> Iterator[tuple[ObjectInfo, ...]]:
         """See the port."""
-        return in_pages(self.list(prefix), size)
+        return split_pages(self.list(prefix), size)
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""

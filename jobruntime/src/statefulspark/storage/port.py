@@ -58,7 +58,7 @@ class DeletedObjects:
     size_bytes: int = 0
 
     @classmethod
-    def of(cls, infos: Sequence[ObjectInfo]) -> DeletedObjects:
+    def count(cls, infos: Sequence[ObjectInfo]) -> DeletedObjects:
         """Return what the deletion of some objects has removed."""
         return cls(len(infos), sum(info.size_bytes for info in infos))
 
@@ -274,7 +274,7 @@ def delete_listed(
     for page in store.pages(prefix):
         gone = tuple(filter(is_to_go, page))
         store.delete_many([info.key for info in gone])
-        deleted += DeletedObjects.of(gone)
+        deleted += DeletedObjects.count(gone)
     return deleted
 
 
@@ -283,7 +283,7 @@ def first(store: ObjectStore, prefix: str, most: int = 1) -> tuple[ObjectInfo, .
     return tuple(itertools.islice(itertools.chain.from_iterable(store.pages(prefix, size=most)), most))
 
 
-def in_pages(infos: Sequence[ObjectInfo], size: int) -> Iterator[tuple[ObjectInfo, ...]]:
+def split_pages(infos: Sequence[ObjectInfo], size: int) -> Iterator[tuple[ObjectInfo, ...]]:
     """Return a whole listing in parts: `pages` of a store that has its objects at hand."""
     return (tuple(infos[at : at + size]) for at in range(0, len(infos), size))
 

@@ -32,7 +32,7 @@ from statefulspark.storage.port import (
     ObjectInfo,
     ObjectStore,
     delete_listed,
-    in_pages,
+    split_pages,
     stores_apart,
 )
 
@@ -134,7 +134,7 @@ class MemoryStore:
 
     def pages(self, prefix: str, *, size: int = PAGE) -> Iterator[tuple[ObjectInfo, ...]]:
         """See the port."""
-        return in_pages(self.list(prefix), size)
+        return split_pages(self.list(prefix), size)
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""
@@ -328,7 +328,7 @@ class FaultyStore:
 
     def pages(self, prefix: str, *, size: int = PAGE) -> Iterator[tuple[ObjectInfo, ...]]:
         """See the port; one operation, as a listing, since no test has more than a page."""
-        return in_pages(self.list(prefix), size)
+        return split_pages(self.list(prefix), size)
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""

@@ -93,7 +93,7 @@ class JobHooks:
                     body: object = self._call(definition, "trigger", trigger)
                     entry = None
                     if isinstance(body, bytes | bytearray | memoryview):
-                        entry = MasterStateEntry.of(definition.identifier, checkpoint_id, bytes(body))
+                        entry = MasterStateEntry.encode(definition.identifier, checkpoint_id, bytes(body))
                     elif body is not None:
                         why = f"it returned {type(body).__name__} and not bytes or None"
                         raise _failed(definition, "trigger", why)

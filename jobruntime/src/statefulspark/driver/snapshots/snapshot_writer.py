@@ -291,7 +291,7 @@ class SnapshotWriter:
             catalog.write_checkpoint(self._store, manifest)
         self._own.add(order.snapshot_id)
         self.state_sizes = measure.state_sizes(f"checkpoint {order.snapshot_id}", entries)
-        summary = api.SnapshotSummary.of(manifest, f"{self._store.uri}/{layout.checkpoint(manifest.id)}")
+        summary = api.SnapshotSummary.describe(manifest, f"{self._store.uri}/{layout.checkpoint(manifest.id)}")
         return measure.measured(summary, entries, self._growth.new_bytes(entries), watch)
 
     def _complete_savepoint(
@@ -320,7 +320,7 @@ class SnapshotWriter:
                     self._store, entries, request, target, completed_at=completed_at, on_progress=on_progress
                 )
         self._copying.pop(order.snapshot_id, None)
-        summary = api.SnapshotSummary.of(manifest, target.uri)
+        summary = api.SnapshotSummary.describe(manifest, target.uri)
         return measure.measured(summary, manifest.queries, manifest.size_bytes, watch)
 
     def _savepoint_request(self, order: SnapshotOrder) -> savepoint.SavepointProperties:
@@ -361,4 +361,4 @@ def summarise_restored(store: ObjectStore, manifest: Manifest | None) -> api.Sna
     """Return the restored checkpoint; None if no checkpoint of this job was restored."""
     if manifest is None or manifest.kind is not SnapshotKind.CHECKPOINT:
         return None
-    return api.SnapshotSummary.of(manifest, f"{store.uri}/{layout.checkpoint(manifest.id)}")
+    return api.SnapshotSummary.describe(manifest, f"{store.uri}/{layout.checkpoint(manifest.id)}")

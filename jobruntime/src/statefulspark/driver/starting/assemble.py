@@ -54,7 +54,7 @@ def assemble(parts: Parts, *, begin_step: progress.BeginStep = progress.ignore_s
         status_tracker=JobStatusTracker(
             identity,
             snapshot_writer.summarise_restored(store, parts.plan.restored),
-            config=statistics.EffectiveConfig.of(parts.job_config),
+            config=statistics.EffectiveConfig.describe(parts.job_config),
         ),
         gated_queries=quiesce.GatedQueries(running, gate, planner),
         fence=parts.fence,

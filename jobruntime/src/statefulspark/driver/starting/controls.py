@@ -160,7 +160,7 @@ class ForwardingControl(ABC):
 
     def config(self) -> statistics.EffectiveConfig | None:
         """Return the configuration."""
-        return statistics.EffectiveConfig.of(self._config)
+        return statistics.EffectiveConfig.describe(self._config)
 
     def batches(self) -> observations.Batches:
         """Return the newest batches of the driver; none before there is one."""
