@@ -1,8 +1,10 @@
-"""The wire contract: documents survive a round trip, and what cannot be read is refused by name."""
+"""The wire contract: messages survive a round trip, and what cannot be read is refused by name.
+
+`tests/unit/documents` proves the same of every kind of stored document.
+"""
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -16,10 +18,8 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import (
     EpochRecord,
     FileEntry,
-    GenerationRecord,
     Manifest,
     OperatorEntry,
-    OwnerRecord,
     QueryEntry,
     SnapshotKind,
     Trigger,
@@ -51,17 +51,6 @@ _MANIFEST = Manifest(
     revision="2",
     versions={"pyspark": "4.2.0"},
 )
-_DOCUMENTS = [
-    _MANIFEST,
-    GenerationRecord(generation=3, created_at=_NOON, epoch=7, carried_out=("once",), queries=(_QUERY,)),
-    EpochRecord(epoch=7, claimed_at=_NOON, holder="pod-a", claim_id="c"),
-    OwnerRecord(namespace="default", job="flights", owner_id="uid", created_at=_NOON),
-]
-
-
-@pytest.mark.parametrize("document", _DOCUMENTS, ids=lambda one: type(one).__name__)
-def test_a_document_is_read_back_as_it_was_written(document: base.StoredDocument) -> None:
-    assert type(document).parse(document.to_json(indent=1).encode(), "s3://b/x") == document
 
 
 @pytest.mark.parametrize(
@@ -83,37 +72,6 @@ def test_a_document_is_read_back_as_it_was_written(document: base.StoredDocument
 )
 def test_a_message_is_read_back_as_it_was_sent(value: base.WireModel) -> None:
     assert type(value).model_validate_json(value.to_json()) == value
-
-
-def test_names_on_the_wire_are_camel_case_and_unset_fields_are_left_out() -> None:
-    written = json.loads(EpochRecord(epoch=7, claimed_at=_NOON, holder="pod-a", claim_id="c").to_json())
-
-    assert written == {
-        "formatVersion": 1,
-        "epoch": 7,
-        "claimedAt": "2026-11-21T12:00:00.123456Z",
-        "holder": "pod-a",
-        "claimId": "c",
-        "filled": False,
-    }
-
-
-def test_a_reader_ignores_what_a_newer_writer_added() -> None:
-    written = json.loads(_MANIFEST.to_json())
-    written["addedLater"] = {"a": 1}
-    written["queries"][0]["addedLater"] = True
-
-    assert Manifest.parse(json.dumps(written).encode(), "s3://b/x") == _MANIFEST
-
-
-@pytest.mark.parametrize("version", [0, 2, 99])
-def test_a_document_of_an_unknown_version_is_refused_by_number(version: int) -> None:
-    body = _MANIFEST.model_copy(update={"format_version": version}).to_json().encode()
-
-    with pytest.raises(errors.SnapshotCorruptError, match=f"s3://b/x has format version {version}") as raised:
-        Manifest.parse(body, "s3://b/x")
-
-    assert raised.value.reason == "FormatVersionUnknown"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from manifests import a_manifest
 from pydantic import ValidationError
 from statefulspark import errors
 from statefulspark.contract import base, manifest
@@ -89,86 +90,34 @@ def test_what_a_master_hook_answered_comes_back_byte_by_byte() -> None:
     assert entry.body == b"\x00\xff"
 
 
-def a_file_document(**changes: object) -> base.WireModel:
-    return manifest.FileEntry.model_validate({"path": "metadata", "size_bytes": 0} | changes)
-
-
-def a_query_document(**changes: object) -> base.WireModel:
-    return manifest.QueryEntry.model_validate({"uid": "q", "batch_id": -1, "path": "p"} | changes)
-
-
-def a_manifest_document(**changes: object) -> base.WireModel:
-    least = {
-        "kind": "checkpoint",
-        "id": 1,
-        "namespace": "default",
-        "job": "flights",
-        "trigger": "periodic",
-        "epoch": 1,
-        "generation": 1,
-        "triggered_at": _NOON,
-        "completed_at": _NOON,
-        "queries": (),
-    }
-    return manifest.Manifest.model_validate(least | changes)
-
-
-def a_generation_document(**changes: object) -> base.WireModel:
-    return manifest.GenerationRecord.model_validate({"generation": 1, "created_at": _NOON, "epoch": 1} | changes)
-
-
-def _an_epoch(**changes: object) -> base.WireModel:
-    least = {"epoch": 1, "claimed_at": _NOON, "holder": "pod", "claim_id": "c"}
-    return manifest.EpochRecord.model_validate(least | changes)
-
-
-def _a_lineage(**changes: object) -> base.WireModel:
-    least = {"number": 1, "lineage": "0" * 32, "root": "s3://b", "created_at": _NOON, "epoch": 1}
-    return manifest.LineageRecord.model_validate(least | changes)
-
-
-def _an_ancestor(**changes: object) -> base.WireModel:
-    return manifest.Ancestor.model_validate({"generation": 1} | changes)
-
-
-def _a_master_state(**changes: object) -> base.WireModel:
-    return manifest.MasterStateEntry.model_validate({"identifier": "h", "checkpoint_id": 1, "state": ""} | changes)
+_QUERY = manifest.QueryEntry(uid="q", batch_id=-1, path="p")
+_EPOCH = manifest.EpochRecord(epoch=1, claimed_at=_NOON, holder="pod", claim_id="c")
+_LINEAGE = manifest.LineageRecord(number=1, lineage="0" * 32, root="s3://b", created_at=_NOON, epoch=1)
 
 
 @pytest.mark.parametrize(
-    ("build", "field", "below"),
+    ("document", "field", "below"),
     [
-        (a_file_document, "size_bytes", -1),
-        (a_query_document, "batch_id", -2),
-        (a_manifest_document, "id", 0),
-        (a_manifest_document, "epoch", 0),
-        (a_manifest_document, "generation", 0),
-        (a_generation_document, "generation", 0),
-        (a_generation_document, "epoch", 0),
-        (_an_epoch, "epoch", 0),
-        (_a_lineage, "number", 0),
-        (_a_lineage, "epoch", 0),
-        (_an_ancestor, "generation", 0),
-        (_a_master_state, "checkpoint_id", 0),
+        (manifest.FileEntry(path="metadata", size_bytes=0), "size_bytes", -1),
+        (_QUERY, "batch_id", -2),
+        (a_manifest(), "id", 0),
+        (a_manifest(), "epoch", 0),
+        (a_manifest(), "generation", 0),
+        (_GENERATION, "generation", 0),
+        (_GENERATION, "epoch", 0),
+        (_EPOCH, "epoch", 0),
+        (_LINEAGE, "number", 0),
+        (_LINEAGE, "epoch", 0),
+        (manifest.Ancestor(generation=1), "generation", 0),
+        (manifest.MasterStateEntry(identifier="h", checkpoint_id=1, state=""), "checkpoint_id", 0),
     ],
 )
-def test_a_number_below_the_first_one_is_no_document(build: object, field: str, below: int) -> None:
-    assert callable(build)
-    build()
+def test_a_number_below_the_first_one_is_no_document(document: base.WireModel, field: str, below: int) -> None:
+    least = document.model_dump() | {field: below + 1}
+    type(document).model_validate(least)
 
     with pytest.raises(ValidationError, match=f"greater than or equal to {below + 1}"):
-        build(**{field: below})
-
-
-def test_a_document_of_a_later_release_that_cannot_be_read_is_said_to_be_later_not_damaged() -> None:
-    """Where its version tells so; the sentence names the place of the document."""
-    later = manifest.GenerationRecord.FORMAT.writes + 1
-    body = b'{"formatVersion":%d,"generation":"three"}' % later
-
-    with pytest.raises(
-        errors.FormatVersionError, match=rf"^FormatVersionUnknown: s3://b/generation.json has .*{later};"
-    ):
-        base.read_model(manifest.GenerationRecord, manifest.GenerationRecord.FORMAT, body, "s3://b/generation.json")
+        type(document).model_validate(least | {field: below})
 
 
 def test_a_document_of_this_release_that_cannot_be_read_is_damaged() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import urlsplit
@@ -54,7 +53,6 @@ class StorageOptions:
         region: str | None = None,
         path_style: bool = True,
         allow_local_files: bool = False,
-        environ: Mapping[str, str] | None = None,
     ) -> Self:
         """Read credentials, and options that are not given, from the `AWS_*` variables.
 
@@ -63,12 +61,11 @@ class StorageOptions:
             region: Overrides `AWS_REGION` and `AWS_DEFAULT_REGION`.
             path_style: As in the class.
             allow_local_files: As in the class.
-            environ: The variables; those of the process when omitted.
 
         Raises:
             SpecRejectedError: `EndpointInvalid` or `RegionInvalid`.
         """
-        env = os.environ if environ is None else environ
+        env = os.environ
         chosen_endpoint = endpoint or env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None
         if chosen_endpoint is not None:
             try:
