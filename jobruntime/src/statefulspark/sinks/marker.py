@@ -327,15 +327,16 @@ def _refusal(relation: Standing, stored: Marker, context: SinkContext, where: st
     )
 
 
-def _begun_after(known: Position | None, context: SinkContext) -> Marker:
+def _begun_after(position: Position | None, context: SinkContext) -> Marker:
     """Return the marker of a sink that begins after a batch of the state, or with all that the state has for it."""
     own, begun = context.descent, Marker.beginning(context)
     if not context.expected.was_opened:
         return begun
-    if known is None:
+    if position is None:
         return begun.model_copy(update={"origin": own.cuts[0].lineage if own.cuts else own.lineage})
-    older = (last for last in reversed(own.line) if known.lineage == own.lineage and last.generation < known.generation)
-    return begun.model_copy(update={"committed": (*older, known)[-REMEMBERED:], "origin": known.lineage})
+    is_own = position.lineage == own.lineage
+    older = (last for last in reversed(own.line) if is_own and last.generation < position.generation)
+    return begun.model_copy(update={"committed": (*older, position)[-REMEMBERED:], "origin": position.lineage})
 
 
 def _going_on(stored: Marker, context: SinkContext) -> Marker:
