@@ -1,4 +1,4 @@
-"""What a start, storage and a sink know of one another, compared: may the sink go on? Pure.
+"""Compares what a start, storage and a sink know of one another: may the sink go on? Pure.
 
 Batches are comparable within one generation of one lineage (a root of state). A sink's marker has the driver that opened it,
 and one position for each generation that it has committed. A start knows its own lineage, the cuts through which its state

@@ -1,4 +1,4 @@
-"""How much of other people's objects one piece of work may hold, and how long it may take.
+"""Limits how much of other people's objects one piece of work may hold, and how long it may take.
 
 A driver reads the folder of its own job and sets no limit. The operator reads folders that anybody may have filled: an
 object may have any size, a listing may have no end, and a server may send one byte a second. An allowance holds for all

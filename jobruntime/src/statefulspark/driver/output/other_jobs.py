@@ -1,9 +1,9 @@
-"""A sink that another job has written to, from whose state this job started: under its name, in the same target.
+"""Finds the sink of another job, from whose state this job started, in the same target, and takes it over if told so.
 
-A job that was renamed, and a test job that started from a savepoint of production, have a name of their own, so their sinks
-have no marker there. Whether such a job continues the other one, or is a second job that appends to the same target, only a
-person can tell: it is refused, and goes on with the word or with a sink of its own. A second job that started from no state
-of the first one is not asked.
+A job that was renamed has a name of its own, and so has a test job that started from a savepoint of production. So their
+sinks have no marker in the target. Only a person can tell whether such a job continues the other one, or is a second job
+that appends to the same target: the start is refused until a person says so, or gives the sink its own uid or target. A
+second job that started from no state of the first one is not asked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Acts that are repeated while they fail for what may pass: with growing waits, until a deadline if there is one."""
+"""Repeats acts while they fail temporarily: with growing waits, until a deadline if there is one."""
 
 from __future__ import annotations
 

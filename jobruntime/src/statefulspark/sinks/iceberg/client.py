@@ -228,7 +228,7 @@ class IcebergClient:
             case Remedy.PERSON if isinstance(error, _ABSENT):
                 return errors.SpecRejectedError(
                     "IcebergTableMissing",
-                    f"The table {self.table} does not exist, and a sink creates none; create it first.",
+                    f"The table {self.table} does not exist. A sink creates no table; create it first.",
                 )
             case Remedy.PERSON:
                 return errors.SpecRejectedError("IcebergRefused", f"{message}.")

@@ -69,6 +69,6 @@ def no_topic(target: KafkaTarget) -> errors.SpecRejectedError:
     """Return the error for a topic that does not exist."""
     return errors.SpecRejectedError(
         "KafkaTopicMissing",
-        f"The topic {target.topic} does not exist at {target.servers}, and a sink creates none; create it with the "
+        f"The topic {target.topic} does not exist at {target.servers}. A sink creates no topic; create it with the "
         "partitions and the retention that its readers need.",
     )

@@ -256,7 +256,7 @@ class PostgresClient:
                 )
             raise errors.SpecRejectedError(
                 "PostgresTableMissing",
-                f"Could not find {self.where}{searched}, and a sink creates none; create it first, or "
+                f"Could not find {self.where}{searched}, and a sink creates no table; create it first, or "
                 "write its name with its schema.",
             )
         oid, schema, is_writable = row
