@@ -73,7 +73,7 @@ def place(request: pytest.FixtureRequest, s3: S3Server, tmp_path: Path) -> Place
 def test_a_renamed_job_is_refused_and_with_the_word_commits_once_what_was_prepared(place: Place) -> None:
     _, snapshot = place.the_first_job()
     with pytest.raises(
-        errors.SpecRejectedError, match=r"has batch 1 .* of the job default/flights, .*its own uid"
+        errors.SpecRejectedError, match=r"has batch 1 .* of the job default/flights\. .*its own uid"
     ) as no:
         place.start(RENAMED, snapshot=snapshot)
     before = place.world.read()
