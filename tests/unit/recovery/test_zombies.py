@@ -314,10 +314,10 @@ def test_a_number_kept_for_a_savepoint_elsewhere_is_not_given_to_another(bucket:
     store = bucket.child("root")
     request = savepoint.SavepointProperties(1, "n", "j", Trigger.MANUAL, 1, 1, Clock().now)
     for place in (savepoint.SavepointTarget(bucket, "one"), savepoint.SavepointTarget(bucket, "one")):
-        savepoint._record_number(store, request.id, place)
+        savepoint.reserve(store, request, place)
 
     with pytest.raises(errors.PreconditionFailedError):
-        savepoint._record_number(store, request.id, savepoint.SavepointTarget(bucket, "other"))
+        savepoint.reserve(store, request, savepoint.SavepointTarget(bucket, "other"))
     assert b"one" in store.read(layout.savepoint_pointer(1))
 
 

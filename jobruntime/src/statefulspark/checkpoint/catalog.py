@@ -6,6 +6,7 @@ numbers, and no number is used twice, so folders without a manifest take a numbe
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -113,19 +114,16 @@ def first_of_later_release(
         try:
             read_manifest(store, ref.folder)
         except errors.FormatVersionError as error:
-            if _generation_of(store, ref) in (None, generation):
+            try:
+                body = store.read(layout.snapshot_manifest(ref.folder), most_bytes=MOST_OF_A_MANIFEST)
+                number = _ManifestGeneration.model_validate_json(body).generation
+            except (ValidationError, errors.ObjectNotFoundError):
+                number = None
+            if number in (None, generation):
                 return error
         except (errors.SnapshotCorruptError, errors.ObjectNotFoundError):
             continue
     return None
-
-
-def _generation_of(store: ObjectStore, ref: SnapshotRef) -> int | None:
-    try:
-        body = store.read(layout.snapshot_manifest(ref.folder), most_bytes=MOST_OF_A_MANIFEST)
-        return _ManifestGeneration.model_validate_json(body).generation
-    except (ValidationError, errors.ObjectNotFoundError):
-        return None
 
 
 def read_manifests(
@@ -137,7 +135,13 @@ def read_manifests(
     """
     keys = {ref: layout.snapshot_manifest(ref.folder) for ref in refs}
     bodies = read_present(store, tuple(keys.values()), most_bytes=MOST_OF_A_MANIFEST)
-    return tuple(_parsed(bodies[key], f"{store.uri}/{key}") for key in keys.values() if key in bodies)
+    manifests: list[Manifest | errors.SnapshotCorruptError] = []
+    for key in (key for key in keys.values() if key in bodies):
+        try:
+            manifests.append(Manifest.parse(bodies[key], f"{store.uri}/{key}"))
+        except errors.SnapshotCorruptError as error:
+            manifests.append(error)
+    return tuple(manifests)
 
 
 def list_snapshots(store: ObjectStore) -> tuple[SnapshotRef, ...]:
@@ -229,18 +233,8 @@ def read_present(store: ObjectStore, keys: Sequence[str], *, most_bytes: int = M
     try:
         return dict(store.read_many(keys, most_bytes=most_bytes))
     except errors.ObjectNotFoundError:
-        return {key: body for key in keys if (body := _read_if_present(store, key, most_bytes)) is not None}
-
-
-def _read_if_present(store: ObjectStore, key: str, most_bytes: int) -> bytes | None:
-    try:
-        return store.read(key, most_bytes=most_bytes)
-    except errors.ObjectNotFoundError:
-        return None
-
-
-def _parsed(body: bytes, source: str) -> Manifest | errors.SnapshotCorruptError:
-    try:
-        return Manifest.parse(body, source)
-    except errors.SnapshotCorruptError as error:
-        return error
+        bodies = {}
+        for key in keys:
+            with contextlib.suppress(errors.ObjectNotFoundError):
+                bodies[key] = store.read(key, most_bytes=most_bytes)
+        return bodies

@@ -124,11 +124,17 @@ class ClosureBuilder:
         self._load_commits(state, listed, batch_id)
         chains = state_files.chains(state, self._commits, batch_id, self._root)
         operators = self._load_operators(listed, batch_id)
-        entries = tuple(self._operator_entry(operator.metadata, batch_id) for operator in operators)
-        offsets = self._load_offsets(listed, batch_id)
+        entries = tuple(operator.entry for operator in operators)
+        offsets_key = f"offsets/{batch_id}"
+        if offsets_key not in listed:
+            raise self._incomplete(offsets_key, batch_id)
+        body = self._small.read(listed, {offsets_key: offsets_key})[offsets_key]
+        offsets = sparklog.parse_offsets(body, f"{self._root}/{offsets_key}")
         prepared = self._records.prepared(listed, batch_id, committed)
         recorded_after = {uid: max(batch, self._started_after) for uid, batch in committed.items()}
-        outputs = self._records.outputs(listed, batch_id, recorded_after, after_batch=self._after(batch_id))
+        # The last batch whose records are not required, for sinks that the caller does not name.
+        after_batch = batch_id if self._base is None else self._base.batch_id
+        outputs = self._records.outputs(listed, batch_id, recorded_after, after_batch=after_batch)
         states = self._records.states(listed, batch_id, outputs[-1] if outputs else None)
         needed = [
             "metadata",
@@ -141,9 +147,12 @@ class ClosureBuilder:
             *required_records.of_base(self._base),
             *(key for operator in operators for key in operator.keys),
             *self._state_keys(chains, listed, batch_id),
-            *self._pack_keys(entries, listed, batch_id),
+            *self._pack_keys({entry.uid: entry.partitions for entry in entries}, listed, batch_id),
         ]
-        self._forget_unused(chains)
+        oldest = min((chain.base_version for _, chain in chains), default=0) - 1
+        used = {chain.snapshot for _, chain in chains}
+        self._commits = {batch: commit for batch, commit in self._commits.items() if batch >= oldest}
+        self._ssts = {key: files for key, files in self._ssts.items() if key in used}
         return QueryEntry(
             uid=uid,
             batch_id=batch_id,
@@ -171,27 +180,20 @@ class ClosureBuilder:
             present = [batch for batch in batches if batch not in absent]
             bodies = self._small.read(listed, {f"commits/{batch}": batch for batch in present})
             for batch, body in bodies.items():
-                self._commits[batch] = self._parse_commit(batch, body)
-
-    def _parse_commit(self, batch: int, body: bytes) -> sparklog.Commit:
-        source = f"{self._root}/commits/{batch}"
-        commit = sparklog.parse_commit(batch, body, source)
-        if commit.state_ids is None:
-            raise errors.SpecRejectedError(
-                "StateFormatUnsupported",
-                f"{source} has no unique ids of state files; the query was not run with "
-                "spark.sql.streaming.stateStore.checkpointFormatVersion=2.",
-            )
-        return commit
-
-    def _load_offsets(self, listed: Mapping[str, ObjectInfo], batch_id: int) -> tuple[str, ...]:
-        key = f"offsets/{batch_id}"
-        if key not in listed:
-            raise self._incomplete(key, batch_id)
-        return sparklog.parse_offsets(self._small.read(listed, {key: key})[key], f"{self._root}/{key}")
+                source = f"{self._root}/commits/{batch}"
+                commit = sparklog.parse_commit(batch, body, source)
+                if commit.state_ids is None:
+                    raise errors.SpecRejectedError(
+                        "StateFormatUnsupported",
+                        f"{source} has no unique ids of state files; the query was not run with "
+                        "spark.sql.streaming.stateStore.checkpointFormatVersion=2.",
+                    )
+                self._commits[batch] = commit
 
     def _load_operators(self, listed: Mapping[str, ObjectInfo], batch_id: int) -> tuple[_Operator, ...]:
-        keys = {operator: _metadata_key(listed, operator, batch_id) for operator in self._operator_ids(batch_id)}
+        """Describe each operator, with the partitions of the commit: metadata of version 1 has those of its first batch."""
+        ids = self._commits[batch_id].state_ids or {}
+        keys = {operator: _metadata_key(listed, operator, batch_id) for operator in sorted(ids)}
         for operator, key in keys.items():
             if key is None:
                 folder = f"state/{operator}/_metadata"
@@ -200,33 +202,20 @@ class ClosureBuilder:
         bodies = self._small.read(listed, {key: key for key in present.values() if key not in self._operators})
         for key, body in bodies.items():
             self._operators[key] = sparklog.parse_operator(body, f"{self._root}/{key}")
-        return tuple(
-            self._operator(self._operators[key], key, operator, listed) for operator, key in sorted(present.items())
-        )
-
-    def _operator(
-        self, metadata: sparklog.OperatorMetadata, key: str, operator: int, listed: Mapping[str, ObjectInfo]
-    ) -> _Operator:
-        if metadata.schema_paths:
-            schemas = [sparklog.relative_state_path(path, f"{self._root}/{key}") for path in metadata.schema_paths]
-        else:
-            schemas = [
+        operators = []
+        for operator, key in present.items():
+            metadata = self._operators[key]
+            schemas = [sparklog.relative_state_path(path, f"{self._root}/{key}") for path in metadata.schema_paths] or [
                 name for name in listed if name.startswith(f"state/{operator}/") and name.endswith("/_metadata/schema")
             ]
-        return _Operator(metadata, (key, *schemas))
-
-    def _operator_entry(self, metadata: sparklog.OperatorMetadata, batch_id: int) -> OperatorEntry:
-        """Describe an operator, with the partitions of the commit: metadata of version 1 has those of its first batch."""
-        partitions = len((self._commits[batch_id].state_ids or {}).get(metadata.operator_id, ()))
-        return OperatorEntry(
-            uid=metadata.uid,
-            operator_id=metadata.operator_id,
-            name=metadata.name,
-            partitions=partitions,
-        )
-
-    def _operator_ids(self, batch_id: int) -> tuple[int, ...]:
-        return tuple(sorted(self._commits[batch_id].state_ids or {}))
+            entry = OperatorEntry(
+                uid=metadata.uid,
+                operator_id=metadata.operator_id,
+                name=metadata.name,
+                partitions=len(ids.get(metadata.operator_id, ())),
+            )
+            operators.append(_Operator(entry, (key, *schemas)))
+        return tuple(operators)
 
     def _log_keys(
         self, listed: Mapping[str, ObjectInfo], chains: tuple[tuple[int, state_files.Chain], ...], batch_id: int
@@ -255,10 +244,7 @@ class ClosureBuilder:
                 raise self._incomplete(key, batch_id, problem)
         return [*snapshots, *ssts, *(key for _, chain in chains for key in chain.changelogs)]
 
-    def _pack_keys(
-        self, entries: Iterable[OperatorEntry], listed: Mapping[str, ObjectInfo], batch_id: int
-    ) -> list[str]:
-        partitions = {entry.uid: entry.partitions for entry in entries}
+    def _pack_keys(self, partitions: Mapping[str, int], listed: Mapping[str, ObjectInfo], batch_id: int) -> list[str]:
         packs = window.needed_by_operator(listed, partitions, batch_id)
         for uid, needed in packs.items():
             gap = window.first_gap(needed)
@@ -279,16 +265,6 @@ class ClosureBuilder:
             raise self._incomplete(vanished[0], batch_id)
         return tuple(self._small.entry(key, listed[key]) for key in sorted(keys))
 
-    def _after(self, batch_id: int) -> int:
-        """Return the last batch whose records are not required, for sinks that the caller does not name."""
-        return batch_id if self._base is None else self._base.batch_id
-
-    def _forget_unused(self, chains: tuple[tuple[int, state_files.Chain], ...]) -> None:
-        oldest = min((chain.base_version for _, chain in chains), default=0) - 1
-        used = {chain.snapshot for _, chain in chains}
-        self._commits = {batch: commit for batch, commit in self._commits.items() if batch >= oldest}
-        self._ssts = {key: files for key, files in self._ssts.items() if key in used}
-
     def _incomplete(
         self, key: str, batch_id: int, problem: str = "does not exist", *, alternatives: tuple[str, ...] = ()
     ) -> errors.SnapshotCorruptError:
@@ -301,7 +277,7 @@ class ClosureBuilder:
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
-    metadata: sparklog.OperatorMetadata
+    entry: OperatorEntry
     keys: tuple[str, ...]
 
 
@@ -327,8 +303,18 @@ def _source_keys(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> 
         if is_entry and positions.get(parts[1]) is None:
             keys.append(key)
     for source, position in positions.items():
-        if position is not None:
-            keys += _file_source_keys(listed, f"sources/{source}", position)
+        # Backwards to the newest compact file, or to the beginning of the log, which has no gaps.
+        for number in range(-1 if position is None else position, -1, -1):
+            plain, compact = f"sources/{source}/{number}", f"sources/{source}/{number}.compact"
+            if plain not in listed and compact not in listed:
+                raise listing.FilesAbsentError(
+                    "ClosureIncomplete",
+                    f"The log of a file source has no entry {plain}. Start from an older snapshot.",
+                    (plain, compact),
+                )
+            keys.append(compact if compact in listed else plain)
+            if compact in listed:
+                break
     return keys
 
 
@@ -339,12 +325,7 @@ def source_positions(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...])
         listed: The files below the query's root.
         offsets: The offset lines of the batch.
     """
-    lines = _lines_of_folders(listed, offsets)
-    return {str(index): sparklog.file_source_position(line) for index, line in enumerate(lines)}
-
-
-def _lines_of_folders(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the offset line of each folder below `sources/`: a stream used twice has two lines and one folder."""
+    # A stream that is used twice has two offset lines and one folder below `sources/`.
     numbers = [int(parts[1]) for key in listed if (parts := key.split("/"))[0] == "sources" and parts[1].isdigit()]
     spare = len(offsets) - max(numbers, default=len(offsets)) - 1
     lines: list[str] = []
@@ -353,21 +334,4 @@ def _lines_of_folders(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]
             spare -= 1
         else:
             lines.append(line)
-    return tuple(lines)
-
-
-def _file_source_keys(listed: Mapping[str, ObjectInfo], folder: str, position: int) -> list[str]:
-    """Walk a file source's log backwards to its newest compact file, or to its beginning; the log has no gaps."""
-    keys: list[str] = []
-    for number in range(position, -1, -1):
-        plain, compact = f"{folder}/{number}", f"{folder}/{number}.compact"
-        if plain not in listed and compact not in listed:
-            raise listing.FilesAbsentError(
-                "ClosureIncomplete",
-                f"The log of a file source has no entry {plain}. Start from an older snapshot.",
-                (plain, compact),
-            )
-        keys.append(compact if compact in listed else plain)
-        if compact in listed:
-            break
-    return keys
+    return {str(index): sparklog.file_source_position(line) for index, line in enumerate(lines)}

@@ -59,7 +59,10 @@ class Evidence:
         """
         if self._has_recorded_md5(path, bodies):
             return Knowledge.SAME
-        pairs = [(main, sidecar) for main, sidecar in _pairs(path) if main in bodies and sidecar in bodies]
+        possible = [(path, checksums.spark_sidecar(path)), (path, checksums.hadoop_sidecar(path))]
+        if checksums.is_sidecar(path):
+            possible.append((checksums.guarded(path), path))
+        pairs = [(main, sidecar) for main, sidecar in possible if main in bodies and sidecar in bodies]
         if any(checksums.matches(bodies[main], sidecar, bodies[sidecar]) for main, sidecar in pairs):
             return Knowledge.SAME
         is_blamed = any(self._blamed(main, sidecar, bodies) == path for main, sidecar in pairs)
@@ -106,9 +109,3 @@ def recorded_md5(file: FileEntry) -> str | None:
     """Return the etag of a file if it may be the MD5 of the content."""
     match = _MD5.match(file.checksum or "")
     return match[1] if match is not None else None
-
-
-def _pairs(path: str) -> list[tuple[str, str]]:
-    """Return each file and checksum file that vouch for each other, of which one is at a path."""
-    own = [(path, checksums.spark_sidecar(path)), (path, checksums.hadoop_sidecar(path))]
-    return [*own, (checksums.guarded(path), path)] if checksums.is_sidecar(path) else own

@@ -120,7 +120,10 @@ def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: st
             filled=number < target,
         )
         if not _create(store, record):
-            return _lost(store, assigned=assigned, record=record, target=target)
+            # Another driver claimed the number first: an assigned epoch may be free still, else the next one is claimed.
+            if assigned is not None and newest(store) >= target:
+                raise _fenced(store, target, holder, newest(store))
+            return claim(store, assigned=assigned, holder=holder, claim_id=claim_id, now=now)
     if highest and store.info(layout.epoch(highest)) is None:
         # All state was deleted since the listing, so the number was free again. The record of the deletion is the oldest.
         store.delete_many([layout.epoch(target)])
@@ -254,23 +257,20 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
             return present
         return _replaced(store, present.model_copy(update={"word": record.word}), info)
     if not take_over or record.key in present.spent:
+        other = "give the job another name or storage.uri."
+        way_out = f"Set restore.takeOver to true to continue with that state, or {other}"
+        if record.key in present.spent:
+            way_out = (
+                "This one has owned the state before, and its restore.takeOver counts once. Change restore.nonce to take "
+                "the state over again (on the command line --take-over --again), after the other one has ended; or "
+                f"{other}"
+            )
         raise errors.SpecRejectedError(
             "StateOwnedByAnother",
             f"The state at {store.uri} belongs to {present.namespace}/{present.job} with uid {present.owner_id} since "
-            f"{present.created_at:%Y-%m-%d %H:%M:%S} UTC, and this is uid {record.owner_id}. {_way_out(record, present)}",
+            f"{present.created_at:%Y-%m-%d %H:%M:%S} UTC, and this is uid {record.owner_id}. {way_out}",
         )
     return _replaced(store, record.model_copy(update={"spent": (*present.spent, present.key)}), info)
-
-
-def _way_out(record: OwnerRecord, present: OwnerRecord) -> str:
-    """Return what to do about state of another owner."""
-    other = "give the job another name or storage.uri."
-    if record.key not in present.spent:
-        return f"Set restore.takeOver to true to continue with that state, or {other}"
-    return (
-        "This one has owned the state before, and its restore.takeOver counts once. Change restore.nonce to take the state "
-        f"over again (on the command line --take-over --again), after the other one has ended; or {other}"
-    )
 
 
 def _replaced(store: ObjectStore, record: OwnerRecord, over: ObjectInfo | None) -> OwnerRecord:
@@ -309,13 +309,6 @@ def _create(store: ObjectStore, record: EpochRecord) -> bool:
     except errors.ObjectExistsError:
         return read(store, record.epoch).claim_id == record.claim_id
     return True
-
-
-def _lost(store: ObjectStore, *, assigned: int | None, record: EpochRecord, target: int) -> int:
-    """Continue after another driver claimed the number first: an assigned epoch may be free still, else claim the next."""
-    if assigned is not None and newest(store) >= target:
-        raise _fenced(store, target, record.holder, newest(store))
-    return claim(store, assigned=assigned, holder=record.holder, claim_id=record.claim_id, now=record.claimed_at)
 
 
 def _fenced(store: ObjectStore, epoch: int, holder: str, highest: int) -> errors.FencedError:

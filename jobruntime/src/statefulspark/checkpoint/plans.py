@@ -168,22 +168,22 @@ def key_groups(restored: Iterable[QueryEntry]) -> dict[str, int | None]:
 def inherit(entries: Iterable[QueryEntry], previous: Iterable[QueryEntry]) -> tuple[QueryEntry, ...]:
     """Copy what only a driver knows from an earlier manifest of the generation to closures that were made without one."""
     by_uid = {entry.uid: entry for entry in previous}
-    return tuple(_inherited(entry, by_uid.get(entry.uid)) for entry in entries)
-
-
-def _inherited(entry: QueryEntry, previous: QueryEntry | None) -> QueryEntry:
-    if previous is None:
-        return entry
-    operators: Mapping[str, OperatorEntry] = {operator.uid: operator for operator in previous.operators}
-    fits = len(previous.sources) == len(entry.offsets) or not entry.offsets
-    return entry.model_copy(
-        update={
+    inherited = []
+    for entry in entries:
+        before = by_uid.get(entry.uid)
+        if before is None:
+            inherited.append(entry)
+            continue
+        operators = {operator.uid: operator for operator in before.operators}
+        fits = len(before.sources) == len(entry.offsets) or not entry.offsets
+        update = {
             "operators": tuple(_annotated(operator, operators.get(operator.uid)) for operator in entry.operators),
-            "sources": previous.sources if fits else (),
-            "time_zone": previous.time_zone,
-            "sinks": previous.sinks,
+            "sources": before.sources if fits else (),
+            "time_zone": before.time_zone,
+            "sinks": before.sinks,
         }
-    )
+        inherited.append(entry.model_copy(update=update))
+    return tuple(inherited)
 
 
 def _annotated(operator: OperatorEntry, description: PlannedOperator | OperatorEntry | None) -> OperatorEntry:

@@ -6,7 +6,8 @@ savepoint, and a repeated copy continues where it stopped. The object store make
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from statefulspark import errors
@@ -81,9 +82,18 @@ def relocate(
         transfer.copy(source, target, [(f"{folder}/{key}", f"{target_folder}/{key}") for key in chunk])
         done_bytes += sum(files[key].size_bytes for key in chunk)
     on_progress(total_bytes, total_bytes)
-    _require_whole(target, target_folder, files)
+    copied = listing.below(target, target_folder, needed=files)
+    incomplete = next((key for key, info in files.items() if not _is_complete(copied.get(key), info)), None)
+    if incomplete is not None:
+        raise errors.SnapshotCorruptError(
+            "CopyIncomplete", f"{target.uri}/{target_folder}/{incomplete} is not complete after the copy; copy again."
+        )
     if layout.MANIFEST_NAME not in present:
-        _write_manifest_last(source, folder, target, target_folder)
+        try:
+            # The bytes are copied unchanged, so that fields of a newer release are kept.
+            target.create(layout.snapshot_manifest(target_folder), source.read(layout.snapshot_manifest(folder)))
+        except errors.ObjectExistsError as error:
+            raise catalog.exists_already(target, target_folder, SnapshotKind.SAVEPOINT) from error
     return Copied(manifest, len(files), total_bytes, len(missing))
 
 
@@ -99,7 +109,13 @@ def _checked_manifest(source: ObjectStore, folder: str, target: ObjectStore, tar
         raise errors.SpecRejectedError(
             "TargetInsideSource", f"{target_uri} is the savepoint itself, or inside it; name another folder."
         )
-    _require_free(target, target_folder, manifest)
+    with contextlib.suppress(errors.ObjectNotFoundError):
+        present = catalog.read_manifest(target, target_folder)
+        if present != manifest:
+            raise errors.PreconditionFailedError(
+                "SavepointExists",
+                f"{target_uri} holds {present.label} of {present.namespace}/{present.job} already.",
+            )
     report = verify.verify(source, manifest, root=folder)
     if not report.ok:
         raise errors.SnapshotCorruptError(
@@ -107,38 +123,6 @@ def _checked_manifest(source: ObjectStore, folder: str, target: ObjectStore, tar
             f"{manifest.label} at {source_uri} is not complete, so it was not copied: {report.sentence}",
         )
     return manifest
-
-
-def _require_free(target: ObjectStore, target_folder: str, manifest: Manifest) -> None:
-    try:
-        present = catalog.read_manifest(target, target_folder)
-    except errors.ObjectNotFoundError:
-        return
-    if present != manifest:
-        raise errors.PreconditionFailedError(
-            "SavepointExists",
-            f"{target.uri}/{target_folder} holds {present.label} of {present.namespace}/{present.job} already.",
-        )
-
-
-def _require_whole(target: ObjectStore, target_folder: str, files: Mapping[str, ObjectInfo]) -> None:
-    present = listing.below(target, target_folder, needed=files)
-    incomplete = next((key for key, info in files.items() if not _is_complete(present.get(key), info)), None)
-    if incomplete is not None:
-        raise errors.SnapshotCorruptError(
-            "CopyIncomplete", f"{target.uri}/{target_folder}/{incomplete} is not complete after the copy; copy again."
-        )
-
-
-def _write_manifest_last(source: ObjectStore, folder: str, target: ObjectStore, target_folder: str) -> None:
-    """Copy the bytes unchanged, so that fields of a newer release are kept."""
-    try:
-        target.create(layout.snapshot_manifest(target_folder), source.read(layout.snapshot_manifest(folder)))
-    except errors.ObjectExistsError as error:
-        raise errors.PreconditionFailedError(
-            "SavepointExists",
-            f"{target.uri}/{target_folder} was completed by another process; nothing was overwritten.",
-        ) from error
 
 
 def _is_complete(info: ObjectInfo | None, original: ObjectInfo) -> bool:

@@ -19,6 +19,8 @@ from statefulspark.contract.manifest import PreparedEntry, QueryEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord, UnchangedRecord
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
+_STATE_KINDS = (batch_records.RecordKind.OPERATOR_STATE, batch_records.RecordKind.UNCHANGED)
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -142,7 +144,15 @@ class Records:
         coverages = tuple(batch_records.Coverage(name, record.sink, record.function) for name, record in records)
         lost = batch_records.lost_records(listed, coverages, committed, after_batch=after_batch, to_batch=batch_id)
         if lost:
-            raise self._lost(lost, batch_id)
+            # Any epoch since the output record may have written them.
+            since = range(epochs.newest(self._store), lost[0].epoch, -1)
+            possible = (replace(name, epoch=epoch) for epoch in since for name in lost)
+            raise listing.FilesAbsentError(
+                "ClosureIncomplete",
+                f"Batch {batch_id} cannot be closed over: {self._root}/{lost[0].key}, the transaction that sink "
+                f"{lost[0].uid!r} prepared for batch {lost[0].batch}, does not exist. Start from an older snapshot.",
+                (*(name.key for name in possible), *(name.key for name in lost)),
+            )
         return coverages
 
     def states(self, listed: Mapping[str, ObjectInfo], batch_id: int, output: batch_records.Coverage | None) -> States:
@@ -164,7 +174,17 @@ class Records:
         unchanged = batch_records.newest(listed, batch_records.RecordKind.UNCHANGED, at_batch=batch_id)
         newest = batch_records.latest(states.get(uid), unchanged.get(uid))
         if newest is None or newest.batch < batch_id:
-            raise self._lost_state(uid, batch_id, output.name.epoch)
+            since_epoch = output.name.epoch
+            state = batch_records.RecordName(batch_records.RecordKind.OPERATOR_STATE, uid, batch_id, since_epoch)
+            # Any epoch since the output record may have written it.
+            epochs_since = range(max(epochs.newest(self._store), since_epoch), since_epoch - 1, -1)
+            possible = (replace(state, kind=kind, epoch=epoch) for epoch in epochs_since for kind in _STATE_KINDS)
+            raise listing.FilesAbsentError(
+                "ClosureIncomplete",
+                f"Batch {batch_id} cannot be closed over: {self._root}/{state.key}, the state of function {uid!r} after "
+                "that batch, does not exist, and no record says that the state is unchanged. Start from an older snapshot.",
+                tuple(name.key for name in possible),
+            )
         if newest.kind is batch_records.RecordKind.OPERATOR_STATE:
             return States(tuple(states.values()))
         return States(tuple({**states, uid: self._state_named_by(newest, listed)}.values()), (newest,))
@@ -183,30 +203,6 @@ class Records:
                 f"{source} names {record_key!r}, which is not a record. Start from an older snapshot.",
             )
         return name
-
-    def _lost_state(self, uid: str, batch_id: int, since_epoch: int) -> errors.SnapshotCorruptError:
-        """Return the error for a lost state record; any epoch since the output record may have written it."""
-        state = batch_records.RecordName(batch_records.RecordKind.OPERATOR_STATE, uid, batch_id, since_epoch)
-        epochs_since = range(max(epochs.newest(self._store), since_epoch), since_epoch - 1, -1)
-        kinds = (batch_records.RecordKind.OPERATOR_STATE, batch_records.RecordKind.UNCHANGED)
-        possible = (replace(state, kind=kind, epoch=epoch) for epoch in epochs_since for kind in kinds)
-        return listing.FilesAbsentError(
-            "ClosureIncomplete",
-            f"Batch {batch_id} cannot be closed over: {self._root}/{state.key}, the state of function {uid!r} after that "
-            "batch, does not exist, and no record says that the state is unchanged. Start from an older snapshot.",
-            tuple(name.key for name in possible),
-        )
-
-    def _lost(self, lost: tuple[batch_records.RecordName, ...], batch_id: int) -> errors.SnapshotCorruptError:
-        """Return the error for lost records; any epoch since the output record may have written them."""
-        newest = epochs.newest(self._store)
-        possible = (replace(name, epoch=epoch) for epoch in range(newest, lost[0].epoch, -1) for name in lost)
-        return listing.FilesAbsentError(
-            "ClosureIncomplete",
-            f"Batch {batch_id} cannot be closed over: {self._root}/{lost[0].key}, the transaction that sink "
-            f"{lost[0].uid!r} prepared for batch {lost[0].batch}, does not exist. Start from an older snapshot.",
-            (*(name.key for name in possible), *(name.key for name in lost)),
-        )
 
 
 def note_unchanged(store: ObjectStore, entry: QueryEntry, *, epoch: int) -> None:
@@ -227,10 +223,11 @@ def note_unchanged(store: ObjectStore, entry: QueryEntry, *, epoch: int) -> None
 
 def of_base(base: QueryEntry | None) -> tuple[str, ...]:
     """Return the records and staged rows in a snapshot that every later batch of its generation needs too."""
-    return tuple(file.path for file in (base.files if base is not None else ()) if _is_of_base(file.path))
-
-
-def _is_of_base(path: str) -> bool:
-    name = batch_records.of_key(path)
     kinds = (batch_records.RecordKind.PREPARED, batch_records.RecordKind.OUTPUT)
-    return name.kind in kinds if name is not None else layout.staged_batch(path) is not None
+    paths = []
+    for file in base.files if base is not None else ():
+        name = batch_records.of_key(file.path)
+        is_needed = name.kind in kinds if name is not None else layout.staged_batch(file.path) is not None
+        if is_needed:
+            paths.append(file.path)
+    return tuple(paths)

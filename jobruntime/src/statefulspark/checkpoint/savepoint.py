@@ -119,7 +119,13 @@ def reserve(store: ObjectStore, properties: SavepointProperties, target: Savepoi
         PreconditionFailedError: `SavepointExists`: another driver is writing a savepoint there, or has written one.
     """
     if target.store.uri != store.uri or not target.folder.startswith(f"{layout.SAVEPOINTS}/"):
-        _record_number(store, properties.id, target)
+        pointer_key = layout.savepoint_pointer(properties.id)
+        try:
+            store.create(pointer_key, SavepointPointer(location=target.uri).to_json(indent=1).encode())
+        except errors.ObjectExistsError as error:
+            body = store.read(pointer_key, most_bytes=MOST_OF_A_DOCUMENT)
+            if SavepointPointer.parse(body, f"{store.uri}/{pointer_key}").location != target.uri:
+                raise catalog.exists_already(store, pointer_key, SnapshotKind.SAVEPOINT) from error
     key = f"{target.folder}/{WRITER_NAME}"
     try:
         target.store.create(key, SavepointWriter(root=store.uri, epoch=properties.epoch).to_json().encode())
@@ -220,11 +226,22 @@ def take_savepoint(
     copy_missing(store, queries, target, on_progress=on_progress)
     needed = [f"{_folder(query)}/{file.path}" for query in queries for file in query.files]
     present = listing.below(target.store, target.folder, needed)
-    entries = tuple(_relocated(query, present, target) for query in queries)
-    needed_keys = {f"{query.path}/{file.path}" for query in entries for file in query.files}
-    retained = {*needed_keys, layout.MANIFEST_NAME, WRITER_NAME}
+    entries = []
+    for query in queries:
+        files = []
+        for file in query.files:
+            info = present.get(f"{_folder(query)}/{file.path}")
+            if info is None or not _is_complete(info, file):
+                raise errors.SnapshotCorruptError(
+                    "CopyIncomplete",
+                    f"{target.uri}/{_folder(query)}/{file.path} is not complete after the copy; the savepoint was not "
+                    "written.",
+                )
+            files.append(small_files.file_entry(file.path, info, crc32=file.crc32))
+        entries.append(query.model_copy(update={"path": _folder(query), "files": tuple(files)}))
+    retained = {*needed, layout.MANIFEST_NAME, WRITER_NAME}
     target.store.delete_many([f"{target.folder}/{key}" for key in present if key not in retained])
-    return publish(store, entries, properties, target, completed_at=completed_at())
+    return publish(store, tuple(entries), properties, target, completed_at=completed_at())
 
 
 def publish(
@@ -275,20 +292,6 @@ def publish(
     epochs.require_current(store, properties.epoch)
     catalog.write_manifest(target.store, target.folder, manifest)
     return manifest
-
-
-def _record_number(store: ObjectStore, number: int, target: SavepointTarget) -> None:
-    """Record the location of a savepoint under its number, unless another driver has used the number."""
-    key = layout.savepoint_pointer(number)
-    pointer = SavepointPointer(location=target.uri)
-    try:
-        store.create(key, pointer.to_json(indent=1).encode())
-    except errors.ObjectExistsError as error:
-        if (
-            SavepointPointer.parse(store.read(key, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{key}").location
-            != target.uri
-        ):
-            raise catalog.exists_already(store, key, SnapshotKind.SAVEPOINT) from error
 
 
 def dispose(store: ObjectStore, folder: str) -> int:
@@ -350,18 +353,3 @@ def _folder(query: QueryEntry) -> str:
 def _is_complete(info: ObjectInfo | None, file: FileEntry) -> bool:
     """Tell whether a copy is complete; a copied file never changes, so an equal size is enough."""
     return info is not None and info.size_bytes == file.size_bytes
-
-
-def _relocated(query: QueryEntry, present: Mapping[str, ObjectInfo], target: SavepointTarget) -> QueryEntry:
-    folder = _folder(query)
-    for file in query.files:
-        info = present.get(f"{folder}/{file.path}")
-        if info is None or not _is_complete(info, file):
-            raise errors.SnapshotCorruptError(
-                "CopyIncomplete",
-                f"{target.uri}/{folder}/{file.path} is not complete after the copy; the savepoint was not written.",
-            )
-    files = tuple(
-        small_files.file_entry(file.path, present[f"{folder}/{file.path}"], crc32=file.crc32) for file in query.files
-    )
-    return query.model_copy(update={"path": folder, "files": files})

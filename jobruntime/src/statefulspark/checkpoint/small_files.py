@@ -74,9 +74,12 @@ class SmallFiles:
         Raises:
             SnapshotCorruptError: `DocumentUnreadable`: a record is damaged.
         """
-        unread = [
-            path for path in paths if is_small(path, listed[path].size_bytes) and not self._is_current(listed, path)
-        ]
+        unread = []
+        for path in paths:
+            fingerprint = self._fingerprints.get(path)
+            is_current = fingerprint is not None and fingerprint.etag == listed[path].etag
+            if is_small(path, listed[path].size_bytes) and not is_current:
+                unread.append(path)
         bodies = catalog.read_present(self._store, [f"{self._path}/{path}" for path in unread]) if unread else {}
         for path in unread:
             key = f"{self._path}/{path}"
@@ -98,10 +101,6 @@ class SmallFiles:
     def _remember(self, path: str, info: ObjectInfo, body: bytes) -> None:
         if is_small(path, info.size_bytes):
             self._fingerprints[path] = _Fingerprint(info.etag, base.crc32_hex(body))
-
-    def _is_current(self, listed: Mapping[str, ObjectInfo], path: str) -> bool:
-        fingerprint = self._fingerprints.get(path)
-        return fingerprint is not None and fingerprint.etag == listed[path].etag
 
 
 def file_entry(path: str, info: ObjectInfo, *, crc32: str | None = None) -> FileEntry:

@@ -184,8 +184,11 @@ def parse_offsets(body: bytes, source: str) -> tuple[str, ...]:
     if len(lines) < 2:
         raise unreadable(source, "it names no source")
     for line in lines:
-        if line != "-":
-            _require_json(line, source)
+        try:
+            if line != "-":
+                json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise unreadable(source, f"a line is not JSON ({error})") from error
     return tuple(lines[1:])
 
 
@@ -251,19 +254,15 @@ def parse_snapshot_archive(body: bytes, source: str) -> tuple[SstFile, ...]:
         raise unreadable(source, f"it is not a readable zip archive with an entry 'metadata' ({error})") from error
     lines = _versioned_lines(metadata, source)
     archived = _validated(_RawArchive, lines[0] if lines else "", source)
-    _require_plain_names(archived, source)
-    return tuple(SstFile(file.dfs_sst_file_name, file.size_bytes) for file in archived.sst_files)
-
-
-def _require_plain_names(archive: _RawArchive, source: str) -> None:
-    tables = [name for file in archive.sst_files for name in (file.local_file_name, file.dfs_sst_file_name)]
-    logs = [name for file in archive.log_files for name in (file.local_file_name, file.dfs_log_file_name)]
+    tables = [name for file in archived.sst_files for name in (file.local_file_name, file.dfs_sst_file_name)]
+    logs = [name for file in archived.log_files for name in (file.local_file_name, file.dfs_log_file_name)]
     for name in (*tables, *logs):
         if name is not None and _IMMUTABLE_FILE.fullmatch(name) is None:
             raise unreadable(
                 source,
                 f"it names the file {name[:_SHOWN]!r}, and Spark's names have no folder, and end with .sst or .log",
             )
+    return tuple(SstFile(file.dfs_sst_file_name, file.size_bytes) for file in archived.sst_files)
 
 
 def parse_state_file(name: str) -> StateFile | None:
@@ -288,25 +287,14 @@ def file_source_position(line: str) -> int | None:
     return position if isinstance(position, int) else None
 
 
-def _decoded(body: bytes, source: str) -> str:
+def _versioned_lines(body: bytes, source: str) -> list[str]:
     try:
-        return body.decode()
+        version, *lines = body.decode().split("\n")
     except UnicodeDecodeError as error:
         raise unreadable(source, "it is not UTF-8") from error
-
-
-def _versioned_lines(body: bytes, source: str) -> list[str]:
-    version, *lines = _decoded(body, source).split("\n")
     if not re.fullmatch(r"v\d+", version.strip()):
         raise unreadable(source, f"it does not begin with a version ({len(body)} bytes)")
     return [line.strip() for line in lines if line.strip()]
-
-
-def _require_json(line: str, source: str) -> None:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise unreadable(source, f"a line is not JSON ({error})") from error
 
 
 def _validated(model: type[_Model], text: str, source: str) -> _Model:

@@ -68,20 +68,6 @@ def copy(
     if target.can_copy_from(source):
         target.copy_from(source, pairs, on_progress=on_progress)
         return
-    _stream(source, target, pairs, on_progress)
-
-
-def hadoop_uri(uri: str) -> str:
-    """Return a store's URI in the form that Spark uses: `s3a://` for `s3://`."""
-    return f"s3a://{uri[5:]}" if uri.startswith("s3://") else uri
-
-
-def _stream(
-    source: ObjectStore,
-    target: ObjectStore,
-    pairs: Sequence[tuple[str, str]],
-    on_progress: Callable[[int], None] | None,
-) -> None:
     with futures.ThreadPoolExecutor(_CONCURRENCY) as pool:
         copies = [pool.submit(_copy_one, source, target, old, new) for old, new in pairs]
         try:
@@ -96,3 +82,8 @@ def _stream(
 
 def _copy_one(source: ObjectStore, target: ObjectStore, old: str, new: str) -> None:
     target.write(new, source.read(old))
+
+
+def hadoop_uri(uri: str) -> str:
+    """Return a store's URI in the form that Spark uses: `s3a://` for `s3://`."""
+    return f"s3a://{uri[5:]}" if uri.startswith("s3://") else uri

@@ -10,7 +10,7 @@ their own. A file for which nothing vouches is no problem: the report names it, 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -166,7 +166,10 @@ def _examined(store: ObjectStore, query: QueryEntry, *, count: progress.FileCoun
     count.add(file.size_bytes for file in query.files if file.path not in suspected)
     uncompared: list[str] = []
     for part in _parts(suspects):
-        bodies = _read(store, folder, _with_witnesses(part, vouching))
+        # Also the checksum files beside these files, and the files that they are checksums of.
+        families = ((checksums.family(file.path), file.path, *checksums.sidecars(file.path)) for file in part)
+        witnesses = dict.fromkeys(path for family in families for path in family if path in vouching)
+        bodies = _read(store, folder, list(witnesses))
         for file in part:
             problem, is_compared = _content_problem(store, folder, file, evidence, bodies)
             problems[file.path] = problem
@@ -205,12 +208,6 @@ def _parts(files: Iterable[FileEntry]) -> Iterator[list[FileEntry]]:
         yield part
 
 
-def _with_witnesses(files: Iterable[FileEntry], vouching: Collection[str]) -> list[str]:
-    """Return the paths of files, of the checksum files beside them, and of the files that they are checksums of."""
-    families = ((checksums.family(file.path), file.path, *checksums.sidecars(file.path)) for file in files)
-    return list(dict.fromkeys(path for family in families for path in family if path in vouching))
-
-
 def _listing_problem(uri: str, folder: str, file: FileEntry, listed: Mapping[str, ObjectInfo]) -> Problem | None:
     key = f"{folder}/{file.path}"
     info = listed.get(file.path)
@@ -243,36 +240,28 @@ def _content_problem(
 ) -> tuple[Problem | None, bool]:
     """Return what is wrong with a file, and whether its content could be compared. Cost: a HEAD if nothing else vouches."""
     uri, key = store.uri, f"{folder}/{file.path}"
-    if file.path not in bodies:
+    body = bodies.get(file.path)
+    if body is None:
         return Problem(key, ProblemKind.MISSING, f"{uri}/{key} does not exist any more."), True
     if packs.of_key(file.path) is not None:
-        return _pack_problem(bodies[file.path], uri, key), True
+        try:
+            # A pack has its own checksums, which cover all of it; its name is used once.
+            packfile.require_sound(body, f"{uri}/{key}")
+        except errors.FormatVersionError as error:
+            return Problem(key, ProblemKind.NEWER, error.message), True
+        except errors.SnapshotCorruptError as error:
+            return Problem(key, ProblemKind.CHECKSUM_DIFFERS, error.message), True
+        return None, True
     knowledge = evidence.compare(file.path, bodies)
     if knowledge is content.Knowledge.UNKNOWN:
-        knowledge = content.as_told(store.info(key), bodies[file.path])
+        knowledge = content.as_told(store.info(key), body)
     if knowledge is content.Knowledge.DIFFERENT:
         return Problem(key, ProblemKind.CHECKSUM_DIFFERS, f"{uri}/{key} is not the file that was written."), True
-    return _archive_problem(file.path, bodies[file.path], uri, key), knowledge is content.Knowledge.SAME
-
-
-def _archive_problem(path: str, body: bytes, uri: str, key: str) -> Problem | None:
-    """Refuse a snapshot of Spark's state that names files where Spark has none."""
-    state = sparklog.parse_state_file(posixpath.basename(path))
-    if state is None or not state.is_snapshot:
-        return None
-    try:
-        sparklog.parse_snapshot_archive(body, f"{uri}/{key}")
-    except errors.SnapshotCorruptError as error:
-        return Problem(key, ProblemKind.UNREADABLE, error.message)
-    return None
-
-
-def _pack_problem(body: bytes, uri: str, key: str) -> Problem | None:
-    """Compare a pack with its own checksums, which cover all of it; its name is used once."""
-    try:
-        packfile.require_sound(body, f"{uri}/{key}")
-    except errors.FormatVersionError as error:
-        return Problem(key, ProblemKind.NEWER, error.message)
-    except errors.SnapshotCorruptError as error:
-        return Problem(key, ProblemKind.CHECKSUM_DIFFERS, error.message)
-    return None
+    state = sparklog.parse_state_file(posixpath.basename(file.path))
+    if state is not None and state.is_snapshot:
+        try:
+            # A snapshot of Spark's state may name files only where Spark has some.
+            sparklog.parse_snapshot_archive(body, f"{uri}/{key}")
+        except errors.SnapshotCorruptError as error:
+            return Problem(key, ProblemKind.UNREADABLE, error.message), knowledge is content.Knowledge.SAME
+    return None, knowledge is content.Knowledge.SAME
