@@ -193,17 +193,20 @@ class ClosureBuilder:
     def _load_operators(self, listed: Mapping[str, ObjectInfo], batch_id: int) -> tuple[_Operator, ...]:
         """Describe each operator, with the partitions of the commit: metadata of version 1 has those of its first batch."""
         ids = self._commits[batch_id].state_ids or {}
-        keys = {operator: _metadata_key(listed, operator, batch_id) for operator in sorted(ids)}
-        for operator, key in keys.items():
-            if key is None:
-                folder = f"state/{operator}/_metadata"
+        keys: dict[int, str] = {}
+        for operator in sorted(ids):  # The newest metadata of version 2 up to the batch, else version 1.
+            folder = f"state/{operator}/_metadata"
+            names = (key.removeprefix(f"{folder}/v2/") for key in listed if key.startswith(f"{folder}/v2/"))
+            files = (file for file in map(sparklog.parse_log_file, names) if file is not None)
+            newest = max((file.number for file in files if file.number <= batch_id), default=None)
+            if newest is None and f"{folder}/metadata" not in listed:
                 raise self._incomplete(folder, batch_id, alternatives=(f"{folder}/v2/0", f"{folder}/metadata"))
-        present = {operator: key for operator, key in keys.items() if key is not None}
-        bodies = self._small.read(listed, {key: key for key in present.values() if key not in self._operators})
+            keys[operator] = f"{folder}/metadata" if newest is None else f"{folder}/v2/{newest}"
+        bodies = self._small.read(listed, {key: key for key in keys.values() if key not in self._operators})
         for key, body in bodies.items():
             self._operators[key] = sparklog.parse_operator(body, f"{self._root}/{key}")
         operators = []
-        for operator, key in present.items():
+        for operator, key in keys.items():
             metadata = self._operators[key]
             schemas = [sparklog.relative_state_path(path, f"{self._root}/{key}") for path in metadata.schema_paths] or [
                 name for name in listed if name.startswith(f"state/{operator}/") and name.endswith("/_metadata/schema")
@@ -279,18 +282,6 @@ class ClosureBuilder:
 class _Operator:
     entry: OperatorEntry
     keys: tuple[str, ...]
-
-
-def _metadata_key(listed: Mapping[str, ObjectInfo], operator: int, batch_id: int) -> str | None:
-    """Find an operator's metadata: the newest of version 2 up to the batch, else version 1."""
-    folder = f"state/{operator}/_metadata/v2/"
-    versions = [
-        file.number
-        for key in listed
-        if key.startswith(folder) and (file := sparklog.parse_log_file(key[len(folder) :])) and file.number <= batch_id
-    ]
-    first_version = f"state/{operator}/_metadata/metadata"
-    return f"{folder}{max(versions)}" if versions else first_version if first_version in listed else None
 
 
 def _source_keys(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> list[str]:

@@ -65,15 +65,13 @@ class Evidence:
         pairs = [(main, sidecar) for main, sidecar in possible if main in bodies and sidecar in bodies]
         if any(checksums.matches(bodies[main], sidecar, bodies[sidecar]) for main, sidecar in pairs):
             return Knowledge.SAME
-        is_blamed = any(self._blamed(main, sidecar, bodies) == path for main, sidecar in pairs)
+        # They do not match, so one of a file and its checksum file is not what was written: the one that is trusted less.
+        blamed = {
+            sidecar if sidecar in self.files and self._trust(main, bodies) > self._trust(sidecar, bodies) else main
+            for main, sidecar in pairs
+        }
         has_md5 = self.etags_are_md5 and recorded_md5(self.files[path]) is not None
-        return Knowledge.DIFFERENT if is_blamed or has_md5 else Knowledge.UNKNOWN
-
-    def _blamed(self, main: str, sidecar: str, bodies: Mapping[str, bytes]) -> str:
-        """Return which of a file and its checksum file is not what was written, since they do not match."""
-        if sidecar not in self.files:
-            return main
-        return sidecar if self._trust(main, bodies) > self._trust(sidecar, bodies) else main
+        return Knowledge.DIFFERENT if path in blamed or has_md5 else Knowledge.UNKNOWN
 
     def _trust(self, path: str, bodies: Mapping[str, bytes]) -> int:
         file = self.files.get(path)

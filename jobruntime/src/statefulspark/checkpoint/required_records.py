@@ -187,22 +187,17 @@ class Records:
             )
         if newest.kind is batch_records.RecordKind.OPERATOR_STATE:
             return States(tuple(states.values()))
-        return States(tuple({**states, uid: self._state_named_by(newest, listed)}.values()), (newest,))
-
-    def _state_named_by(
-        self, unchanged: batch_records.RecordName, listed: Mapping[str, ObjectInfo]
-    ) -> batch_records.RecordName:
-        """Return the state that is still valid, listed or not."""
-        key = unchanged.key
-        source = f"{self._root}/{key}"
-        record_key = UnchangedRecord.parse(self._files.read(listed, {key: key})[key], source).record
+        # It names the state that is still valid, listed or not.
+        source = f"{self._root}/{newest.key}"
+        body = self._files.read(listed, {newest.key: newest.key})[newest.key]
+        record_key = UnchangedRecord.parse(body, source).record
         name = batch_records.of_key(record_key)
         if name is None:
             raise errors.SnapshotCorruptError(
                 "DocumentUnreadable",
                 f"{source} names {record_key!r}, which is not a record. Start from an older snapshot.",
             )
-        return name
+        return States(tuple({**states, uid: name}.values()), (newest,))
 
 
 def note_unchanged(store: ObjectStore, entry: QueryEntry, *, epoch: int) -> None:

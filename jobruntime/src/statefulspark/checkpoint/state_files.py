@@ -7,7 +7,7 @@ files of a state store are found by following that chain backwards, never by the
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from statefulspark import errors
@@ -114,13 +114,17 @@ def missing_commits(files: StateFiles, commits: Mapping[int, sparklog.Commit], b
     head = commits.get(batch_id)
     if head is None:
         return batch_id
-    missing = [
-        _first_unknown(files, commits, batch_id, (operator, partition, index))
-        for operator, partitions in (head.state_ids or {}).items()
-        for partition, ids in enumerate(partitions)
-        for index in range(len(ids))
-    ]
-    return max((batch for batch in missing if batch is not None), default=None)
+    missing: list[int] = []
+    for store in _stores(head):
+        operator, partition, _ = store
+        for version in range(batch_id + 1, 0, -1):
+            if version - 1 not in commits:
+                missing.append(version - 1)
+                break
+            unique_id = _unique_id(commits[version - 1], store)
+            if unique_id is None or (operator, partition, version, unique_id) in files.snapshots:
+                break
+    return max(missing, default=None)
 
 
 def chains(
@@ -138,25 +142,18 @@ def chains(
         SnapshotCorruptError: `ClosureIncomplete`: a file of the chain does not exist.
     """
     by_files: dict[tuple[int, str | None, tuple[str, ...]], Chain] = {}
-    for operator, partitions in (commits[batch_id].state_ids or {}).items():
-        for partition, ids in enumerate(partitions):
-            for index in range(len(ids)):
-                chain = _chain(files, commits, batch_id, (operator, partition, index), root)
-                by_files[(operator, chain.snapshot, chain.changelogs)] = chain
+    for store in _stores(commits[batch_id]):
+        chain = _chain(files, commits, batch_id, store, root)
+        by_files[(store[0], chain.snapshot, chain.changelogs)] = chain
     return tuple((operator, chain) for (operator, _, _), chain in by_files.items())
 
 
-def _first_unknown(
-    files: StateFiles, commits: Mapping[int, sparklog.Commit], batch_id: int, store: tuple[int, int, int]
-) -> int | None:
-    operator, partition, _ = store
-    for version in range(batch_id + 1, 0, -1):
-        if version - 1 not in commits:
-            return version - 1
-        unique_id = _unique_id(commits[version - 1], store)
-        if unique_id is None or (operator, partition, version, unique_id) in files.snapshots:
-            return None
-    return None
+def _stores(commit: sparklog.Commit) -> Iterator[tuple[int, int, int]]:
+    """Yield the operator, the partition and the number of each state store."""
+    for operator, partitions in (commit.state_ids or {}).items():
+        for partition, ids in enumerate(partitions):
+            for index in range(len(ids)):
+                yield operator, partition, index
 
 
 def _chain(

@@ -160,15 +160,21 @@ def _examined(store: ObjectStore, query: QueryEntry, *, count: progress.FileCoun
         content.etags_are_md5([file for file in small if file.path in bodies], bodies),
     )
     settled = {file.path for file in small}
-    suspects = _suspects([file for file in present.values() if file.path not in settled], evidence, deep=deep)
+    # Each file is read together with its checksum files, which vouch for each other.
+    families: dict[str, list[FileEntry]] = {}
+    for file in present.values():
+        if file.path not in settled:
+            families.setdefault(checksums.family(file.path), []).append(file)
+    chosen = (family for family in families.values() if deep or not all(map(evidence.is_unchanged, family)))
+    suspects = [file for family in chosen for file in family]
     suspected = {file.path for file in suspects}
     vouching = {path for path in listed if problems.get(path) is None}
     count.add(file.size_bytes for file in query.files if file.path not in suspected)
     uncompared: list[str] = []
     for part in _parts(suspects):
         # Also the checksum files beside these files, and the files that they are checksums of.
-        families = ((checksums.family(file.path), file.path, *checksums.sidecars(file.path)) for file in part)
-        witnesses = dict.fromkeys(path for family in families for path in family if path in vouching)
+        paths = ((checksums.family(file.path), file.path, *checksums.sidecars(file.path)) for file in part)
+        witnesses = dict.fromkeys(path for family in paths for path in family if path in vouching)
         bodies = _read(store, folder, list(witnesses))
         for file in part:
             problem, is_compared = _content_problem(store, folder, file, evidence, bodies)
@@ -182,15 +188,6 @@ def _read(store: ObjectStore, folder: str, paths: Sequence[str]) -> dict[str, by
     """Read those of some files that exist, by path."""
     bodies = catalog.read_present(store, [f"{folder}/{path}" for path in paths]) if paths else {}
     return {path: bodies[f"{folder}/{path}"] for path in paths if f"{folder}/{path}" in bodies}
-
-
-def _suspects(files: Iterable[FileEntry], evidence: content.Evidence, *, deep: bool) -> list[FileEntry]:
-    """Return the files to read, each file together with its checksum files, which vouch for each other."""
-    families: dict[str, list[FileEntry]] = {}
-    for file in files:
-        families.setdefault(checksums.family(file.path), []).append(file)
-    chosen = (family for family in families.values() if deep or not all(map(evidence.is_unchanged, family)))
-    return [file for family in chosen for file in family]
 
 
 def _parts(files: Iterable[FileEntry]) -> Iterator[list[FileEntry]]:

@@ -99,7 +99,15 @@ class AheadCopier:
             if self._begin(None):
                 generations.close_off(self._store, (number,), epoch=cargo.epoch, now=now)
             return False
-        waiting = self._waiting(needed, planned, cargo.rewritten)
+        roots = [move.path for move in planned if move.query.uid in cargo.rewritten]
+        waiting = copies.to_carry(needed, self._files, rewritten=roots)
+        if not waiting:
+            return True
+        folders = {copy.file.path.partition("/")[0] for copy in waiting}
+        listed = [
+            info for move in planned for name in folders for info in self._store.list(f"{move.query.path}/{name}")
+        ]
+        waiting = copies.sound(waiting, {info.key: info for info in listed})
         for some in copies.slices(waiting, self._at_once):
             if stops() or not self._copy(some):
                 return False
@@ -140,20 +148,6 @@ class AheadCopier:
             if not self._is_over:
                 self._number, self._files = number, {}
             return not self._is_over
-
-    def _waiting(
-        self, needed: Sequence[copies.FileCopy], planned: Sequence[copies.Move], rewritten: Collection[str]
-    ) -> Sequence[copies.FileCopy]:
-        """Return what is to be copied; storage is listed only if there is something."""
-        roots = [move.path for move in planned if move.query.uid in rewritten]
-        waiting = copies.to_carry(needed, self._files, rewritten=roots)
-        if not waiting:
-            return ()
-        folders = {copy.file.path.partition("/")[0] for copy in waiting}
-        listed = [
-            info for move in planned for name in folders for info in self._store.list(f"{move.query.path}/{name}")
-        ]
-        return copies.sound(waiting, {info.key: info for info in listed})
 
     def _copy(self, some: Sequence[copies.FileCopy]) -> bool:
         """Copy a few files; tell whether they are there, and not whether a file has been pruned meanwhile."""

@@ -39,13 +39,11 @@ def traces(store: ObjectStore, purge: Purge | None) -> tuple[str, ...]:
         store: The job's root.
         purge: The deletion of all state on purpose; what is older is no trace.
     """
-    if store.info(layout.BEGAN) is not None and (purge is None or _read_epoch(store) > purge.epoch):
-        return (layout.BEGAN,)
+    if store.info(layout.BEGAN) is not None:
+        if purge is None:
+            return (layout.BEGAN,)
+        body = store.read(layout.BEGAN, most_bytes=MOST_OF_A_DOCUMENT)
+        if BeginningNote.parse(body, f"{store.uri}/{layout.BEGAN}").epoch > purge.epoch:
+            return (layout.BEGAN,)
     names = store.list_names("") if purge is None else ()
     return tuple(f"{folder}/" for folder in _AFTER_THE_BEGINNING if f"{folder}/" in names)
-
-
-def _read_epoch(store: ObjectStore) -> int:
-    return BeginningNote.parse(
-        store.read(layout.BEGAN, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{layout.BEGAN}"
-    ).epoch

@@ -5,7 +5,7 @@ A recovery takes the newest candidate that verifies; a restore takes the given o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statefulspark import errors
@@ -16,7 +16,6 @@ from statefulspark.contract.manifest import (
     GenerationRecord,
     Manifest,
     Purge,
-    QueryEntry,
     SnapshotKind,
 )
 from statefulspark.recovery import beginnings, damage, generations, lives, new_packs, plan
@@ -101,37 +100,29 @@ class StorageView:
     def situation(self, restore: RestoreConfig) -> plan.Situation:
         """Summarise the content of the root for the decision."""
         kinds = [ref.kind for ref in self.refs]
+        current = self.generations.current
+        # A generation without a record that has files besides its reservation may have been in use.
+        unfinished = self.generations.unfinished if current is None else ()
+        reservations = {layout.generation_reservation(number) for number in unfinished}
+        files = (info.key for number in unfinished for info in self.cache.list(layout.generation(number)))
+        has_unfinished_files = any(key not in reservations for key in files)
+        # The record of a generation that a deletion has left, or that was put back, matters unless a newer one is in use.
+        half_purged = None
+        if self.purge is not None and current is None:
+            left = generations.with_record(self.cache, self.purge.generation)
+            half_purged = layout.generation_record(left[-1]) if left else None
         return plan.Situation(
             restore=restore,
-            current=self.generations.current,
-            unfinished_generation=self.generations.current is None and self._holds_unfinished_files,
+            current=current,
+            unfinished_generation=has_unfinished_files,
             checkpoints=kinds.count(SnapshotKind.CHECKPOINT),
             savepoints=kinds.count(SnapshotKind.SAVEPOINT) if self.purge is None else 0,
             uri=self.store.uri,
-            record_problem=self.generations.unreadable.get(self.current.generation)
-            if self.generations.current
-            else None,
+            record_problem=self.generations.unreadable.get(current.generation) if current else None,
             carried_out=self.carried_out,
-            traces=beginnings.traces(self.cache, self.purge) if self.generations.current is None else (),
-            half_purged=self._half_purged,
+            traces=beginnings.traces(self.cache, self.purge) if current is None else (),
+            half_purged=half_purged,
         )
-
-    @property
-    def _half_purged(self) -> str | None:
-        """The record of a generation that a deletion has left, or that was put back; None if a newer one is in use."""
-        if self.purge is None or self.generations.current is not None:
-            return None
-        left = generations.with_record(self.cache, self.purge.generation)
-        return layout.generation_record(left[-1]) if left else None
-
-    @property
-    def _holds_unfinished_files(self) -> bool:
-        """Tell whether a generation without a record has files besides its reservation, and so may have been in use."""
-        reservations = {layout.generation_reservation(number) for number in self.generations.unfinished}
-        files = (
-            info.key for number in self.generations.unfinished for info in self.cache.list(layout.generation(number))
-        )
-        return any(key not in reservations for key in files)
 
     def latest(self) -> plan.Candidate:
         """Return the newest checkpoint of the generation in use, or its beginning."""
@@ -152,7 +143,20 @@ class StorageView:
             elif candidate.checkpoint_id is not None:
                 yield self._checkpoint(self.checkpoints[candidate.checkpoint_id])
             else:
-                yield self._beginning(candidate.generation)
+                record = self.generations.record(candidate.generation)
+                if record is None:
+                    raise errors.InternalError(
+                        "NoGeneration", f"Generation {candidate.generation} at {self.store.uri} has no record."
+                    )
+                yield plan.Candidate(
+                    label=record.restored_from,
+                    queries=record.queries,
+                    location=transfer.SnapshotLocation(self.store, cache=self.cache),
+                    generation=record.parent_generation,
+                    reference=record.source,
+                    descent=lineage_records.of_generation(record, self.lineages),
+                    master_states=record.master_states,
+                )
 
     def problem_of(self, candidate: plan.Candidate) -> str | None:
         """Verify a candidate once; return the problem, or None.
@@ -204,9 +208,18 @@ class StorageView:
             SnapshotCorruptError: `SnapshotBroken`, or its manifest is unreadable.
         """
         if reference.startswith(layout.CHECKPOINT_REFERENCE):
-            candidate = self._checkpoint_by_name(reference)
+            number = reference.removeprefix(layout.CHECKPOINT_REFERENCE)
+            ids = [ref.id for ref in self.refs if ref.kind is SnapshotKind.CHECKPOINT]
+            if not number.isdigit() or int(number) not in ids:
+                present = ", ".join(str(checkpoint_id) for checkpoint_id in sorted(ids)) or "none"
+                raise _not_found(reference, f"{self.store.uri} holds these checkpoints: {present}")
+            manifest = self.checkpoints.get(int(number)) or self.of_other_lives.get(int(number))
+            if manifest is None:
+                raise errors.SnapshotCorruptError("SnapshotBroken", " ".join(self.unreadable))
+            candidate = self._checkpoint(manifest)
         else:
-            candidate = find(self.store, _as_s3(reference), self.open_store, cache=self.cache, lineages=self.lineages)
+            uri = f"s3://{reference[6:]}" if reference.startswith("s3a://") else reference
+            candidate = find(self.store, uri, self.open_store, cache=self.cache, lineages=self.lineages)
         report = self._verified(candidate)
         if not report.ok:
             raise errors.SnapshotCorruptError(
@@ -223,17 +236,6 @@ class StorageView:
             on_progress=self.begin_step(f"Verifying {candidate.label or 'the state'}"),
         )
 
-    def _checkpoint_by_name(self, reference: str) -> plan.Candidate:
-        number = reference.removeprefix(layout.CHECKPOINT_REFERENCE)
-        ids = [ref.id for ref in self.refs if ref.kind is SnapshotKind.CHECKPOINT]
-        if not number.isdigit() or int(number) not in ids:
-            present = ", ".join(str(checkpoint_id) for checkpoint_id in sorted(ids)) or "none"
-            raise _not_found(reference, f"{self.store.uri} holds these checkpoints: {present}")
-        manifest = self.checkpoints.get(int(number)) or self.of_other_lives.get(int(number))
-        if manifest is None:
-            raise errors.SnapshotCorruptError("SnapshotBroken", " ".join(self.unreadable))
-        return self._checkpoint(manifest)
-
     def _checkpoint(self, manifest: Manifest) -> plan.Candidate:
         return plan.Candidate(
             label=manifest.label,
@@ -244,20 +246,6 @@ class StorageView:
             manifest=manifest,
             descent=lineage_records.of_manifest(manifest, self.lineages),
             master_states=manifest.master_states,
-        )
-
-    def _beginning(self, generation: int) -> plan.Candidate:
-        record = self.generations.record(generation)
-        if record is None:
-            raise errors.InternalError("NoGeneration", f"Generation {generation} at {self.store.uri} has no record.")
-        return plan.Candidate(
-            label=record.restored_from,
-            queries=record.queries,
-            location=transfer.SnapshotLocation(self.store, cache=self.cache),
-            generation=record.parent_generation,
-            reference=record.source,
-            descent=lineage_records.of_generation(record, self.lineages),
-            master_states=record.master_states,
         )
 
 
@@ -297,6 +285,8 @@ def read_storage(
     drivers = lives.read(cache, records, counting)
     manifests, of_other_lives = drivers.of_one_life(counting)
     history = generations.with_lost_records(records, manifests.values(), lineages)
+    cuts = [query for manifest in manifests.values() for query in manifest.queries]
+    cuts += [query for record in history.records for query in record.queries]
     return StorageView(
         store=store,
         cache=cache,
@@ -309,21 +299,13 @@ def read_storage(
         ),
         next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,
-        damage=damage.read_all(cache).with_outdated(cache, _cuts(manifests.values(), history)),
+        damage=damage.read_all(cache).with_outdated(cache, cuts),
         lineages=lineages,
         begin_step=begin_step,
         purge=purge,
         mixture=drivers.mixture(history, manifests.values()),
         of_other_lives=of_other_lives,
     )
-
-
-def _cuts(manifests: Iterable[Manifest], history: generations.Generations) -> Iterator[QueryEntry]:
-    """Yield every query of the snapshots and generations in a root."""
-    for manifest in manifests:
-        yield from manifest.queries
-    for record in history.records:
-        yield from record.queries
 
 
 def find(
@@ -393,10 +375,6 @@ def locate(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None
     if open_store is None:
         raise _not_found(uri, f"it is outside {store.uri}, and no other location can be opened here")
     return open_store(uri), ""
-
-
-def _as_s3(uri: str) -> str:
-    return f"s3://{uri[6:]}" if uri.startswith("s3a://") else uri
 
 
 def _not_found(reference: str, why: str) -> errors.SpecRejectedError:

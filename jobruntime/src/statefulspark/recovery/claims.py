@@ -80,7 +80,8 @@ def delete(store: ObjectStore, folder: str, *, root: str) -> None:
     try:
         kind = catalog.read_manifest(store, folder).kind
     except errors.ObjectNotFoundError:
-        kind = SnapshotKind.SAVEPOINT if layout.SAVEPOINT_FILES in _names(store, folder) else SnapshotKind.CHECKPOINT
+        names = {name.rstrip("/") for name in store.list_names(folder)}
+        kind = SnapshotKind.SAVEPOINT if layout.SAVEPOINT_FILES in names else SnapshotKind.CHECKPOINT
     if manifest is not None and not store.delete_unchanged(layout.snapshot_manifest(folder), etag=manifest.etag):
         return
     if kind is SnapshotKind.SAVEPOINT:
@@ -90,10 +91,6 @@ def delete(store: ObjectStore, folder: str, *, root: str) -> None:
 
 def _read(store: ObjectStore, key: str) -> ClaimRecord:
     return ClaimRecord.parse(store.read(key, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{key}")
-
-
-def _names(store: ObjectStore, folder: str) -> tuple[str, ...]:
-    return tuple(name.rstrip("/") for name in store.list_names(folder))
 
 
 def _key(folder: str, name: str) -> str:

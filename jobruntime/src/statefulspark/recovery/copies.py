@@ -136,13 +136,13 @@ def missing(
         carried: Origin of what was copied ahead, by its key.
         present: What the new generation has, by key.
     """
-    return tuple(copy for copy in needed if not _is_there(copy, carried, present))
-
-
-def _is_there(copy: FileCopy, carried: Mapping[str, Origin], present: Mapping[str, ObjectInfo]) -> bool:
-    info = present.get(copy.target)
-    is_copy = copy.is_named_once and carried.get(copy.target) == copy.origin
-    return is_copy and info is not None and info.size_bytes == copy.size_bytes
+    still = []
+    for copy in needed:
+        info = present.get(copy.target)
+        is_copy = copy.is_named_once and carried.get(copy.target) == copy.origin
+        if not is_copy or info is None or info.size_bytes != copy.size_bytes:
+            still.append(copy)
+    return tuple(still)
 
 
 def to_carry(
@@ -172,14 +172,14 @@ def sound(some: Iterable[FileCopy], present: Mapping[str, ObjectInfo]) -> tuple[
         some: Copies.
         present: What is there of the sources, by key.
     """
-    return tuple(copy for copy in some if _is_sound(copy.file, present.get(copy.source)))
-
-
-def _is_sound(file: FileEntry, info: ObjectInfo | None) -> bool:
-    if info is None or info.size_bytes != file.size_bytes:
-        return False
-    checksum = file.checksum or ""
-    return not checksum.startswith(_ETAG_PREFIX) or checksum == f"{_ETAG_PREFIX}{info.etag}"
+    unchanged = []
+    for copy in some:
+        info = present.get(copy.source)
+        if info is not None and info.size_bytes == copy.size_bytes:
+            checksum = copy.file.checksum or ""
+            if not checksum.startswith(_ETAG_PREFIX) or checksum == f"{_ETAG_PREFIX}{info.etag}":
+                unchanged.append(copy)
+    return tuple(unchanged)
 
 
 def arrived(
@@ -192,20 +192,15 @@ def arrived(
         moved: The queries.
         carried: Origin of what was copied, by its key.
     """
-    return tuple(
-        move.query.model_copy(update={"path": move.path, "files": _arrived_files(source, move, carried)})
-        for move in moved
-    )
-
-
-def _arrived_files(
-    source: transfer.SnapshotLocation, move: Move, carried: Mapping[str, Origin]
-) -> tuple[FileEntry, ...]:
-    return tuple(
-        FileEntry(path=copy.target[len(move.path) + 1 :], size_bytes=copy.size_bytes)
-        for copy in of_moves(source, [move])
-        if carried.get(copy.target) == copy.origin
-    )
+    queries = []
+    for move in moved:
+        files = tuple(
+            FileEntry(path=copy.target[len(move.path) + 1 :], size_bytes=copy.size_bytes)
+            for copy in of_moves(source, [move])
+            if carried.get(copy.target) == copy.origin
+        )
+        queries.append(move.query.model_copy(update={"path": move.path, "files": files}))
+    return tuple(queries)
 
 
 def is_of_another_future(carried: Iterable[str], queries: Iterable[QueryEntry]) -> bool:

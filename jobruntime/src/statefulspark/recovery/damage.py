@@ -11,6 +11,7 @@ file may have been repaired, and the note is outdated. The runtime itself never 
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -111,8 +112,8 @@ class Damage:
         """Return why queries cannot be used; None if there are too few notes on them."""
         if self.failures(queries) < TRIES:
             return None
-        at = {(query.path, query.batch_id) for query in queries}
-        matching = [noted for noted in self.notes if noted.cut in at]
+        cuts = _cuts(queries)
+        matching = [noted for noted in self.notes if noted.cut in cuts]
         newest = max(matching, key=lambda noted: noted.note.epoch).note
         return (
             f"Spark could not load the state of query {newest.query!r} at batch {newest.batch_id} in {len(matching)} "
@@ -160,8 +161,8 @@ class Damage:
         named = {f"{layout.CHECKPOINT_REFERENCE}{manifest.id}": manifest for manifest in checkpoints}
         unusable: set[str] = set()
         for record in reversed(records):
-            copied = [named[name].queries for name in unusable if name in named]
-            is_bad = self.problem(record.queries) or any(_same_cut(record.queries, queries) for queries in copied)
+            copied = [_cuts(named[name].queries) for name in unusable if name in named]
+            is_bad = self.problem(record.queries) or _cuts(record.queries) in copied
             if record.source and record.queries and is_bad:
                 unusable.add(record.source)
         return frozenset(unusable)
@@ -171,10 +172,13 @@ def read_all(store: ObjectStore) -> Damage:
     """Read every note. Cost: one listing, one GET per note."""
     written = {info.key: info.modified_at for info in store.list(layout.DAMAGE)}
     bodies = store.read_many(list(written)) if written else {}
-    notes = ((key, _readable(body, f"{store.uri}/{key}")) for key, body in bodies.items())
-    return Damage(
-        tuple(StoredNote(note, f"{store.uri}/{key}", written[key]) for key, note in notes if note is not None)
-    )
+    notes = []
+    for key, body in bodies.items():
+        # A damaged note is ignored, which costs one more try.
+        with contextlib.suppress(errors.SnapshotCorruptError):
+            uri = f"{store.uri}/{key}"
+            notes.append(StoredNote(DamageNote.parse(body, uri), uri, written[key]))
+    return Damage(tuple(notes))
 
 
 def explain(store: ObjectStore, queries: Iterable[QueryEntry]) -> Iterator[str]:
@@ -198,11 +202,12 @@ def obsolete(damage: Damage, *, in_use: int, checkpoints: Iterable[Manifest]) ->
     in use that are older than a checkpoint, and outdated notes.
     """
     own = [query for manifest in checkpoints if manifest.generation == in_use for query in manifest.queries]
-    stale = (
-        stored
-        for stored in damage.notes
-        if own and (stored.note.generation < in_use or _is_left_behind(stored.note, own))
-    )
+    stale = []
+    for noted in damage.notes if own else ():
+        path, batch_id = noted.cut
+        is_left_behind = any(query.path == path and query.batch_id > batch_id for query in own)
+        if noted.note.generation < in_use or is_left_behind:
+            stale.append(noted)
     return tuple(noted.key for noted in (*stale, *damage.outdated))
 
 
@@ -218,19 +223,5 @@ def _written_at(store: ObjectStore, query: QueryEntry, root: str) -> datetime:
     return max((info.modified_at for info in store.list(folder) if info.key in needed), default=_NEVER)
 
 
-def _is_left_behind(note: DamageNote, queries: Iterable[QueryEntry]) -> bool:
-    path = layout.query_root(note.generation, note.query)
-    return any(query.path == path and query.batch_id > note.batch_id for query in queries)
-
-
-def _readable(body: bytes, source: str) -> DamageNote | None:
-    """Parse a note; a damaged one is ignored, which costs one more try."""
-    try:
-        return DamageNote.parse(body, source)
-    except errors.SnapshotCorruptError:
-        return None
-
-
-def _same_cut(queries: Sequence[QueryEntry], others: Sequence[QueryEntry]) -> bool:
-    cut = {(query.path, query.batch_id) for query in queries}
-    return bool(cut) and cut == {(query.path, query.batch_id) for query in others}
+def _cuts(queries: Iterable[QueryEntry]) -> set[tuple[str, int]]:
+    return {(query.path, query.batch_id) for query in queries}

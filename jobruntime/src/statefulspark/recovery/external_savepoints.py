@@ -6,7 +6,6 @@ disposed of later; an error while reading one is returned and not raised, since 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from statefulspark import errors
@@ -54,10 +53,29 @@ def list_all(store: ObjectStore, open_store: transfer.StoreOpener | None) -> tup
     Raises:
         TransientError, StateUnknownError: The job's own storage cannot be reached.
     """
-    numbers = sorted(set(_numbers(store.list_names(layout.SAVEPOINTS))), reverse=True)
-    keys = {number: layout.savepoint_pointer(number) for number in numbers}
+    pointers = (name.removesuffix(_SUFFIX) for name in store.list_names(layout.SAVEPOINTS) if name.endswith(_SUFFIX))
+    numbers = {number for name in pointers if (number := layout.parse_number(name))}
+    keys = {number: layout.savepoint_pointer(number) for number in sorted(numbers, reverse=True)}
     bodies = catalog.read_present(store, tuple(keys.values()), most_bytes=MOST_OF_A_DOCUMENT)
-    return tuple(_read(store, number, bodies[key], open_store) for number, key in keys.items() if key in bodies)
+    savepoints = []
+    for number, key in keys.items():
+        if key not in bodies:
+            continue
+        location, where, folder = f"{store.uri}/{key}", None, ""
+        manifest: Manifest | errors.StatefulSparkError
+        try:
+            location = SavepointPointer.parse(bodies[key], location).location
+            where, folder = candidates.locate(store, location, open_store)
+            manifest = catalog.read_manifest(where, folder)
+        except errors.ObjectNotFoundError:
+            manifest = errors.SpecRejectedError(
+                "SnapshotNotFound",
+                f"There is no savepoint at {location} now: it was moved, disposed of, or never completed.",
+            )
+        except errors.StatefulSparkError as error:
+            manifest = error
+        savepoints.append(ExternalSavepoint(number, location, manifest, where, folder))
+    return tuple(savepoints)
 
 
 def location_of(store: ObjectStore, number: int) -> str | None:
@@ -69,35 +87,3 @@ def location_of(store: ObjectStore, number: int) -> str | None:
     key = layout.savepoint_pointer(number)
     body = catalog.read_present(store, (key,), most_bytes=MOST_OF_A_DOCUMENT).get(key)
     return None if body is None else SavepointPointer.parse(body, f"{store.uri}/{key}").location
-
-
-def _numbers(names: Iterable[str]) -> Iterable[int]:
-    for name in names:
-        number = layout.parse_number(name.removesuffix(_SUFFIX)) if name.endswith(_SUFFIX) else None
-        if number:
-            yield number
-
-
-def _read(store: ObjectStore, number: int, body: bytes, open_store: transfer.StoreOpener | None) -> ExternalSavepoint:
-    key = layout.savepoint_pointer(number)
-    try:
-        location = SavepointPointer.parse(body, f"{store.uri}/{key}").location
-    except errors.SnapshotCorruptError as error:
-        return ExternalSavepoint(number, f"{store.uri}/{key}", error)
-    try:
-        where, folder = candidates.locate(store, location, open_store)
-    except errors.StatefulSparkError as error:
-        return ExternalSavepoint(number, location, error)
-    return ExternalSavepoint(number, location, _manifest(where, folder, location), where, folder)
-
-
-def _manifest(store: ObjectStore, folder: str, location: str) -> Manifest | errors.StatefulSparkError:
-    try:
-        return catalog.read_manifest(store, folder)
-    except errors.ObjectNotFoundError:
-        return errors.SpecRejectedError(
-            "SnapshotNotFound",
-            f"There is no savepoint at {location} now: it was moved, disposed of, or never completed.",
-        )
-    except errors.StatefulSparkError as error:
-        return error

@@ -50,23 +50,20 @@ def find(store: read_cache.ReadCache, generation: int, queries: Iterable[QueryEn
         generation: The one in use.
         queries: Its queries at their newest committed batches.
     """
-    return next((gap for query in queries if (gap := _of_query(store, generation, query)) is not None), None)
+    for query in queries:
+        path = layout.query_root(generation, query.uid)
+        planned = [name.number for name in map(sparklog.parse_log_file, store.list_names(f"{path}/offsets")) if name]
+        missing = in_batches(planned, query.batch_id) or _first_source_gap(store, path, query)
+        if missing is not None:
+            return (
+                f"{store.uri}/{path}/{missing} is gone, and a later entry is there: storage has lost objects, as a replica "
+                f"that lags or a backup does. Query {query.uid!r} goes on after batch {query.batch_id}, and reads again "
+                "what came then."
+            )
+    return None
 
 
-def _of_query(store: read_cache.ReadCache, generation: int, query: QueryEntry) -> str | None:
-    path = layout.query_root(generation, query.uid)
-    planned = [name.number for name in map(sparklog.parse_log_file, store.list_names(f"{path}/offsets")) if name]
-    missing = in_batches(planned, query.batch_id) or _of_sources(store, path, query)
-    if missing is None:
-        return None
-    return (
-        f"{store.uri}/{path}/{missing} is gone, and a later entry is there: storage has lost objects, as a replica "
-        f"that lags or a backup does. Query {query.uid!r} goes on after batch {query.batch_id}, and reads again what came "
-        "then."
-    )
-
-
-def _of_sources(store: read_cache.ReadCache, path: str, query: QueryEntry) -> str | None:
+def _first_source_gap(store: read_cache.ReadCache, path: str, query: QueryEntry) -> str | None:
     listed = listing.below(store, path)
     for source, position in closure.source_positions(listed, query.offsets).items():
         folder = f"sources/{source}/"

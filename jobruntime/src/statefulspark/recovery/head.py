@@ -98,25 +98,14 @@ def inspect(
     )
     problem = _noted_problem(store, newest, notes or damage.Damage(), begin_step=begin_step)
     if newer and problem is None:
-        problem = _problem_of_others(store, newest, base_by_uid, begin_step=begin_step) or new_packs.problem(
-            store, newest, proven=proven_packs, begin_step=begin_step
-        )
+        # Nobody verifies the queries that are where the base has them later, since the head becomes the newest state.
+        others = [query for query in newest if base_by_uid.get(query.uid) == query]
+        if others:
+            step = begin_step("Verifying the queries without newer batches")
+            report = verify.verify_queries(store, others, on_progress=step)
+            problem = None if report.ok else report.sentence
+        problem = problem or new_packs.problem(store, newest, proven=proven_packs, begin_step=begin_step)
     return Head((), is_newer=newer, problem=problem) if problem else Head(tuple(newest), is_newer=newer)
-
-
-def _problem_of_others(
-    store: read_cache.ReadCache,
-    newest: Sequence[QueryEntry],
-    base_by_uid: Mapping[str, QueryEntry],
-    *,
-    begin_step: progress.BeginStep,
-) -> str | None:
-    """Verify the queries that are where the base has them: nobody does it later, since the head becomes the newest state."""
-    others = [query for query in newest if base_by_uid.get(query.uid) == query]
-    if not others:
-        return None
-    report = verify.verify_queries(store, others, on_progress=begin_step("Verifying the queries without newer batches"))
-    return None if report.ok else report.sentence
 
 
 def _noted_problem(
@@ -152,7 +141,15 @@ def why_left_savepoint(
         queries: Queries of the savepoint.
         begin_step: Begins each step that may take long.
     """
-    expected = tuple(_as_in_generation(query, generation) for query in queries)
+    expected = []
+    for query in queries:
+        # Names of state files and packs are unique, so sizes suffice.
+        files = tuple(
+            file.model_copy(update={"checksum": None}) if file.path.startswith(("state/", f"{packs.FOLDER}/")) else file
+            for file in query.files
+        )
+        path = layout.query_root(generation, query.uid)
+        expected.append(query.model_copy(update={"path": path, "files": files}))
     try:
         why = in_place.why_other_cut(expected, _log_ends(store, generation, expected))
     except errors.SnapshotCorruptError as error:
@@ -188,15 +185,6 @@ def _folders(store: read_cache.ReadCache, generation: int) -> set[str]:
     return {name.rstrip("/") for name in store.list_names(folder) if name.endswith("/")}
 
 
-def _as_in_generation(query: QueryEntry, generation: int) -> QueryEntry:
-    """Return a savepoint's query as in its generation; names of state files and packs are unique, so sizes suffice."""
-    files = tuple(
-        file.model_copy(update={"checksum": None}) if file.path.startswith(("state/", f"{packs.FOLDER}/")) else file
-        for file in query.files
-    )
-    return query.model_copy(update={"path": layout.query_root(generation, query.uid), "files": files})
-
-
 def _log_end(store: read_cache.ReadCache, path: str) -> in_place.LogEnd:
     names = [sparklog.parse_log_file(name) for name in store.list_names(f"{path}/offsets")]
     planned = max((name.number for name in names if name), default=-1)
@@ -221,30 +209,32 @@ def _query(
             f"The commit log of {store.uri}/{path} ends at batch {newest}, and the latest checkpoint has batch "
             f"{base.batch_id}.",
         )
-    _require_a_beginning(store, path, newest)
+    planned = _log_end(store, path).planned
+    if newest < 0 and gaps.in_batches((planned,), newest) is not None:
+        # It has lost everything that it had committed: that is no query which has committed nothing.
+        raise errors.SnapshotCorruptError(
+            "CommitLogBehind", f"The commit log of {store.uri}/{path} is empty, and batch {planned} was planned."
+        )
     _require_readable_plan(store, path, newest)
     log_infos = listing.look_up(store, path, _log_after(store, path, base.batch_id, newest))
     _require_of_one_life(store, path, log_infos, since_epoch)
     if newest == base.batch_id:
         return base
-    builder = closure.ClosureBuilder(store, path, base=base)
-    entry = _with_transactions_of(base, builder.close_over(newest, _committed(store, path, base)))
-    _require_unchanged(store, entry, base, log_infos)
-    _require_sound(store, entry, base, begin_step=begin_step)
-    _require_readable_states(store, entry, base)
-    return entry
-
-
-def _committed(store: read_cache.ReadCache, path: str, base: QueryEntry) -> dict[str, int]:
-    """Return up to which batch the checkpoint tells each sink's transactions: it names those that a start commits."""
+    # Up to its own batch the checkpoint tells each sink's transactions: it names those that a start commits, first.
     listed = listing.below(store, path)
     records = batch_records.between(listed, batch_records.RecordKind.PREPARED, after_batch=-1, to_batch=base.batch_id)
-    return dict.fromkeys((record.uid for record in records), base.batch_id)
-
-
-def _with_transactions_of(base: QueryEntry, entry: QueryEntry) -> QueryEntry:
-    """Name the transactions of a checkpoint before those of the batches since."""
-    return entry.model_copy(update={"prepared": (*base.prepared, *entry.prepared)})
+    committed = dict.fromkeys((record.uid for record in records), base.batch_id)
+    entry = closure.ClosureBuilder(store, path, base=base).close_over(newest, committed)
+    entry = entry.model_copy(update={"prepared": (*base.prepared, *entry.prepared)})
+    _require_unchanged(store, entry, base, log_infos)
+    _require_sound(store, entry, base, begin_step=begin_step)
+    # The functions' state that was too large for the closure to read is read now, since a function receives it at once.
+    verified, states = set(base.files), {state.path for state in entry.operator_states}
+    for file in entry.files:
+        if file.path in states and file not in verified and not small_files.is_small(file.path, file.size_bytes):
+            key = f"{entry.path}/{file.path}"
+            batch_records.require_readable(file.path, store.read(key), f"{store.uri}/{key}")
+    return entry
 
 
 def _newest_commit(store: read_cache.ReadCache, path: str, base_batch: int) -> int:
@@ -257,15 +247,6 @@ def _newest_commit(store: read_cache.ReadCache, path: str, base_batch: int) -> i
         key = f"{path}/commits/{following}"
         sparklog.parse_commit(following, store.read(key), f"{store.uri}/{key}")
     return following
-
-
-def _require_a_beginning(store: read_cache.ReadCache, path: str, committed: int) -> None:
-    """Refuse a query that has lost everything it had committed: that is no query which has committed nothing."""
-    planned = _log_end(store, path).planned
-    if committed < 0 and gaps.in_batches((planned,), committed) is not None:
-        raise errors.SnapshotCorruptError(
-            "CommitLogBehind", f"The commit log of {store.uri}/{path} is empty, and batch {planned} was planned."
-        )
 
 
 def _require_readable_plan(store: read_cache.ReadCache, path: str, committed: int) -> None:
@@ -365,22 +346,19 @@ def _require_sound(
     for part in _parts(guarded):
         bodies = store.read_many([f"{entry.path}/{file.path}" for file in part.read])
         for file in (*part.read, *part.sized):
-            if not _is_sound({**bodies, **sidecars}, entry.path, file):
+            key = f"{entry.path}/{file.path}"
+            sidecar = sidecars[checksums.spark_sidecar(key)]
+            is_sound = (
+                checksums.matches_spark(bodies[key], sidecar)
+                if key in bodies
+                else checksums.size_in_spark(sidecar) == file.size_bytes
+            )
+            if not is_sound:
                 raise errors.SnapshotCorruptError(
                     "ChecksumDiffers",
                     f"{store.uri}/{posixpath.join(entry.path, file.path)} is not the file that Spark wrote.",
                 )
         count.add(file.size_bytes for file in (*part.read, *part.sized))
-
-
-def _require_readable_states(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry) -> None:
-    """Read the functions' state that was too large for the closure to read, since a function receives it at once."""
-    verified = set(base.files)
-    states = {state.path for state in entry.operator_states}
-    for file in entry.files:
-        if file.path in states and file not in verified and not small_files.is_small(file.path, file.size_bytes):
-            key = f"{entry.path}/{file.path}"
-            batch_records.require_readable(file.path, store.read(key), f"{store.uri}/{key}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,11 +383,3 @@ def _parts(files: Sequence[FileEntry]) -> list[_Part]:
         part_bytes += file.size_bytes
         part.append(file)
     return [*parts, _Part(tuple(part))]
-
-
-def _is_sound(bodies: Mapping[str, bytes], path: str, file: FileEntry) -> bool:
-    key = f"{path}/{file.path}"
-    sidecar = bodies[checksums.spark_sidecar(key)]
-    if key in bodies:
-        return checksums.matches_spark(bodies[key], sidecar)
-    return checksums.size_in_spark(sidecar) == file.size_bytes

@@ -41,7 +41,12 @@ class Drivers:
         ordered = sorted(manifests, key=lambda manifest: manifest.id)
         oldest = {manifest.generation: manifest.epoch for manifest in sorted(ordered, key=lambda one: -one.epoch)}
         for manifest in ordered:
-            epoch = self._epoch_of(manifest, since=oldest[manifest.generation])
+            # Its epoch in the life of an older one; None if it is of another life. Where storage has lost the newest
+            # records, their numbers are claimed again, or free; that accuses nobody.
+            epoch: int | None = manifest.epoch
+            if self.records is not None and manifest.epoch < self.records[-1].epoch:
+                life = epochs.life_of(self.records, oldest[manifest.generation])
+                epoch = life.claims.get(manifest.claim or "")
             if epoch is not None and epoch >= reached.get(manifest.generation, 0):
                 retained[manifest.id], reached[manifest.generation] = manifest, epoch
             else:
@@ -84,23 +89,10 @@ class Drivers:
                 f"{self.uri}/{layout.epoch(other)} is of another life of this root than the epoch before it: the root was "
                 "copied over an older one."
             )
+        claims = {(record.claim_id, record.epoch) for record in self.records}
         own = (manifest for manifest in manifests if manifest.generation == current.generation)
-        lost = next((manifest for manifest in own if not self._knows(manifest)), None)
+        lost = next((manifest for manifest in own if (manifest.claim, manifest.epoch) not in claims), None)
         return f"{self.uri} has lost {layout.epoch(lost.epoch)}, in which {lost.label} was taken." if lost else None
-
-    def _epoch_of(self, manifest: Manifest, *, since: int) -> int | None:
-        """Return the epoch of a checkpoint in the life of an older one; None if it is of another life.
-
-        Where storage has lost the newest records, their numbers are claimed again, or free; that accuses nobody.
-        """
-        if self.records is None or manifest.epoch >= self.records[-1].epoch:
-            return manifest.epoch
-        return epochs.life_of(self.records, since).claims.get(manifest.claim or "")
-
-    def _knows(self, manifest: Manifest) -> bool:
-        return any(
-            record.claim_id == manifest.claim and record.epoch == manifest.epoch for record in self.records or ()
-        )
 
 
 def _has_batches(manifest: Manifest, earlier: Manifest) -> bool:

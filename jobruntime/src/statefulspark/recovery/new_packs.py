@@ -59,7 +59,11 @@ def problem(
         path = f"{root}/{key}" if root else key
         read_bytes += file.size_bytes
         try:
-            _require_sound(store, path, file, is_whole=read_bytes <= READ_UP_TO_BYTES)
+            if read_bytes <= READ_UP_TO_BYTES:
+                packfile.require_sound(store.read(path), f"{store.uri}/{path}")
+            else:
+                read_range = functools.partial(store.read_range, path)
+                packfile.require_whole(read_range, file.size_bytes, f"{store.uri}/{path}")
         except errors.ObjectNotFoundError:
             return f"{store.uri}/{path} does not exist."
         except errors.FormatVersionError:
@@ -77,11 +81,3 @@ def _packs(queries: Iterable[QueryEntry]) -> dict[str, FileEntry]:
         for file in query.files
         if names.of_key(file.path) is not None
     }
-
-
-def _require_sound(store: ObjectStore, path: str, file: FileEntry, *, is_whole: bool) -> None:
-    source = f"{store.uri}/{path}"
-    if is_whole:
-        packfile.require_sound(store.read(path), source)
-    else:
-        packfile.require_whole(functools.partial(store.read_range, path), file.size_bytes, source)

@@ -93,11 +93,13 @@ def decide(situation: Situation) -> Intent:
             "not complete, or state was put back. Complete the deletion, or put back all objects, with those of "
             f"{layout.LINEAGES}/; or request empty state with restore.freshState (on the command line --fresh).",
         )
-    leftovers = _leftovers(situation)
+    counts = {"checkpoints": situation.checkpoints, "savepoints": situation.savepoints}
+    leftovers = [f"{count} {kind}" for kind, count in counts.items() if count]
+    leftovers += ["files of an unfinished generation"] if situation.unfinished_generation else []
     if leftovers:
         raise errors.StateUnknownError(
             "StateWithoutCheckpoint",
-            f"{situation.uri} holds {leftovers} and no usable generation, so the job's state is unknown. "
+            f"{situation.uri} holds {', '.join(leftovers)} and no usable generation, so the job's state is unknown. "
             "Restore a snapshot by name, or request a fresh start.",
         )
     if situation.traces:
@@ -425,16 +427,11 @@ def in_order(history: generations.Generations, checkpoints: Mapping[int, int]) -
             break
         if source.startswith(layout.CHECKPOINT_REFERENCE):
             highest = int(source.removeprefix(layout.CHECKPOINT_REFERENCE))
-        parent = history.record(record.parent_generation)
-        if parent is None:
-            line += _of_vanished_parent(record, checkpoints, highest)
-        record = parent
+        number, record = record.parent_generation, history.record(record.parent_generation)
+        if record is None:  # Its record has vanished; its checkpoints count.
+            own = [checkpoint for checkpoint, where in checkpoints.items() if where == number and checkpoint <= highest]
+            line += [CandidateName(checkpoint, number) for checkpoint in sorted(own, reverse=True)]
     return tuple(line)
-
-
-def _of_vanished_parent(record: GenerationRecord, checkpoints: Mapping[int, int], highest: int) -> list[CandidateName]:
-    own = [number for number, where in checkpoints.items() if where == record.parent_generation and number <= highest]
-    return [CandidateName(number, record.parent_generation or 0) for number in sorted(own, reverse=True)]
 
 
 def in_new_generation(plan: _Plan, changes: tuple[str, ...]) -> _Plan:
@@ -479,12 +476,3 @@ def with_declared_queries(plan: _Plan, planned: Iterable[plans.PlannedQuery]) ->
     if queries == record.queries:
         return plan
     return replace(plan, note_restore=record.model_copy(update={"queries": queries}))
-
-
-def _leftovers(situation: Situation) -> str:
-    counts = [
-        f"{situation.checkpoints} checkpoints" if situation.checkpoints else "",
-        f"{situation.savepoints} savepoints" if situation.savepoints else "",
-        "files of an unfinished generation" if situation.unfinished_generation else "",
-    ]
-    return ", ".join(word for word in counts if word)

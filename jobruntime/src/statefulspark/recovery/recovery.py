@@ -14,8 +14,8 @@ from statefulspark.canonical import skeleton
 from statefulspark.checkpoint import epochs, lineage_records, plans, progress, read_cache, transfer
 from statefulspark.contract import layout
 from statefulspark.contract.config import ClaimMode, RestoreConfig
-from statefulspark.contract.manifest import GenerationRecord, MasterStateEntry, QueryEntry, SnapshotKind
-from statefulspark.recovery import candidates, damage, gaps, head, in_place, uids
+from statefulspark.contract.manifest import QueryEntry, SnapshotKind
+from statefulspark.recovery import candidates, damage, gaps, head, in_place
 from statefulspark.recovery.plan import (
     Author,
     Candidate,
@@ -70,13 +70,24 @@ def plan_recovery(
         TransientError: Storage cannot be reached now.
     """
     view = candidates.read_storage(store, open_store, lineages=lineages, cache=cache, begin_step=begin_step)
-    _require_readable_generation(view)
+    number = view.generations.current.generation if view.generations.current else 0
+    if number in view.generations.newer:  # A later release wrote its record, which names the restores.
+        raise errors.FormatVersionError("FormatVersionUnknown", view.generations.newer[number])
     intent = decide(view.situation(restore))
-    plan = _without_lost_state(_with_leftovers(_proposal(intent, view, restore), view), view, restore, query_uids)
+    fresh_generation = view.generations.highest + 1
+    if intent is Intent.EMPTY:
+        plan = RecoveryPlan(StartMode.EMPTY, fresh_generation, carried_out=_carried_out_after(view, restore))
+    elif intent is Intent.RESTORE:
+        plan = _restore(view, restore, fresh_generation)
+    else:
+        plan = _recover(view, fresh_generation)
+    plan = _without_lost_state(_add_leftovers(plan, view), view, restore, query_uids)
     if restore.once_key is not None and intent is Intent.RECOVER:
         plan = replace(plan, restore_skipped=skipped_restore(restore, restored_from=plan.restored_from))
     if plan.mode is not StartMode.CONTINUE:
-        return _with_skeletons(plan)
+        if plan.source is None or not skeleton.is_canonical(plan.source.manifest):
+            return plan
+        return replace(plan, queries=tuple(skeleton.without_canonical_files(query) for query in plan.queries))
     origin = lineage_records.of_generation(view.current, view.lineages)
     plan = replace(plan, head=_head_of(plan, view), descent=origin, record=view.current)
     loss = gaps.find(view.cache, plan.generation, plan.queries) or view.mixture
@@ -133,7 +144,7 @@ def find_start(
     raise overtaken
 
 
-def _with_leftovers(plan: RecoveryPlan, view: candidates.StorageView) -> RecoveryPlan:
+def _add_leftovers(plan: RecoveryPlan, view: candidates.StorageView) -> RecoveryPlan:
     """Add the snapshot numbers in use, and the unusable files that dead drivers left."""
     current = view.generations.current.generation if view.generations.current else 0
     return replace(
@@ -147,49 +158,54 @@ def _with_leftovers(plan: RecoveryPlan, view: candidates.StorageView) -> Recover
     )
 
 
-def _with_skeletons(plan: RecoveryPlan) -> RecoveryPlan:
-    """Return a plan for a canonical savepoint without the canonical files; any other plan unchanged."""
-    if plan.source is None or not skeleton.is_canonical(plan.source.manifest):
-        return plan
-    return replace(plan, queries=tuple(skeleton.without_canonical_files(query) for query in plan.queries))
-
-
-def _proposal(intent: Intent, view: candidates.StorageView, restore: RestoreConfig) -> RecoveryPlan:
-    fresh_generation = view.generations.highest + 1
-    if intent is Intent.EMPTY:
-        return RecoveryPlan(StartMode.EMPTY, fresh_generation, carried_out=_with(view, restore))
-    if intent is Intent.RESTORE:
-        return _restore(view, restore, fresh_generation)
-    return _recover(view, fresh_generation)
-
-
-def _with(view: candidates.StorageView, restore: RestoreConfig) -> tuple[str, ...]:
+def _carried_out_after(view: candidates.StorageView, restore: RestoreConfig) -> tuple[str, ...]:
     """Return the keys of the restores that are carried out after this start."""
     key = restore.once_key
     return view.carried_out if key is None else (*view.carried_out, key)
 
 
-def _require_readable_generation(view: candidates.StorageView) -> None:
-    """Refuse a root whose generation in use has a record of a later release, since the record names the restores."""
-    number = view.generations.current.generation if view.generations.current else 0
-    if number in view.generations.newer:
-        raise errors.FormatVersionError("FormatVersionUnknown", view.generations.newer[number])
-
-
 def _restore(view: candidates.StorageView, restore: RestoreConfig, fresh_generation: int) -> RecoveryPlan:
     """Restore the requested snapshot: in place if the generation in use is at it, else from a copy of its files.
 
-    The savepoint of a stop is left behind if the job has gone on after it. It is verified in each case: in place none of
-    its files is needed, but it is what a rollback would be made from.
+    The savepoint of a stop is left behind if the job has gone on after it, and the restore counts as carried out. The
+    savepoint is verified in each case: in place none of its files is needed, but it is what a rollback would be made from.
     """
     snapshot = view.resolve(restore.snapshot or "")
     claim = snapshot if restore.claim_mode is ClaimMode.CLAIM and snapshot.folder is not None else None
+    carried_out = _carried_out_after(view, restore)
     why_copied = _why_copied(view, snapshot)
     if why_copied is None:
-        return _continued_at_savepoint(view, snapshot, _with(view, restore), claim)
+        number = view.current.generation
+        note = view.current.model_copy(
+            update={
+                "carried_out": carried_out,
+                "claimed": claim.reference if claim else None,
+                "master_states": snapshot.master_states,
+                "restored_in_place": snapshot.manifest.id if snapshot.manifest else None,
+            }
+        )
+        return RecoveryPlan(
+            StartMode.CONTINUE,
+            number,
+            queries=tuple(
+                query.model_copy(update={"path": layout.query_root(number, query.uid)}) for query in snapshot.queries
+            ),
+            restored_from=snapshot.label,
+            restored=snapshot.manifest,
+            carried_out=carried_out,
+            note_restore=note,
+            claim=claim,
+            master_states=snapshot.master_states,
+        )
     if restore.after_stop and _has_gone_on(view, snapshot):
-        return _gone_on_after(view, restore, fresh_generation)
-    copy = _copy_of(snapshot, fresh_generation, carried_out=_with(view, restore))
+        plan = replace(_recover(view, fresh_generation), carried_out=carried_out)
+        note = view.current.model_copy(update={"carried_out": carried_out})
+        return replace(
+            plan,
+            note_restore=note if plan.mode is StartMode.CONTINUE else None,
+            restore_skipped=left_savepoint(restore, restored_from=plan.restored_from),
+        )
+    copy = _copy_of(snapshot, fresh_generation, carried_out=carried_out)
     return replace(copy, claim=claim, why_copied=why_copied)
 
 
@@ -198,7 +214,7 @@ def _why_copied(view: candidates.StorageView, snapshot: Candidate) -> str | None
     manifest, current = snapshot.manifest, view.generations.current
     if current is None or manifest is None:
         return "the root has no generation in use"
-    why = in_place.why_other_state(manifest, _in_use(view))
+    why = in_place.why_other_state(manifest, _generation_in_use(view))
     if why is not None:
         return why
     own = [
@@ -216,54 +232,15 @@ def _has_gone_on(view: candidates.StorageView, snapshot: Candidate) -> bool:
     A generation that was made later counts, too: a driver has begun after the stop was asked for.
     """
     manifest, current = snapshot.manifest, view.generations.current
-    if current is None or manifest is None or not in_place.is_of_this_root(manifest, _in_use(view)):
+    if current is None or manifest is None or not in_place.is_of_this_root(manifest, _generation_in_use(view)):
         return False
     if manifest.generation != current.generation:
         return manifest.generation < current.generation
     return head.has_gone_on(view.cache, current.generation, manifest.queries)
 
 
-def _gone_on_after(view: candidates.StorageView, restore: RestoreConfig, fresh_generation: int) -> RecoveryPlan:
-    """Go on from the newest state, and record that the stop's savepoint is not wanted any more."""
-    plan = replace(_recover(view, fresh_generation), carried_out=_with(view, restore))
-    note = view.current.model_copy(update={"carried_out": plan.carried_out})
-    return replace(
-        plan,
-        note_restore=note if plan.mode is StartMode.CONTINUE else None,
-        restore_skipped=left_savepoint(restore, restored_from=plan.restored_from),
-    )
-
-
-def _in_use(view: candidates.StorageView) -> in_place.InUse:
+def _generation_in_use(view: candidates.StorageView) -> in_place.InUse:
     return in_place.InUse(view.current, view.store.uri)
-
-
-def _continued_at_savepoint(
-    view: candidates.StorageView, snapshot: Candidate, carried_out: tuple[str, ...], claim: Candidate | None
-) -> RecoveryPlan:
-    """Continue in the generation of the savepoint instead of copying the same files back."""
-    number = view.current.generation
-    queries = tuple(
-        query.model_copy(update={"path": layout.query_root(number, query.uid)}) for query in snapshot.queries
-    )
-    return RecoveryPlan(
-        StartMode.CONTINUE,
-        number,
-        queries=queries,
-        restored_from=snapshot.label,
-        restored=snapshot.manifest,
-        carried_out=carried_out,
-        note_restore=view.current.model_copy(
-            update={
-                "carried_out": carried_out,
-                "claimed": claim.reference if claim else None,
-                "master_states": snapshot.master_states,
-                "restored_in_place": snapshot.manifest.id if snapshot.manifest else None,
-            }
-        ),
-        claim=claim,
-        master_states=snapshot.master_states,
-    )
 
 
 def _recover(view: candidates.StorageView, fresh_generation: int) -> RecoveryPlan:
@@ -282,7 +259,12 @@ def _recover(view: candidates.StorageView, fresh_generation: int) -> RecoveryPla
     )
     problems = [*view.unreadable, *view.generations.unreadable.values()]
     if newest.problem is None and (newest.is_newer or view.problem_of(latest) is None):
-        queries = plans.inherit(newest.queries, _declared(view, latest))
+        # Queries without state in the latest checkpoint are described by the generation.
+        stated = {query.uid for query in latest.queries if query.batch_id >= 0}
+        unstated = (query for query in current.queries if query.uid not in stated)
+        queries = plans.inherit(newest.queries, (*latest.queries, *unstated))
+        # A savepoint that was restored in place is newer than the latest checkpoint until the next one completes.
+        goes_first = (current.restored_in_place or 0) > (latest.manifest.id if latest.manifest else 0)
         return RecoveryPlan(
             StartMode.CONTINUE,
             current.generation,
@@ -292,7 +274,7 @@ def _recover(view: candidates.StorageView, fresh_generation: int) -> RecoveryPla
             salvage=queries if newest.is_newer else (),
             carried_out=view.carried_out,
             fallback=" ".join(problems) or None,
-            master_states=_master_states_of_head(latest, current),
+            master_states=current.master_states if goes_first else latest.master_states,
         )
     if newest.problem is not None:
         problems.append(f"Committed batches after {latest.label or 'the start'} cannot be used: {newest.problem}")
@@ -313,12 +295,6 @@ def _recover(view: candidates.StorageView, fresh_generation: int) -> RecoveryPla
     )
 
 
-def _declared(view: candidates.StorageView, latest: Candidate) -> tuple[QueryEntry, ...]:
-    """Return the descriptions of queries: from the latest checkpoint, or from the generation if they have no state there."""
-    stated = {query.uid for query in latest.queries if query.batch_id >= 0}
-    return (*latest.queries, *(query for query in view.current.queries if query.uid not in stated))
-
-
 def _copy_of(candidate: Candidate, generation: int, *, carried_out: tuple[str, ...]) -> RecoveryPlan:
     return RecoveryPlan(
         StartMode.COPY,
@@ -332,15 +308,6 @@ def _copy_of(candidate: Candidate, generation: int, *, carried_out: tuple[str, .
     )
 
 
-def _master_states_of_head(latest: Candidate, current: GenerationRecord) -> tuple[MasterStateEntry, ...]:
-    """Return the state that master hooks restore if the generation in use is continued.
-
-    A savepoint that was restored in place is newer than the latest checkpoint until the next one completes.
-    """
-    covered = latest.manifest.id if latest.manifest else 0
-    return current.master_states if (current.restored_in_place or 0) > covered else latest.master_states
-
-
 def _without_lost_state(
     plan: RecoveryPlan, view: candidates.StorageView, restore: RestoreConfig, query_uids: Collection[str] | None
 ) -> RecoveryPlan:
@@ -349,7 +316,7 @@ def _without_lost_state(
         return plan
     label = plan.restored_from or f"state in generation {plan.generation}"
     if not restore.allow_non_restored_state:
-        uids.require_no_lost_state(plan.queries, label, query_uids=query_uids)
+        require_no_lost_state(plan.queries, label, query_uids=query_uids)
     retained = tuple(query for query in plan.queries if query.uid in query_uids)
     lost = any(query.batch_id >= 0 for query in plan.queries if query.uid not in query_uids)
     if plan.mode is StartMode.CONTINUE and lost:
@@ -361,6 +328,36 @@ def _without_lost_state(
             source=_head_of(plan, view),
         )
     return replace(plan, queries=retained)
+
+
+def require_no_lost_state(queries: Collection[QueryEntry], label: str, *, query_uids: Collection[str]) -> None:
+    """Refuse a start that would silently drop the state of a query (Flink A.167).
+
+    The uids are known before the queries are built, so this check comes first; `evolution` compares operators and sources.
+
+    Args:
+        queries: The queries to restore.
+        label: Name of the snapshot in the error.
+        query_uids: Queries of the job.
+
+    Raises:
+        SpecRejectedError: `NonRestoredState`: names every query that the job lacks, and what to do.
+    """
+    lost = lost_queries(queries, query_uids=query_uids)
+    if lost:
+        raise errors.SpecRejectedError(
+            "NonRestoredState",
+            f"{label} holds state of {', '.join(lost)}, which the job does not have. Give the job back those uids, or set "
+            "allowNonRestoredState to start without that state; it stays in the snapshot.",
+        )
+
+
+def lost_queries(queries: Collection[QueryEntry], *, query_uids: Collection[str]) -> tuple[str, ...]:
+    """Return the queries with state that the job does not have, for example `query 'delays'`.
+
+    A query that has not committed anything has no state to lose.
+    """
+    return tuple(f"query {query.uid!r}" for query in queries if query.uid not in query_uids and query.batch_id >= 0)
 
 
 def _head_of(plan: RecoveryPlan, view: candidates.StorageView) -> Candidate:

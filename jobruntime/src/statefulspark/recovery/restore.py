@@ -91,7 +91,14 @@ def carry_out(
         folder = plan.claim.folder
         claims.claim(folder.store, folder.root, root=store.uri, owner_id=author.owner_id, now=author.now)
     if plan.mode is StartMode.CONTINUE:
-        return _continued(store, plan, author)
+        if plan.record is None or plan.descent is None:
+            raise errors.InternalError(
+                "Unexpected", f"Generation {plan.generation} has no record; the plan is incomplete."
+            )
+        if plan.note_restore is not None:
+            generations.note_restore(store, plan.note_restore, over=plan.record)
+        beginnings.note(store, generation=plan.generation, epoch=author.epoch, now=author.now)
+        return ReadyState.of(plan, record=plan.note_restore or plan.record, descent=plan.descent)
     filling = _Filling(store, plan, author, rewrites or {}, finish, hadoop_root, begin_step)
     carried = author.carried if plan_rules.takes_what_was_carried(plan, author) else None
     if carried is None:
@@ -123,7 +130,7 @@ class _Filling:
         return self.fill(generations.reserve(self.store, above=self.plan.generation - 1, holder=reservation))
 
     def fill(self, number: int, carried: copies.Carried | None = None) -> ReadyState:
-        """Fill a generation that is reserved for this driver."""
+        """Fill a generation that is reserved for this driver, and write its record, with which it is in use."""
         queries: tuple[QueryEntry, ...] = ()
         if self.plan.source is not None:
             queries = materialise(
@@ -138,49 +145,33 @@ class _Filling:
             )
         if self.finish is not None:
             queries = self.finish(number, queries)
-        return _published(self.store, self.plan, self.author, number, queries)
-
-
-def _continued(store: ObjectStore, plan: SettledPlan, author: Author) -> ReadyState:
-    """Go on in the generation that there is."""
-    if plan.record is None or plan.descent is None:
-        raise errors.InternalError("Unexpected", f"Generation {plan.generation} has no record; the plan is incomplete.")
-    if plan.note_restore is not None:
-        generations.note_restore(store, plan.note_restore, over=plan.record)
-    beginnings.note(store, generation=plan.generation, epoch=author.epoch, now=author.now)
-    return ReadyState.of(plan, record=plan.note_restore or plan.record, descent=plan.descent)
-
-
-def _published(
-    store: ObjectStore, plan: SettledPlan, author: Author, number: int, queries: tuple[QueryEntry, ...]
-) -> ReadyState:
-    """Write the record of a generation that is filled, with which it is in use."""
-    origin = plan.source.descent if plan.source else None
-    ancestors = origin.below(author.lineages.lineage, plan.source.queries) if origin and plan.source else ()
-    # A successor abandons the generations that were reserved when it listed them. This check stops a paused driver that
-    # reserved one later: it would otherwise replace all the work of its successor with an old snapshot.
-    epochs.require_current(store, author.epoch)
-    record = GenerationRecord(
-        generation=number,
-        lineage=author.lineages.lineage,
-        ancestors=ancestors,
-        created_at=author.now,
-        epoch=author.epoch,
-        restored_from=plan.restored_from,
-        source=plan.source.reference if plan.source else None,
-        parent_generation=plan.source.generation if plan.source else None,
-        carried_out=plan.carried_out,
-        queries=queries,
-        changes=plan.changes,
-        claimed=plan.claim.reference if plan.claim else None,
-        master_states=plan.master_states,
-        cut=origin.cut(plan.source.queries) if origin and plan.source else None,
-        goes_back=history.goes_back(plan),
-    )
-    generations.publish(store, record)
-    beginnings.note(store, generation=number, epoch=author.epoch, now=author.now)
-    descent = lineage_records.Descent(author.lineages.lineage, number, store.uri, ancestors)
-    return replace(ReadyState.of(plan, record=record, descent=descent), generation=number, queries=queries)
+        plan, author = self.plan, self.author
+        origin = plan.source.descent if plan.source else None
+        ancestors = origin.below(author.lineages.lineage, plan.source.queries) if origin and plan.source else ()
+        # A successor abandons the generations that were reserved when it listed them. This check stops a paused driver that
+        # reserved one later: it would otherwise replace all the work of its successor with an old snapshot.
+        epochs.require_current(self.store, author.epoch)
+        record = GenerationRecord(
+            generation=number,
+            lineage=author.lineages.lineage,
+            ancestors=ancestors,
+            created_at=author.now,
+            epoch=author.epoch,
+            restored_from=plan.restored_from,
+            source=plan.source.reference if plan.source else None,
+            parent_generation=plan.source.generation if plan.source else None,
+            carried_out=plan.carried_out,
+            queries=queries,
+            changes=plan.changes,
+            claimed=plan.claim.reference if plan.claim else None,
+            master_states=plan.master_states,
+            cut=origin.cut(plan.source.queries) if origin and plan.source else None,
+            goes_back=history.goes_back(plan),
+        )
+        generations.publish(self.store, record)
+        beginnings.note(self.store, generation=number, epoch=author.epoch, now=author.now)
+        descent = lineage_records.Descent(author.lineages.lineage, number, self.store.uri, ancestors)
+        return replace(ReadyState.of(plan, record=record, descent=descent), generation=number, queries=queries)
 
 
 def materialise(
@@ -218,25 +209,20 @@ def materialise(
     """
     moved = copies.moves(queries, generation, rewrites=rewrites)
     needed = copies.of_moves(source, moved)
-    missing = _missing(store, moved, needed, carried) if carried else needed
+    missing = needed
+    if carried:  # What was carried ahead counts if storage has it.
+        listed = ((move.path, listing.below(store, move.path)) for move in moved)
+        present = {f"{path}/{name}": info for path, infos in listed for name, info in infos.items()}
+        missing = copies.missing(needed, carried.files, present)
+        still_bytes = sum(copy.size_bytes for copy in missing)
+        _log.info(
+            "state that was carried ahead is taken",
+            extra={"files": len(needed) - len(missing), "missing_files": len(missing), "missing_bytes": still_bytes},
+        )
     on_files = progress.count_files([copy.size_bytes for copy in missing], on_progress) if on_progress else None
     transfer.copy(source.store, store, [(copy.source, copy.target) for copy in missing], on_progress=on_files)
     hadoop = hadoop_root or transfer.hadoop_uri(store.uri)
     return tuple(_finish(store, source, move, hadoop) for move in moved)
-
-
-def _missing(
-    store: ObjectStore, moved: Sequence[copies.Move], needed: Sequence[copies.FileCopy], carried: copies.Carried
-) -> Sequence[copies.FileCopy]:
-    """Return what is still to be copied; what was carried ahead counts if storage has it."""
-    present = {f"{move.path}/{name}": info for move in moved for name, info in listing.below(store, move.path).items()}
-    missing = copies.missing(needed, carried.files, present)
-    still_bytes = sum(copy.size_bytes for copy in missing)
-    _log.info(
-        "state that was carried ahead is taken",
-        extra={"files": len(needed) - len(missing), "missing_files": len(missing), "missing_bytes": still_bytes},
-    )
-    return missing
 
 
 def _salvaged(store: ObjectStore, plan: SettledPlan, salvage: tuple[QueryEntry, ...], author: Author) -> SettledPlan:
@@ -290,17 +276,14 @@ def _finish(store: ObjectStore, source: transfer.SnapshotLocation, move: copies.
         store.write(f"{move.path}/{new}", body)
         crc32 = base.crc32_hex(body) if small_files.is_small(new, len(body)) else None
         expected[new] = FileEntry(path=new, size_bytes=len(body), crc32=crc32)
-    return query.model_copy(update={"files": _copied_files(store, move.path, expected)})
-
-
-def _copied_files(store: ObjectStore, path: str, expected: Mapping[str, FileEntry]) -> tuple[FileEntry, ...]:
-    listed = listing.below(store, path, expected)
+    listed = listing.below(store, move.path, expected)
     for name, file in expected.items():
         if name not in listed or listed[name].size_bytes != file.size_bytes:
             raise errors.SnapshotCorruptError(
                 "CopyIncomplete",
-                f"{store.uri}/{path}/{name} should have {file.size_bytes} bytes after the copy and "
+                f"{store.uri}/{move.path}/{name} should have {file.size_bytes} bytes after the copy and "
                 f"{f'has {listed[name].size_bytes}' if name in listed else 'does not exist'}; nothing was started. "
                 "Verify the snapshot, then try again.",
             )
-    return tuple(small_files.file_entry(name, listed[name], crc32=expected[name].crc32) for name in sorted(expected))
+    files = tuple(small_files.file_entry(name, listed[name], crc32=expected[name].crc32) for name in sorted(expected))
+    return query.model_copy(update={"files": files})

@@ -6,8 +6,6 @@ savepoint holds a copy of the record, and no copy of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, transfer
 from statefulspark.contract import layout
@@ -29,25 +27,19 @@ def transactions(store: ObjectStore, *, open_store: transfer.StoreOpener | None 
         SnapshotCorruptError: A manifest cannot be read, so the answer is unknown.
         SpecRejectedError: The location of a savepoint cannot be opened.
     """
-    manifests = (*_of_own_snapshots(store), *_of_external_savepoints(store, open_store))
+    manifests: list[Manifest] = []
+    for manifest in catalog.read_manifests(store, catalog.list_snapshots(store)):
+        if isinstance(manifest, errors.SnapshotCorruptError):
+            raise manifest
+        manifests.append(manifest)
+    for savepoint in external_savepoints.list_all(store, open_store):
+        if isinstance(savepoint.manifest, Manifest):
+            manifests.append(savepoint.manifest)
+        elif not savepoint.is_gone:
+            raise savepoint.manifest
     return frozenset(
         f"{layout.query_root(manifest.generation, query.uid)}/{entry.path}"
         for manifest in manifests
         for query in manifest.queries
         for entry in query.prepared
     )
-
-
-def _of_own_snapshots(store: ObjectStore) -> Iterable[Manifest]:
-    for manifest in catalog.read_manifests(store, catalog.list_snapshots(store)):
-        if isinstance(manifest, errors.SnapshotCorruptError):
-            raise manifest
-        yield manifest
-
-
-def _of_external_savepoints(store: ObjectStore, open_store: transfer.StoreOpener | None) -> Iterable[Manifest]:
-    for savepoint in external_savepoints.list_all(store, open_store):
-        if isinstance(savepoint.manifest, Manifest):
-            yield savepoint.manifest
-        elif not savepoint.is_gone:
-            raise savepoint.manifest

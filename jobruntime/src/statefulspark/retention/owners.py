@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, epochs
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.recovery import claims
 from statefulspark.retention.ownership import Ownership, Whose
 from statefulspark.storage.port import ObjectStore
@@ -54,7 +53,8 @@ def of_root(store: ObjectStore, asker: Asker) -> Ownership:
     is_own = (record.namespace, record.job) == (asker.namespace, asker.job)
     if asker.owner_id is not None:
         is_own = record.owner_id == asker.owner_id
-    return Ownership(Whose.OWN) if is_own else Ownership(Whose.ANOTHERS, _named(record))
+    owner = f"{record.namespace}/{record.job} with uid {record.owner_id}"
+    return Ownership(Whose.OWN) if is_own else Ownership(Whose.ANOTHERS, owner)
 
 
 def of_savepoint(store: ObjectStore, folder: str, *, root: ObjectStore, asker: Asker) -> Ownership:
@@ -107,7 +107,3 @@ def _of_files(store: ObjectStore, folder: str, *, own: str | None, root: str | N
         return Ownership(Whose.UNREADABLE)
     author = f"{manifest.namespace}/{manifest.job}"
     return Ownership(Whose.OWN) if own in (None, author) else Ownership(Whose.ANOTHERS, author)
-
-
-def _named(record: OwnerRecord) -> str:
-    return f"{record.namespace}/{record.job} with uid {record.owner_id}"

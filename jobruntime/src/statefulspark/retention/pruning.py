@@ -62,9 +62,23 @@ def plan(
     """
     inventory = replace(take_inventory(store), pinned=tuple(pinned))
     unnamed = rules.unnamed_snapshots(inventory, policy, now)
-    planned = rules.plan_prune(replace(inventory, ssts=_needed_ssts(store, unnamed)), policy, now)
-    held = tuple(uri for uri in planned.delete_claimed if _is_held(store, uri, open_store))
-    return replace(planned, delete_claimed=held)
+    ssts: dict[str, tuple[str, ...] | None] = {}
+    for key, body in (catalog.read_present(store, unnamed) if unnamed else {}).items():
+        try:
+            files = sparklog.parse_snapshot_archive(body, f"{store.uri}/{key}")
+            ssts[key] = tuple(f"{posixpath.dirname(key)}/SSTs/{file.name}" for file in files)
+        except errors.SnapshotCorruptError:
+            ssts[key] = None
+    planned = rules.plan_prune(replace(inventory, ssts=ssts), policy, now)
+    held = []
+    for uri in planned.delete_claimed:
+        try:
+            where, folder = _parent_of(store, uri, open_store)
+        except errors.SpecRejectedError:
+            continue
+        if claims.is_held(where, folder, root=store.uri):
+            held.append(uri)
+    return replace(planned, delete_claimed=tuple(held))
 
 
 def carry_out(
@@ -97,7 +111,10 @@ def carry_out(
         claims.delete(*_parent_of(store, uri, open_store), root=store.uri)
     if planned.close_off:
         generations.close_off(store, planned.close_off, epoch=epoch or epochs.newest(store) or 1, now=now)
-    _write_marks(store, planned)
+    # The marks that the plan was made from are replaced: over newer ones, a file in use again could be deleted too soon.
+    body = Marks(unused_since=dict(planned.marks)).to_json().encode()
+    if not conditional.put(store, layout.PRUNE_MARKS, body, etag=planned.marks_etag):
+        raise errors.ObjectChangedError(f"{store.uri}/{layout.PRUNE_MARKS}")
     _require_current(store, epoch)
     store.delete_many(planned.delete_files)
 
@@ -146,13 +163,12 @@ def take_inventory(store: ObjectStore) -> rules.Inventory:
         marks_etag=marks_etag,
         ssts={},
         leftovers=tuple(info for folder in listed.unfinished for info in _leftovers(store, folder)),
-        carried_ahead=tuple(number for number in every_generation.unfinished if _is_of_standby(store, number)),
+        carried_ahead=tuple(
+            number
+            for number in every_generation.unfinished
+            if (record := generations.read_reservation(store, number)) is not None and record.standby is not None
+        ),
     )
-
-
-def _is_of_standby(store: ObjectStore, generation: int) -> bool:
-    record = generations.read_reservation(store, generation)
-    return record is not None and record.standby is not None
 
 
 def _leftovers(store: ObjectStore, folder: str) -> tuple[ObjectInfo, ...]:
@@ -168,32 +184,11 @@ def _leftovers(store: ObjectStore, folder: str) -> tuple[ObjectInfo, ...]:
     return files if is_old else ()
 
 
-def _is_held(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> bool:
-    try:
-        where, folder = _parent_of(store, uri, open_store)
-    except errors.SpecRejectedError:
-        return False
-    return claims.is_held(where, folder, root=store.uri)
-
-
 def _parent_of(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:
     """Return a store that contains a snapshot, and the snapshot's folder below it."""
     parent, _, name = uri.rpartition("/")
     where, folder = candidates.locate(store, parent, open_store)
     return where, f"{folder}/{name}" if folder else name
-
-
-def _needed_ssts(store: ObjectStore, snapshots: tuple[str, ...]) -> dict[str, tuple[str, ...] | None]:
-    bodies = catalog.read_present(store, snapshots) if snapshots else {}
-    return {key: _ssts_of(store, key, body) for key, body in bodies.items()}
-
-
-def _ssts_of(store: ObjectStore, key: str, body: bytes) -> tuple[str, ...] | None:
-    try:
-        files = sparklog.parse_snapshot_archive(body, f"{store.uri}/{key}")
-    except errors.SnapshotCorruptError:
-        return None
-    return tuple(f"{posixpath.dirname(key)}/SSTs/{file.name}" for file in files)
 
 
 def _require_current(store: ObjectStore, epoch: int | None) -> None:
@@ -211,10 +206,3 @@ def _read_marks(store: ObjectStore) -> tuple[dict[str, datetime], str | None]:
         return dict(Marks.parse(body, f"{store.uri}/{layout.PRUNE_MARKS}").unused_since), info.etag
     except (errors.ObjectNotFoundError, errors.SnapshotCorruptError):
         return {}, info.etag
-
-
-def _write_marks(store: ObjectStore, planned: rules.PrunePlan) -> None:
-    """Replace the marks that the plan was made from; over newer marks, a file in use again could be deleted too soon."""
-    body = Marks(unused_since=dict(planned.marks)).to_json().encode()
-    if not conditional.put(store, layout.PRUNE_MARKS, body, etag=planned.marks_etag):
-        raise errors.ObjectChangedError(f"{store.uri}/{layout.PRUNE_MARKS}")

@@ -16,6 +16,7 @@ can be repeated.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from datetime import datetime
 
@@ -45,7 +46,8 @@ def purge(store: ObjectStore, *, asker: owners.Asker, holder: str, now: datetime
         PreconditionFailedError: `EpochTaken`: drivers keep starting; nothing was deleted.
         TransientError: Storage did not answer; a part may already be deleted.
     """
-    if _has_only_code(store):
+    others = (name for name in store.list_names("") if name != f"{layout.CODE}/")
+    if not any(first(store, name.rstrip("/")) if name.endswith("/") else True for name in others):
         return store.delete_folder("")  # Code is no state; markers of folders go, too.
     _require_own(store, asker)
     kept = layout.epoch(_claimed(store, holder, now))
@@ -53,7 +55,14 @@ def purge(store: ObjectStore, *, asker: owners.Asker, holder: str, now: datetime
     _require_own(store, asker)
     deleted = delete_listed(store, layout.EPOCHS, lambda info: info.key != kept)
     deleted += delete_listed(store, layout.LINEAGES)
-    deleted += delete_listed(store, "", lambda info: info.key not in (kept, layout.OWNER) and not _is_record(info.key))
+    folder, record = f"{layout.GENERATIONS}/", f"/{layout.GENERATION_RECORD}"
+    deleted += delete_listed(
+        store,
+        "",
+        lambda info: (
+            info.key not in (kept, layout.OWNER) and not (info.key.startswith(folder) and info.key.endswith(record))
+        ),
+    )
     deleted += delete_listed(store, layout.GENERATIONS)
     if owner is not None and store.delete_unchanged(layout.OWNER, etag=owner.etag):
         deleted += DeletedObjects.count([owner])
@@ -61,16 +70,6 @@ def purge(store: ObjectStore, *, asker: owners.Asker, holder: str, now: datetime
         if name != f"{layout.EPOCHS}/":
             deleted += store.delete_folder(name.rstrip("/"))
     return deleted
-
-
-def _has_only_code(store: ObjectStore) -> bool:
-    """Tell whether a folder holds nothing, or nothing but kept code."""
-    others = (name for name in store.list_names("") if name != f"{layout.CODE}/")
-    return not any(first(store, name.rstrip("/")) if name.endswith("/") else True for name in others)
-
-
-def _is_record(key: str) -> bool:
-    return key.startswith(f"{layout.GENERATIONS}/") and key.endswith(f"/{layout.GENERATION_RECORD}")
 
 
 def _require_own(store: ObjectStore, asker: owners.Asker) -> None:
@@ -95,16 +94,24 @@ def _claimed(store: ObjectStore, holder: str, now: datetime) -> int:
     """Claim an epoch for the deletion; one that died has claimed it already."""
     for _ in range(_MAX_ATTEMPTS):
         newest = epochs.newest(store)
-        before = _read(store, newest)
+        before = None
+        with contextlib.suppress(errors.SnapshotCorruptError):
+            before = epochs.read(store, newest) if newest else None
         if before is not None and before.purged is not None:
             return newest
+        # The numbers that are not to be used again; those of an earlier deletion count.
+        used = epochs.last_purge(store) or Purge(epoch=newest + 1, generation=0, snapshot=0)
         record = EpochRecord(
             epoch=newest + 1,
             claimed_at=now,
             holder=holder,
             claim_id=uuid.uuid4().hex,
             follows=before.claim_id if before is not None else None,
-            purged=_used(store, newest + 1),
+            purged=Purge(
+                epoch=newest + 1,
+                generation=max(used.generation, _highest(store, layout.GENERATIONS)),
+                snapshot=max(used.snapshot, _highest(store, layout.CHECKPOINTS), _highest(store, layout.SAVEPOINTS)),
+            ),
         )
         try:
             store.create(layout.epoch(record.epoch), record.to_json(indent=1).encode())
@@ -113,23 +120,6 @@ def _claimed(store: ObjectStore, holder: str, now: datetime) -> int:
         return record.epoch
     raise errors.PreconditionFailedError(
         "EpochTaken", f"Drivers keep claiming epochs at {store.uri}, so its state was not deleted; stop them."
-    )
-
-
-def _read(store: ObjectStore, epoch: int) -> EpochRecord | None:
-    try:
-        return epochs.read(store, epoch) if epoch else None
-    except errors.SnapshotCorruptError:
-        return None
-
-
-def _used(store: ObjectStore, epoch: int) -> Purge:
-    """Return the numbers that are not to be used again; those of an earlier deletion count."""
-    before = epochs.last_purge(store) or Purge(epoch=epoch, generation=0, snapshot=0)
-    return Purge(
-        epoch=epoch,
-        generation=max(before.generation, _highest(store, layout.GENERATIONS)),
-        snapshot=max(before.snapshot, _highest(store, layout.CHECKPOINTS), _highest(store, layout.SAVEPOINTS)),
     )
 
 

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 
 from statefulspark.checkpoint import batch_records, segments, sparklog, state_files
 from statefulspark.contract import layout, retained
-from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry
+from statefulspark.contract.manifest import Manifest, QueryEntry
 from statefulspark.packs import names as packs
 from statefulspark.packs import window
 from statefulspark.recovery import generations
@@ -146,17 +146,17 @@ def left_behind(inventory: Inventory) -> tuple[Manifest, ...]:
         before = [manifest for manifest in inventory.checkpoints if manifest.generation < record.generation]
         newest = max(before, key=lambda manifest: manifest.id, default=None)
         is_recent = began is not None and max(written_at.values()) - began < LEFT_BEHIND_FOR
-        if newest is not None and is_recent and not _continues(record, newest):
+        if newest is None or not is_recent:
+            continue
+        cut = record.cut
+        is_continued = (
+            cut is not None
+            and (cut.lineage, cut.generation) == (newest.lineage, newest.generation)
+            and all(query.batch_id <= cut.batches.get(query.uid, -1) for query in newest.queries)
+        )
+        if not is_continued:
             left[newest.id] = newest
     return tuple(left.values())
-
-
-def _continues(record: GenerationRecord, checkpoint: Manifest) -> bool:
-    """Tell whether a generation was made from a cut that contains a checkpoint."""
-    cut = record.cut
-    if cut is None or (cut.lineage, cut.generation) != (checkpoint.lineage, checkpoint.generation):
-        return False
-    return all(query.batch_id <= cut.batches.get(query.uid, -1) for query in checkpoint.queries)
 
 
 def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> PrunePlan:
@@ -177,6 +177,10 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> Prun
     dropped += [number for number in inventory.unreadable if oldest is not None and number < oldest]
     unknown = [number for number in inventory.unreadable if number not in dropped]
     rules = _Rules.of(inventory, retained, policy, left=left, blocked=bool(unknown))
+    newest_first = sorted(inventory.checkpoints, key=lambda manifest: manifest.id, reverse=True)
+    aged = newest_first[: max(policy.retained, 1)]
+    drop_reasons = {layout.checkpoint_manifest(manifest.id): f"older than {policy.max_age}" for manifest in aged}
+    drop_reasons |= {layout.checkpoint_manifest(number): _UNREADABLE for number in inventory.unreadable}
     marks: dict[str, datetime] = {}
     marked_bytes = 0
     deleted: list[ObjectInfo] = []
@@ -199,7 +203,7 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> Prun
         marked_bytes=marked_bytes,
         keep_reasons=reasons,
         delete_claimed=_subsumed_claims(inventory, retained, policy),
-        drop_reasons=_drop_reasons(inventory, policy),
+        drop_reasons=drop_reasons,
         marks_etag=inventory.marks_etag,
         close_off=tuple(number for number in inventory.carried_ahead if _is_left_alone(number, inventory.files)),
     )
@@ -217,13 +221,6 @@ def _is_left_alone(generation: int, files: Iterable[ObjectInfo]) -> bool:
         is_inside = info.key.startswith(folder)
         newest[is_inside] = max(info.modified_at, newest.get(is_inside, info.modified_at))
     return newest.keys() == {True, False} and newest[False] - newest[True] > STANDBY_SILENCE
-
-
-def _drop_reasons(inventory: Inventory, policy: PrunePolicy) -> Mapping[str, str]:
-    newest_first = sorted(inventory.checkpoints, key=lambda manifest: manifest.id, reverse=True)
-    aged = newest_first[: max(policy.retained, 1)]
-    reasons = {layout.checkpoint_manifest(manifest.id): f"older than {policy.max_age}" for manifest in aged}
-    return reasons | {layout.checkpoint_manifest(number): _UNREADABLE for number in inventory.unreadable}
 
 
 def _subsumed_claims(inventory: Inventory, retained: Sequence[Manifest], policy: PrunePolicy) -> tuple[str, ...]:
@@ -338,12 +335,11 @@ class _Rules:
             if info.key.endswith(f"/{layout.GENERATION_RESERVATION}") or generation in self.abandoned:
                 return _TAKEN
             return _RECORD if generation == self.current or generation in self.needed_generations else None
-        return None if generation != self.current else self._reason_in_use(info)
-
-    def _reason_in_use(self, info: ObjectInfo) -> str | None:
-        path, name = _split(info.key)
-        floor = self.floors.get(path)
-        return _RUNNING if floor is None else floor.reason_to_keep(info, _main_file(name))
+        if generation != self.current:
+            return None
+        parts = info.key.split("/")
+        floor = self.floors.get("/".join(parts[:3]))  # The query's root; the file's name is below it.
+        return _RUNNING if floor is None else floor.reason_to_keep(info, _main_file("/".join(parts[3:])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +388,14 @@ class _Floor:
         if state and state_files.parse_partition_folder(name):
             return _RUNNING if state.version > self.versions.get(folder, 0) else None
         if leaf.endswith(".sst") and posixpath.basename(folder) == "SSTs":
-            return self._reason_for_sst(info, name)
+            # One executor uploads a store's snapshots one after the other, so a file older than the floor's snapshot does
+            # not belong to an upload in progress; an SST file may be uploaded long before the state snapshot that refers
+            # to it. The grace time covers two executors that upload the same store concurrently.
+            if posixpath.dirname(info.key) in self.unreadable_folders:
+                return _UNREADABLE_SNAPSHOT
+            uploaded_at = self.uploads.get(posixpath.dirname(folder))
+            is_settled = uploaded_at is not None and info.modified_at < uploaded_at
+            return None if is_settled and f"{self.path}/{name}" not in self.extra else _RUNNING
         pack = packs.of_key(name)
         if pack is not None:
             return None if window.is_unused(pack[1], floor=self.batch_id) else _RUNNING
@@ -409,18 +412,6 @@ class _Floor:
             return _RUNNING if log.number > self.positions[folder] else None
         return UNKNOWN
 
-    def _reason_for_sst(self, info: ObjectInfo, name: str) -> str | None:
-        """Return why an SST file is retained; it may be uploaded long before the state snapshot that refers to it.
-
-        One executor uploads a store's snapshots one after the other, so a file older than the floor's snapshot does not
-        belong to an upload in progress. The grace time covers two executors that upload the same store concurrently.
-        """
-        if posixpath.dirname(info.key) in self.unreadable_folders:
-            return _UNREADABLE_SNAPSHOT
-        uploaded_at = self.uploads.get(posixpath.dirname(posixpath.dirname(name)))
-        is_settled = uploaded_at is not None and info.modified_at < uploaded_at
-        return None if is_settled and f"{self.path}/{name}" not in self.extra else _RUNNING
-
 
 def _files_of(queries: Iterable[QueryEntry]) -> frozenset[str]:
     return frozenset(f"{query.path}/{file.path}" for query in queries for file in query.files)
@@ -429,12 +420,6 @@ def _files_of(queries: Iterable[QueryEntry]) -> frozenset[str]:
 def _generation_of(key: str) -> int | None:
     parts = key.split("/")
     return layout.parse_number(parts[1]) if len(parts) > 2 and parts[0] == layout.GENERATIONS else None
-
-
-def _split(key: str) -> tuple[str, str]:
-    """Split a key below a generation into the query's root and the file's name below it."""
-    parts = key.split("/")
-    return "/".join(parts[:3]), "/".join(parts[3:])
 
 
 def _main_file(name: str) -> str:
