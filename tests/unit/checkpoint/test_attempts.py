@@ -90,12 +90,12 @@ def test_the_commit_tells_who_has_won_and_is_asked_once(claim: str | None, winne
     store = a_root({"q/commits/4": claim} if claim else {})
     winners = attempts.Winners(store, "q")
 
-    assert winners.of({4: {7, 8}}) == winners.of({4: {7, 8}}) == winner
+    assert winners.find({4: {7, 8}}) == winners.find({4: {7, 8}}) == winner
     assert store.asked == 1
 
 
 def test_a_batch_that_was_tried_once_costs_nothing() -> None:
     store = a_root({})
 
-    assert attempts.Winners(store, "q").of({}) == {}
+    assert attempts.Winners(store, "q").find({}) == {}
     assert store.asked == 0

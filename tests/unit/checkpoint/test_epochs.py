@@ -45,7 +45,7 @@ def test_an_assigned_epoch_that_was_overtaken_is_fenced_with_both_named(
     claim(store, "a")
     claim(store, "b")
 
-    with pytest.raises(errors.FencedError, match=f"pod late .* epoch {assigned} .* epoch 2 is held by pod b"):
+    with pytest.raises(errors.FencedError, match=f"pod late .* epoch {assigned} .* pod b already holds epoch 2"):
         claim(store, "late", assigned=assigned)
 
 

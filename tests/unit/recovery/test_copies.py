@@ -56,7 +56,7 @@ def a_listed_file(key: str, size: int = SIZE, etag: str = "one") -> dict[str, Ob
     ],
 )
 def test_only_files_whose_names_are_used_once_are_carried_ahead(path: str, is_carried: bool) -> None:
-    chosen = copies.to_carry(the_copies(a_cut_of_files(path)), {})
+    chosen = copies.due_ahead(the_copies(a_cut_of_files(path)), {})
 
     assert [copy.target for copy in chosen] == ([f"{NEW}/{path}"] if is_carried else [])
 
@@ -64,18 +64,18 @@ def test_only_files_whose_names_are_used_once_are_carried_ahead(path: str, is_ca
 def test_a_file_goes_to_the_place_of_its_operator_in_the_new_plan_and_dropped_state_nowhere() -> None:
     dropped = f"state/3/1/6_{ID}.changelog"
 
-    (copy,) = copies.to_carry(the_copies(a_cut_of_files(TABLE, dropped), {0: 5}), {})
+    (copy,) = copies.due_ahead(the_copies(a_cut_of_files(TABLE, dropped), {0: 5}), {})
 
     assert (copy.source, copy.target) == (f"{OLD}/{TABLE}", f"{NEW}/{TABLE.replace('state/0', 'state/5')}")
 
 
 def test_nothing_is_carried_of_a_query_whose_state_is_rewritten() -> None:
-    assert copies.to_carry(the_copies(a_cut_of_files(TABLE)), {}, rewritten=[NEW]) == ()
+    assert copies.due_ahead(the_copies(a_cut_of_files(TABLE)), {}, rewritten=[NEW]) == ()
 
 
 def test_what_was_carried_is_not_carried_again() -> None:
     assert (
-        copies.to_carry(the_copies(a_cut_of_files(TABLE)), {f"{NEW}/{TABLE}": copies.Origin(f"{OLD}/{TABLE}", SIZE)})
+        copies.due_ahead(the_copies(a_cut_of_files(TABLE)), {f"{NEW}/{TABLE}": copies.Origin(f"{OLD}/{TABLE}", SIZE)})
         == ()
     )
 

@@ -483,7 +483,7 @@ def test_what_a_start_says_of_a_note_names_it_and_the_way_out(world: World) -> N
 
     fallback = world.job.boot().fallback or ""
 
-    assert f"Noted in {', '.join(uris)}; restore the damaged file from a backup, or delete the notes" in fallback
+    assert f"The notes are {', '.join(uris)}. To try again, restore the damaged file from a backup" in fallback
 
 
 def test_deleted_notes_do_not_count(world: World) -> None:

@@ -29,7 +29,7 @@ from statefulspark.testing import lagging
     ],
 )
 def test_one_batch_at_most_waits_for_its_commit(planned: Collection[int], committed: int, missing: str | None) -> None:
-    assert gaps.in_batches(planned, committed) == missing
+    assert gaps.first_batch_gap(planned, committed) == missing
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_one_batch_at_most_waits_for_its_commit(planned: Collection[int], commit
 def test_the_log_of_a_file_source_has_no_gap_after_what_was_read(
     entries: Collection[int], position: int, missing: int | None
 ) -> None:
-    assert gaps.in_source(entries, position) == missing
+    assert gaps.first_source_gap(entries, position) == missing
 
 
 def after_batches(job: Job, batches: int = 4) -> FakeQuery:

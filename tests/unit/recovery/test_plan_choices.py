@@ -26,8 +26,8 @@ from statefulspark.recovery.plan import (
     asked_restore,
     carried_out,
     decide,
-    in_order,
     left_savepoint,
+    order_candidates,
     skipped_restore,
     takes_what_was_carried,
 )
@@ -119,7 +119,7 @@ def test_candidates(
 ) -> None:
     known = generations.Generations(records, records[-1].generation)
 
-    assert in_order(known, checkpoints) == expected
+    assert order_candidates(known, checkpoints) == expected
 
 
 def test_traces_of_state_that_is_gone_never_lead_to_an_empty_start() -> None:

@@ -8,7 +8,7 @@ from startsituations import a_start_situation
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.recovery import generations
-from statefulspark.recovery.plan import CandidateName, Intent, decide, in_order
+from statefulspark.recovery.plan import CandidateName, Intent, decide, order_candidates
 
 _SNAPSHOT = RestoreConfig(snapshot="checkpoint:1")
 _UNREADABLE = "generations/00000001/generation.json is damaged."
@@ -48,13 +48,13 @@ def test_leftovers_are_all_named() -> None:
 def test_without_any_checkpoint_only_beginnings_are_left() -> None:
     known = generations.Generations((a_generation(1), a_generation(2, source="checkpoint:2", parent=1)), 2)
 
-    assert in_order(known, {}) == (CandidateName(None, 2), CandidateName(None, 1))
+    assert order_candidates(known, {}) == (CandidateName(None, 2), CandidateName(None, 1))
 
 
 def test_a_generation_that_follows_a_beginning_leaves_every_checkpoint_of_its_parent() -> None:
     """A source that is no checkpoint limits nothing."""
     known = generations.Generations((a_generation(1), a_generation(2, parent=1)), 2)
 
-    assert in_order(known, {1: 1, 2: 1}) == (
+    assert order_candidates(known, {1: 1, 2: 1}) == (
         CandidateName(None, 2), CandidateName(2, 1), CandidateName(1, 1), CandidateName(None, 1),
     )  # fmt: skip

@@ -66,7 +66,7 @@ class Winners:
         self._path = query_path
         self._known: dict[int, int | None] = {}
 
-    def of(self, contested: Mapping[int, Collection[int]]) -> dict[int, int]:
+    def find(self, contested: Mapping[int, Collection[int]]) -> dict[int, int]:
         """Return the epoch that has committed each batch, where its commit tells.
 
         Cost: nothing for batches that were asked about before; else a HEAD each, and what `epochs.life_since` costs.

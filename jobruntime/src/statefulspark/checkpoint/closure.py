@@ -144,7 +144,7 @@ class ClosureBuilder:
             *states.keys,
             *prepared.keys,
             *(output.name.key for output in outputs),
-            *required_records.of_base(self._base),
+            *required_records.inherited_paths(self._base),
             *(key for operator in operators for key in operator.keys),
             *self._state_keys(chains, listed, batch_id),
             *self._pack_keys({entry.uid: entry.partitions for entry in entries}, listed, batch_id),

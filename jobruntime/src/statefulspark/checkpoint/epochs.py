@@ -261,14 +261,14 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
         way_out = f"Set restore.takeOver to true to continue with that state, or {other}"
         if record.key in present.spent:
             way_out = (
-                "This one has owned the state before, and its restore.takeOver counts once. Change restore.nonce to take "
+                "This job owned the state before, and its restore.takeOver counts once. Change restore.nonce to take "
                 "the state over again (on the command line --take-over --again), after the other one has ended; or "
                 f"{other}"
             )
         raise errors.SpecRejectedError(
             "StateOwnedByAnother",
-            f"The state at {store.uri} belongs to {present.namespace}/{present.job} with uid {present.owner_id} since "
-            f"{present.created_at:%Y-%m-%d %H:%M:%S} UTC, and this is uid {record.owner_id}. {way_out}",
+            f"The state at {store.uri} has belonged to {present.namespace}/{present.job} with uid {present.owner_id} since "
+            f"{present.created_at:%Y-%m-%d %H:%M:%S} UTC, and this job has uid {record.owner_id}. {way_out}",
         )
     return _replaced(store, record.model_copy(update={"spent": (*present.spent, present.key)}), info)
 
@@ -313,6 +313,6 @@ def _create(store: ObjectStore, record: EpochRecord) -> bool:
 
 def _fenced(store: ObjectStore, epoch: int, holder: str, highest: int) -> errors.FencedError:
     return errors.FencedError(
-        f"{holder} was to run as epoch {epoch} at {store.uri}, and epoch {highest} is held by "
-        f"{read(store, highest).holder} already; the newer one continues."
+        f"{holder} cannot run as epoch {epoch} at {store.uri}: {read(store, highest).holder} already holds epoch {highest}, "
+        "and the newer driver continues."
     )

@@ -90,7 +90,7 @@ class Descent:
         return Ancestor(lineage=self.lineage, root=self.root, generation=self.generation, batches=batches)
 
 
-def of_manifest(manifest: Manifest, lineages: Lineages) -> Descent:
+def snapshot_descent(manifest: Manifest, lineages: Lineages) -> Descent:
     """Return where a snapshot comes from.
 
     Args:
@@ -101,7 +101,7 @@ def of_manifest(manifest: Manifest, lineages: Lineages) -> Descent:
     return Descent(lineage, manifest.generation, manifest.root or lineages.root_of(lineage), manifest.ancestors)
 
 
-def of_generation(record: GenerationRecord, lineages: Lineages) -> Descent:
+def generation_descent(record: GenerationRecord, lineages: Lineages) -> Descent:
     """Return where a generation of a root comes from."""
     return Descent(record.lineage, record.generation, lineages.root_of(record.lineage), record.ancestors)
 

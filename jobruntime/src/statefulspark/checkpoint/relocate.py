@@ -93,7 +93,10 @@ def relocate(
             # The bytes are copied unchanged, so that fields of a newer release are kept.
             target.create(layout.snapshot_manifest(target_folder), source.read(layout.snapshot_manifest(folder)))
         except errors.ObjectExistsError as error:
-            raise catalog.exists_already(target, target_folder, SnapshotKind.SAVEPOINT) from error
+            raise errors.PreconditionFailedError(
+                "SavepointExists",
+                f"{target.uri}/{target_folder} was completed by another process; nothing was overwritten.",
+            ) from error
     return Copied(manifest, len(files), total_bytes, len(missing))
 
 
@@ -114,7 +117,7 @@ def _checked_manifest(source: ObjectStore, folder: str, target: ObjectStore, tar
         if present != manifest:
             raise errors.PreconditionFailedError(
                 "SavepointExists",
-                f"{target_uri} holds {present.label} of {present.namespace}/{present.job} already.",
+                f"{target.uri}/{target_folder} holds {present.label} of {present.namespace}/{present.job} already.",
             )
     report = verify.verify(source, manifest, root=folder)
     if not report.ok:

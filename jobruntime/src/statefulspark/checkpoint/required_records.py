@@ -87,7 +87,7 @@ class Records:
             )
 
         contested = attempts.rivals(listed, is_needed)
-        return attempts.without_losers(listed, self._winners.of(contested)) if contested else listed
+        return attempts.without_losers(listed, self._winners.find(contested)) if contested else listed
 
     def prepared(self, listed: Mapping[str, ObjectInfo], batch_id: int, committed: Mapping[str, int]) -> Prepared:
         """Find the sinks' transactions that may have to be committed, and the files with their rows.
@@ -216,7 +216,7 @@ def note_unchanged(store: ObjectStore, entry: QueryEntry, *, epoch: int) -> None
         log.write(name, UnchangedRecord(record=state.path).sealed())
 
 
-def of_base(base: QueryEntry | None) -> tuple[str, ...]:
+def inherited_paths(base: QueryEntry | None) -> tuple[str, ...]:
     """Return the records and staged rows in a snapshot that every later batch of its generation needs too."""
     kinds = (batch_records.RecordKind.PREPARED, batch_records.RecordKind.OUTPUT)
     paths = []

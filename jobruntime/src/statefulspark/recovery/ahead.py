@@ -100,7 +100,7 @@ class AheadCopier:
                 generations.close_off(self._store, (number,), epoch=cargo.epoch, now=now)
             return False
         roots = [move.path for move in planned if move.query.uid in cargo.rewritten]
-        waiting = copies.to_carry(needed, self._files, rewritten=roots)
+        waiting = copies.due_ahead(needed, self._files, rewritten=roots)
         if not waiting:
             return True
         folders = {copy.file.path.partition("/")[0] for copy in waiting}

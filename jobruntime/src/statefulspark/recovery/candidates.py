@@ -109,7 +109,7 @@ class StorageView:
         # The record of a generation that a deletion has left, or that was put back, matters unless a newer one is in use.
         half_purged = None
         if self.purge is not None and current is None:
-            left = generations.with_record(self.cache, self.purge.generation)
+            left = generations.list_recorded(self.cache, self.purge.generation)
             half_purged = layout.generation_record(left[-1]) if left else None
         return plan.Situation(
             restore=restore,
@@ -136,7 +136,7 @@ class StorageView:
     def candidates(self) -> Iterator[plan.Candidate]:
         """Yield the candidates of a recovery, newest state first; an unreadable savepoint raises its error."""
         numbers = {number: manifest.generation for number, manifest in self.checkpoints.items()}
-        for candidate in plan.in_order(self.generations, numbers):
+        for candidate in plan.order_candidates(self.generations, numbers):
             if candidate.savepoint is not None:
                 if candidate.savepoint not in self.unusable_sources:
                     yield self.resolve(candidate.savepoint)
@@ -154,7 +154,7 @@ class StorageView:
                     location=transfer.SnapshotLocation(self.store, cache=self.cache),
                     generation=record.parent_generation,
                     reference=record.source,
-                    descent=lineage_records.of_generation(record, self.lineages),
+                    descent=lineage_records.generation_descent(record, self.lineages),
                     master_states=record.master_states,
                 )
 
@@ -244,7 +244,7 @@ class StorageView:
             generation=manifest.generation,
             reference=f"{layout.CHECKPOINT_REFERENCE}{manifest.id}",
             manifest=manifest,
-            descent=lineage_records.of_manifest(manifest, self.lineages),
+            descent=lineage_records.snapshot_descent(manifest, self.lineages),
             master_states=manifest.master_states,
         )
 
@@ -283,8 +283,8 @@ def read_storage(
     counting = [manifest for manifest in readable if manifest.id not in outlived]
     records = generations.read_all(cache, above=used_generation)
     drivers = lives.read(cache, records, counting)
-    manifests, of_other_lives = drivers.of_one_life(counting)
-    history = generations.with_lost_records(records, manifests.values(), lineages)
+    manifests, of_other_lives = drivers.split_by_life(counting)
+    history = generations.add_lost_records(records, manifests.values(), lineages)
     cuts = [query for manifest in manifests.values() for query in manifest.queries]
     cuts += [query for record in history.records for query in record.queries]
     return StorageView(
@@ -299,7 +299,7 @@ def read_storage(
         ),
         next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,
-        damage=damage.read_all(cache).with_outdated(cache, cuts),
+        damage=damage.read_all(cache).separate_outdated(cache, cuts),
         lineages=lineages,
         begin_step=begin_step,
         purge=purge,
@@ -348,7 +348,7 @@ def find(
         reference=folder,
         manifest=manifest,
         folder=location,
-        descent=lineage_records.of_manifest(manifest, own_lineages),
+        descent=lineage_records.snapshot_descent(manifest, own_lineages),
         master_states=manifest.master_states,
     )
 

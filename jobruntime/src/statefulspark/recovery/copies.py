@@ -145,7 +145,7 @@ def missing(
     return tuple(still)
 
 
-def to_carry(
+def due_ahead(
     needed: Iterable[FileCopy], carried: Mapping[str, Origin], *, rewritten: Collection[str] = ()
 ) -> tuple[FileCopy, ...]:
     """Return the copies to make ahead: of files whose names are used once, and that were not copied before.

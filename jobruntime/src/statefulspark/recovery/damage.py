@@ -130,7 +130,7 @@ class Damage:
         newest = max((noted.written_at for noted in self.notes), default=_NEVER)
         return any(_written_at(store, query, root) > newest for query in queries)
 
-    def with_outdated(self, store: ObjectStore, queries: Iterable[QueryEntry]) -> Damage:
+    def separate_outdated(self, store: ObjectStore, queries: Iterable[QueryEntry]) -> Damage:
         """Return the same notes, with the outdated ones separated.
 
         Cost: a LIST per 1,000 files for each query with a note on its batch; nothing without notes.
@@ -182,8 +182,8 @@ def read_all(store: ObjectStore) -> Damage:
 
 
 def explain(store: ObjectStore, queries: Iterable[QueryEntry]) -> Iterator[str]:
-    """Yield a message for every note, with how to clear it. Cost: as `read_all` and `Damage.with_outdated`."""
-    damage = read_all(store).with_outdated(store, queries)
+    """Yield a message for every note, with how to clear it. Cost: as `read_all` and `Damage.separate_outdated`."""
+    damage = read_all(store).separate_outdated(store, queries)
     for noted in damage.notes:
         note = noted.note
         yield (
@@ -213,7 +213,7 @@ def obsolete(damage: Damage, *, in_use: int, checkpoints: Iterable[Manifest]) ->
 
 def _how_to_retry(notes: Iterable[StoredNote]) -> str:
     uris = ", ".join(sorted(noted.uri for noted in notes))
-    return f"Noted in {uris}; restore the damaged file from a backup, or delete the notes, to have it tried again."
+    return f"The notes are {uris}. To try again, restore the damaged file from a backup, or delete the notes."
 
 
 def _written_at(store: ObjectStore, query: QueryEntry, root: str) -> datetime:

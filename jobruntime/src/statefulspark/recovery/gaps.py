@@ -15,7 +15,7 @@ from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 
 
-def in_batches(planned: Collection[int], committed: int) -> str | None:
+def first_batch_gap(planned: Collection[int], committed: int) -> str | None:
     """Return the first entry that is missing between the newest commit and the batch that was planned last.
 
     A batch is planned when the one before it is committed, so that one at most waits for its commit.
@@ -30,7 +30,7 @@ def in_batches(planned: Collection[int], committed: int) -> str | None:
     return f"commits/{following}" if following in planned else f"offsets/{following}"
 
 
-def in_source(entries: Collection[int], position: int) -> int | None:
+def first_source_gap(entries: Collection[int], position: int) -> int | None:
     """Return the first number that is missing in the log of a file source after a position.
 
     Args:
@@ -53,28 +53,28 @@ def find(store: read_cache.ReadCache, generation: int, queries: Iterable[QueryEn
     for query in queries:
         path = layout.query_root(generation, query.uid)
         planned = [name.number for name in map(sparklog.parse_log_file, store.list_names(f"{path}/offsets")) if name]
-        missing = in_batches(planned, query.batch_id) or _first_source_gap(store, path, query)
+        missing = first_batch_gap(planned, query.batch_id) or _find_source_gap(store, path, query)
         if missing is not None:
             return (
-                f"{store.uri}/{path}/{missing} is gone, and a later entry is there: storage has lost objects, as a replica "
-                f"that lags or a backup does. Query {query.uid!r} goes on after batch {query.batch_id}, and reads again "
-                "what came then."
+                f"{store.uri}/{path}/{missing} does not exist, although a later entry does: storage has lost objects, as a "
+                f"replica that lags or a backup does. Query {query.uid!r} continues after batch {query.batch_id}, and reads "
+                "the input of the later batches again."
             )
     return None
 
 
-def _first_source_gap(store: read_cache.ReadCache, path: str, query: QueryEntry) -> str | None:
+def _find_source_gap(store: read_cache.ReadCache, path: str, query: QueryEntry) -> str | None:
     listed = listing.below(store, path)
     for source, position in closure.source_positions(listed, query.offsets).items():
         folder = f"sources/{source}/"
         names = (sparklog.parse_log_file(key.removeprefix(folder)) for key in listed if key.startswith(folder))
         entries = {name.number for name in names if name is not None}
-        missing = in_source(entries, position) if position is not None else None
+        missing = first_source_gap(entries, position) if position is not None else None
         while missing is not None and listing.look_up(
             store, path, (f"{folder}{missing}", f"{folder}{missing}.compact")
         ):
             entries.add(missing)  # The listing lags.
-            missing = in_source(entries, position or 0)
+            missing = first_source_gap(entries, position or 0)
         if missing is not None:
             return f"{folder}{missing}"
     return None

@@ -64,13 +64,13 @@ def read_all(store: ObjectStore, *, above: int = 0) -> Generations:
     return replace(generations, highest=max(generations.highest, above))
 
 
-def with_record(store: ObjectStore, up_to: int) -> tuple[int, ...]:
+def list_recorded(store: ObjectStore, up_to: int) -> tuple[int, ...]:
     """Return the generations up to a number that have a record. Cost: one listing, one HEAD per generation."""
     numbers = [number for number in _listed(store) if number <= up_to]
     return tuple(number for number in numbers if store.info(layout.generation_record(number)) is not None)
 
 
-def with_lost_records(
+def add_lost_records(
     generations: Generations, checkpoints: Collection[Manifest], lineages: lineage_records.Lineages
 ) -> Generations:
     """Add placeholders for generations whose record is lost although completed checkpoints belong to them. Pure.

@@ -113,7 +113,7 @@ def _noted_problem(
 ) -> str | None:
     if not notes.is_suspected:
         return None
-    checked_notes = notes.with_outdated(store, queries)
+    checked_notes = notes.separate_outdated(store, queries)
     problem = checked_notes.problem(queries)
     if problem is not None:
         return problem
@@ -210,7 +210,7 @@ def _query(
             f"{base.batch_id}.",
         )
     planned = _log_end(store, path).planned
-    if newest < 0 and gaps.in_batches((planned,), newest) is not None:
+    if newest < 0 and gaps.first_batch_gap((planned,), newest) is not None:
         # It has lost everything that it had committed: that is no query which has committed nothing.
         raise errors.SnapshotCorruptError(
             "CommitLogBehind", f"The commit log of {store.uri}/{path} is empty, and batch {planned} was planned."

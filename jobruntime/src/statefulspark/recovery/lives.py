@@ -29,7 +29,7 @@ class Drivers:
     uri: str
     records: tuple[EpochRecord, ...] | None
 
-    def of_one_life(self, manifests: Iterable[Manifest]) -> tuple[dict[int, Manifest], dict[int, Manifest]]:
+    def split_by_life(self, manifests: Iterable[Manifest]) -> tuple[dict[int, Manifest], dict[int, Manifest]]:
         """Tell the checkpoints of the newest life from those of another one.
 
         Returns:

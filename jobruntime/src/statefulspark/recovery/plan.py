@@ -172,7 +172,7 @@ def asked_restore(restore: RestoreConfig, done: Iterable[str], *, unknown: bool)
 
 @dataclass(frozen=True, slots=True)
 class CandidateName:
-    """Identifies one candidate; see `in_order`.
+    """Identifies one candidate; see `order_candidates`.
 
     Attributes:
         checkpoint_id: Id of a checkpoint; None means the beginning of the generation, or `savepoint`.
@@ -339,7 +339,7 @@ class SettledPlan(StartPlan):
     reserved: int | None = None
 
     @classmethod
-    def of(cls, plan: StartPlan, *, reserved: int | None = None) -> SettledPlan:
+    def from_plan(cls, plan: StartPlan, *, reserved: int | None = None) -> SettledPlan:
         """Return a plan whose leftovers are settled."""
         return cls(**_values(plan, StartPlan), reserved=reserved)
 
@@ -357,7 +357,7 @@ class ReadyState(RestoredState):
     descent: lineage_records.Descent
 
     @classmethod
-    def of(cls, plan: SettledPlan, *, record: GenerationRecord, descent: lineage_records.Descent) -> ReadyState:
+    def from_plan(cls, plan: SettledPlan, *, record: GenerationRecord, descent: lineage_records.Descent) -> ReadyState:
         """Return the state of a plan that continues in the generation of a record."""
         return cls(**_values(plan, RestoredState), record=record, descent=descent)
 
@@ -406,7 +406,7 @@ def takes_what_was_carried(plan: SettledPlan, author: Author) -> bool:
     return plan.mode is StartMode.COPY and plan.fallback is None and plan.why_copied is None and is_head
 
 
-def in_order(history: generations.Generations, checkpoints: Mapping[int, int]) -> tuple[CandidateName, ...]:
+def order_candidates(history: generations.Generations, checkpoints: Mapping[int, int]) -> tuple[CandidateName, ...]:
     """Order the candidates of a recovery along the ancestors of the generation in use, newest first.
 
     Checkpoints that an earlier restore made obsolete are not among these ancestors and are never returned.

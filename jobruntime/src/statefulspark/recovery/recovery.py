@@ -88,7 +88,7 @@ def plan_recovery(
         if plan.source is None or not skeleton.is_canonical(plan.source.manifest):
             return plan
         return replace(plan, queries=tuple(skeleton.without_canonical_files(query) for query in plan.queries))
-    origin = lineage_records.of_generation(view.current, view.lineages)
+    origin = lineage_records.generation_descent(view.current, view.lineages)
     plan = replace(plan, head=_head_of(plan, view), descent=origin, record=view.current)
     loss = gaps.find(view.cache, plan.generation, plan.queries) or view.mixture
     if loss is not None:
@@ -369,5 +369,5 @@ def _head_of(plan: RecoveryPlan, view: candidates.StorageView) -> Candidate:
         queries=plan.queries,
         reference=number if plan.salvage else latest.reference,
         generation=plan.generation if plan.salvage or latest.manifest else latest.generation,
-        descent=lineage_records.of_generation(view.current, view.lineages),
+        descent=lineage_records.generation_descent(view.current, view.lineages),
     )

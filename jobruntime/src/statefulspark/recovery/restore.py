@@ -51,7 +51,7 @@ def settle(store: ObjectStore, plan: RecoveryPlan, author: Author) -> SettledPla
         store.delete_many(plan.obsolete_notes)
     scratch.clear_of_starts(store, plan.scratch, below=author.epoch)
     scratch.clear_of_rehearsals(store, plan.scratch, now=author.now)
-    settled = SettledPlan.of(plan, reserved=own if own in plan.unfinished else None)
+    settled = SettledPlan.from_plan(plan, reserved=own if own in plan.unfinished else None)
     return _salvaged(store, settled, plan.salvage, author) if plan.salvage else settled
 
 
@@ -98,18 +98,18 @@ def carry_out(
         if plan.note_restore is not None:
             generations.note_restore(store, plan.note_restore, over=plan.record)
         beginnings.note(store, generation=plan.generation, epoch=author.epoch, now=author.now)
-        return ReadyState.of(plan, record=plan.note_restore or plan.record, descent=plan.descent)
+        return ReadyState.from_plan(plan, record=plan.note_restore or plan.record, descent=plan.descent)
     filling = _Filling(store, plan, author, rewrites or {}, finish, hadoop_root, begin_step)
     carried = author.carried if plan_rules.takes_what_was_carried(plan, author) else None
     if carried is None:
-        return filling.in_new_number()
+        return filling.fill_new()
     try:
         return filling.fill(carried.generation, carried)
     except errors.PreconditionFailedError as error:
         if error.reason != "GenerationExists":
             raise
     # The driver before took this process for dead, and closed its generation off.
-    return filling.in_new_number()
+    return filling.fill_new()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class _Filling:
     hadoop_root: str | None
     begin_step: progress.BeginStep
 
-    def in_new_number(self) -> ReadyState:
+    def fill_new(self) -> ReadyState:
         """Fill a generation of which nothing is there."""
         reservation = generations.reservation(self.author.epoch, now=self.author.now)
         return self.fill(generations.reserve(self.store, above=self.plan.generation - 1, holder=reservation))
@@ -171,7 +171,7 @@ class _Filling:
         generations.publish(self.store, record)
         beginnings.note(self.store, generation=number, epoch=author.epoch, now=author.now)
         descent = lineage_records.Descent(author.lineages.lineage, number, self.store.uri, ancestors)
-        return replace(ReadyState.of(plan, record=record, descent=descent), generation=number, queries=queries)
+        return replace(ReadyState.from_plan(plan, record=record, descent=descent), generation=number, queries=queries)
 
 
 def materialise(

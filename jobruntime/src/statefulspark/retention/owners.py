@@ -72,7 +72,7 @@ def of_savepoint(store: ObjectStore, folder: str, *, root: ObjectStore, asker: A
         TransientError: Storage did not answer.
     """
     own = f"{asker.namespace}/{asker.job}"
-    standing = _of_files(store, folder, own=own, root=root.uri)
+    standing = _files_ownership(store, folder, own=own, root=root.uri)
     if not f"{store.uri}/{folder}".startswith(f"{root.uri}/"):
         return standing
     in_root = of_root(root, asker)
@@ -90,10 +90,10 @@ def of_named_savepoint(store: ObjectStore, folder: str) -> Ownership:
     Raises:
         TransientError: Storage did not answer.
     """
-    return _of_files(store, folder, own=None, root=None)
+    return _files_ownership(store, folder, own=None, root=None)
 
 
-def _of_files(store: ObjectStore, folder: str, *, own: str | None, root: str | None) -> Ownership:
+def _files_ownership(store: ObjectStore, folder: str, *, own: str | None, root: str | None) -> Ownership:
     """Tell whose a snapshot's files are: of who has claimed it, else of the job that its manifest names."""
     try:
         claimed_by = claims.holder(store, folder)

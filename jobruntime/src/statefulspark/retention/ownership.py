@@ -66,7 +66,7 @@ class Ownership:
         """Whose it is, in a sentence."""
         match self.whose:
             case Whose.OWN:
-                return "It belongs to who asks."
+                return "It belongs to the job that asks."
             case Whose.ANOTHERS:
                 return f"It belongs to {self.owner}."
             case Whose.NOBODYS:
@@ -94,5 +94,5 @@ def require(standing: Ownership, deletion: Deletion, location: str) -> None:
     if not may_delete(standing.whose, deletion):
         raise errors.SpecRejectedError(
             "StateKept",
-            f"{location} stays as it is. {standing.sentence} Nothing was deleted; delete it by hand if it is to go.",
+            f"{location} stays as it is. {standing.sentence} Nothing was deleted; to remove it, delete it by hand.",
         )

@@ -176,7 +176,7 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> Prun
     dropped = [manifest.id for manifest in inventory.checkpoints if manifest not in (*retained, *left)]
     dropped += [number for number in inventory.unreadable if oldest is not None and number < oldest]
     unknown = [number for number in inventory.unreadable if number not in dropped]
-    rules = _Rules.of(inventory, retained, policy, left=left, blocked=bool(unknown))
+    rules = _Rules.build(inventory, retained, policy, left=left, blocked=bool(unknown))
     newest_first = sorted(inventory.checkpoints, key=lambda manifest: manifest.id, reverse=True)
     aged = newest_first[: max(policy.retained, 1)]
     drop_reasons = {layout.checkpoint_manifest(manifest.id): f"older than {policy.max_age}" for manifest in aged}
@@ -239,7 +239,7 @@ def unnamed_snapshots(inventory: Inventory, policy: PrunePolicy, now: datetime) 
     Their SST files have to be read (`Inventory.ssts`) before `plan_prune` can decide about SST files.
     """
     retained = retained_checkpoints(inventory.checkpoints, policy, now)
-    rules = _Rules.of(inventory, retained, policy, left=(), blocked=False)
+    rules = _Rules.build(inventory, retained, policy, left=(), blocked=False)
     current = layout.generation(inventory.generations.current.generation) if inventory.generations.current else None
     return tuple(
         info.key
@@ -281,7 +281,7 @@ class _Rules:
     blocked: bool
 
     @classmethod
-    def of(
+    def build(
         cls,
         inventory: Inventory,
         retained: Sequence[Manifest],
