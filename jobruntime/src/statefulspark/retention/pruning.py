@@ -154,6 +154,16 @@ def take_inventory(store: ObjectStore) -> rules.Inventory:
     marks, marks_etag = _read_marks(store)
     readable = {manifest.id for manifest in manifests}
     every_generation = generations.read_listed(store)
+    leftovers: list[ObjectInfo] = []
+    for folder in listed.unfinished:
+        # The files of a savepoint without a manifest, if none was written after the newest epoch began; both times are the
+        # object store's. The files of a driver that still copies under an older epoch are thereby retained; it is fenced
+        # when it tries to complete the savepoint.
+        copied = store.list(folder)
+        epoch = epochs.newest(store)
+        began = store.info(layout.epoch(epoch)) if epoch else None
+        if began is not None and all(info.modified_at < began.modified_at for info in copied):
+            leftovers += copied
     return rules.Inventory(
         checkpoints=manifests,
         unreadable=tuple(ref.id for ref in refs if ref.id not in readable),
@@ -162,26 +172,13 @@ def take_inventory(store: ObjectStore) -> rules.Inventory:
         marks=marks,
         marks_etag=marks_etag,
         ssts={},
-        leftovers=tuple(info for folder in listed.unfinished for info in _leftovers(store, folder)),
+        leftovers=tuple(leftovers),
         carried_ahead=tuple(
             number
             for number in every_generation.unfinished
             if (record := generations.read_reservation(store, number)) is not None and record.standby is not None
         ),
     )
-
-
-def _leftovers(store: ObjectStore, folder: str) -> tuple[ObjectInfo, ...]:
-    """Return the files of a savepoint without a manifest, if none was written after the newest epoch began.
-
-    Both times are the object store's. The files of a driver that still copies under an older epoch are thereby retained;
-    it is fenced when it tries to complete the savepoint.
-    """
-    files = store.list(folder)
-    epoch = epochs.newest(store)
-    began = store.info(layout.epoch(epoch)) if epoch else None
-    is_old = began is not None and all(info.modified_at < began.modified_at for info in files)
-    return files if is_old else ()
 
 
 def _parent_of(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:
