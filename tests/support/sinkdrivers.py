@@ -80,7 +80,7 @@ class Driver:
             self.descent,
             claim_id=self.job.claim_id,
             takes_over_sinks=wish.may_take_over_sinks(self.plan.carried_out),
-            history=history.of(generations.read_all(self.job.store), self.plan.generation),
+            history=history.trace(generations.read_all(self.job.store), self.plan.generation),
         )
         files_sink = MemoryFiles(
             f"memory://bucket/{output}", compression="none", visible=visible, folder=bucket.child(output)

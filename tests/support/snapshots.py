@@ -17,7 +17,7 @@ from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import EpochRecord, Manifest, OwnerRecord, SnapshotKind, Trigger
 from statefulspark.recovery import ahead, copies, recovery
-from statefulspark.recovery.plan import Author, ReadyState, RecoveryPlan, in_new_generation
+from statefulspark.recovery.plan import Author, ReadyState, RecoveryPlan, move_to_new_generation
 from statefulspark.recovery.restore import carry_out, settle
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
@@ -138,7 +138,7 @@ class Job:
         wish = restore or RestoreConfig()
         author = replace(self.author(), carried=carried)
         plan = recovery.find_start(where, author, restore=wish, open_store=self.open_store, cache=cache)
-        return carry_out(where, in_new_generation(plan, changes) if changes else plan, author)
+        return carry_out(where, move_to_new_generation(plan, changes) if changes else plan, author)
 
     def cargo(self, manifest: Manifest | None = None) -> ahead.Cargo:
         """Return what a standby with a changed plan carries ahead: the newest checkpoint, unless one is given."""

@@ -20,7 +20,7 @@ from statefulspark.driver.running import hooks
 from statefulspark.driver.starting import assemble, claim, controls, standby, start, start_parts, state_ahead
 from statefulspark.operators import functions
 from statefulspark.planning import carry
-from statefulspark.recovery.plan import ReadyState, in_new_generation
+from statefulspark.recovery.plan import ReadyState, move_to_new_generation
 from statefulspark.sinks.files import FilesSink
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Driver(engine.EngineProcess):
         root = self._claimed(job_config, started_at, epoch)
         found = start.find(self.queries, job_config, root)
         if self.wish.is_changed:
-            found = in_new_generation(found, ("The job has changed.",))
+            found = move_to_new_generation(found, ("The job has changed.",))
         spark = cast("SparkSession", engine.Session(self))
         start.raise_fence(root, spark)
         built = self._build(spark)

@@ -144,7 +144,7 @@ TARGETS = (
         "offset of a source",
         lambda body: (
             sparklog.file_source_position(body.decode(errors="replace")),
-            segments.of_offset(body.decode(errors="replace")),
+            segments.parse_offset(body.decode(errors="replace")),
         ),
         (b'{"logOffset":7}', b'{"uid":"numbers","segment":3,"epoch":1}'),
         (),

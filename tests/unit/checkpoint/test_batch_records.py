@@ -17,7 +17,7 @@ def name(
 
 
 def test_a_name_comes_back_from_its_key() -> None:
-    assert batch_records.of_key(name(123, 7).key) == name(123, 7)
+    assert batch_records.parse_key(name(123, 7).key) == name(123, 7)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_name_comes_back_from_its_key() -> None:
     ["prepared/out/12-1.json", "prepared/00000012-00000001.json", "offsets/3", "prepared/out/x.json", "other/o/1"],
 )
 def test_what_is_no_record_is_none(key: str) -> None:
-    assert batch_records.of_key(key) is None
+    assert batch_records.parse_key(key) is None
 
 
 def test_of_attempts_at_a_batch_the_newest_driver_counts_and_batches_are_in_order() -> None:
@@ -44,7 +44,7 @@ def test_a_log_writes_reads_and_chooses() -> None:
     assert log.newest(PREPARED, "out", at_batch=4) == name(2, 2)
     assert log.newest(STATE, "out", at_batch=3) is None
     assert log.between(PREPARED, "out", after_batch=1, to_batch=5) == (name(2, 2), name(5))
-    assert log.all_of(PREPARED) == (name(1), name(2), name(2, 2), name(5))
+    assert log.list_all(PREPARED) == (name(1), name(2), name(2, 2), name(5))
     assert log.read(name(2, 2)) == name(2, 2).key.encode()
 
 

@@ -243,7 +243,7 @@ def test_the_number_of_requests_does_not_grow_with_the_state(store: stores.Memor
 
 def a_record(key: str) -> bytes:
     """Return what can be read as the record of that name."""
-    name = batch_records.of_key(key)
+    name = batch_records.parse_key(key)
     if name is None or name.kind is not batch_records.RecordKind.PREPARED:
         return b"{}"
     return PreparedRecord(

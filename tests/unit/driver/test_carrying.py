@@ -19,7 +19,7 @@ from statefulspark.driver.running import hooks
 from statefulspark.driver.starting import start_parts, state_ahead
 from statefulspark.evolution import comparison
 from statefulspark.operators import functions
-from statefulspark.recovery.plan import StartPlan, in_new_generation
+from statefulspark.recovery.plan import StartPlan, move_to_new_generation
 from statefulspark.testing import stores
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def test_state_that_is_spread_over_other_partitions_is_not_carried(world: World)
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda plan: in_new_generation(plan, ("It falls back.",)), id="a start that copies anyway"),
+        pytest.param(lambda plan: move_to_new_generation(plan, ("It falls back.",)), id="a start that copies anyway"),
         pytest.param(lambda plan: replace(plan, record=None), id="a start without a generation"),
     ],
 )

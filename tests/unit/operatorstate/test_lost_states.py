@@ -120,7 +120,7 @@ class Driver:
         """Names of the records of state, with their folder."""
         for kind in (batch_records.RecordKind.OPERATOR_STATE, batch_records.RecordKind.UNCHANGED):
             log = batch_records.BatchRecordLog(self.job.store, self.query.path)
-            yield from (f"{name.kind.value} {name.batch}" for name in log.all_of(kind))
+            yield from (f"{name.kind.value} {name.batch}" for name in log.list_all(kind))
 
 
 @pytest.fixture
@@ -335,7 +335,7 @@ def test_a_cut_reads_three_records_of_a_function_however_many_there_are(bucket: 
     closure.close_over(counted, driver.query.path, driver.query.batch)
 
     asked = [operation.key.removeprefix(f"{driver.query.path}/") for operation in counted.operations]
-    assert [key for key in asked if batch_records.of_key(key)] == [
+    assert [key for key in asked if batch_records.parse_key(key)] == [
         "output/delays/00000000-00000001.json",
         "unchanged/out/00000021-00000001.json",
         "operator-state/out/00000001-00000001.json",
@@ -349,7 +349,7 @@ def test_layout_of_the_first_checkpoint(bucket: stores.MemoryStore) -> None:
 
     manifest = catalog.read_manifest(driver.job.store, layout.checkpoint(1))
 
-    ours = [file.path for file in manifest.queries[0].files if batch_records.of_key(file.path)]
+    ours = [file.path for file in manifest.queries[0].files if batch_records.parse_key(file.path)]
     assert ours == [
         "operator-state/out/00000000-00000001.json",
         "output/delays/00000000-00000001.json",

@@ -344,8 +344,8 @@ def test_a_damaged_segment_is_told(body: bytes, uid: str) -> None:
 
 def test_names_of_segments() -> None:
     assert NAME.key == "source-segments/counter/00000007-00000003.arrow"
-    assert segments.of_key(NAME.key) == NAME
-    assert segments.of_offset('{"uid": "counter", "segment": 7, "epoch": 3}') == NAME
+    assert segments.parse_key(NAME.key) == NAME
+    assert segments.parse_offset('{"uid": "counter", "segment": 7, "epoch": 3}') == NAME
     assert segments.needed_keys(['{"logOffset":4}', "-", "12", '{"uid":"counter","segment":7,"epoch":3}']) == (
         NAME.key,
     )
@@ -356,14 +356,14 @@ def test_names_of_segments() -> None:
     "line", ["-", "[]", '{"uid":"../x","segment":1,"epoch":1}', '{"uid":"a","segment":"1","epoch":1}']
 )
 def test_other_offsets_are_not_taken_for_segments(line: str) -> None:
-    assert segments.of_offset(line) is None
+    assert segments.parse_offset(line) is None
 
 
 @pytest.mark.parametrize(
     "key", ["offsets/1", "source-segments/a/1-1.arrow", "source-segments/a/b/00000001-00000001.arrow"]
 )
 def test_other_files_are_not_taken_for_segments(key: str) -> None:
-    assert segments.of_key(key) is None
+    assert segments.parse_key(key) is None
 
 
 # The feed

@@ -140,5 +140,5 @@ def test_storage_stays_bounded_and_what_the_running_driver_may_need_stays(job: J
 
     kept = side_keys(job)
     assert {query.segment(13).key, query.segment(15).key, query.segment(16).key, query.segment(ahead).key} <= set(kept)
-    assert {record(12), record(14), record(16)} == {key for key in kept if batch_records.of_key(key)}
+    assert {record(12), record(14), record(16)} == {key for key in kept if batch_records.parse_key(key)}
     assert len(kept) == 9  # The two newest segments are here with what a dead driver left behind, too.

@@ -105,7 +105,7 @@ def test_a_new_generation_has_the_packs_of_the_cut(store: stores.MemoryStore) ->
     entry = closure.close_over(store, query.path, 3)
 
     (move,) = copies.moves([entry], 2)
-    copied = {copy.target for copy in copies.of_moves(transfer.SnapshotLocation(store), [move])}
+    copied = {copy.target for copy in copies.list_copies(transfer.SnapshotLocation(store), [move])}
 
     assert f"generations/00000002/delays/{path}" in copied
 
@@ -174,7 +174,7 @@ def test_a_standby_carries_packs_ahead() -> None:
 def test_pruning_takes_packs_that_no_checkpoint_names_up_to_its_batch(
     store: stores.MemoryStore, name: names.PackName, *, is_retained: bool
 ) -> None:
-    floor = rules._Floor.of(
+    floor = rules._Floor.build(
         QueryEntry(uid="delays", batch_id=5, path="generations/00000001/delays"),
         {},
         rules.PrunePolicy(),

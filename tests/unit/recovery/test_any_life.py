@@ -172,7 +172,7 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def the_head_can_be_closed_over(self) -> None:
         entry = closure.close_over(self.job.store, self.query.path, self.query.batch)
-        records = {file.path for file in entry.files if batch_records.of_key(file.path)}
+        records = {file.path for file in entry.files if batch_records.parse_key(file.path)}
         assert self.state is None or self.state.key in records
 
     def teardown(self) -> None:

@@ -33,7 +33,7 @@ def a_cut_of_files(*files: FileEntry | str, path: str = OLD) -> QueryEntry:
 def the_copies(cut: QueryEntry, operators: dict[int, int] | None = None) -> tuple[copies.FileCopy, ...]:
     changed = rewrite.Rewrite(operators or {0: 0}, (), {})
     moved = copies.moves([cut], 2, rewrites={"delays": changed})
-    return copies.of_moves(transfer.SnapshotLocation(MemoryStore()), moved)
+    return copies.list_copies(transfer.SnapshotLocation(MemoryStore()), moved)
 
 
 def a_listed_file(key: str, size: int = SIZE, etag: str = "one") -> dict[str, ObjectInfo]:

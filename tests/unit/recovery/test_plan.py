@@ -9,7 +9,7 @@ from manifests import a_generation, a_manifest, a_query, an_operator
 from plannedqueries import a_planned_operator, a_planned_query
 from statefulspark.checkpoint import plans, transfer
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SnapshotFormat
-from statefulspark.recovery.plan import Candidate, StartMode, StartPlan, in_new_generation, with_declared_queries
+from statefulspark.recovery.plan import Candidate, StartMode, StartPlan, declare_queries, move_to_new_generation
 from statefulspark.testing import stores
 
 PLACE = transfer.SnapshotLocation(stores.MemoryStore())
@@ -89,7 +89,7 @@ def test_a_plan_that_would_continue_copies_its_head_instead_and_says_what_change
     head = Candidate("checkpoint 1", (of_generation_3(),), PLACE)
     plan = replace(plan_of(of_generation_3()), head=head, note_restore=RECORD)
 
-    moved = in_new_generation(plan, ("operator added",))
+    moved = move_to_new_generation(plan, ("operator added",))
 
     expected = replace(
         plan, mode=StartMode.COPY, generation=4, source=head, note_restore=None, changes=("operator added",)
@@ -101,7 +101,7 @@ def test_a_plan_that_would_continue_copies_its_head_instead_and_says_what_change
 def test_any_other_plan_goes_where_it_went(mode: StartMode) -> None:
     plan = plan_of(mode=mode)
 
-    assert in_new_generation(plan, ("operator added",)) == replace(plan, changes=("operator added",))
+    assert move_to_new_generation(plan, ("operator added",)) == replace(plan, changes=("operator added",))
 
 
 def test_queries_without_state_are_declared_in_the_record_that_is_continued() -> None:
@@ -109,7 +109,7 @@ def test_queries_without_state_are_declared_in_the_record_that_is_continued() ->
     record = RECORD.model_copy(update={"queries": (of_generation_3("q"), known)})
     plan = replace(plan_of(of_generation_3("q", batch_id=0), of_generation_3("r", batch_id=-1)), record=record)
 
-    noted = with_declared_queries(plan, [planned("q"), planned("r"), planned("s")]).note_restore
+    noted = declare_queries(plan, [planned("q"), planned("r"), planned("s")]).note_restore
 
     assert noted is not None
     assert noted.model_copy(update={"queries": ()}) == RECORD
@@ -125,7 +125,7 @@ def test_what_is_declared_joins_a_restore_that_is_noted_too() -> None:
     restored = RECORD.model_copy(update={"carried_out": ("wish",)})
     plan = replace(plan_of(), record=RECORD, note_restore=restored)
 
-    noted = with_declared_queries(plan, [planned("q")]).note_restore
+    noted = declare_queries(plan, [planned("q")]).note_restore
 
     assert noted is not None
     assert (noted.carried_out, [query.uid for query in noted.queries]) == (("wish",), ["q"])
@@ -133,22 +133,22 @@ def test_what_is_declared_joins_a_restore_that_is_noted_too() -> None:
 
 def test_nothing_is_noted_where_the_record_says_it_already() -> None:
     plan = replace(plan_of(), record=RECORD)
-    once = with_declared_queries(plan, [planned("q")])
+    once = declare_queries(plan, [planned("q")])
     assert once.note_restore is not None
 
     again = replace(plan_of(), record=once.note_restore)
 
-    assert with_declared_queries(again, [planned("q")]) is again
+    assert declare_queries(again, [planned("q")]) is again
 
 
 @pytest.mark.parametrize("mode", [StartMode.COPY, StartMode.EMPTY])
 def test_a_new_generation_is_described_elsewhere(mode: StartMode) -> None:
     plan = replace(plan_of(mode=mode), record=RECORD)
 
-    assert with_declared_queries(plan, [planned("q")]) is plan
+    assert declare_queries(plan, [planned("q")]) is plan
 
 
 def test_without_a_record_there_is_nothing_to_note_in() -> None:
     plan = plan_of()
 
-    assert with_declared_queries(plan, [planned("q")]) is plan
+    assert declare_queries(plan, [planned("q")]) is plan

@@ -11,7 +11,7 @@ from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Trigger
 from statefulspark.recovery import generations, recovery, restore
-from statefulspark.recovery.plan import ReadyState, StartMode, with_declared_queries
+from statefulspark.recovery.plan import ReadyState, StartMode, declare_queries
 from statefulspark.testing import stores
 
 
@@ -580,7 +580,7 @@ def start_declaring(job: Job, *planned: plans.PlannedQuery) -> ReadyState:
     """Do what a driver does whose job has these queries."""
     job.epoch += 1
     job.hold_epoch()
-    plan = with_declared_queries(restore.settle(job.store, job.plan(), job.author()), planned)
+    plan = declare_queries(restore.settle(job.store, job.plan(), job.author()), planned)
     path = f"generations/{plan.generation:08d}"
     entries = tuple(plans.declared(one, f"{path}/{one.uid}") for one in planned)
     return restore.carry_out(job.store, plan, job.author(), finish=lambda _, queries: queries or entries)
@@ -610,11 +610,11 @@ def test_a_start_that_declares_other_key_groups_before_the_first_commit_is_the_o
 
 def test_a_start_that_declares_what_the_generation_has_writes_nothing(job: Job) -> None:
     query = FakeQuery(job.store, start_declaring(job, declared("delays", groups=128)).generation)
-    assert with_declared_queries(job.plan(), [declared("delays", groups=128)]).note_restore is None
+    assert declare_queries(job.plan(), [declared("delays", groups=128)]).note_restore is None
     query.run_batch()
     job.checkpoint(query)
 
-    assert with_declared_queries(job.plan(), [declared("delays", groups=128)]).note_restore is None
+    assert declare_queries(job.plan(), [declared("delays", groups=128)]).note_restore is None
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_a_folder_is(bucket: stores.MemoryStore, job: Job, owner: str, asker: ow
     root = root_of(bucket)
     owned_by(root, job, owner_id=owner)
 
-    assert owners.of_root(root, asker).whose is whose
+    assert owners.root_ownership(root, asker).whose is whose
 
 
 def dispose(bucket: ObjectStore, folder: str, job: Job, asker: owners.Asker = MINE) -> int:
@@ -115,7 +115,7 @@ def test_a_savepoint_that_another_job_has_claimed_stays(bucket: stores.MemorySto
 
     with pytest.raises(errors.SpecRejectedError, match="the job at s3://other/root"):
         dispose(bucket, "backups/7", job)
-    assert owners.of_named_savepoint(bucket, "backups/7").whose is Whose.ANOTHERS
+    assert owners.named_savepoint_ownership(bucket, "backups/7").whose is Whose.ANOTHERS
 
 
 @pytest.mark.parametrize("folder", ["backups/7", "state/default/flights/savepoints/00000007-x"])
@@ -141,4 +141,4 @@ def test_files_without_a_manifest_elsewhere_are_nobodys(bucket: stores.MemorySto
 
     with pytest.raises(errors.SpecRejectedError, match="no document that tells whose"):
         dispose(bucket, "backups/7", job)
-    assert owners.of_named_savepoint(bucket, "backups/7").whose is Whose.NOBODYS
+    assert owners.named_savepoint_ownership(bucket, "backups/7").whose is Whose.NOBODYS

@@ -133,7 +133,7 @@ def test_records_go_with_the_last_checkpoint_that_names_them(bucket: stores.Memo
 
     pruning.run(driver.job.store, policy, driver.clock.forward(5))
 
-    left = driver.sink.log.all_of(batch_records.RecordKind.PREPARED)
+    left = driver.sink.log.list_all(batch_records.RecordKind.PREPARED)
     assert [name.batch for name in left] == [4, 5, waiting], "those that the newest checkpoint names, and what runs now"
 
 

@@ -305,7 +305,7 @@ HISTORIES = [
 @pytest.mark.parametrize(("records", "expected"), HISTORIES)
 def test_a_generation_descends_from(records: tuple[GenerationRecord, ...], expected: history.History) -> None:
     every = generations.Generations(records, records[-1].generation)
-    assert history.of(every, records[-1].generation) == expected
+    assert history.trace(every, records[-1].generation) == expected
 
 
 def test_a_generation_of_the_driver_itself_is_not_one_that_an_earlier_driver_has_begun() -> None:
@@ -316,7 +316,7 @@ def test_a_generation_of_the_driver_itself_is_not_one_that_an_earlier_driver_has
 
 def test_a_generation_without_a_readable_record_is_taken_to_contain_what_was_before_it() -> None:
     every = generations.Generations((FIRST,), 1, unreadable={1: "damaged"})
-    assert history.of(every, 1) == history.History(known_from=1)
+    assert history.trace(every, 1) == history.History(known_from=1)
 
 
 PLANS = [

@@ -100,7 +100,7 @@ def test_a_batch_without_rows_has_a_record_too(bucket: stores.MemoryStore) -> No
     driver = Driver(bucket, Clock())
     driver.committer.record_prepared(driver.sink, 0, None)
 
-    assert [name.batch for name in driver.sink.log.all_of(batch_records.RecordKind.PREPARED)] == [0]
+    assert [name.batch for name in driver.sink.log.list_all(batch_records.RecordKind.PREPARED)] == [0]
 
 
 def test_a_record_that_only_a_listing_does_not_show_is_not_lost(bucket: stores.MemoryStore) -> None:

@@ -41,7 +41,7 @@ def read(
     if entry is not None:
         source, body = _read(location, query, entry.path)
         return _table(record.decode(body, source, uid=uid), selection)
-    names = ((file.path, segments.of_key(file.path)) for file in query.files)
+    names = ((file.path, segments.parse_key(file.path)) for file in query.files)
     segment_path = next((path for path, name in names if name is not None and name.uid == uid), None)
     if segment_path is None:
         return None

@@ -69,7 +69,7 @@ def find(manifest: Manifest, selection: StateSelection) -> tuple[QueryEntry, str
 
 def uids_of(query: QueryEntry) -> tuple[str, ...]:
     """Return the uids of all operators, functions and sources with state in a query."""
-    sources = (name.uid for file in query.files if (name := segments.of_key(file.path)) is not None)
+    sources = (name.uid for file in query.files if (name := segments.parse_key(file.path)) is not None)
     return (
         *(operator.uid for operator in query.operators),
         *(state.uid for state in query.operator_states),

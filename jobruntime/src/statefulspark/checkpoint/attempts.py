@@ -29,7 +29,7 @@ def rivals(keys: Iterable[str], needed: Callable[[RecordName], bool]) -> Mapping
     """
     epochs_of: dict[int, set[int]] = {}
     for key in keys:
-        name = batch_records.of_key(key)
+        name = batch_records.parse_key(key)
         if name is not None and name.kind in _OF_AN_ATTEMPT and needed(name):
             epochs_of.setdefault(name.batch, set()).add(name.epoch)
     return {batch: frozenset(tried) for batch, tried in epochs_of.items() if len(tried) > 1}
@@ -42,7 +42,7 @@ def without_losers(listed: Mapping[str, _Info], winners: Mapping[int, int]) -> d
         listed: Files by their key below the query's root.
         winners: The epoch that has committed a batch, for batches that were tried more than once.
     """
-    names = {key: name for key in listed if (name := batch_records.of_key(key)) is not None}
+    names = {key: name for key in listed if (name := batch_records.parse_key(key)) is not None}
     won = {_subject(name) for name in names.values() if winners.get(name.batch) == name.epoch}
     lost = {
         key

@@ -78,7 +78,7 @@ class RecordName:
         return f"{self.kind.value}/{self.uid}/{layout.number(self.batch)}-{layout.number(self.epoch)}.json"
 
 
-def of_key(key: str) -> RecordName | None:
+def parse_key(key: str) -> RecordName | None:
     """Parse a key below a query's root; None if it is not the key of a record."""
     match = _KEY.match(key)
     return (
@@ -86,9 +86,9 @@ def of_key(key: str) -> RecordName | None:
     )
 
 
-def all_of(keys: Iterable[str], kind: RecordKind) -> tuple[RecordName, ...]:
+def records_of_kind(keys: Iterable[str], kind: RecordKind) -> tuple[RecordName, ...]:
     """Return every record of a kind, replaced ones too, ordered by batch, uid and epoch."""
-    names = (name for key in keys if (name := of_key(key)) is not None and name.kind is kind)
+    names = (name for key in keys if (name := parse_key(key)) is not None and name.kind is kind)
     return tuple(sorted(names, key=lambda name: (name.batch, name.uid, name.epoch)))
 
 
@@ -101,7 +101,9 @@ def between(keys: Iterable[str], kind: RecordKind, *, after_batch: int, to_batch
         after_batch: Leave out this batch and those before it; -1 for none.
         to_batch: The last batch.
     """
-    chosen = {(name.batch, name.uid): name for name in all_of(keys, kind) if after_batch < name.batch <= to_batch}
+    chosen = {
+        (name.batch, name.uid): name for name in records_of_kind(keys, kind) if after_batch < name.batch <= to_batch
+    }
     return tuple(chosen.values())
 
 
@@ -112,7 +114,7 @@ def newest(keys: Iterable[str], kind: RecordKind, *, at_batch: int) -> dict[str,
 
 def covering(keys: Iterable[str], *, after_batch: int, to_batch: int) -> tuple[RecordName, ...]:
     """Return the output records that apply to batches in (after, to], in order; the newest one if the range is empty."""
-    by_epoch = sorted(all_of(keys, RecordKind.OUTPUT), key=lambda name: (name.batch, name.epoch))
+    by_epoch = sorted(records_of_kind(keys, RecordKind.OUTPUT), key=lambda name: (name.batch, name.epoch))
     chosen = {name.batch: name for name in by_epoch if name.batch <= to_batch}
     first = max((batch for batch in chosen if batch <= after_batch + 1), default=-1)
     return tuple(name for batch, name in chosen.items() if batch >= first)
@@ -148,7 +150,7 @@ def lost_records(
     Returns:
         One name per sink and batch, with the epoch of the output record; a record of another epoch is valid too.
     """
-    names = all_of(keys, RecordKind.PREPARED)
+    names = records_of_kind(keys, RecordKind.PREPARED)
     held = {(name.uid, name.batch) for name in names}
     ends = [*(coverage.name.batch for coverage in coverages[1:]), to_batch + 1]
     lost = []
@@ -173,7 +175,7 @@ def require_readable(key: str, body: bytes, source: str) -> None:
         SnapshotCorruptError: `DocumentUnreadable`.
         FormatVersionError: It is of a version that this release cannot read.
     """
-    name = of_key(key)
+    name = parse_key(key)
     if name is not None:
         _DOCUMENTS[name.kind].parse(body, source)
 
@@ -206,9 +208,9 @@ class BatchRecordLog:
         """Delete records; records that do not exist are ignored."""
         self._store.delete_many([name.key for name in names])
 
-    def all_of(self, kind: RecordKind) -> tuple[RecordName, ...]:
+    def list_all(self, kind: RecordKind) -> tuple[RecordName, ...]:
         """Return every record of a kind. Cost: one LIST per 1,000."""
-        return all_of((info.key for info in self._store.list(kind.value)), kind)
+        return records_of_kind((info.key for info in self._store.list(kind.value)), kind)
 
     def newest(self, kind: RecordKind, uid: str, *, at_batch: int) -> RecordName | None:
         """Return the valid record after a batch. Cost: one LIST."""

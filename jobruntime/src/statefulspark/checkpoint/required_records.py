@@ -191,7 +191,7 @@ class Records:
         source = f"{self._root}/{newest.key}"
         body = self._files.read(listed, {newest.key: newest.key})[newest.key]
         record_key = UnchangedRecord.parse(body, source).record
-        name = batch_records.of_key(record_key)
+        name = batch_records.parse_key(record_key)
         if name is None:
             raise errors.SnapshotCorruptError(
                 "DocumentUnreadable",
@@ -221,7 +221,7 @@ def inherited_paths(base: QueryEntry | None) -> tuple[str, ...]:
     kinds = (batch_records.RecordKind.PREPARED, batch_records.RecordKind.OUTPUT)
     paths = []
     for file in base.files if base is not None else ():
-        name = batch_records.of_key(file.path)
+        name = batch_records.parse_key(file.path)
         is_needed = name.kind in kinds if name is not None else layout.staged_batch(file.path) is not None
         if is_needed:
             paths.append(file.path)

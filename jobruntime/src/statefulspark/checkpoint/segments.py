@@ -54,7 +54,7 @@ def beginning(uid: str) -> SegmentName:
     return SegmentName(uid, 0, 0)
 
 
-def of_offset(line: str) -> SegmentName | None:
+def parse_offset(line: str) -> SegmentName | None:
     """Parse a source's line of the offset log; None if it is not the line of a stateful source."""
     try:
         value = json.loads(line)
@@ -68,18 +68,18 @@ def of_offset(line: str) -> SegmentName | None:
     return None
 
 
-def of_key(key: str) -> SegmentName | None:
+def parse_key(key: str) -> SegmentName | None:
     """Parse a key below a query's root; None if it is not the key of a segment."""
     match = _KEY.match(key)
     return SegmentName(match["uid"], int(match["segment"]), int(match["epoch"])) if match else None
 
 
-def in_offsets(lines: Iterable[str]) -> dict[str, SegmentName]:
+def parse_offsets(lines: Iterable[str]) -> dict[str, SegmentName]:
     """Return the segments that an entry of the offset log names, by uid of the source."""
-    names = (of_offset(line) for line in lines)
+    names = (parse_offset(line) for line in lines)
     return {name.uid: name for name in names if name is not None}
 
 
 def needed_keys(lines: Iterable[str]) -> tuple[str, ...]:
     """Return the keys, below the query's root, of the segments that a snapshot with these offsets needs."""
-    return tuple(name.key for name in in_offsets(lines).values() if name.segment > 0)
+    return tuple(name.key for name in parse_offsets(lines).values() if name.segment > 0)

@@ -30,7 +30,7 @@ def is_small(path: str, size_bytes: int) -> bool:
     """Tell whether a manifest holds a checksum of a file's content; `path` is relative to the query's root."""
     if size_bytes > LIMIT_BYTES or checksums.is_sidecar(path):
         return False
-    return _SMALL.match(path) is not None or batch_records.of_key(path) is not None
+    return _SMALL.match(path) is not None or batch_records.parse_key(path) is not None
 
 
 @dataclass(frozen=True, slots=True)

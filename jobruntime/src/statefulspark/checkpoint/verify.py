@@ -151,7 +151,9 @@ def _examined(store: ObjectStore, query: QueryEntry, *, count: progress.FileCoun
     listed = listing.below(store, folder, [file.path for file in query.files])
     problems = {file.path: _listing_problem(store.uri, folder, file, listed) for file in query.files}
     present = {file.path: file for file in query.files if problems[file.path] is None}
-    small = [file for file in present.values() if file.crc32 is not None or batch_records.of_key(file.path) is not None]
+    small = [
+        file for file in present.values() if file.crc32 is not None or batch_records.parse_key(file.path) is not None
+    ]
     bodies = _read(store, folder, [file.path for file in small])
     problems |= {file.path: _small_problem(store.uri, folder, file, bodies) for file in small}
     evidence = content.Evidence(

@@ -201,7 +201,7 @@ def _convert(args: argparse.Namespace) -> int:
 def _dispose(args: argparse.Namespace) -> int:
     store, folder = _find(args)
     location = reading.location_of(store, folder)
-    ownership.require(owners.of_named_savepoint(store, folder), ownership.Deletion.COMMAND, location)
+    ownership.require(owners.named_savepoint_ownership(store, folder), ownership.Deletion.COMMAND, location)
     deleted = savepoint.dispose(store, folder)
     if deleted == 0:
         raise errors.SpecRejectedError(

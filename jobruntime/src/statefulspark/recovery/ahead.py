@@ -94,7 +94,7 @@ class AheadCopier:
             return False
         number = self._held(cargo, now)
         planned = copies.moves(cargo.queries, number, rewrites=cargo.rewrites)
-        needed = copies.of_moves(transfer.SnapshotLocation(self._store), planned)
+        needed = copies.list_copies(transfer.SnapshotLocation(self._store), planned)
         if copies.is_outgrown(needed, self._files):
             if self._begin(None):
                 generations.close_off(self._store, (number,), epoch=cargo.epoch, now=now)

@@ -114,7 +114,7 @@ def moves(
     )
 
 
-def of_moves(source: transfer.SnapshotLocation, moved: Iterable[Move]) -> tuple[FileCopy, ...]:
+def list_copies(source: transfer.SnapshotLocation, moved: Iterable[Move]) -> tuple[FileCopy, ...]:
     """Return every copy that queries need."""
     return tuple(
         FileCopy(source.key(move.query, file.path), f"{move.path}/{new_path}", file)
@@ -196,7 +196,7 @@ def arrived(
     for move in moved:
         files = tuple(
             FileEntry(path=copy.target[len(move.path) + 1 :], size_bytes=copy.size_bytes)
-            for copy in of_moves(source, [move])
+            for copy in list_copies(source, [move])
             if carried.get(copy.target) == copy.origin
         )
         queries.append(move.query.model_copy(update={"path": move.path, "files": files}))

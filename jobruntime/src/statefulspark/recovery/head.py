@@ -318,7 +318,7 @@ def _require_unchanged(
     Records are compared with their own checksums already.
     """
     recorded = {file.path: file.crc32 for file in base.files}
-    small = [file for file in entry.files if file.crc32 is not None and batch_records.of_key(file.path) is None]
+    small = [file for file in entry.files if file.crc32 is not None and batch_records.parse_key(file.path) is None]
     newer = [file.path for file in small if file.path not in recorded and file.path not in log_infos]
     sums = {path: info.crc32 for path, info in {**log_infos, **listing.look_up(store, entry.path, newer)}.items()}
     for file in small:

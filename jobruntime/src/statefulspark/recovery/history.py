@@ -36,7 +36,7 @@ class History:
         return next((begun for begun in self.begun_in if begun < epoch), 0)
 
 
-def of(generations: Generations, generation: int) -> History:
+def trace(generations: Generations, generation: int) -> History:
     """Return the history of a generation.
 
     Args:
@@ -65,7 +65,7 @@ def from_cut(generations: Generations, cut: Ancestor, *, lineage: str | None, we
     """
     if cut.lineage != lineage:
         return History(went_back=went_back)
-    before = of(generations, cut.generation)
+    before = trace(generations, cut.generation)
     return replace(before, cuts=(cut, *before.cuts), went_back=went_back or before.went_back)
 
 

@@ -434,7 +434,7 @@ def order_candidates(history: generations.Generations, checkpoints: Mapping[int,
     return tuple(line)
 
 
-def in_new_generation(plan: _Plan, changes: tuple[str, ...]) -> _Plan:
+def move_to_new_generation(plan: _Plan, changes: tuple[str, ...]) -> _Plan:
     """Return a plan that copies the generation instead of continuing in it, so that the copy can be changed.
 
     Args:
@@ -453,7 +453,7 @@ def in_new_generation(plan: _Plan, changes: tuple[str, ...]) -> _Plan:
     )
 
 
-def with_declared_queries(plan: _Plan, planned: Iterable[plans.PlannedQuery]) -> _Plan:
+def declare_queries(plan: _Plan, planned: Iterable[plans.PlannedQuery]) -> _Plan:
     """Add the declarations of queries without state to the record of the generation in use.
 
     If this driver dies before the next checkpoint, only that record describes what they have committed: the number of key

@@ -24,8 +24,8 @@ from statefulspark.recovery.plan import (
     SettledPlan,
     StartMode,
     decide,
-    in_new_generation,
     left_savepoint,
+    move_to_new_generation,
     skipped_restore,
 )
 from statefulspark.recovery.restore import settle
@@ -96,7 +96,7 @@ def plan_recovery(
     # A damaged record hides how its generation was made, and a root at a new location is a new lineage: neither may
     # continue in the present generation. Nor can Spark behind a gap in its logs, nor a driver among epochs of two lives.
     must_copy = view.current.generation in view.generations.unreadable or view.is_moved_or_copied or loss is not None
-    return in_new_generation(plan, ()) if must_copy else plan
+    return move_to_new_generation(plan, ()) if must_copy else plan
 
 
 def find_start(

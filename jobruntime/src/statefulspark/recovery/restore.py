@@ -72,7 +72,7 @@ def carry_out(
 
     Args:
         store: The job's root.
-        plan: From `recovery.find_start`, or from `in_new_generation`.
+        plan: From `recovery.find_start`, or from `move_to_new_generation`.
         author: The driver that does it.
         rewrites: How the files of queries change in a new generation, by uid.
         finish: Called with a new generation's number and queries before its record is written.
@@ -208,7 +208,7 @@ def materialise(
         ObjectNotFoundError: A file of the snapshot does not exist any more.
     """
     moved = copies.moves(queries, generation, rewrites=rewrites)
-    needed = copies.of_moves(source, moved)
+    needed = copies.list_copies(source, moved)
     missing = needed
     if carried:  # What was carried ahead counts if storage has it.
         listed = ((move.path, listing.below(store, move.path)) for move in moved)

@@ -33,7 +33,7 @@ def dispose(store: ObjectStore, folder: str, *, root: ObjectStore, asker: owners
     """
     if not first(store, folder):
         return 0
-    standing = owners.of_savepoint(store, folder, root=root, asker=asker)
+    standing = owners.savepoint_ownership(store, folder, root=root, asker=asker)
     ownership.require(standing, ownership.Deletion.SAVEPOINT, f"{store.uri}/{folder}")
     names = savepoint.require_savepoint(store, folder)
     claims.claim(store, folder, root=root.uri, owner_id=asker.owner_id or "", now=now)

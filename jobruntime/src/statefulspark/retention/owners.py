@@ -31,7 +31,7 @@ class Asker:
     owner_id: str | None
 
 
-def of_root(store: ObjectStore, asker: Asker) -> Ownership:
+def root_ownership(store: ObjectStore, asker: Asker) -> Ownership:
     """Tell whose the state in a job's folder is. Cost: a GET, and a listing if there is no document.
 
     A folder without a document in which there is nothing but kept code and epochs is the asker's: no driver has state there.
@@ -57,7 +57,7 @@ def of_root(store: ObjectStore, asker: Asker) -> Ownership:
     return Ownership(Whose.OWN) if is_own else Ownership(Whose.ANOTHERS, owner)
 
 
-def of_savepoint(store: ObjectStore, folder: str, *, root: ObjectStore, asker: Asker) -> Ownership:
+def savepoint_ownership(store: ObjectStore, folder: str, *, root: ObjectStore, asker: Asker) -> Ownership:
     """Tell whose a savepoint is. Cost: two GETs, and one more in the job's folder.
 
     In the job's folder the state has to be the asker's, too.
@@ -75,12 +75,12 @@ def of_savepoint(store: ObjectStore, folder: str, *, root: ObjectStore, asker: A
     standing = _files_ownership(store, folder, own=own, root=root.uri)
     if not f"{store.uri}/{folder}".startswith(f"{root.uri}/"):
         return standing
-    in_root = of_root(root, asker)
+    in_root = root_ownership(root, asker)
     is_left = in_root.whose is Whose.OWN and standing.whose is Whose.NOBODYS
     return in_root if is_left or standing.whose is Whose.OWN else standing
 
 
-def of_named_savepoint(store: ObjectStore, folder: str) -> Ownership:
+def named_savepoint_ownership(store: ObjectStore, folder: str) -> Ownership:
     """Tell whose a savepoint is that a person has named: theirs, unless a job has claimed it. Cost: two GETs.
 
     Args:

@@ -75,7 +75,7 @@ def purge(store: ObjectStore, *, asker: owners.Asker, holder: str, now: datetime
 def _require_own(store: ObjectStore, asker: owners.Asker) -> None:
     """Refuse what is not the job's; the proof of an earlier deletion alone is nobody's state."""
     if not is_purged(store):
-        ownership.require(owners.of_root(store, asker), ownership.Deletion.JOB, store.uri)
+        ownership.require(owners.root_ownership(store, asker), ownership.Deletion.JOB, store.uri)
 
 
 def is_purged(store: ObjectStore) -> bool:

@@ -306,7 +306,7 @@ class _Rules:
         floors = {}
         if newest is not None:
             floors = {
-                query.path: _Floor.of(query, listed, policy, extra, unreadable_folders) for query in newest.queries
+                query.path: _Floor.build(query, listed, policy, extra, unreadable_folders) for query in newest.queries
             }
         needed = {number for key in named | left_files if (number := _generation_of(key)) is not None}
         needed |= {claimed.generation for claimed in inventory.generations.records if claimed.claimed}
@@ -355,7 +355,7 @@ class _Floor:
     unreadable_folders: frozenset[str]
 
     @classmethod
-    def of(
+    def build(
         cls,
         query: QueryEntry,
         listed: Mapping[str, ObjectInfo],
@@ -373,7 +373,7 @@ class _Floor:
             if state and state.is_snapshot and state_files.parse_partition_folder(file.path):
                 versions[folder] = state.version
                 uploads |= {folder: info.modified_at - policy.grace} if info else {}
-            segment = segments.of_key(file.path)
+            segment = segments.parse_key(file.path)
             if segment is not None:
                 positions[folder] = segment.segment
             log = sparklog.parse_log_file(name)
@@ -399,7 +399,7 @@ class _Floor:
         pack = packs.of_key(name)
         if pack is not None:
             return None if window.is_unused(pack[1], floor=self.batch_id) else _RUNNING
-        record, segment = batch_records.of_key(name), segments.of_key(name)
+        record, segment = batch_records.parse_key(name), segments.parse_key(name)
         batch = record.batch if record is not None else layout.staged_batch(name)
         if batch is not None:
             return _RUNNING if batch > self.batch_id else None

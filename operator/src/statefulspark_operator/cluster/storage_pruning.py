@@ -32,7 +32,7 @@ def prune(root: ObjectStore, checkpoint: Checkpoint, *, asker: owners.Asker, epo
         PreconditionFailedError: `EpochNotNewest`, `Fenced`: another epoch than that is the newest; or somebody else has
             pruned meanwhile. Nothing was deleted that a driver may need.
     """
-    ownership.require(owners.of_root(root, asker), ownership.Deletion.PRUNE, root.uri)
+    ownership.require(owners.root_ownership(root, asker), ownership.Deletion.PRUNE, root.uri)
     newest = epochs.newest(root)
     if newest != epoch:
         raise errors.PreconditionFailedError(
@@ -57,5 +57,5 @@ def drop_code(root: ObjectStore, checksums: frozenset[str], asker: owners.Asker)
         checksums: Of the code.
         asker: The job.
     """
-    if ownership.may_delete(owners.of_root(root, asker).whose, ownership.Deletion.PRUNE):
+    if ownership.may_delete(owners.root_ownership(root, asker).whose, ownership.Deletion.PRUNE):
         jobcode.drop(root, checksums)

@@ -331,7 +331,7 @@ class SnapshotStorageReader:
             savepoint=fact,
             found_savepoint=complete,
             is_empty=not snapshots and purging.is_purged(root),
-            standing=owners.of_root(root, target.asker),
+            standing=owners.root_ownership(root, target.asker),
             requested=self._requested(root, snapshots, target, requests) if requests else None,
         )
 

@@ -272,7 +272,7 @@ def test_every_batch_of_a_function_has_a_record_whether_it_changed_the_state_or_
 
     log = batch_records.BatchRecordLog(world.store, world.path)
     state, unchanged = (
-        [name.batch for name in log.all_of(kind) if name.batch <= world.batch]
+        [name.batch for name in log.list_all(kind) if name.batch <= world.batch]
         for kind in (batch_records.RecordKind.OPERATOR_STATE, batch_records.RecordKind.UNCHANGED)
     )
     assert state == [0]

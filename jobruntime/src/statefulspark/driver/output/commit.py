@@ -331,7 +331,7 @@ class Committer:
         )
 
     def _record(self, query: QueryEntry, path: str) -> PreparedRecord:
-        name = batch_records.of_key(path)
+        name = batch_records.parse_key(path)
         if name is not None and name.epoch == self._driver.epoch:
             with self._lock:
                 record = self._progress[query.uid, name.uid].prepared.get(name.batch)

@@ -111,7 +111,7 @@ class JobSink:
         entry = next((entry for entry in entries if entry.uid == self.uid), None)
         if restored is None or self.target is None:
             return NOTHING_EXPECTED
-        records = (batch_records.of_key(entry.path) for entry in restored.prepared if entry.uid == self.uid)
+        records = (batch_records.parse_key(entry.path) for entry in restored.prepared if entry.uid == self.uid)
         written = tuple((record.batch, record.epoch) for record in records if record is not None)
         if entry is None:
             is_opened = self._was_opened_before(restored)

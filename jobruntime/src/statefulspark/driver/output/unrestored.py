@@ -44,7 +44,7 @@ def find(driver: DriverAttempt, sinks: Iterable[JobSink], batches: Mapping[str, 
             root = layout.query_root(generation, sink.query_uid)
             unrestored += [
                 UnrestoredRecord(sink, driver.store.child(root), name, generation < driver.generation)
-                for name in batch_records.BatchRecordLog(seen, root).all_of(batch_records.RecordKind.PREPARED)
+                for name in batch_records.BatchRecordLog(seen, root).list_all(batch_records.RecordKind.PREPARED)
                 if name.uid == sink.uid and name.batch > batches.get(sink.query_uid, -1)
             ]
     return tuple(unrestored)

@@ -85,7 +85,7 @@ def _open_sinks(parts: Parts, begin_step: progress.BeginStep) -> commit.Committe
     )
     outputs = [(query.uid, query.output) for query in parts.built if isinstance(query.output, Output)]
     if outputs:
-        attempt = replace(attempt, history=history.of(generations.read_all(attempt.store), attempt.generation))
+        attempt = replace(attempt, history=history.trace(generations.read_all(attempt.store), attempt.generation))
     committer = commit.Committer(
         attempt, [job_sinks.JobSink(attempt, uid, output.uid, writing.two_phase(output)) for uid, output in outputs]
     )

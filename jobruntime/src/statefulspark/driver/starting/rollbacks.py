@@ -78,7 +78,7 @@ def _committed_since(manifest: Manifest, root: JobRoot) -> Iterator[tuple[str, s
     """
     lineages = root.author.lineages if root.author else None
     newest = recovery.plan_recovery(root.store, restore=RestoreConfig(), lineages=lineages)
-    line = history.of(generations.read_all(root.store), newest.generation)
+    line = history.trace(generations.read_all(root.store), newest.generation)
     through = next((cut.batches for cut in line.cuts if cut.generation == manifest.generation), {})
     for query in manifest.queries:
         reached = newest.start_batches.get(query.uid, -1)

@@ -114,7 +114,7 @@ def _attempt(job_config: config.JobConfig, root: JobRoot, start_plan: StartPlan)
     if origin and source:
         past = history.from_cut(every, origin.cut(source.queries), lineage=lineages.lineage, went_back=went_back)
     elif start_plan.mode is StartMode.CONTINUE:
-        past = history.of(every, start_plan.generation)
+        past = history.trace(every, start_plan.generation)
         ancestors = start_plan.descent.ancestors if start_plan.descent else ()
     else:
         past = history.History(went_back=went_back)

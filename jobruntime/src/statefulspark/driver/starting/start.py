@@ -335,7 +335,7 @@ def _generation_ready(compared: Comparison, begin_step: progress.BeginStep) -> R
     planned = tuple(query.planned for query in compared.built.queries)
     ready = restore.carry_out(
         root.store,
-        plan.in_new_generation(start_plan, sentences) if changed else plan.with_declared_queries(start_plan, planned),
+        plan.move_to_new_generation(start_plan, sentences) if changed else plan.declare_queries(start_plan, planned),
         root.claimed_by,
         rewrites={uid: change.rewrite for uid, change in changed.items()},
         finish=_finisher(compared, planned, changed, begin_step=begin_step),

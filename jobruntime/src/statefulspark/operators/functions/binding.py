@@ -131,7 +131,7 @@ def bind_sink(
     committed = restored.batch_id if restored is not None else -1
     # What the snapshot names is valid; a listing may lag, and has the attempts that lost a batch, too.
     named = (entry.path for entry in (restored.operator_states if restored else ()) if entry.uid == output.uid)
-    newest = batch_records.of_key(next(named, "")) or log.newest(
+    newest = batch_records.parse_key(next(named, "")) or log.newest(
         batch_records.RecordKind.OPERATOR_STATE, output.uid, at_batch=committed
     )
     state = None
@@ -162,7 +162,7 @@ def require_place(restored: QueryEntry, *, sources: Collection[str], sinks: Coll
         SpecRejectedError: `NonRestoredState`.
     """
     written = [entry.uid for entry in restored.operator_states]
-    lost = [f"source {uid!r}" for uid in segments.in_offsets(restored.offsets) if uid not in sources]
+    lost = [f"source {uid!r}" for uid in segments.parse_offsets(restored.offsets) if uid not in sources]
     lost += [f"function {uid!r}" for uid in written if uid not in sinks]
     if lost:
         raise errors.SpecRejectedError(
@@ -179,4 +179,4 @@ def _positions(store: ObjectStore) -> Mapping[str, SegmentName]:
     if not numbers:
         return {}
     key = f"offsets/{max(numbers)}"
-    return segments.in_offsets(sparklog.parse_offsets(store.read(key), f"{store.uri}/{key}"))
+    return segments.parse_offsets(sparklog.parse_offsets(store.read(key), f"{store.uri}/{key}"))

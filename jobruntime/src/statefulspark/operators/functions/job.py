@@ -118,7 +118,7 @@ class JobFunctions:
         for entry in queries:
             if entry.uid in self._sinks:
                 self._sinks[entry.uid].run.covers(snapshot_id, entry.batch_id)
-            held = segments.in_offsets(entry.offsets)
+            held = segments.parse_offsets(entry.offsets)
             for feed in self._sources.feeds:
                 if feed.source.uid in held:
                     feed.covers(snapshot_id, held[feed.source.uid].segment)
