@@ -28,7 +28,7 @@ _RUNNING = "the running driver may need it"
 _NAMED = "a retained checkpoint, or a copy being made, needs it"
 
 
-def _an_object(key: str, *, at: datetime = _UPLOADED, size: int = 10) -> ObjectInfo:
+def _a_stored_object(key: str, *, at: datetime = _UPLOADED, size: int = 10) -> ObjectInfo:
     return ObjectInfo(key, size, "etag", at)
 
 
@@ -53,7 +53,7 @@ def _a_retained_checkpoint(
 
 def _an_inventory(*files: ObjectInfo | str, **changes: object) -> rules.Inventory:
     """Generation 2 is in use; its newest checkpoint is number 8."""
-    listed = tuple(_an_object(one) if isinstance(one, str) else one for one in files)
+    listed = tuple(_a_stored_object(one) if isinstance(one, str) else one for one in files)
     known = generations.Generations((a_generation(1), a_generation(2)), 2)
     empty = rules.Inventory((_a_retained_checkpoint(8, _in_use()),), (), known, listed, {}, {})
     return replace(empty, **changes)  # type: ignore[arg-type]
@@ -157,8 +157,8 @@ def test_an_sst_file_goes_when_it_is_older_than_any_upload_that_goes_on(
     modified_at: datetime, ssts: dict[str, tuple[str, ...] | None], reason: str | None
 ) -> None:
     inventory = _an_inventory(
-        _an_object(f"{_ROOT}/state/0/0/SSTs/one.sst", at=modified_at),
-        _an_object(f"{_ROOT}/state/0/0/4_{_ID}.zip"),
+        _a_stored_object(f"{_ROOT}/state/0/0/SSTs/one.sst", at=modified_at),
+        _a_stored_object(f"{_ROOT}/state/0/0/4_{_ID}.zip"),
         checkpoints=(_a_retained_checkpoint(8, _FLOOR),),
         ssts=ssts,
     )
@@ -260,7 +260,7 @@ def test_what_is_being_copied_stays() -> None:
     ("pinned", "reason"), [((), None), ((_in_use("a.parquet", path="savepoints/00000003/files"),), _NAMED)]
 )
 def test_a_leftover_goes_unless_somebody_copies_it(pinned: tuple[QueryEntry, ...], reason: str | None) -> None:
-    leftover = _an_object("savepoints/00000003/files/a.parquet")
+    leftover = _a_stored_object("savepoints/00000003/files/a.parquet")
 
     assert _kept(_an_inventory(leftovers=(leftover,), pinned=pinned)) == reason
 
@@ -303,7 +303,7 @@ def test_a_record_in_use_that_cannot_be_read_keeps_every_file(
 )
 def test_a_file_is_deleted_when_it_has_been_marked_for_the_grace_time(marked: datetime | None, deleted: bool) -> None:
     key = f"{_ROOT}/offsets/4"
-    inventory = _an_inventory(_an_object(key, size=7), marks={key: marked} if marked else {})
+    inventory = _an_inventory(_a_stored_object(key, size=7), marks={key: marked} if marked else {})
 
     plan = rules.plan_prune(inventory, POLICY, NOW)
 
@@ -321,7 +321,7 @@ def test_a_file_is_not_deleted_in_the_pass_that_finds_it_even_without_a_grace_ti
 
 
 def test_the_size_of_what_waits_is_told() -> None:
-    files = (_an_object(f"{_ROOT}/offsets/{number}", size=number) for number in (2, 3))
+    files = (_a_stored_object(f"{_ROOT}/offsets/{number}", size=number) for number in (2, 3))
 
     assert rules.plan_prune(_an_inventory(*files), POLICY, NOW).marked_bytes == 5
 
@@ -471,7 +471,7 @@ def test_each_partition_has_its_own_upload() -> None:
     ssts = [f"{_ROOT}/state/0/{partition}/SSTs/one.sst" for partition in (0, 1)]
     inventory = _an_inventory(
         *(f"{_ROOT}/{name}" for name in snapshots),
-        *(_an_object(key, at=_UPLOADED - 2 * GRACE) for key in ssts),
+        *(_a_stored_object(key, at=_UPLOADED - 2 * GRACE) for key in ssts),
         checkpoints=(_a_retained_checkpoint(8, _in_use(*snapshots)),),
     )
 
@@ -514,8 +514,8 @@ def _a_generation_carried_ahead(
     written_before: timedelta, *, others_before: timedelta = timedelta(0)
 ) -> rules.Inventory:
     """Generation 3 was reserved by a standby."""
-    ahead = _an_object(f"generations/00000003/delays/state/0/0/4_{_ID}.zip", at=NOW - written_before)
-    running = _an_object(f"{_ROOT}/offsets/6", at=NOW - others_before)
+    ahead = _a_stored_object(f"generations/00000003/delays/state/0/0/4_{_ID}.zip", at=NOW - written_before)
+    running = _a_stored_object(f"{_ROOT}/offsets/6", at=NOW - others_before)
     known = generations.Generations((a_generation(1), a_generation(2)), 3, unfinished=(3,))
     return _an_inventory(ahead, running, generations=known, carried_ahead=(3,))
 
@@ -550,7 +550,7 @@ def test_a_generation_of_a_standby_that_is_gone_is_closed_off_and_not_deleted_ye
 
 def test_of_what_a_standby_has_written_the_newest_counts() -> None:
     writes = _a_generation_carried_ahead(_INSTANT)
-    older = _an_object("generations/00000003/delays/metadata", at=NOW - 3 * _SILENCE)
+    older = _a_stored_object("generations/00000003/delays/metadata", at=NOW - 3 * _SILENCE)
 
     assert rules.plan_prune(replace(writes, files=(*writes.files, older)), POLICY, NOW).close_off == ()
 
@@ -598,10 +598,10 @@ def _left(*, began: timedelta, restored: dict[str, object] | None = None, checkp
         *(_a_retained_checkpoint(number, _in_use()) for number in range(6, checkpoints + 1)),
     )
     return _an_inventory(
-        _an_object("generations/00000002/reserved.json", at=NOW - began),
-        _an_object("generations/00000002/generation.json", at=NOW),
-        _an_object("generations/00000001/delays/commits/4", at=NOW - 2 * _DAY),
-        _an_object("generations/00000001/delays/commits/9", at=NOW - 2 * _DAY),
+        _a_stored_object("generations/00000002/reserved.json", at=NOW - began),
+        _a_stored_object("generations/00000002/generation.json", at=NOW),
+        _a_stored_object("generations/00000001/delays/commits/4", at=NOW - 2 * _DAY),
+        _a_stored_object("generations/00000001/delays/commits/9", at=NOW - 2 * _DAY),
         checkpoints=manifests,
         generations=generations.Generations((a_generation(1), a_generation(2, **restored)), 2),  # type: ignore[arg-type]
     )
@@ -679,7 +679,7 @@ def test_a_query_that_the_cut_does_not_have_is_left_behind_once_it_has_committed
 
 def test_the_checksum_of_a_file_that_was_left_behind_stays_with_it() -> None:
     inventory = _left(began=timedelta(hours=1))
-    checksum = _an_object("generations/00000001/delays/commits/.9.crc")
+    checksum = _a_stored_object("generations/00000001/delays/commits/.9.crc")
 
     plan = rules.plan_prune(replace(inventory, files=(*inventory.files, checksum)), POLICY, NOW)
 
@@ -697,7 +697,7 @@ def test_a_day_is_counted_by_the_clock_of_the_store() -> None:
 
 def test_the_records_of_what_was_left_behind_stay_with_it() -> None:
     inventory = _left(began=timedelta(hours=1))
-    record = _an_object("generations/00000001/generation.json")
+    record = _a_stored_object("generations/00000001/generation.json")
 
     plan = rules.plan_prune(replace(inventory, files=(*inventory.files, record)), POLICY, NOW)
 
