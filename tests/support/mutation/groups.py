@@ -48,7 +48,7 @@ GROUPS = (
         ("unit/coordinator",),
     ),
     Group("statistics", _room("coordinator", "stats"), _unit("coordinator", "stats", "stats_counts")),
-    Group("start", _room("recovery", "plan"), _unit("recovery", "plan", "plan_choices", "plan_refusals")),
+    Group("start", _room("recovery", "plan"), _unit("recovery", "plan", "plan_choices", "plan_refusals", "uids")),
     Group("carry", _room("recovery", "ahead", "copies"), _unit("recovery", "ahead", "copies")),
     Group("lineage", _room("checkpoint", "state_files"), _unit("checkpoint", "state_files")),
     Group(
@@ -56,7 +56,6 @@ GROUPS = (
         (
             *_room("evolution", "comparison", "definitions", "keyed_states", "parallelism", "sources"),
             *_room("checkpoint", "plans"),
-            *_room("recovery", "uids"),
         ),
         (
             *_unit("evolution", "comparison", "definitions", "keyed_states", "parallelism"),

@@ -11,7 +11,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import plans
 from statefulspark.contract.manifest import FileEntry, KeyedStateEntry, OperatorEntry, QueryEntry, SourceEntry
 from statefulspark.evolution import comparison, keyed_states, parallelism, rewrite, sources
-from statefulspark.recovery import recovery
+from statefulspark.recovery import plan
 from statefulspark.state import functions, kinds, mapstate, valuestate
 
 
@@ -200,14 +200,14 @@ def test_any_other_number_of_partitions_is_refused_by_reason(asked: str) -> None
 )
 def test_a_query_has_state_to_lose_from_its_first_batch_on(batch_id: int, lost: tuple[str, ...]) -> None:
     """A.167."""
-    assert recovery.lost_queries([_in_the_cut(batch_id=batch_id)], query_uids=["other"]) == lost
+    assert plan.lost_queries([_in_the_cut(batch_id=batch_id)], query_uids=["other"]) == lost
 
 
 def test_all_queries_without_a_place_are_named() -> None:
     queries = [_in_the_cut(), _in_the_cut().model_copy(update={"uid": "r"})]
 
     with pytest.raises(errors.SpecRejectedError) as refused:
-        recovery.require_no_lost_state(queries, "savepoint 3", query_uids=[])
+        plan.require_no_lost_state(queries, "savepoint 3", query_uids=[])
 
     assert refused.value.reason == "NonRestoredState"
     assert refused.value.message.startswith(

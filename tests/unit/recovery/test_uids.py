@@ -13,7 +13,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import plans
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SourceEntry
 from statefulspark.evolution import comparison
-from statefulspark.recovery import recovery
+from statefulspark.recovery import plan
 
 TWS = "transformWithStateInPandasExec"
 SAVE = "stateStoreSave"
@@ -301,10 +301,10 @@ def test_what_a_driver_planned_is_written_into_a_closure() -> None:
     ],
 )
 def test_of_queries(queries: list[QueryEntry], query_uids: list[str], lost: tuple[str, ...]) -> None:
-    assert recovery.lost_queries(queries, query_uids=query_uids) == lost
+    assert plan.lost_queries(queries, query_uids=query_uids) == lost
 
 
 def test_a_lost_query_is_refused_with_the_snapshot_the_uid_and_the_way_out() -> None:
     """A.167."""
     with pytest.raises(errors.SpecRejectedError, match=r"checkpoint 7 .*query 'q'.*allowNonRestoredState"):
-        recovery.require_no_lost_state([a_query("q")], "checkpoint 7", query_uids=["r"])
+        plan.require_no_lost_state([a_query("q")], "checkpoint 7", query_uids=["r"])
