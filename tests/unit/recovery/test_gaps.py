@@ -80,7 +80,7 @@ def test_a_batch_that_was_planned_behind_a_gap_is_left_behind(job: Job) -> None:
     query.batch += 1  # What the driver has seen, and storage has lost.
     query.plan_batch()
 
-    require_start_after(job, 3, "offsets/4 is gone")
+    require_start_after(job, 3, "offsets/4 does not exist")
 
 
 def test_a_commit_that_is_gone_while_the_next_batch_is_planned_leaves_both_behind(job: Job) -> None:
@@ -88,7 +88,7 @@ def test_a_commit_that_is_gone_while_the_next_batch_is_planned_leaves_both_behin
     query.plan_batch()
     lose(job, query, "commits/4")
 
-    require_start_after(job, 3, "commits/4 is gone")
+    require_start_after(job, 3, "commits/4 does not exist")
 
 
 def test_a_gap_directly_after_the_checkpoint_leads_to_the_checkpoint(job: Job) -> None:
@@ -96,7 +96,7 @@ def test_a_gap_directly_after_the_checkpoint_leads_to_the_checkpoint(job: Job) -
     query.plan_batch()
     lose(job, query, "commits/2", "offsets/2")
 
-    require_start_after(job, 1, "offsets/2 is gone")
+    require_start_after(job, 1, "offsets/2 does not exist")
 
 
 def test_a_gap_in_the_log_of_a_file_source_is_left_behind(job: Job) -> None:
@@ -105,7 +105,7 @@ def test_a_gap_in_the_log_of_a_file_source_is_left_behind(job: Job) -> None:
         job.store.write(f"{query.path}/sources/0/{number}", b"v1\n{}")
     job.store.write(f"{query.path}/offsets/2", b'v1\n{"batchWatermarkMs":0}\n{"logOffset":2}')
 
-    require_start_after(job, 2, "sources/0/3 is gone")
+    require_start_after(job, 2, "sources/0/3 does not exist")
 
 
 def test_a_job_that_has_lost_all_that_it_had_committed_does_not_begin_empty(job: Job) -> None:
