@@ -80,6 +80,8 @@ crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 
 # Bytecode of tests is kept, also where the environment says otherwise: each process of a test would compile what it imports.
 unit test coverage: export PYTHONDONTWRITEBYTECODE :=
+# Processes that a test starts, such as Spark's, import what it imports.
+unit test coverage: export PYTHONPATH := $(abspath tests/support)
 
 # A file of tests stays in one process, and no more than two sessions of Spark run at a time.
 SIDE_BY_SIDE = -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder

@@ -74,7 +74,7 @@ def test_a_marker_that_a_tool_dropped_is_found_in_the_snapshots_and_nothing_is_r
     shop.sink.commit(last, shop.at(1, epoch=2))
     assert shop.read() == [1, 2, 3]
     assert name_of(shop) in shop.table.properties
-    (told,) = {vars(record)["why"] for record in caplog.records if "a sink has committed" in record.message}
+    (told,) = {vars(record)["why"] for record in caplog.records if "a sink has committed" in record.getMessage()}
     assert told == "the property of the table is missing, and a snapshot has the marker"
 
 

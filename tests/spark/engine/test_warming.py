@@ -39,6 +39,6 @@ def test_storage_that_cannot_be_read_is_one_warning(
         warming.read_storage(spark, f"file:{tmp_path}/epochs/00000001.json")
         _wait()
 
-    assert [record.message for record in caplog.records] == ["storage could not be read early"]
+    assert [record.getMessage() for record in caplog.records] == ["storage could not be read early"]
     assert "FileNotFoundException" in str(vars(caplog.records[0])["why"])
     assert spark.range(3).count() == 3

@@ -320,7 +320,7 @@ def test_missing_input_files_add_up_over_restarts_of_a_query_and_are_told_once(
     for fact in (_MISSING, _MISSING, replace(_MISSING, missing_files=5), replace(_MISSING, missing_files=1)):
         query.refresh(fact)
 
-    told = [vars(record) for record in caplog.records if "gone before they were read" in record.message]
+    told = [vars(record) for record in caplog.records if "gone before they were read" in record.getMessage()]
     assert query.status().missing_files == 6
     assert [(one["files"], one["last"]) for one in told] == [
         (2, "s3a://in/9.json"),

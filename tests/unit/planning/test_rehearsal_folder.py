@@ -87,4 +87,4 @@ def test_a_folder_that_cannot_be_removed_is_left_for_the_next_start(
         folder.write("checkpoint/metadata", b"{}")
     put_off.do()
 
-    assert [record.message for record in caplog.records] == ["a rehearsal's folder is left for the next start"] * 2
+    assert [record.getMessage() for record in caplog.records] == ["a rehearsal's folder is left for the next start"] * 2

@@ -94,3 +94,16 @@ def test_a_transaction_may_take_as_long_as_the_client_accepts(settings: dict[str
     target = kafka_session.KafkaTarget("127.0.0.1:9", "words", "default/words", "default/words/marker", settings)
     kafka_session.Session(target).close()
     assert target.transaction_timeout_ms == expected_ms
+
+
+@pytest.mark.parametrize("moves", ["raised", "answered"])
+def test_a_broker_that_does_not_know_yet_who_has_the_group_is_asked_again(
+    moves: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_session, "_LOOKUP_POLL_S", 0.0)
+    session, moving = kafka_session.Session(TARGET), KafkaError(KafkaError.NOT_COORDINATOR)
+    nothing = mock.Mock(error=None, offset=-1001)
+    first = KafkaException(moving) if moves == "raised" else [mock.Mock(error=moving)]
+    consumer = mock.Mock(**{"committed.side_effect": [first, [nothing]]})
+    with mock.patch.object(session, "_consumer", consumer):
+        assert session.reached() is None

@@ -142,13 +142,19 @@ class Session:
         return self.reached()
 
     def reached(self) -> marker.Marker | None:
-        """Return the marker of an open session."""
-        committed = self._call(
-            "read the marker",
-            lambda: self._consumer.committed([TopicPartition(self._target.topic, 0)], _LOOKUP_TIMEOUT_S),
-        )[0]
-        if committed.error is not None:
-            raise self._translated(committed.error, "read the marker")
+        """Return the marker of an open session.
+
+        A broker that starts does not know for a moment which broker has the group, and is asked again.
+        """
+        deadline = time.monotonic() + _LOOKUP_TIMEOUT_S
+        while True:
+            try:
+                committed = self._committed()
+                break
+            except errors.TransientError:
+                if time.monotonic() >= deadline:
+                    raise
+            time.sleep(_LOOKUP_POLL_S)
         if committed.offset < 0:
             return None
         try:
@@ -162,6 +168,16 @@ class Session:
                 "offsets to its consumer group. Change the group of that program, and restore the marker or delete the "
                 "group.",
             ) from error
+
+    def _committed(self) -> TopicPartition:
+        action = "read the marker"
+        partitions = [TopicPartition(self._target.topic, 0)]
+        committed: TopicPartition = self._call(action, lambda: self._consumer.committed(partitions, _LOOKUP_TIMEOUT_S))[
+            0
+        ]
+        if committed.error is not None:
+            raise self._translated(committed.error, action)
+        return committed
 
     def commit(self, batches: Iterable[pa.RecordBatch], after: marker.Marker, action: str) -> None:
         """Write records and the marker in one transaction; any failure aborts the transaction.
