@@ -14,7 +14,7 @@ from sparkroot import FakeQuery
 from statefulspark import storage
 from statefulspark.checkpoint import catalog, closure, epochs
 from statefulspark.cli import main
-from statefulspark.contract import diagnosis
+from statefulspark.contract import diagnosis, layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.recovery import recovery, restore
 from statefulspark.recovery.plan import Author
@@ -83,6 +83,16 @@ def test_a_broken_job_ends_with_1_and_names_the_file(run: Run, root: str) -> Non
     assert code == 1
     assert "BROKEN" in out
     assert key in out
+
+
+def test_problems_are_counted(run: Run, root: str) -> None:
+    store = job_of(root)
+    healths = []
+    for key in (layout.OWNER, layout.checkpoint_manifest(2)):
+        store.write(key, b"{")
+        healths += [line for line in run(root)[1].splitlines() if line.startswith("Health:")]
+
+    assert healths == ["Health:    BROKEN, 1 problem", "Health:    BROKEN, 3 problems"]
 
 
 @pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])

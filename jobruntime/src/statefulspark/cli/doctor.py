@@ -89,7 +89,7 @@ def report(diagnosed: diagnosis.Diagnosis, *, now: datetime) -> output.Result:
     return output.Result(diagnosed, names, draw)
 
 
-def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterator[str]:
+def _facts(job: diagnosis.JobHealth, now: datetime) -> str:
     now_text = (
         f"{sizes.format_short(job.freeable.size_bytes)} in {job.freeable.files} files now"
         if job.freeable.files
@@ -106,15 +106,11 @@ def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterato
         when = f", started {durations.format_short(now - owner.claimed_at)} ago" if owner.claimed_at else ""
         epoch = f"{owner.epoch}{when} by {owner.holder or 'an unknown driver: its record is unreadable'}"
     manifests = f"{len(job.freeable.checkpoints)} old checkpoints" if job.freeable.checkpoints else None
-    yield tables.pairs(
+    broken = f"BROKEN, {len(job.problems)} {'problem' if len(job.problems) == 1 else 'problems'}"
+    return tables.pairs(
         (
             ("Job", job.location),
-            (
-                "Health",
-                "healthy"
-                if not job.problems
-                else f"BROKEN, {len(job.problems)} {'problem' if len(job.problems) == 1 else 'job.problems'}",
-            ),
+            ("Health", broken if job.problems else "healthy"),
             ("Owner", job.owner.owner_id),
             ("Epoch", epoch),
             ("Restart", job.restart.sentence),
@@ -123,6 +119,10 @@ def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterato
             ("Not ours", ", ".join(job.foreign) or None),
         )
     )
+
+
+def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterator[str]:
+    yield _facts(job, now)
     yield from _section("Problems", job.problems)
     yield from _section("Notes", job.notes)
     rows = [
