@@ -149,10 +149,7 @@ class ClosureBuilder:
             *self._state_keys(chains, listed, batch_id),
             *self._pack_keys({entry.uid: entry.partitions for entry in entries}, listed, batch_id),
         ]
-        oldest = min((chain.base_version for _, chain in chains), default=0) - 1
-        used = {chain.snapshot for _, chain in chains}
-        self._commits = {batch: commit for batch, commit in self._commits.items() if batch >= oldest}
-        self._ssts = {key: files for key, files in self._ssts.items() if key in used}
+        self._forget_what_no_chain_needs(chains)
         return QueryEntry(
             uid=uid,
             batch_id=batch_id,
@@ -163,6 +160,12 @@ class ClosureBuilder:
             operator_states=tuple(OperatorStateEntry(uid=n.uid, path=n.key, batch_id=n.batch) for n in states.names),
             prepared=prepared.entries,
         )
+
+    def _forget_what_no_chain_needs(self, chains: tuple[tuple[int, state_files.Chain], ...]) -> None:
+        oldest = min((chain.base_version for _, chain in chains), default=0) - 1
+        used = {chain.snapshot for _, chain in chains}
+        self._commits = {batch: commit for batch, commit in self._commits.items() if batch >= oldest}
+        self._ssts = {key: files for key, files in self._ssts.items() if key in used}
 
     def _load_commits(self, state: state_files.StateFiles, listed: Mapping[str, ObjectInfo], batch_id: int) -> None:
         """Read the commits that the chains need; the snapshots' names tell how far back, so usually in one request."""

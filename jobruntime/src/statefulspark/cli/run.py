@@ -88,6 +88,26 @@ def add_parser(commands: options.SubParsers) -> None:
                        help=f"for development on one machine: keep state in {launch.DEVELOPMENT_FOLDER} beside FILE, and "
                        "permit file:// locations")  # fmt: skip
     group.add_argument("--savepoint-location", metavar="URI", help="default folder for savepoints")
+    _add_checkpoints(parser)
+    _add_restore(parser)
+    spark = parser.add_argument_group("Spark")
+    spark.add_argument("--master", help="local[*] when omitted")
+    spark.add_argument("--conf", type=options.key_value, action="append", metavar="NAME=VALUE",
+                       help="a Spark setting; repeatable")  # fmt: skip
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--standby", dest="role", action="store_const", const=launch.Role.STANDBY,
+                         default=launch.Role.DRIVER, help="prepare everything that needs no right to write, follow the "
+                         "running driver's checkpoints, and become the driver on POST /v1/activate")  # fmt: skip
+    instead.add_argument("--check", nargs="?", const="text", choices=("text", "json"), metavar="FORMAT",
+                        help="do not run: report what the start would do with the state, as text or json; nothing is "
+                        "written, and the exit code is not 0 if the job does not fit")  # fmt: skip
+    parser.add_argument("--rehearsal", type=config.Rehearsal, choices=tuple(config.Rehearsal), metavar="WHAT",
+                        help="what a standby runs before it is ready: Rows (each query over the first rows of its sources, "
+                        "which the job's functions see; the default) or PlanOnly (nothing)")  # fmt: skip
+    parser.set_defaults(handle=run)
+
+
+def _add_checkpoints(parser: argparse.ArgumentParser) -> None:
     checkpoints = parser.add_argument_group("checkpoints", "Durations look like 500ms, 10s, 2m, 1h30m or 7d.")
     checkpoints.add_argument(
         "--checkpoint-interval", type=options.duration, metavar="TIME", help="between two triggers, 10s"
@@ -105,6 +125,9 @@ def add_parser(commands: options.SubParsers) -> None:
     checkpoints.add_argument("--retained", type=int, metavar="N", help="completed checkpoints to keep, 3")
     checkpoints.add_argument("--checkpoint-max-age", type=options.duration, metavar="TIME",
                        help="also drop older checkpoints, except the newest")  # fmt: skip
+
+
+def _add_restore(parser: argparse.ArgumentParser) -> None:
     restore = parser.add_argument_group("where to start")
     start = restore.add_mutually_exclusive_group()
     start.add_argument("--from", dest="snapshot", type=_snapshot, metavar="SNAPSHOT",
@@ -128,21 +151,6 @@ def add_parser(commands: options.SubParsers) -> None:
                        help="write to sinks although they hold output of another state, or output newer than what is "
                        "restored; that output stays, and may be repeated. Also: this job continues the one with another "
                        "name whose state it starts from")  # fmt: skip
-    spark = parser.add_argument_group("Spark")
-    spark.add_argument("--master", help="local[*] when omitted")
-    spark.add_argument("--conf", type=options.key_value, action="append", metavar="NAME=VALUE",
-                       help="a Spark setting; repeatable")  # fmt: skip
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--standby", dest="role", action="store_const", const=launch.Role.STANDBY,
-                         default=launch.Role.DRIVER, help="prepare everything that needs no right to write, follow the "
-                         "running driver's checkpoints, and become the driver on POST /v1/activate")  # fmt: skip
-    instead.add_argument("--check", nargs="?", const="text", choices=("text", "json"), metavar="FORMAT",
-                        help="do not run: report what the start would do with the state, as text or json; nothing is "
-                        "written, and the exit code is not 0 if the job does not fit")  # fmt: skip
-    parser.add_argument("--rehearsal", type=config.Rehearsal, choices=tuple(config.Rehearsal), metavar="WHAT",
-                        help="what a standby runs before it is ready: Rows (each query over the first rows of its sources, "
-                        "which the job's functions see; the default) or PlanOnly (nothing)")  # fmt: skip
-    parser.set_defaults(handle=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -27,6 +27,33 @@ def add_parser(commands: options.SubParsers) -> None:
         formatter_class=options.Help,
     )
     children = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_requests(children)
+    noun = verbs.Noun(
+        kind=SnapshotKind.SAVEPOINT,
+        example=_EXAMPLE,
+        listing="List the job's savepoints, newest first: those in its folder, and those at other locations, with their "
+        "location and whether they can be read now.",
+        verifying=" A savepoint whose folder was moved can be verified, too.",
+        add_reference=_add_location,
+        find=_find,
+    )
+    verbs.add(children, noun)
+    _add_copies(children)
+    dispose = children.add_parser(
+        "dispose",
+        help="delete a savepoint",
+        description="Delete a savepoint, its manifest first. Other snapshots never depend on it. After an interruption, "
+        "run it again to delete the rest.",
+        epilog=f"example:\n  statefulspark savepoint dispose {_EXAMPLE}",
+        formatter_class=options.Help,
+    )
+    _add_location(dispose)
+    options.add_root(dispose)
+    dispose.set_defaults(handle=_dispose)
+
+
+def _add_requests(children: options.SubParsers) -> None:
+    """Add what asks a running driver."""
     create = children.add_parser(
         "create",
         help="ask a running driver for a savepoint",
@@ -64,16 +91,10 @@ def add_parser(commands: options.SubParsers) -> None:
     output.add_flag(wait)
     options.add_driver(wait)
     wait.set_defaults(handle=_wait, detach=False)
-    noun = verbs.Noun(
-        kind=SnapshotKind.SAVEPOINT,
-        example=_EXAMPLE,
-        listing="List the job's savepoints, newest first: those in its folder, and those at other locations, with their "
-        "location and whether they can be read now.",
-        verifying=" A savepoint whose folder was moved can be verified, too.",
-        add_reference=_add_location,
-        find=_find,
-    )
-    verbs.add(children, noun)
+
+
+def _add_copies(children: options.SubParsers) -> None:
+    """Add what writes a snapshot on storage to another folder."""
     copy = children.add_parser(
         "copy",
         help="copy a savepoint to another folder or bucket",
@@ -106,17 +127,6 @@ def add_parser(commands: options.SubParsers) -> None:
     output.add_flag(conversion)
     options.add_connection(conversion)
     conversion.set_defaults(handle=_convert)
-    dispose = children.add_parser(
-        "dispose",
-        help="delete a savepoint",
-        description="Delete a savepoint, its manifest first. Other snapshots never depend on it. After an interruption, "
-        "run it again to delete the rest.",
-        epilog=f"example:\n  statefulspark savepoint dispose {_EXAMPLE}",
-        formatter_class=options.Help,
-    )
-    _add_location(dispose)
-    options.add_root(dispose)
-    dispose.set_defaults(handle=_dispose)
 
 
 def _add_location(parser: argparse.ArgumentParser) -> None:

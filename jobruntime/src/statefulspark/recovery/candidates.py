@@ -33,7 +33,7 @@ class StorageView:
         refs: Its completed snapshots.
         checkpoints: The readable manifests of completed checkpoints, by id.
         unreadable: An error message for each checkpoint that does not count: its manifest is unreadable, or of another life.
-        of_other_lives: The manifests of those of another life of the root; they are restored by name only.
+        left_out: The manifests that do not count, as those of another life of the root; they are restored by name only.
         next_snapshot_id: The number of the next snapshot.
         damage: Notes of drivers about state that Spark could not load.
         lineages: The lineages of the root.
@@ -55,7 +55,7 @@ class StorageView:
     begin_step: progress.BeginStep = progress.ignore_steps
     purge: Purge | None = None
     mixture: str | None = None
-    of_other_lives: Mapping[int, Manifest] = field(default_factory=dict)
+    left_out: Mapping[int, Manifest] = field(default_factory=dict)
     _verdicts: dict[str, str | None] = field(default_factory=dict)
 
     @property
@@ -213,7 +213,7 @@ class StorageView:
             if not number.isdigit() or int(number) not in ids:
                 present = ", ".join(str(checkpoint_id) for checkpoint_id in sorted(ids)) or "none"
                 raise _not_found(reference, f"{self.store.uri} holds these checkpoints: {present}")
-            manifest = self.checkpoints.get(int(number)) or self.of_other_lives.get(int(number))
+            manifest = self.checkpoints.get(int(number)) or self.left_out.get(int(number))
             if manifest is None:
                 raise errors.SnapshotCorruptError("SnapshotBroken", " ".join(self.unreadable))
             candidate = self._checkpoint(manifest)
@@ -283,7 +283,7 @@ def read_storage(
     counting = [manifest for manifest in readable if manifest.id not in outlived]
     records = generations.read_all(cache, above=used_generation)
     drivers = lives.read(cache, records, counting)
-    manifests, of_other_lives = drivers.split_by_life(counting)
+    manifests, left_out = drivers.split_by_life(counting)
     history = generations.add_lost_records(records, manifests.values(), lineages)
     cuts = [query for manifest in manifests.values() for query in manifest.queries]
     cuts += [query for record in history.records for query in record.queries]
@@ -295,7 +295,7 @@ def read_storage(
         checkpoints=manifests,
         unreadable=(
             *(error.message for error in answers if isinstance(error, errors.SnapshotCorruptError)),
-            *drivers.accuse(of_other_lives.values(), manifests.values()),
+            *drivers.accuse(left_out.values(), manifests.values()),
         ),
         next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,
@@ -304,7 +304,7 @@ def read_storage(
         begin_step=begin_step,
         purge=purge,
         mixture=drivers.mixture(history, manifests.values()),
-        of_other_lives=of_other_lives,
+        left_out=left_out,
     )
 
 

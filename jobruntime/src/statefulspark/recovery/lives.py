@@ -56,8 +56,8 @@ class Drivers:
     def accuse(self, left_out: Iterable[Manifest], retained: Collection[Manifest]) -> Iterator[str]:
         """Tell why checkpoints do not count.
 
-        A driver may write one while it is being replaced, after its successor has written one. If that one has all of its
-        batches and both are of this life, nothing is lost by leaving it out, and nothing is told.
+        A driver that is being replaced may complete one after its successor has completed one. If both are of this life
+        and the successor's has all of its batches, leaving it out loses nothing, and there is nothing to tell.
         """
         claims = {record.claim_id for record in self.records or ()}
         for manifest in left_out:

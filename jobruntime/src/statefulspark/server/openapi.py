@@ -31,49 +31,7 @@ def document() -> _Json:
     """Return the description."""
     paths: dict[str, _Json] = {}
     for route in routes.ROUTES:
-        responses: _Json = {}
-        for code, answer in sorted(route.answers.items()):
-            content: dict[str, dict[str, _Json]] = {"text/plain": {"schema": {"type": "string"}}}
-            if answer.model is not None:
-                content = _content(answer.model)
-            elif route.path.endswith(".json"):
-                content = {"application/json": {"schema": {"type": "object"}}}
-            responses[str(code)] = {"description": answer.meaning, "content": content}
-        operation: _Json = {
-            "operationId": route.name,
-            "summary": route.summary,
-            "description": route.description,
-            "security": [{"token": []}] if route.needs_token else [],
-            "responses": responses,
-        }
-        parameters = []
-        for parameter in route.parameters:
-            schema: _Json = {"type": "string"}
-            if parameter.minimum is not None:
-                schema = {"type": "integer", "minimum": parameter.minimum}
-            if parameter.maximum is not None:
-                schema["maximum"] = parameter.maximum
-            parameters.append(
-                {
-                    "name": parameter.name,
-                    "in": "query" if parameter.in_query else "path",
-                    "required": not parameter.in_query,
-                    "description": parameter.meaning,
-                    "schema": schema,
-                }
-            )
-        if parameters:
-            operation["parameters"] = parameters
-        if route.body is not None:
-            operation["requestBody"] = {"required": True, "content": _content(route.body)}
-        paths.setdefault(route.path, {})[route.method.value.lower()] = operation
-    read = {route.body for route in routes.ROUTES if route.body is not None}
-    written = {answer.model for route in routes.ROUTES for answer in route.answers.values() if answer.model is not None}
-    used = [(model, mode) for models, mode in ((read, _READ), (written, _WRITTEN)) for model in models]
-    ordered = sorted(used, key=lambda pair: pair[0].__name__)
-    # As read for bodies, as written for answers.
-    _, schemas = models_json_schema(ordered, by_alias=True, ref_template=_REFERENCE)
-    definitions: _Json = schemas["$defs"]
+        paths.setdefault(route.path, {})[route.method.value.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -88,10 +46,60 @@ def document() -> _Json:
         "servers": [{"url": "http://127.0.0.1:8090", "description": "After kubectl port-forward to the driver's pod"}],
         "paths": paths,
         "components": {
-            "schemas": dict(sorted(definitions.items())),
+            "schemas": _schemas(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "The job's token."}},
         },
     }
+
+
+def _operation(route: routes.Route) -> _Json:
+    responses: _Json = {}
+    for code, answer in sorted(route.answers.items()):
+        content: dict[str, dict[str, _Json]] = {"text/plain": {"schema": {"type": "string"}}}
+        if answer.model is not None:
+            content = _content(answer.model)
+        elif route.path.endswith(".json"):
+            content = {"application/json": {"schema": {"type": "object"}}}
+        responses[str(code)] = {"description": answer.meaning, "content": content}
+    operation: _Json = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "description": route.description,
+        "security": [{"token": []}] if route.needs_token else [],
+        "responses": responses,
+    }
+    parameters = []
+    for parameter in route.parameters:
+        schema: _Json = {"type": "string"}
+        if parameter.minimum is not None:
+            schema = {"type": "integer", "minimum": parameter.minimum}
+        if parameter.maximum is not None:
+            schema["maximum"] = parameter.maximum
+        parameters.append(
+            {
+                "name": parameter.name,
+                "in": "query" if parameter.in_query else "path",
+                "required": not parameter.in_query,
+                "description": parameter.meaning,
+                "schema": schema,
+            }
+        )
+    if parameters:
+        operation["parameters"] = parameters
+    if route.body is not None:
+        operation["requestBody"] = {"required": True, "content": _content(route.body)}
+    return operation
+
+
+def _schemas() -> _Json:
+    """Return the schema of every model, as read for bodies and as written for answers."""
+    read = {route.body for route in routes.ROUTES if route.body is not None}
+    written = {answer.model for route in routes.ROUTES for answer in route.answers.values() if answer.model is not None}
+    used = [(model, mode) for models, mode in ((read, _READ), (written, _WRITTEN)) for model in models]
+    ordered = sorted(used, key=lambda pair: pair[0].__name__)
+    _, schemas = models_json_schema(ordered, by_alias=True, ref_template=_REFERENCE)
+    definitions: _Json = schemas["$defs"]
+    return dict(sorted(definitions.items()))
 
 
 def _content(model: type[base.WireModel]) -> dict[str, dict[str, _Json]]:

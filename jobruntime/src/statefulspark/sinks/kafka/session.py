@@ -170,11 +170,9 @@ class Session:
             ) from error
 
     def _committed(self) -> TopicPartition:
-        action = "read the marker"
-        partitions = [TopicPartition(self._target.topic, 0)]
-        committed: TopicPartition = self._call(action, lambda: self._consumer.committed(partitions, _LOOKUP_TIMEOUT_S))[
-            0
-        ]
+        action, partitions = "read the marker", [TopicPartition(self._target.topic, 0)]
+        answers = self._call(action, lambda: self._consumer.committed(partitions, _LOOKUP_TIMEOUT_S))
+        committed: TopicPartition = answers[0]
         if committed.error is not None:
             raise self._translated(committed.error, action)
         return committed

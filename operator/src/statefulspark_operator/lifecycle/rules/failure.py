@@ -102,6 +102,11 @@ def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
             "queries": (),
         }
     )
+    return _continue_after(situation, status, end)
+
+
+def _continue_after(situation: Situation, status: StatefulSparkJobStatus, end: DriverEnd) -> Decision:
+    """Return what an end, which the status has already, means for the next start."""
     if end.kind is EndKind.REFUSED and steps.may_go_back(status.upgrade, situation.spec):
         return _count_failure(situation, status, end)
     if going_back.refused(status) is not None:
