@@ -39,7 +39,7 @@ def attacking_jobs(endpoint: str, of_each: int) -> list[Resource]:
         spec["deletionPolicy"] = "Delete"
         if number % 2:
             code: Resource = {"s3": {"uri": f"s3://{bucket}/code/flights.py", "sha256": _CHECKSUM}}
-            spec["job"] = {"from": code}
+            spec["job"] = {"source": code}
         jobs.append(job)
     return jobs
 

@@ -59,7 +59,7 @@ def wait_upgraded(subject: job.Job, epoch: int) -> None:
 def test_code_in_a_config_map(subject: job.Job, executors: int) -> None:
     write(subject)
     source = {"configMap": {"name": "code"}}
-    subject.apply(job={"file": "totals.py", "from": source}, executor={"instances": executors, "memory": "512m"})
+    subject.apply(job={"file": "totals.py", "source": source}, executor={"instances": executors, "memory": "512m"})
     subject.wait_batch(3)
     subject.wait_checkpoint()
 
@@ -73,7 +73,7 @@ def test_code_in_a_config_map(subject: job.Job, executors: int) -> None:
 
 def test_code_that_is_bad_or_gone(subject: job.Job) -> None:
     write(subject)
-    subject.apply(job={"file": "totals.py", "from": {"configMap": {"name": "code"}}})
+    subject.apply(job={"file": "totals.py", "source": {"configMap": {"name": "code"}}})
     subject.wait_batch(2)
     subject.wait_checkpoint()
 
@@ -95,15 +95,15 @@ def test_code_that_is_bad_or_gone(subject: job.Job) -> None:
 def test_code_in_a_zip_on_storage(subject: job.Job) -> None:
     checksum = upload(subject)
     uri = subject.bed.connection.uri(f"{subject.namespace}/code/totals.zip")
-    subject.apply(job={"file": "app/totals.py", "from": {"s3": {"uri": uri, "sha256": checksum}}})
+    subject.apply(job={"file": "app/totals.py", "source": {"s3": {"uri": uri, "sha256": checksum}}})
     subject.wait_batch(3)
     subject.wait_checkpoint()
 
-    subject.change(job={"from": {"s3": {"sha256": "ab" * 32}}})
+    subject.change(job={"source": {"s3": {"sha256": "ab" * 32}}})
     waiting.until(subject.see, lambda seen: ready(seen) == ("False", "CodeChecksumMismatch"), "CodeChecksumMismatch")
     assert subject.see().epoch == 1
     changed = upload(subject, RULES + "# edited\n")
-    subject.change(job={"from": {"s3": {"sha256": changed}}})
+    subject.change(job={"source": {"s3": {"sha256": changed}}})
     wait_upgraded(subject, 2)
 
     subject.bed.connection.open_store(f"{subject.namespace}/code").delete_many(["totals.zip"])

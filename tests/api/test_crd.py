@@ -106,27 +106,27 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         pytest.param({"upgrade": {"mode": "Hot"}}, '"Warm", "Cold", "Stateless"', id="an unknown upgrade mode"),
         pytest.param({"upgrade": {"mode": "Stateless"}}, "set restore.freshState", id="empty state with one word"),
         pytest.param({"job": {}}, "job.file is needed", id="no file"),
-        pytest.param({"job": {"from": {"configMap": {"name": "a"}}}}, "says which of the files", id="files, not which"),
-        pytest.param({"job": {"from": {}, "file": "a.py"}}, "exactly one place of the code", id="code from nowhere"),
+        pytest.param({"job": {"source": {"configMap": {"name": "a"}}}}, "says which of the files", id="files, not which"),
+        pytest.param({"job": {"source": {}, "file": "a.py"}}, "exactly one place of the code", id="code from nowhere"),
         pytest.param(
-            {"job": {"from": {"configMap": {"name": "a", "key": "a.zip"}}}}, "put a zip at an s3", id="a zip as a key"
+            {"job": {"source": {"configMap": {"name": "a", "key": "a.zip"}}}}, "put a zip at an s3", id="a zip as a key"
         ),
         pytest.param(
-            {"job": {"from": {"s3": {"uri": "s3://a/b.zip", "sha256": "ab" * 32}}, "file": "../b.py"}},
+            {"job": {"source": {"s3": {"uri": "s3://a/b.zip", "sha256": "ab" * 32}}, "file": "../b.py"}},
             "job.file is a path inside the code",
             id="a file outside of the zip",
         ),
         pytest.param(
-            {"job": {"from": {"s3": {"uri": "https://a/b.py", "sha256": "ab" * 32}}}},
-            "job.from.s3.uri must be",
+            {"job": {"source": {"s3": {"uri": "https://a/b.py", "sha256": "ab" * 32}}}},
+            "job.source.s3.uri must be",
             id="https",
         ),
         pytest.param(
-            {"job": {"from": {"s3": {"uri": "s3://a/b.py", "sha256": "abc"}}}},
-            "spec.job.from.s3.sha256",
+            {"job": {"source": {"s3": {"uri": "s3://a/b.py", "sha256": "abc"}}}},
+            "spec.job.source.s3.sha256",
             id="no checksum",
         ),
-        pytest.param({"job": {"from": {"s3": {"uri": "s3://a/b.py"}}}}, "spec.job.from.s3.sha256", id="without one"),
+        pytest.param({"job": {"source": {"s3": {"uri": "s3://a/b.py"}}}}, "spec.job.source.s3.sha256", id="without one"),
         pytest.param({"upgrade": {"stableAfter": 0}}, "spec.upgrade.stableAfter", id="stable before it has run"),
     ],
 )
@@ -139,11 +139,11 @@ def test_a_wrong_value_is_refused_where_it_stands(
 @pytest.mark.parametrize(
     "job",
     [
-        pytest.param({"from": {"configMap": {"name": "a", "key": "a.py"}}}, id="a key"),
-        pytest.param({"from": {"configMap": {"name": "a", "sha256": "ab" * 32}}, "file": "a.py"}, id="all keys"),
-        pytest.param({"from": {"s3": {"uri": "s3://code/b.py", "sha256": "ab" * 32}}}, id="a file on S3"),
+        pytest.param({"source": {"configMap": {"name": "a", "key": "a.py"}}}, id="a key"),
+        pytest.param({"source": {"configMap": {"name": "a", "sha256": "ab" * 32}}, "file": "a.py"}, id="all keys"),
+        pytest.param({"source": {"s3": {"uri": "s3://code/b.py", "sha256": "ab" * 32}}}, id="a file on S3"),
         pytest.param(
-            {"from": {"s3": {"uri": "s3://code/b.zip", "sha256": "ab" * 32}}, "file": "b/c.py"}, id="a zip on S3"
+            {"source": {"s3": {"uri": "s3://code/b.zip", "sha256": "ab" * 32}}, "file": "b/c.py"}, id="a zip on S3"
         ),
     ],
 )

@@ -345,7 +345,7 @@ def mounted_code(scene: Scene, pod: str) -> Resource:
 
 def test_an_edited_config_map_is_an_upgrade_with_the_charts_rights(scene: Scene) -> None:
     scene.server.apply(code_map(scene, "first"))
-    scene.apply(job={"from": {"configMap": {"name": "code", "key": "flights.py"}}})
+    scene.apply(job={"source": {"configMap": {"name": "code", "key": "flights.py"}}})
     old = scene.play_driver(1)
     scene.until_phase("Running")
 
@@ -368,7 +368,7 @@ def test_an_edited_config_map_is_an_upgrade_with_the_charts_rights(scene: Scene)
 def test_an_edited_config_map_is_seen_at_once_by_its_watch(scene: Scene) -> None:
     """Without the watch it would be read every half minute; the job runs and is asked for its status meanwhile."""
     scene.server.apply(code_map(scene, "first"))
-    scene.apply(job={"from": {"configMap": {"name": "code", "key": "flights.py"}}})
+    scene.apply(job={"source": {"configMap": {"name": "code", "key": "flights.py"}}})
     scene.play_driver(1)
     scene.until_phase("Running")
     took_s = []
@@ -389,11 +389,11 @@ def test_an_object_is_kept_on_storage_before_it_runs_and_another_content_is_refu
     checksum, bucket = hashlib.sha256(body).hexdigest(), s3.new_bucket("code")
     open_store(f"s3://{bucket}", s3.options()).write("flights.py", body)
     source = {"uri": f"s3://{bucket}/flights.py"}
-    scene.apply(job={"from": {"s3": {**source, "sha256": "ab" * 32}}})
+    scene.apply(job={"source": {"s3": {**source, "sha256": "ab" * 32}}})
     scene.until("it is refused", lambda: condition(scene, "Ready") == ("False", "CodeChecksumMismatch"))
     assert scene.server.names(scene.namespace, "pods") == []
 
-    scene.apply(job={"from": {"s3": {**source, "sha256": checksum}}})
+    scene.apply(job={"source": {"s3": {**source, "sha256": checksum}}})
     scene.play_driver(1)
     scene.until_phase("Running")
 

@@ -242,7 +242,7 @@ def test_a_server_of_the_tenants_sends_the_operator_nowhere(
     code = {"s3": {"uri": "s3://bucket/flights.py", "sha256": hashlib.sha256(b"guessed").hexdigest()}}
     tenant.apply(
         storage={**storage, "endpoint": redirecting_server.endpoint},
-        job={"file": "flights.py", "from": code},
+        job={"file": "flights.py", "source": code},
         suspend=False,
     )
 

@@ -67,7 +67,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]  # patch: only to label a standby as the driver that it becomes
 # A driver's configuration, per epoch, deleted together with its pod, and listed for what was left when a pod went another
-# way; and a job's code (spec.job.from), read by its name and kept for each revision.
+# way; and a job's code (spec.job.source), read by its name and kept for each revision.
 - apiGroups: [""]
   resources: [configmaps]
   {{- if .Values.rbac.watchCode }}

@@ -46,7 +46,7 @@ def read(store: ObjectStore, key: str, checksum: str) -> bytes:
     where, info = f"{store.uri}/{key}", store.info(key)
     if info is None:
         raise errors.SpecRejectedError(
-            "CodeMissing", f"There is no code at {where}; upload it, or correct the address in spec.job.from."
+            "CodeMissing", f"There is no code at {where}; upload it, or correct the address in spec.job.source."
         )
     if info.size_bytes > LARGEST:
         raise errors.SpecRejectedError(
@@ -60,7 +60,7 @@ def read(store: ObjectStore, key: str, checksum: str) -> bytes:
         raise errors.SpecRejectedError(
             "CodeChecksumMismatch",
             f"The code at {where} does not have the checksum {checksum}; if it is the code to run, correct "
-            "spec.job.from.s3.sha256 to what `sha256sum` says of your copy.",
+            "spec.job.source.s3.sha256 to what `sha256sum` says of your copy.",
         )
     return body
 

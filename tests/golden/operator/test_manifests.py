@@ -81,10 +81,10 @@ GIVEN = {
     },
     "sparkConf": {"spark.authenticate": "true"},
 }
-FILES_BESIDE = {**SMALL, "job": {"from": {"configMap": {"name": "code", "key": "flights.py", "sha256": "ab" * 32}}}}
+FILES_BESIDE = {**SMALL, "job": {"source": {"configMap": {"name": "code", "key": "flights.py", "sha256": "ab" * 32}}}}
 ZIP_BESIDE = {
     **FULL,
-    "job": {"file": "app/flights.py", "from": {"s3": {"uri": "s3://code/flights.zip", "sha256": "cd" * 32}}},
+    "job": {"file": "app/flights.py", "source": {"s3": {"uri": "s3://code/flights.zip", "sha256": "cd" * 32}}},
 }
 PEERS: tuple[Manifest, ...] = (
     {

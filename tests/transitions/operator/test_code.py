@@ -39,7 +39,7 @@ def world_with(job: resources.Resource, mode: str = "Warm", **spec: resources.Re
 
 def from_config_map(mode: str = "Warm", **spec: resources.Resource) -> JobWorld:
     """A job whose code is in a ConfigMap, and runs."""
-    world = world_with({"from": {"configMap": {"name": "code", "key": "flights.py"}}}, mode, **spec)
+    world = world_with({"source": {"configMap": {"name": "code", "key": "flights.py"}}}, mode, **spec)
     write(world, "first")
     settle(world)
     return world
@@ -212,7 +212,7 @@ def test_a_config_map_that_no_job_names_is_followed_no_longer() -> None:
 
 
 def test_a_job_waits_for_its_config_map_and_starts_when_it_is_there() -> None:
-    world = world_with({"from": {"configMap": {"name": "code", "key": "flights.py"}}})
+    world = world_with({"source": {"configMap": {"name": "code", "key": "flights.py"}}})
     world.run(20)
     assert (ready(world).reason, world.drivers.running) == ("CodeMissing", {})
 
@@ -288,7 +288,7 @@ def test_bad_code_is_blocked_and_its_correction_is_tried_without_a_change_of_the
 
 
 def test_bad_code_of_a_first_start_is_stalled_until_the_code_changes() -> None:
-    world = world_with({"from": {"configMap": {"name": "code", "key": "flights.py"}}})
+    world = world_with({"source": {"configMap": {"name": "code", "key": "flights.py"}}})
     world.on_start = lambda driver: driver.end(13, "JobFileRaised", "NameError")
     write(world, "bad")
     world.run_until(lambda: world.status.stalled is not None)
@@ -352,7 +352,7 @@ def test_a_pinned_content_runs_whatever_the_config_map_has_once_it_is_kept() -> 
     write(world, "second")
     world.run_until(lambda: upgraded(world, 2))
 
-    world.change({"job": {"from": {"configMap": {"sha256": first}}}})
+    world.change({"job": {"source": {"configMap": {"sha256": first}}}})
     world.run_until(lambda: upgraded(world, 3))
 
     assert code_of(world) == "first"
@@ -362,7 +362,7 @@ def test_a_pinned_content_that_nobody_has_is_refused_and_harms_nobody() -> None:
     world = from_config_map("Cold")
     before = world.driver
 
-    world.change({"job": {"from": {"configMap": {"sha256": "ab" * 32}}}})
+    world.change({"job": {"source": {"configMap": {"sha256": "ab" * 32}}}})
     world.run(60)
 
     assert (ready(world).reason, world.driver, before.stop_id) == ("CodeChecksumMismatch", before, None)
@@ -403,14 +403,14 @@ def test_specs_and_code_that_cannot_run_again_are_removed() -> None:
 def from_object(mode: str = "Warm") -> JobWorld:
     """A job whose code is an object, and runs."""
     source: resources.Resource = {"s3": {"uri": OBJECT, "sha256": "aa" * 32}}
-    world = world_with({"from": source, "file": "flights.py"}, mode)
+    world = world_with({"source": source, "file": "flights.py"}, mode)
     world.storage.code[OBJECT] = "aa" * 32
     settle(world)
     return world
 
 
 def ask_for(world: JobWorld, checksum: str) -> None:
-    world.change({"job": {"from": {"s3": {"sha256": checksum}}}})
+    world.change({"job": {"source": {"s3": {"sha256": checksum}}}})
 
 
 @MODES

@@ -28,7 +28,7 @@ class CodeWalk(Walk):
         self.world.code_watches.is_open = is_watched
         self._edit(0)
         source: resources.Resource = {"configMap": {"name": "code", "key": "flights.py"}}
-        self.world.change({"job": {"file": None, "from": source}})
+        self.world.change({"job": {"file": None, "source": source}})
 
     def take(self, step: Step) -> None:
         name, number = step

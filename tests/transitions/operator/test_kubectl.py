@@ -210,7 +210,7 @@ def test_a_rollback_goes_back_to_code_that_the_config_map_has_no_longer() -> Non
     world = JobWorld()
     write_code(world, "first")
     source: Resource = {"configMap": {"name": "code", "key": "flights.py"}}
-    world.change({"job": {"file": None, "from": source}})
+    world.change({"job": {"file": None, "source": source}})
     world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
     first = world.status.revision
     write_code(world, "second")
@@ -221,5 +221,5 @@ def test_a_rollback_goes_back_to_code_that_the_config_map_has_no_longer() -> Non
 
     assert world.status.revision == first
     job = world.cluster.objects[(resources.JOB.name, KEY.namespace, KEY.name)]
-    pinned = resources.text(job, "spec", "job", "from", "configMap", "sha256")
+    pinned = resources.text(job, "spec", "job", "source", "configMap", "sha256")
     assert pinned == hashlib.sha256(b"first").hexdigest()

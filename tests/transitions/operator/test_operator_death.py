@@ -104,7 +104,7 @@ def write_code(world: JobWorld, text: str) -> None:
 def other_code(world: JobWorld) -> None:
     write_code(world, "first")
     source: Resource = {"configMap": {"name": "code", "key": "flights.py"}}
-    world.change({"upgrade": {"mode": "Warm"}, "job": {"file": None, "from": source}})
+    world.change({"upgrade": {"mode": "Warm"}, "job": {"file": None, "source": source}})
     start(world)
     old = world.driver
     write_code(world, "second")

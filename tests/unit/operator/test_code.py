@@ -29,7 +29,7 @@ ZIP: dict[str, JsonValue] = {"s3": {"uri": "s3://code/flights.zip", "sha256": SU
 
 def from_config_map(file: str | None = None, **source: JsonValue) -> StatefulSparkJobSpec:
     """A spec whose code is in the ConfigMap `code`, executors included."""
-    job: dict[str, JsonValue] = {"from": {"configMap": {"name": "code", **source}}}
+    job: dict[str, JsonValue] = {"source": {"configMap": {"name": "code", **source}}}
     return a_spec(job=job if file is None else {**job, "file": file}, executor={"instances": 1})
 
 
@@ -37,22 +37,22 @@ def from_config_map(file: str | None = None, **source: JsonValue) -> StatefulSpa
     ("job", "why"),
     [
         pytest.param({}, "path of the job's Python file in the image", id="nothing"),
-        pytest.param({"from": {}, "file": "a.py"}, "exactly one place", id="no place"),
-        pytest.param({"from": {"configMap": {"name": "a", "key": "a.py"}, **ZIP}}, "exactly one", id="two places"),
-        pytest.param({"from": {"configMap": {"name": "a"}}}, "says which of the files", id="a ConfigMap, no file"),
-        pytest.param({"from": ZIP}, "says which of the files", id="a zip, no file"),
-        pytest.param({"from": ZIP, "file": "/opt/job/a.py"}, "inside the code", id="a path of the image"),
-        pytest.param({"from": ZIP, "file": "a/../../b.py"}, "inside the code", id="a path that leads out"),
+        pytest.param({"source": {}, "file": "a.py"}, "exactly one place", id="no place"),
+        pytest.param({"source": {"configMap": {"name": "a", "key": "a.py"}, **ZIP}}, "exactly one", id="two places"),
+        pytest.param({"source": {"configMap": {"name": "a"}}}, "says which of the files", id="a ConfigMap, no file"),
+        pytest.param({"source": ZIP}, "says which of the files", id="a zip, no file"),
+        pytest.param({"source": ZIP, "file": "/opt/job/a.py"}, "inside the code", id="a path of the image"),
+        pytest.param({"source": ZIP, "file": "a/../../b.py"}, "inside the code", id="a path that leads out"),
         pytest.param(
-            {"from": {"configMap": {"name": "a", "key": "a.py"}}, "file": "b.py"}, "no other file", id="another file"
+            {"source": {"configMap": {"name": "a", "key": "a.py"}}, "file": "b.py"}, "no other file", id="another file"
         ),
-        pytest.param({"from": {"configMap": {"name": "a", "key": "a.zip"}}}, "put a zip at an s3", id="a zip as a key"),
-        pytest.param({"from": {"s3": {"uri": "s3://a/b", "sha256": SUM}}}, ".py or .zip", id="an object of no kind"),
+        pytest.param({"source": {"configMap": {"name": "a", "key": "a.zip"}}}, "put a zip at an s3", id="a zip as a key"),
+        pytest.param({"source": {"s3": {"uri": "s3://a/b", "sha256": SUM}}}, ".py or .zip", id="an object of no kind"),
         pytest.param(
-            {"from": {"s3": {"uri": "file:///a.py", "sha256": SUM}}}, "s3:// address", id="a file on the node"
+            {"source": {"s3": {"uri": "file:///a.py", "sha256": SUM}}}, "s3:// address", id="a file on the node"
         ),
-        pytest.param({"from": {"s3": {"uri": "s3://a/b.py", "sha256": "AB"}}}, "sha256", id="no checksum"),
-        pytest.param({"from": {"s3": {"uri": "s3://a/b.py"}}}, "sha256", id="an object without a checksum"),
+        pytest.param({"source": {"s3": {"uri": "s3://a/b.py", "sha256": "AB"}}}, "sha256", id="no checksum"),
+        pytest.param({"source": {"s3": {"uri": "s3://a/b.py"}}}, "sha256", id="an object without a checksum"),
     ],
 )
 def test_code_that_cannot_be_is_refused_in_a_sentence(job: JsonValue, why: str) -> None:
@@ -172,7 +172,7 @@ def test_an_object_is_fetched_before_anything_starts_from_what_is_kept_of_it(rol
     storage = {"uri": "s3://state/jobs", "endpoint": "http://s3:9000", "credentialsSecret": {"name": "s3"}}
     proxy: dict[str, JsonValue] = {"env": [{"name": "HTTPS_PROXY", "value": "http://proxy"}]}
     runners: dict[str, JsonValue] = {"driver": proxy, "executor": {"instances": 1, **proxy}}
-    spec = a_spec(job={"from": ZIP, "file": "flights.py"}, storage=storage, **runners)
+    spec = a_spec(job={"source": ZIP, "file": "flights.py"}, storage=storage, **runners)
 
     pod = _pod(Subject(JOB, spec), role)
 
@@ -187,7 +187,7 @@ def test_an_object_is_fetched_before_anything_starts_from_what_is_kept_of_it(rol
 
 
 def test_workers_find_modules_beside_the_jobs_file_and_in_the_root_of_a_zip() -> None:
-    spec = a_spec(job={"from": ZIP, "file": "app/main.py"})
+    spec = a_spec(job={"source": ZIP, "file": "app/main.py"})
 
     assert rendered.variables(spec) == [{"name": "PYTHONPATH", "value": "/opt/job/app:/opt/job"}]
 
@@ -209,8 +209,8 @@ def test_the_example_without_an_image_runs_the_example() -> None:
     [
         (a_spec(), "/j.py"),
         (from_config_map(key="flights.py"), "/opt/job/flights.py"),
-        (a_spec(job={"from": ZIP, "file": "app/main.py"}), "/opt/job/app/main.py"),
-        (a_spec(job={"from": {"s3": {"uri": "s3://c/a/flights.py", "sha256": SUM}}}), "/opt/job/flights.py"),
+        (a_spec(job={"source": ZIP, "file": "app/main.py"}), "/opt/job/app/main.py"),
+        (a_spec(job={"source": {"s3": {"uri": "s3://c/a/flights.py", "sha256": SUM}}}), "/opt/job/flights.py"),
     ],
 )
 def test_the_driver_runs_the_file_where_it_is(spec: StatefulSparkJobSpec, entry: str) -> None:

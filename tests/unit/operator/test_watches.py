@@ -277,7 +277,7 @@ def test_an_operator_that_ends_does_not_wait_for_the_watches_of_config_maps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kopf waits five seconds for every task that is not its own."""
-    spec: Resource = {**SPEC, "job": {"from": {"configMap": {"name": "code", "key": "flights.py"}}}}
+    spec: Resource = {**SPEC, "job": {"source": {"configMap": {"name": "code", "key": "flights.py"}}}}
     world = JobWorld(spec=spec)
     job = world.cluster.objects[resources.JOB.name, KEY.namespace, KEY.name]
 

@@ -18,25 +18,25 @@ CHECKSUM_PATTERN = r"^[0-9a-f]{64}$"
 ARCHIVE = ".zip"
 """The extension of an object that holds several modules."""
 
-ONE_SOURCE_MESSAGE = "job.from names exactly one place of the code: configMap or s3"
+ONE_SOURCE_MESSAGE = "job.source names exactly one place of the code: configMap or s3"
 NO_FILE_MESSAGE = (
-    "job.file is needed: the path of the job's Python file in the image; or name with job.from where else the code is"
+    "job.file is needed: the path of the job's Python file in the image; or name with job.source where else the code is"
 )
 ENTRY_MESSAGE = (
     "job.file is needed: with a zip, or a ConfigMap without a key, it says which of the files is the job's, for example "
     "flights.py"
 )
 INSIDE_MESSAGE = (
-    "job.file is a path inside the code that job.from names, for example flights.py; it does not begin with '/' and has no "
-    "'..'"
+    "job.file is a path inside the code that job.source names, for example flights.py; it does not begin with '/' and has "
+    "no '..'"
 )
-KEY_MESSAGE = "job.from.configMap.key names one Python file, for example flights.py; put a zip at an s3:// address"
-URI_MESSAGE = "job.from.s3.uri must be the s3:// address of one file that ends with .py or .zip"
+KEY_MESSAGE = "job.source.configMap.key names one Python file, for example flights.py; put a zip at an s3:// address"
+URI_MESSAGE = "job.source.s3.uri must be the s3:// address of one file that ends with .py or .zip"
 
 _KEY_RULE = "self.endsWith('.py')"
 _URI_RULE = "self.matches('^s3://[a-z0-9][a-z0-9.-]+/.*[^/]$') && (self.endsWith('.py') || self.endsWith('.zip'))"
 _NAMES_ONE = (
-    "has(self.from.configMap) ? has(self.from.configMap.key) : has(self.from.s3) && self.from.s3.uri.endsWith('.py')"
+    "has(self.source.configMap) ? has(self.source.configMap.key) : has(self.source.s3) && self.source.s3.uri.endsWith('.py')"
 )
 
 
@@ -51,10 +51,10 @@ def rules(*pairs: tuple[str, str]) -> dict[str, JsonValue]:
 
 SOURCE_RULES = rules(("has(self.configMap) != has(self.s3)", ONE_SOURCE_MESSAGE))
 JOB_RULES = rules(
-    ("has(self.file) || has(self.from)", NO_FILE_MESSAGE),
-    (f"!has(self.from) || has(self.file) || ({_NAMES_ONE})", ENTRY_MESSAGE),
+    ("has(self.file) || has(self.source)", NO_FILE_MESSAGE),
+    (f"!has(self.source) || has(self.file) || ({_NAMES_ONE})", ENTRY_MESSAGE),
     (
-        "!has(self.from) || !has(self.file) || !self.file.matches('^/|(^|/)[.][.](/|$)')",
+        "!has(self.source) || !has(self.file) || !self.file.matches('^/|(^|/)[.][.](/|$)')",
         INSIDE_MESSAGE,
     ),
 )
@@ -134,24 +134,24 @@ class JobSource(ApiModel):
     model_config = ConfigDict(json_schema_extra=JOB_RULES)
 
     file: str | None = Field(default=None, min_length=1, max_length=1024)
-    """Path of the job's Python file: in the image, for example `/opt/job/flights.py`, or inside the code that `from` names.
-    It may be left out if `from` names one file only."""
-    from_: CodeSource | None = Field(default=None, alias="from")
+    """Path of the job's Python file: in the image, for example `/opt/job/flights.py`, or inside the code that `source`
+    names. It may be left out if `source` names one file only."""
+    source: CodeSource | None = None
     """Where the code is, if it is not in the image: then the image needs nothing but PySpark and this product."""
     parameters: dict[str, str] = Field(default_factory=dict, max_length=200)
     """Values for the job's own code, which reads them with `ctx.parameters`."""
 
     @model_validator(mode="after")
     def _check_file(self) -> Self:
-        problem = entry_problem(self.file, self.from_)
+        problem = entry_problem(self.file, self.source)
         if problem is not None:
             raise ValueError(problem)
         return self
 
     @property
     def entry(self) -> str:
-        """The path of the job's Python file, in the image or inside the code that `from` names."""
-        return self.file or (self.from_.only_file if self.from_ is not None else None) or ""
+        """The path of the job's Python file, in the image or inside the code that `source` names."""
+        return self.file or (self.source.only_file if self.source is not None else None) or ""
 
 
 def entry_problem(file: str | None, source: CodeSource | None) -> str | None:
@@ -159,14 +159,14 @@ def entry_problem(file: str | None, source: CodeSource | None) -> str | None:
 
     Args:
         file: `job.file`.
-        source: `job.from`.
+        source: `job.source`.
     """
     if source is None:
         return NO_FILE_MESSAGE if file is None else None
     if file is None:
         return ENTRY_MESSAGE if source.only_file is None else None
     if source.only_file not in (None, file):
-        return f"job.file is {file}, and job.from has no other file than {source.only_file}; leave job.file out"
+        return f"job.file is {file}, and job.source has no other file than {source.only_file}; leave job.file out"
     return INSIDE_MESSAGE if file.startswith("/") or ".." in file.split("/") else None
 
 

@@ -386,7 +386,7 @@ class StatefulSparkJobSpec(ApiModel):
     model_config = ConfigDict(json_schema_extra=rules((STATELESS_RULE, STATELESS_MESSAGE)))
 
     image: str = Field(min_length=1, max_length=1024)
-    """Image of the driver and the executors, with the job's code in it unless `job.from` names another place."""
+    """Image of the driver and the executors, with the job's code in it unless `job.source` names another place."""
     image_pull_policy: ImagePullPolicy | None = None
     """When the node pulls the image; absent means that Kubernetes chooses by the tag."""
     image_pull_secrets: tuple[LocalReference, ...] = Field(default=(), max_length=50)

@@ -416,7 +416,7 @@ class StatefulSparkJobStatus(ApiModel):
     revision: str | None = None
     """Revision of the spec that runs, or ran last."""
     code: str | None = None
-    """Checksum of the code that the ConfigMap of `spec.job.from` has now; absent if the code is elsewhere."""
+    """Checksum of the code that the ConfigMap of `spec.job.source` has now; absent if the code is elsewhere."""
     driver: DriverIntent | None = None
     """The driver of the current epoch."""
     restore: RestoreIntent | None = None

@@ -106,7 +106,7 @@ async def store_revision(ports: Ports, subject: Subject, revision: str) -> None:
         TransientError: Something does not answer, or a name is taken.
     """
     is_new = await ports.gateway.create(children.controller_revision(subject, revision=revision))
-    source = subject.spec.job.from_
+    source = subject.spec.job.source
     if source is not None and source.config_map is not None:
         await _keep_code_files(ports, subject, source.config_map, revision, is_new=is_new)
     elif source is not None and source.s3 is not None:

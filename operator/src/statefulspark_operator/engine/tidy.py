@@ -55,7 +55,7 @@ async def remove_objects(ports: Ports, key: JobKey, situation: Situation, status
 
 
 def _checksums(stored: Collection[Resource]) -> frozenset[str]:
-    checksums = (resources.text(item, "data", "spec", "job", "from", "s3", "sha256") for item in stored)
+    checksums = (resources.text(item, "data", "spec", "job", "source", "s3", "sha256") for item in stored)
     return frozenset(checksum for checksum in checksums if checksum)
 
 

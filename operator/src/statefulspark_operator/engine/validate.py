@@ -160,7 +160,7 @@ async def check_code(ports: Ports, key: JobKey, observation: Observation) -> str
     Raises:
         TransientError: The API server does not answer.
     """
-    memory, source = ports.memories.get(key), resources.section(observation.resource, "spec", "job", "from")
+    memory, source = ports.memories.get(key), resources.section(observation.resource, "spec", "job", "source")
     changes = ports.follow_code(key, resources.text(source, "configMap", "name") or None)
     if not source:
         memory.code = None
@@ -172,10 +172,10 @@ async def check_code(ports: Ports, key: JobKey, observation: Observation) -> str
     if before is not None and before.asked == asked and before.is_current(observation.now, changes):
         return before.outcome
     spec = parse(observation.resource)
-    if isinstance(spec, Rejection) or spec.job.from_ is None:
+    if isinstance(spec, Rejection) or spec.job.source is None:
         return None
     outcome = await _find_code(ports, key, observation, spec)
-    is_final = isinstance(outcome, str) and spec.job.from_.s3 is not None
+    is_final = isinstance(outcome, str) and spec.job.source.s3 is not None
     memory.code = CheckedCode(asked, outcome, observation.now, is_final=is_final, changes=changes)
     return outcome
 
@@ -183,7 +183,7 @@ async def check_code(ports: Ports, key: JobKey, observation: Observation) -> str
 async def _find_code(
     ports: Ports, key: JobKey, observation: Observation, spec: StatefulSparkJobSpec
 ) -> str | Rejection:
-    match spec.job.from_:
+    match spec.job.source:
         case CodeSource(config_map=ConfigMapCode() as source):
             try:
                 stored = await ports.gateway.get(resources.CONFIG_MAP, key.namespace, source.name)
@@ -206,7 +206,7 @@ async def _find_code(
                 return stored_code.sha256  # It was kept before it ran.
             target = await access.connection(ports, key, spec.storage, owner_id=observation.job.uid)
             if not isinstance(target, StorageTarget):
-                return Rejection(target.reason, f"The code of spec.job.from cannot be read: {target.message}")
+                return Rejection(target.reason, f"The code of spec.job.source cannot be read: {target.message}")
             try:
                 await ports.storage.check_code(target, stored_code, spec.job.entry)
             except errors.StatefulSparkError as error:

@@ -34,7 +34,7 @@ class Chosen:
 
 def config_map_of(spec: StatefulSparkJobSpec) -> ConfigMapCode | None:
     """Return the ConfigMap that has the job's code; None if it is elsewhere."""
-    return spec.job.from_.config_map if spec.job.from_ is not None else None
+    return spec.job.source.config_map if spec.job.source is not None else None
 
 
 def choose(spec: StatefulSparkJobSpec, source: ConfigMapCode, files: Mapping[str, bytes] | None) -> Chosen | Rejection:
@@ -47,7 +47,7 @@ def choose(spec: StatefulSparkJobSpec, source: ConfigMapCode, files: Mapping[str
     """
     name, entry = source.name, spec.job.entry
     if files is None:
-        return Rejection(MISSING, f"The ConfigMap {name} that spec.job.from names does not exist; create it.")
+        return Rejection(MISSING, f"The ConfigMap {name} that spec.job.source names does not exist; create it.")
     if entry not in files:
         there = ", ".join(sorted(files)) or "none"
         return Rejection(
@@ -60,7 +60,7 @@ def choose(spec: StatefulSparkJobSpec, source: ConfigMapCode, files: Mapping[str
     if source.sha256 not in (None, checksum):
         return Rejection(
             MISMATCH,
-            f"The ConfigMap {name} has code with the checksum {checksum}, and spec.job.from.configMap.sha256 is "
+            f"The ConfigMap {name} has code with the checksum {checksum}, and spec.job.source.configMap.sha256 is "
             f"{source.sha256}; correct one of them, or leave sha256 out to run what the ConfigMap has.",
         )
     return Chosen(chosen, checksum)
@@ -73,11 +73,11 @@ def pin(spec: StatefulSparkJobSpec, checksum: str) -> StatefulSparkJobSpec:
         spec: The spec; one whose code is elsewhere stays as it is.
         checksum: The checksum.
     """
-    source = spec.job.from_
+    source = spec.job.source
     if source is None or source.config_map is None or source.config_map.sha256 is not None:
         return spec
     config_map = source.config_map.model_copy(update={"sha256": checksum})
-    job = spec.job.model_copy(update={"from_": source.model_copy(update={"config_map": config_map})})
+    job = spec.job.model_copy(update={"source": source.model_copy(update={"config_map": config_map})})
     return spec.model_copy(update={"job": job})
 
 

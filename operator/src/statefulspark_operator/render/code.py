@@ -25,12 +25,12 @@ _MOUNT: Manifest = {"name": VOLUME, "mountPath": FOLDER}
 
 def entry(spec: StatefulSparkJobSpec) -> str:
     """Return the path of the job's file in its container."""
-    return spec.job.entry if spec.job.from_ is None else f"{FOLDER}/{spec.job.entry}"
+    return spec.job.entry if spec.job.source is None else f"{FOLDER}/{spec.job.entry}"
 
 
 def volumes(subject: Subject, revision: str) -> list[JsonValue]:
     """Return the volume with the code of a revision; none if it is in the image."""
-    source = subject.spec.job.from_
+    source = subject.spec.job.source
     if source is None:
         return []
     if source.config_map is not None:
@@ -40,12 +40,12 @@ def volumes(subject: Subject, revision: str) -> list[JsonValue]:
 
 def mounts(spec: StatefulSparkJobSpec) -> list[JsonValue]:
     """Return where the volume is mounted."""
-    return [] if spec.job.from_ is None else [{**_MOUNT, "readOnly": True}]
+    return [] if spec.job.source is None else [{**_MOUNT, "readOnly": True}]
 
 
 def variables(spec: StatefulSparkJobSpec) -> list[JsonValue]:
     """Return the variable with which Python, in workers too, finds modules beside the job's file and in the code's root."""
-    if spec.job.from_ is None:
+    if spec.job.source is None:
         return []
     beside = entry(spec).rpartition("/")[0]
     return [{"name": "PYTHONPATH", "value": ":".join(dict.fromkeys((beside, FOLDER)))}]
@@ -59,7 +59,7 @@ def init_containers(subject: Subject, runner: Driver | Executor) -> list[JsonVal
         runner: The part of the spec about the container that runs the code.
     """
     spec = subject.spec
-    source = spec.job.from_.s3 if spec.job.from_ is not None else None
+    source = spec.job.source.s3 if spec.job.source is not None else None
     if source is None:
         return []
     storage, job = subject.spec.storage, subject.job
