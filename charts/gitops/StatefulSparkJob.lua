@@ -28,7 +28,7 @@ end
 if not is_true("Ready") then
   return { status = "Progressing", message = (answers["Ready"] or {}).message or status.message or health.message }
 end
-if status.phase == "Suspended" then
+if answers["Available"] ~= nil and answers["Available"].reason == "Suspended" then
   return { status = "Suspended", message = status.message or "Suspended." }
 end
 return { status = "Healthy", message = status.message or "" }

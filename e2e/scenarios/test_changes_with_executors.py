@@ -107,13 +107,13 @@ def test_corrected_version_gets_past_a_batch_that_hangs(subject: job.Job) -> Non
         subject,
         job={"file": f"{job.FOLDER}/hangs.py"},
         savepoint={"timeout": "30s"},
-        health={"progressTimeout": "20s"},
+        health={"unavailableAfter": "20s"},
     )
 
     seen = waiting.until(
-        subject.see, lambda seen: seen.condition("Progressing").get("status") == "False", "it does not progress"
+        subject.see, lambda seen: seen.condition("Available").get("status") == "False", "it is not available"
     )
-    assert "of query numbers has been running since" in str(seen.condition("Progressing")["message"])
+    assert "of query numbers has been running since" in str(seen.condition("Available")["message"])
     batch = subject.committed()
     subject.change(job={"file": job.FILE})
 

@@ -103,6 +103,11 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         pytest.param({"savepoint": {"location": "/x"}}, "savepoint.location must be", id="savepoints on the node"),
         pytest.param({"executor": {"instances": -1}}, "spec.executor.instances", id="a negative number"),
         pytest.param({"image": ""}, "spec.image", id="no image"),
+        pytest.param(
+            {"health": {"unavailableAfter": "1h"}},
+            "unavailableAfter must be shorter than restartAfter",
+            id="a restart of what is available",
+        ),
         pytest.param({"upgrade": {"mode": "Hot"}}, '"Warm", "Cold", "Stateless"', id="an unknown upgrade mode"),
         pytest.param({"upgrade": {"mode": "Stateless"}}, "set restore.freshState", id="empty state with one word"),
         pytest.param({"job": {}}, "job.file is needed", id="no file"),

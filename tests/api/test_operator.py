@@ -121,16 +121,16 @@ def condition(scene: Scene, kind: str) -> tuple[str, str]:
 
 
 def test_a_job_whose_batch_does_not_end_is_not_ready_and_then_restarted(scene: Scene) -> None:
-    scene.apply(health={"progressTimeout": "2s", "stallTimeout": "1h"})
+    scene.apply(health={"unavailableAfter": "2s", "restartAfter": "1h"})
     driver = scene.play_driver(1)
     scene.until_phase("Running")
-    scene.until("progress", lambda: condition(scene, "Progressing") == ("True", "Progressing"))
+    scene.until("progress", lambda: condition(scene, "Available") == ("True", "InputProcessed"))
 
     driver.batch_since = datetime.now(UTC)
-    scene.until("no progress", lambda: condition(scene, "Progressing") == ("False", "BatchRunning"))
+    scene.until("no progress", lambda: condition(scene, "Available") == ("False", "BatchRunning"))
     assert condition(scene, "Ready") == ("False", "BatchRunning")
     assert "flights-driver-1" in scene.server.names(scene.namespace, "pods")
-    scene.apply(health={"progressTimeout": "2s", "stallTimeout": "3s"})
+    scene.apply(health={"unavailableAfter": "2s", "restartAfter": "3s"})
 
     scene.until("the next driver", lambda: "flights-driver-2" in scene.server.names(scene.namespace, "pods"))
     assert resources.text(scene.status(), "restarts", "lastReason") == "BatchRunning"

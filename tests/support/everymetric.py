@@ -78,7 +78,7 @@ def two_jobs() -> dict[JobKey, StatefulSparkJobStatus]:
     ready = Condition(type=ConditionType.READY, status=ConditionStatus.TRUE, reason="Running", last_transition_time=at)
     held = Condition(type=ConditionType.STALLED, status=ConditionStatus.FALSE, reason="Not", last_transition_time=at)
     unknown = Condition(
-        type=ConditionType.PROGRESSING, status=ConditionStatus.UNKNOWN, reason="Not", last_transition_time=at
+        type=ConditionType.AVAILABLE, status=ConditionStatus.UNKNOWN, reason="Not", last_transition_time=at
     )
     failed = OperationStatus(
         id="savepoint-1",

@@ -529,7 +529,9 @@ CASES: dict[str, dict[str, Situation]] = {
         "a batch runs for too long": hanging(301),
         "a batch runs up to the stall timeout": hanging(3600),
         "a batch hangs": hanging(3601),
-        "a batch hangs for as long as the spec of the job allows": hanging(31, spec=a_spec(health={"stallTimeout": "30s"})),
+        "a batch hangs for as long as the spec of the job allows": hanging(
+            31, spec=a_spec(health={"unavailableAfter": "10s", "restartAfter": "30s"})
+        ),
         "a batch hangs while the job stops": hanging(3601, state=JobState.STOPPING),
         "a batch hangs and the driver is being deleted": hanging(3601, pods=(going(),)),
         "a batch hangs and that is recorded": hanging(3601, driver=a_driver(ending_since=NOW)),

@@ -34,7 +34,7 @@ class Walk:
     def __init__(self) -> None:
         self.world = JobWorld()
         self.world.change(
-            {"upgrade": {"mode": "Warm"}, "savepoint": {"timeout": "60s"}, "health": {"stallTimeout": "10m"}}
+            {"upgrade": {"mode": "Warm"}, "savepoint": {"timeout": "60s"}, "health": {"restartAfter": "10m"}}
         )
         self.world.on_start = self._start
         self.world.cluster.before_write = self._before_write

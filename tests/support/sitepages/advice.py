@@ -64,10 +64,10 @@ CONDITION = {
     ConditionType.READY: ("True", "Run `kubectl statefulspark why JOB`, which says why it is not and what to do."),
     ConditionType.RECONCILING: ("False", "Wait; the operator is at work. If it stays `True`, look at the message."),
     ConditionType.STALLED: ("False", "Change what the message names. The operator does not retry until then."),
-    ConditionType.PROGRESSING: (
+    ConditionType.AVAILABLE: (
         "True",
-        "A batch runs too long or the driver is silent. Look at the source, the sinks and the driver's log. After "
-        "`health.stallTimeout` the driver is restarted.",
+        "No driver runs, a batch runs too long, or the driver is silent: the reason says which. Look at the source, the "
+        "sinks and the driver's log. After `health.restartAfter` the driver is restarted.",
     ),
     ConditionType.CHECKPOINT_HEALTHY: ("True", "Look up the reason in [snapshots that fail](snapshot-failures.md)."),
     ConditionType.STORAGE_REACHABLE: (
@@ -76,6 +76,8 @@ CONDITION = {
     ),
     ConditionType.UPGRADING: ("False", "Wait; the reason is the step of the upgrade."),
     ConditionType.UPGRADE_BLOCKED: ("False", "Apply a corrected version, or make the spec what runs."),
+    ConditionType.COMPLETE: ("True", "Wait while `Failed` is `False`, too; the message says for what."),
+    ConditionType.FAILED: ("False", "Read the message, and create another `SparkSavepoint`."),
 }
 
 EXIT_CODE = {
@@ -189,7 +191,7 @@ REASON = {
     Reason.DRIVER_NOT_TRUSTED: "Correct the Secret that the message names. See "
     "[TLS of the driver's API](../howto/secure.md#tls-of-the-drivers-api).",
     Reason.DRIVER_STARTING: _WAIT,
-    Reason.STALL_ENDED: "Look why a batch hangs; or raise `health.stallTimeout` above your longest batch.",
+    Reason.STALL_ENDED: "Look why a batch hangs; or raise `health.restartAfter` above your longest batch.",
     Reason.SAVEPOINT_REQUESTED: _WAIT,
     Reason.RUNNING: NOTHING,
 }

@@ -17,10 +17,10 @@ _ERRORS = {
 ANSWERS = {
     "NotStalled": "`Stalled` is `False`: nothing waits for a person.",
     "NotRunning": "No batch of this driver is committed yet, or no queries run.",
-    "Progressing": "Batches are committed, or there is no input.",
-    "BatchRunning": "A batch runs for longer than `health.progressTimeout`. Look at the source, the sinks and "
+    "InputProcessed": "Batches are committed, or there is no input.",
+    "BatchRunning": "A batch runs for longer than `health.unavailableAfter`. Look at the source, the sinks and "
     "the size of batches.",
-    "DriverSilent": "The driver has not answered for `health.progressTimeout`. Look at its log and its memory.",
+    "DriverSilent": "The driver has not answered for `health.unavailableAfter`. Look at its log and its memory.",
     "NoCheckpointYet": "Wait for the first one.",
     "CheckpointCompleted": "The latest checkpoint completed.",
     "StorageRead": "The last read of storage succeeded.",

@@ -31,7 +31,7 @@ def condition(world: JobWorld, kind: ConditionType) -> Condition:
 
 def test_a_job_whose_batch_does_not_end_says_which_and_since_when_and_is_not_ready() -> None:
     world = running()
-    assert condition(world, ConditionType.PROGRESSING).status is ConditionStatus.TRUE
+    assert condition(world, ConditionType.AVAILABLE).status is ConditionStatus.TRUE
     driver = hang(world)
     since = world.time
 
@@ -39,7 +39,7 @@ def test_a_job_whose_batch_does_not_end_says_which_and_since_when_and_is_not_rea
     assert condition(world, ConditionType.READY).status is ConditionStatus.TRUE
     world.run(20)
 
-    told = condition(world, ConditionType.PROGRESSING)
+    told = condition(world, ConditionType.AVAILABLE)
     assert (told.status, told.reason) == (ConditionStatus.FALSE, "BatchRunning")
     assert told.message == f"Batch {driver.rows + 1} of query delays has been running since {since:%H:%M:%S} UTC."
     assert condition(world, ConditionType.READY).status is ConditionStatus.FALSE
@@ -53,13 +53,13 @@ def test_a_batch_that_does_not_end_is_told_with_what_spark_does() -> None:
 
     world.run(310)
 
-    assert condition(world, ConditionType.PROGRESSING).message.endswith(
+    assert condition(world, ConditionType.AVAILABLE).message.endswith(
         f"since {since:%H:%M:%S} UTC; Spark says: stage 12 (collect at job.py:7), 3 of 8 tasks have ended."
     )
 
 
-def test_a_job_whose_batch_hangs_is_restarted_after_the_stall_timeout() -> None:
-    world = running(health={"stallTimeout": "15m"})
+def test_a_job_whose_batch_hangs_is_restarted_after_the_restart_after() -> None:
+    world = running(health={"restartAfter": "15m"})
     hang(world)
 
     world.run(890)
@@ -74,16 +74,51 @@ def test_a_job_whose_batch_hangs_is_restarted_after_the_stall_timeout() -> None:
 
 
 def test_a_driver_that_ran_and_does_not_answer_is_not_ready_and_restarted() -> None:
-    world = running(health={"progressTimeout": "1m", "stallTimeout": "5m"})
+    world = running(health={"unavailableAfter": "1m", "restartAfter": "5m"})
     world.driver.answers = False
 
     world.run(70)
-    assert condition(world, ConditionType.PROGRESSING).reason == "DriverSilent"
+    assert condition(world, ConditionType.AVAILABLE).reason == "DriverSilent"
     assert condition(world, ConditionType.READY).status is ConditionStatus.FALSE
     world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING, within_s=300)
 
     assert world.status.silent_since is None
     assert world.status.restarts.last_reason == "DriverSilent"
+
+
+def test_input_counts_as_processed_at_every_moment_of_a_warm_upgrade_that_goes_well() -> None:
+    world = running(upgrade={"mode": "Warm"})
+    world.change({"image": "registry.example/flights:2"})
+    seen: set[tuple[str, str]] = set()
+
+    def is_stable() -> bool:
+        seen.add((condition(world, ConditionType.AVAILABLE).status, condition(world, ConditionType.READY).status))
+        return world.status.upgrade is not None and world.status.upgrade.state is UpgradeState.STABLE
+
+    world.run_until(is_stable, within_s=200)
+
+    assert seen == {(ConditionStatus.TRUE, ConditionStatus.FALSE), (ConditionStatus.TRUE, ConditionStatus.TRUE)}
+
+
+def test_a_job_between_two_drivers_is_not_available_and_again_when_its_input_is_processed() -> None:
+    world = running()
+    world.kill_driver()
+
+    world.run_until(lambda: condition(world, ConditionType.AVAILABLE).status is ConditionStatus.FALSE, within_s=5)
+    world.run_until(lambda: condition(world, ConditionType.AVAILABLE).status is ConditionStatus.TRUE, within_s=60)
+
+    assert (world.status.epoch, condition(world, ConditionType.AVAILABLE).reason) == (2, "InputProcessed")
+
+
+def test_a_suspended_job_is_ready_and_not_available() -> None:
+    world = running()
+    world.change({"suspend": True})
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED, within_s=60)
+    world.run(10)
+
+    assert condition(world, ConditionType.READY).status is ConditionStatus.TRUE
+    available = condition(world, ConditionType.AVAILABLE)
+    assert (available.status, available.reason) == (ConditionStatus.FALSE, "Suspended")
 
 
 def test_a_silence_that_ends_is_forgotten() -> None:

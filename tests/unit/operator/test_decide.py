@@ -13,7 +13,7 @@ from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.api import StandbyStatus as StandbyWord
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api import revision
-from statefulspark_operator.api.conditions import ConditionType
+from statefulspark_operator.api.conditions import JOB_TYPES
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -329,7 +329,7 @@ def test_a_decision_is_always_made_and_complete(situation: Situation) -> None:
 
     assert decision.status.phase is decision.phase
     assert decision.status.observed_generation == situation.job.generation
-    assert [found.type for found in decision.status.conditions] == list(ConditionType)
+    assert tuple(found.type for found in decision.status.conditions) == JOB_TYPES
     assert decision.requeue_after >= timedelta(0)
     StatefulSparkJobStatus.model_validate_json(decision.status.to_json())
 

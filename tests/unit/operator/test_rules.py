@@ -25,7 +25,7 @@ from situations import (
 )
 from statefulspark.contract.api import ExitReport, JobState, SnapshotSummary
 from statefulspark.contract.manifest import SnapshotKind, Trigger
-from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.conditions import JOB_TYPES, ConditionStatus, ConditionType
 from statefulspark_operator.api.status import (
     RestartStatus,
     StallStatus,
@@ -176,16 +176,16 @@ def test_a_decision_answers_every_question_of_tools() -> None:
     decision = decide.decide(a_situation())
 
     answers = {one.type: one.status for one in decision.status.conditions}
-    assert list(answers) == list(ConditionType)
+    assert tuple(answers) == JOB_TYPES
     assert answers[ConditionType.READY] is ConditionStatus.TRUE
 
 
 @pytest.mark.parametrize(
     ("situation", "told"),
     [
-        (hanging(300), (ConditionStatus.TRUE, "Progressing")),
+        (hanging(300), (ConditionStatus.TRUE, "InputProcessed")),
         (hanging(301), (ConditionStatus.FALSE, "BatchRunning")),
-        (hanging(11, spec=a_spec(health={"progressTimeout": "10s"})), (ConditionStatus.FALSE, "BatchRunning")),
+        (hanging(11, spec=a_spec(health={"unavailableAfter": "10s"})), (ConditionStatus.FALSE, "BatchRunning")),
     ],
     ids=["as long as it may take", "longer", "longer than the spec of the job allows"],
 )
@@ -194,7 +194,7 @@ def test_a_batch_that_takes_too_long_is_told_and_no_other(
 ) -> None:
     answers = {one.type: (one.status, one.reason) for one in decide.decide(situation).status.conditions}
 
-    assert answers[ConditionType.PROGRESSING] == told
+    assert answers[ConditionType.AVAILABLE] == told
 
 
 def test_a_request_that_arrived_is_not_sent_again() -> None:

@@ -1,4 +1,4 @@
-"""Conditions of a job's status, in the form that kstatus, Argo CD and `kubectl wait` use.
+"""Conditions of a status, in the form that kstatus, Argo CD and `kubectl wait` use.
 
 `Ready`, `Reconciling` and `Stalled` follow kstatus, which deployment tools wait for. Each of the others answers one
 question. Pure.
@@ -26,8 +26,8 @@ class ConditionType(StrEnum):
     """Is the operator still applying the spec?"""
     STALLED = "Stalled"
     """Has the operator stopped retrying until the spec or the cluster changes?"""
-    PROGRESSING = "Progressing"
-    """Are batches committed as long as there is input?"""
+    AVAILABLE = "Available"
+    """Is input processed, by whatever revision?"""
     CHECKPOINT_HEALTHY = "CheckpointHealthy"
     """Do checkpoints complete?"""
     STORAGE_REACHABLE = "StorageReachable"
@@ -36,6 +36,22 @@ class ConditionType(StrEnum):
     """Is a change of the spec being carried out?"""
     UPGRADE_BLOCKED = "UpgradeBlocked"
     """Does an earlier revision run, because the current one was refused or rolled back?"""
+    COMPLETE = "Complete"
+    """Of a SparkSavepoint: is it complete on storage?"""
+    FAILED = "Failed"
+    """Of a SparkSavepoint: has the operator given it up?"""
+
+
+SAVEPOINT_TYPES = (
+    ConditionType.READY,
+    ConditionType.RECONCILING,
+    ConditionType.STALLED,
+    ConditionType.COMPLETE,
+    ConditionType.FAILED,
+)
+"""The conditions of a SparkSavepoint, in their order."""
+JOB_TYPES = tuple(kind for kind in ConditionType if kind not in (ConditionType.COMPLETE, ConditionType.FAILED))
+"""The conditions of a StatefulSparkJob, in their order."""
 
 
 class ConditionStatus(StrEnum):
@@ -47,7 +63,7 @@ class ConditionStatus(StrEnum):
 
 
 class Condition(ApiModel):
-    """One answer about the job."""
+    """One answer about the resource."""
 
     type: ConditionType
     """The question that is answered."""

@@ -104,7 +104,7 @@ class SparkSavepointStatus(ApiModel):
     """The observed state of a savepoint."""
 
     phase: SavepointPhase = SavepointPhase.PENDING
-    """The state in one word."""
+    """The state in one word, for printing only: tools use the conditions."""
     origin: SavepointOrigin | None = None
     """Who asked for it."""
     message: str | None = None
@@ -127,8 +127,8 @@ class SparkSavepointStatus(ApiModel):
         default=(),
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """Answers for tools that wait, of which one is true: Ready (complete), Reconciling (waits, or is being taken), Stalled
-    (failed)."""
+    """Answers for tools that wait: Complete and Failed, and for kstatus Ready (complete), Reconciling (waits, or is being
+    taken) and Stalled (failed)."""
 
 
 def scheduled_name(job: str, at: UtcDatetime) -> str:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 from statefulspark.contract import engine
 
 from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration, JvmMemory, OpaqueObject, Quantity
@@ -45,15 +45,39 @@ _SPARK_CONF_RULES = {
 }
 
 
+_UNAVAILABLE = "(has(self.unavailableAfter) ? self.unavailableAfter : '5m')"
+_RESTART = "(has(self.restartAfter) ? self.restartAfter : '1h')"
+HEALTH_MESSAGE = (
+    "unavailableAfter must be shorter than restartAfter: a driver is not restarted while its job is available"
+)
+
+
 class Health(ApiModel):
     """When a job that makes no progress is not ready, and when it is restarted."""
 
-    progress_timeout: Annotated[Duration, ChangeCost.RELOAD] = timedelta(minutes=5)
-    """A job is not Ready, and its condition `Progressing` is false, after a batch has been running, or its driver has not
-    answered, for longer than this. Default 5m."""
-    stall_timeout: Annotated[Duration, ChangeCost.RELOAD] = timedelta(hours=1)
+    # CEL reads no days: a duration in days is compared by the operator.
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                f"{_UNAVAILABLE}.contains('d') || {_RESTART}.contains('d') "
+                f"|| duration({_UNAVAILABLE}) < duration({_RESTART})",
+                HEALTH_MESSAGE,
+            )
+        )
+    )
+
+    unavailable_after: Annotated[Duration, ChangeCost.RELOAD] = timedelta(minutes=5)
+    """A job is neither Available nor Ready after a batch has been running, or its driver has not answered, for longer than
+    this. Default 5m."""
+    restart_after: Annotated[Duration, ChangeCost.RELOAD] = timedelta(hours=1)
     """The driver is restarted after a batch has been running, or the driver has not answered, for longer than this. It must
     be longer than the longest batch, for example the first one after an outage of a source. Default 1h."""
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Health:
+        if self.unavailable_after >= self.restart_after:
+            raise ValueError(HEALTH_MESSAGE)
+        return self
 
 
 CERTIFICATE_KEY, PRIVATE_KEY, AUTHORITY_KEY = "tls.crt", "tls.key", "ca.crt"

@@ -400,7 +400,7 @@ class StatefulSparkJobStatus(ApiModel):
     """The observed state of the job, and what the operator is doing."""
 
     phase: Phase | None = None
-    """The state in one word."""
+    """The state in one word, for printing only: tools use the conditions."""
     message: str | None = None
     """The state in one sentence, and what to do if there is a problem."""
     observed_generation: int | None = None
@@ -409,7 +409,7 @@ class StatefulSparkJobStatus(ApiModel):
         default=(),
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """Answers for tools: Ready, Reconciling, Stalled, Progressing, CheckpointHealthy, StorageReachable, Upgrading,
+    """Answers for tools: Ready, Reconciling, Stalled, Available, CheckpointHealthy, StorageReachable, Upgrading,
     UpgradeBlocked."""
     epoch: int | None = None
     """Highest epoch assigned to a driver."""

@@ -177,7 +177,7 @@ def _after(ports: Ports, key: JobKey, decided: _Decided) -> timedelta:
     fingerprint = _fingerprint(ports, key, decided.observation)
     polls = memory.idle.polls if memory.idle is not None and memory.idle.fingerprint == fingerprint else 0
     # A batch that hangs has to be seen for the first time in good time.
-    longest = min(LONGEST_POLL, health.settings(situation).progress_timeout / 2)
+    longest = min(LONGEST_POLL, health.settings(situation).unavailable_after / 2)
     memory.idle = Idle(fingerprint, memory.resync_at, longest, polls)
     return _next_poll(memory, memory.idle, decided.observation)
 

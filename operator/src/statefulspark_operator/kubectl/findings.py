@@ -104,8 +104,8 @@ _OTHER_ADVICE: Mapping[str, str] = {
     "CodeLost": "Put the code back that the message names, or change spec.job.",
     "RestoreSkipped": "Nothing, if the job is to go on; change spec.restore.nonce to apply the restore again.",
     "FellBack": "Nothing: input since that state is processed again. What is damaged: statefulspark doctor",
-    "BatchRunning": f"Look at what the batch does: {LOGS}. After spec.health.stallTimeout the driver is restarted.",
-    "DriverSilent": f"Look at the driver: {LOGS}. After spec.health.stallTimeout it is restarted by itself.",
+    "BatchRunning": f"Look at what the batch does: {LOGS}. After spec.health.restartAfter the driver is restarted.",
+    "DriverSilent": f"Look at the driver: {LOGS}. After spec.health.restartAfter it is restarted by itself.",
     "ManifestRejected": "Correct the part of the spec that the API server refuses, for example spec.driver.template.",
     "ApiServerRefused": "Update the operator's chart, which has its roles.",
     "ApiServerUnavailable": _WAIT,
@@ -198,7 +198,7 @@ _UNHEALTHY = (
     (ConditionType.STALLED, ConditionStatus.TRUE),
     (ConditionType.UPGRADE_BLOCKED, ConditionStatus.TRUE),
     (ConditionType.STORAGE_REACHABLE, ConditionStatus.FALSE),
-    (ConditionType.PROGRESSING, ConditionStatus.FALSE),
+    (ConditionType.AVAILABLE, ConditionStatus.FALSE),
     (ConditionType.CHECKPOINT_HEALTHY, ConditionStatus.FALSE),
 )
 
@@ -211,7 +211,8 @@ def _about_status(view: View) -> Iterator[Finding]:
         yield _condition(view, ready, reason)
     for kind, bad in _UNHEALTHY:
         condition = view.condition(kind)
-        if condition is not None and condition.status is bad and condition.message:
+        is_at_rest = kind is ConditionType.AVAILABLE and status.phase in (Phase.SUSPENDED, Phase.STOPPED)
+        if condition is not None and condition.status is bad and condition.message and not is_at_rest:
             yield _condition(view, condition, condition.reason)
     for reason, note in (("FellBack", status.fallback), ("RestoreSkipped", status.restore_skipped)):
         if note is not None:

@@ -39,7 +39,7 @@ def derive(situation: Situation, decision: Decision) -> tuple[Condition, ...]:
             else (NO, decision.reason.word, "")
         ),
         ConditionType.STALLED: _stalled(situation, decision),
-        ConditionType.PROGRESSING: _progressing(situation),
+        ConditionType.AVAILABLE: _available(situation, decision),
         ConditionType.CHECKPOINT_HEALTHY: _checkpoint_healthy(situation, decision),
         ConditionType.STORAGE_REACHABLE: _storage_reachable(situation),
         ConditionType.UPGRADING: _upgrading(decision),
@@ -109,13 +109,32 @@ def _stalled(situation: Situation, decision: Decision) -> Answer:
     return NO, "NotStalled", ""
 
 
-def _progressing(situation: Situation) -> Answer:
-    hindrance, answer = health.hindrance(situation), situation.driver_status
+def _available(situation: Situation, decision: Decision) -> Answer:
+    """Tell whether input is processed, whatever revision does that.
+
+    A driver that has input and has committed none of it yet does not count. A silence shorter than
+    `spec.health.unavailableAfter`, and the seconds in which a standby takes over, do not end what was so before.
+    """
+    hindrance, first = health.hindrance(situation), health.first_batch(situation)
     if hindrance is not None:
         return NO, hindrance.reason, _add_shortage(situation, hindrance.message)
-    if answer is None or answer.state is not JobState.RUNNING or health.first_batch(situation) is not None:
+    answer = situation.driver_status
+    is_running = answer is not None and answer.state in (JobState.RUNNING, JobState.STOPPING)
+    is_expected = health.obstacle(situation) is not None or health.is_handing_over(situation, decision.status)
+    if (is_running and first is None) or (is_expected and _was_available(situation)):
+        return YES, "InputProcessed", _add_shortage(situation, "")
+    if decision.phase is Phase.RUNNING:
         return UNKNOWN, "NotRunning", _add_shortage(situation, "No batch of this driver is committed yet.")
-    return YES, "Progressing", _add_shortage(situation, "")
+    return NO, decision.reason.word, decision.message
+
+
+def _was_available(situation: Situation) -> bool:
+    recorded = _recorded(situation, ConditionType.AVAILABLE)
+    return recorded is not None and recorded.status is YES
+
+
+def _recorded(situation: Situation, kind: ConditionType) -> Condition | None:
+    return next((condition for condition in situation.status.conditions if condition.type is kind), None)
 
 
 def _checkpoint_healthy(situation: Situation, decision: Decision) -> Answer:
@@ -135,10 +154,7 @@ def _storage_reachable(situation: Situation) -> Answer:
         return YES, "StorageRead", ""
     if isinstance(situation.storage, StorageUnreadable):
         return NO, situation.storage.reason, situation.storage.message
-    before = next(
-        (condition for condition in situation.status.conditions if condition.type is ConditionType.STORAGE_REACHABLE),
-        None,
-    )
+    before = _recorded(situation, ConditionType.STORAGE_REACHABLE)
     if before is None:
         return UNKNOWN, "NotLooked", "Storage has not been read yet."
     return before.status, before.reason, before.message

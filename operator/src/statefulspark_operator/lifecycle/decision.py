@@ -108,7 +108,7 @@ class Reason(Enum):
     UNSCHEDULABLE = "No node has room for the driver's pod."
     DRIVER_NOT_TRUSTED = "The certificate of the driver's API cannot be verified, so the operator does not talk to it."
     DRIVER_STARTING = "The driver is starting."
-    STALL_ENDED = "A batch did not end, or the driver did not answer, within spec.health.stallTimeout; it is restarted."
+    STALL_ENDED = "A batch did not end, or the driver did not answer, within spec.health.restartAfter; it is restarted."
     SAVEPOINT_REQUESTED = "A new savepointNonce, or a SparkSavepoint, requested a savepoint."
     RUNNING = "All queries run."
 

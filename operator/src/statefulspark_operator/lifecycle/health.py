@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from statefulspark.contract.api import JobState
 
 from statefulspark_operator.api.spec import Health
+from statefulspark_operator.api.status import StatefulSparkJobStatus, UpgradeState
+from statefulspark_operator.lifecycle import steps
 from statefulspark_operator.lifecycle.decision import Reason
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
 
@@ -74,9 +76,28 @@ def settings(situation: Situation) -> Health:
 
 
 def hindrance(situation: Situation) -> Obstacle | None:
-    """Return what has held the driver up for longer than `spec.health.progressTimeout`; None if the job is well."""
+    """Return what has held the driver up for longer than `spec.health.unavailableAfter`; None if the job is well."""
     cause = obstacle(situation)
-    return cause if has_lasted(situation, cause, settings(situation).progress_timeout) else None
+    return cause if has_lasted(situation, cause, settings(situation).unavailable_after) else None
+
+
+def is_handing_over(situation: Situation, status: StatefulSparkJobStatus) -> bool:
+    """Tell whether a standby takes over in a warm upgrade that goes well, and not for longer than a driver may be silent.
+
+    Args:
+        situation: The job.
+        status: The status that is about to be recorded.
+    """
+    upgrade, driver = status.upgrade, status.driver
+    if upgrade is None or driver is None or steps.trial_of(upgrade).failures > 0:
+        return False
+    if upgrade.state is UpgradeState.ACTIVATING:
+        since = driver.decided_at
+    elif upgrade.state in (UpgradeState.SAVEPOINT_PRE_COPY, UpgradeState.STOPPING) and status.standby is not None:
+        since = driver.ended_at or situation.now
+    else:
+        return False
+    return situation.now - since <= settings(situation).unavailable_after
 
 
 def first_batch(situation: Situation) -> Obstacle | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.conditions import ConditionStatus
 from statefulspark_operator.api.spark_savepoint import SavepointPhase, SparkSavepointStatus
 from statefulspark_operator.lifecycle.savepoints import progress
 
@@ -15,21 +15,21 @@ NOON = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("phase", "true"),
     [
-        (SavepointPhase.PENDING, ConditionType.RECONCILING),
-        (SavepointPhase.IN_PROGRESS, ConditionType.RECONCILING),
-        (SavepointPhase.COMPLETED, ConditionType.READY),
-        (SavepointPhase.FAILED, ConditionType.STALLED),
+        (SavepointPhase.PENDING, {"Reconciling"}),
+        (SavepointPhase.IN_PROGRESS, {"Reconciling"}),
+        (SavepointPhase.COMPLETED, {"Ready", "Complete"}),
+        (SavepointPhase.FAILED, {"Stalled", "Failed"}),
     ],
 )
-def test_exactly_one_condition_is_true(phase: SavepointPhase, true: ConditionType) -> None:
+def test_one_condition_of_kstatus_is_true_and_with_an_end_that_of_a_batch_job(
+    phase: SavepointPhase, true: set[str]
+) -> None:
     status = SparkSavepointStatus(phase=phase, message="The disk is full.")
 
     answers = progress.derive_conditions(status, (), now=NOON, generation=2)
 
-    assert {answer.type: answer.status for answer in answers} == {
-        kind: ConditionStatus.TRUE if kind is true else ConditionStatus.FALSE
-        for kind in (ConditionType.READY, ConditionType.RECONCILING, ConditionType.STALLED)
-    }
+    assert {answer.type.value for answer in answers if answer.status is ConditionStatus.TRUE} == true
+    assert {answer.type.value for answer in answers} == {"Ready", "Reconciling", "Stalled", "Complete", "Failed"}
     assert {(answer.reason, answer.message, answer.observed_generation) for answer in answers} == {
         (phase.value, "The disk is full.", 2)
     }
@@ -51,4 +51,6 @@ def test_an_answer_that_stays_keeps_its_time() -> None:
         ("Ready", later),
         ("Reconciling", later),
         ("Stalled", NOON),
+        ("Complete", later),
+        ("Failed", NOON),
     ]

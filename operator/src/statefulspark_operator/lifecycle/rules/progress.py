@@ -27,7 +27,7 @@ def _phase(situation: Situation) -> Phase:
 def restart_stalled(situation: Situation, pod: DriverPod) -> Decision | None:
     """Has a batch been running, or the driver been silent, for too long?
 
-    After `spec.health.stallTimeout` its pod is deleted, and the next driver goes on. Nothing is lost: what it has not
+    After `spec.health.restartAfter` its pod is deleted, and the next driver goes on. Nothing is lost: what it has not
     committed is read again.
     """
     driver, cause = situation.intent, health.obstacle(situation)
@@ -35,7 +35,7 @@ def restart_stalled(situation: Situation, pod: DriverPod) -> Decision | None:
         return None
     if health.is_untrusted(situation):
         return None  # Another process would have the same certificate.
-    if not health.has_lasted(situation, cause, health.settings(situation).stall_timeout):
+    if not health.has_lasted(situation, cause, health.settings(situation).restart_after):
         return None
     message = f"{cause.message} The operator deletes {pod.name}; the next driver continues from the newest state."
     act = actions.DeleteDriver(pod.name, pod.uid, health.HUNG_GRACE_S)
@@ -86,7 +86,7 @@ def show_unschedulable(situation: Situation, pod: DriverPod) -> Decision | None:
 def show_untrusted(situation: Situation, pod: DriverPod) -> Decision | None:
     """Can it not be verified that what answers is the driver, before the job has run?
 
-    A job that ran goes on: it is not ready after `spec.health.progressTimeout`, since authorities are renewed meanwhile.
+    A job that ran goes on: it is not ready after `spec.health.unavailableAfter`, since authorities are renewed meanwhile.
     """
     answer = situation.driver
     if not isinstance(answer, DriverSilent) or not answer.is_untrusted:

@@ -126,18 +126,17 @@ def after(status: SparkSavepointStatus, event: SavepointEvent) -> SparkSavepoint
 
 
 _TRUE_BY_PHASE = {
-    SavepointPhase.PENDING: ConditionType.RECONCILING,
-    SavepointPhase.IN_PROGRESS: ConditionType.RECONCILING,
-    SavepointPhase.COMPLETED: ConditionType.READY,
-    SavepointPhase.FAILED: ConditionType.STALLED,
+    SavepointPhase.PENDING: (ConditionType.RECONCILING,),
+    SavepointPhase.IN_PROGRESS: (ConditionType.RECONCILING,),
+    SavepointPhase.COMPLETED: (ConditionType.READY, ConditionType.COMPLETE),
+    SavepointPhase.FAILED: (ConditionType.STALLED, ConditionType.FAILED),
 }
-_TYPES = (ConditionType.READY, ConditionType.RECONCILING, ConditionType.STALLED)
 
 
 def derive_conditions(
     status: SparkSavepointStatus, previous: tuple[Condition, ...], *, now: datetime, generation: int
 ) -> tuple[Condition, ...]:
-    """Return `Ready`, `Reconciling` and `Stalled`, of which exactly one is true.
+    """Return the conditions: one of kstatus is true, and with an end `Complete` or `Failed`.
 
     Args:
         status: The status that is about to be recorded.
@@ -150,12 +149,12 @@ def derive_conditions(
     current = tuple(
         conditions.answer(
             kind,
-            ConditionStatus.TRUE if kind is true else ConditionStatus.FALSE,
+            ConditionStatus.TRUE if kind in true else ConditionStatus.FALSE,
             status.phase.value,
             message,
             now=now,
             generation=generation,
         )
-        for kind in _TYPES
+        for kind in conditions.SAVEPOINT_TYPES
     )
     return conditions.merge(previous, current)
