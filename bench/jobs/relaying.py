@@ -34,7 +34,7 @@ def relayed(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     sent = events.selectExpr("CAST(key AS string) AS name", "CAST(value AS string) AS sent")
     counted = ss.keyed_process(sent, key="name", function=Count(), uid="count", schema="key string, value string")
     sink = ss.KafkaSink(ctx.parameter("to"), ctx.parameter("brokers"), visible=ctx.parameter("visible"))
-    return ss.write(counted, sink=sink, uid="kafka", mode="append")
+    return ss.write(counted, sink=sink, uid="kafka")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,9 @@ def keyed(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
 def aggregated(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Count in the JVM."""
     counts = _rows(spark, ctx).groupBy("key").count()
-    return ss.write(counts, sink=ss.FilesSink(f"{ctx.parameter('output')}/aggregated"), uid="aggregated-out")
+    return ss.write(
+        counts, sink=ss.FilesSink(f"{ctx.parameter('output')}/aggregated"), uid="aggregated-out", output_mode="update"
+    )
 
 
 job.run()

@@ -110,7 +110,6 @@ def aircraft(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         logbook,
         sink=ss.FilesSink(ctx.parameter("output") + "/aircraft"),
         uid="aircraft-out",
-        mode="update",
         trigger=ctx.parameter("trigger", "0 seconds"),
     )
 
@@ -126,7 +125,6 @@ def carriers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         score,
         sink=ss.FilesSink(ctx.parameter("output") + "/carriers"),
         uid="carriers-out",
-        mode="update",
         trigger=ctx.parameter("trigger", "0 seconds"),
     )
 

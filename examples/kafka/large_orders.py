@@ -59,7 +59,7 @@ def large(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     order = functions.from_json(functions.col("value").cast("string"), "id bigint, customer string, amount double")
     orders = reader.load().select(order.alias("order")).select("order.*")
     sink = ss.KafkaSink(ctx.parameter("to", "large-orders"), brokers)
-    return ss.write(large_of(orders), sink=sink, uid="kafka", mode="append")
+    return ss.write(large_of(orders), sink=sink, uid="kafka")
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         uid="counter",
         parallelism=int(ctx.parameter("parallelism", "2")),
     )
-    return ss.write(frame, sink=ss.FilesSink(ctx.parameter("output")), uid="out", mode="append")
+    return ss.write(frame, sink=ss.FilesSink(ctx.parameter("output")), uid="out")
 
 
 if __name__ == "__main__":

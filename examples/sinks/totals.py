@@ -26,7 +26,7 @@ def totals(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Keep one row per customer up to date."""
     sums = orders(spark, ctx, group="orders-totals").groupBy("customer").agg(functions.sum("amount").alias("total"))
     sink = ss.PostgresSink("totals", dsn=ss.Secret.env("PG_DSN"), upsert_by=("customer",))
-    return ss.write(sums, sink=sink, uid="postgres", mode="update")
+    return ss.write(sums, sink=sink, uid="postgres", output_mode="update")
 
 
 @job.query(uid="archive")
@@ -34,7 +34,7 @@ def archive(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Keep every order."""
     catalog = {"type": "rest", "uri": ctx.parameter("catalog"), "token": ss.Secret.env("CATALOG_TOKEN")}
     sink = ss.IcebergSink("shop.orders", catalog)
-    return ss.write(orders(spark, ctx, group="orders-archive"), sink=sink, uid="iceberg", mode="append")
+    return ss.write(orders(spark, ctx, group="orders-archive"), sink=sink, uid="iceberg")
 
 
 job.run()

@@ -23,6 +23,14 @@ def test_any_other_uid_is_refused_by_value(uid: str) -> None:
     assert repr(uid) in raised.value.message
 
 
+def test_an_output_mode_that_spark_does_not_have_is_refused_and_the_default_is_sparks() -> None:
+    with pytest.raises(errors.SpecRejectedError, match="'upsert'; use one of 'append', 'update', 'complete'") as raised:
+        ss.write(None, sink=None, uid="out", output_mode="upsert")
+
+    assert raised.value.reason == "OutputModeInvalid"
+    assert ss.write(None, sink=None, uid="out").output_mode == "append"
+
+
 def test_queries_keep_the_order_of_their_declaration() -> None:
     words = ss.Job("words")
 

@@ -208,7 +208,7 @@ def ledger(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     )
     rows_of, brokers = ctx.parameter("rows"), ctx.parameter("brokers")
     sink = ss.KafkaSink(rows_of, brokers, serializer=ss.JsonRows(key="key"), visible=visible(ctx))
-    return ss.write(rows, sink=sink, uid="ledger-out", mode="update", trigger=trigger(ctx))
+    return ss.write(rows, sink=sink, uid="ledger-out", trigger=trigger(ctx))
 
 
 @job.query(uid="windows")
@@ -223,7 +223,7 @@ def windows(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         kept = by_window.agg(*sums)
     rows = kept.selectExpr("key", "unix_millis(window.start) AS begin_ms", "events", "total")
     sink = ss.PostgresSink("windows", dsn=ss.Secret.env("LOAD_DSN"), visible=visible(ctx))
-    return ss.write(rows, sink=sink, uid="windows-out", mode="append", trigger=trigger(ctx))
+    return ss.write(rows, sink=sink, uid="windows-out", trigger=trigger(ctx))
 
 
 @job.query(uid="confirmed")
@@ -237,7 +237,7 @@ def confirmed(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """)
     pairs = once.join(lines.alias("line"), near).selectExpr("event.number", "key", "sequence", "amount", "confirmed_ms")
     sink = ss.FilesSink(ctx.parameter("output") + "/confirmed", visible=visible(ctx))
-    return ss.write(pairs, sink=sink, uid="confirmed-out", mode="append", trigger=trigger(ctx))
+    return ss.write(pairs, sink=sink, uid="confirmed-out", trigger=trigger(ctx))
 
 
 @job.query(uid="counter")
@@ -256,7 +256,7 @@ def counter(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         "warehouse": ctx.parameter("warehouse"),
     }
     sink = ss.IcebergSink("load.numbers", catalog, visible=visible(ctx))
-    return ss.write(numbers, sink=sink, uid="counter-out", mode="append", trigger=trigger(ctx))
+    return ss.write(numbers, sink=sink, uid="counter-out", trigger=trigger(ctx))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from statefulspark import errors
 from statefulspark.contract import layout
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from statefulspark.operatorstate.sink import FunctionSink
     from statefulspark.sinks.base import TwoPhaseSink
+
+
+OutputMode = Literal["append", "update", "complete"]
 
 
 def require_uid(uid: str, what: str) -> str:
@@ -82,7 +85,7 @@ class Output:
     frame: DataFrame
     sink: TwoPhaseSink | FunctionSink
     uid: str
-    mode: str
+    output_mode: str
     trigger: str | None
 
 
@@ -116,21 +119,32 @@ class JobDefinition:
 
 
 def write(
-    frame: DataFrame, *, sink: TwoPhaseSink | FunctionSink, uid: str, mode: str = "update", trigger: str | None = None
+    df: DataFrame,
+    *,
+    sink: TwoPhaseSink | FunctionSink,
+    uid: str,
+    output_mode: OutputMode = "append",
+    trigger: str | None = None,
 ) -> Output:
     """Connect a stream with a sink.
 
     Args:
-        frame: A streaming DataFrame.
+        df: A streaming DataFrame.
         sink: Receives each row exactly once; rows are visible when a checkpoint covers them, or as its `visible` says.
         uid: Name of the sink in the job.
-        mode: Spark's output mode; `append` where an operator requires it (stream-stream joins, some windows).
+        output_mode: Spark's output mode, with Spark's default. An aggregation without a watermark needs `update`, which
+            writes each changed row again. Rows of keyed functions are the same in `append` and in `update`.
         trigger: Shortest time between two batches, for example `1 second`; as fast as possible when omitted.
 
     Returns:
         The output, which the query function returns.
 
     Raises:
-        SpecRejectedError: `UidInvalid`.
+        SpecRejectedError: `UidInvalid`, `OutputModeInvalid`.
     """
-    return Output(frame, sink, require_uid(uid, "a sink"), mode, trigger)
+    if output_mode not in get_args(OutputMode):
+        raise errors.SpecRejectedError(
+            "OutputModeInvalid",
+            f"The sink {uid!r} has output_mode={output_mode!r}; use one of {', '.join(map(repr, get_args(OutputMode)))}.",
+        )
+    return Output(df, sink, require_uid(uid, "a sink"), output_mode, trigger)

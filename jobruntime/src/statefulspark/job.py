@@ -29,7 +29,7 @@ class Job:
         def counts(spark, ctx):
             lines = spark.readStream.text(ctx.parameter("input"))
             words = lines.selectExpr("explode(split(value, ' ')) AS word").groupBy("word").count()
-            return ss.write(words, sink=ss.FilesSink(ctx.parameter("output")), uid="out")
+            return ss.write(words, sink=ss.FilesSink(ctx.parameter("output")), uid="out", output_mode="update")
 
         if __name__ == "__main__":
             job.run()

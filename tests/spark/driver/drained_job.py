@@ -127,14 +127,14 @@ def windows(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Rows per ten seconds, by Spark's own operator, once a window is over."""
     counted = timed(spark, ctx).groupBy(sql.window("time", "10 seconds")).count()
     frame = counted.selectExpr("unix_millis(window.start) as start", "count as rows")
-    return ss.write(frame, sink=sink(ctx, "windows"), uid="windows", mode="append", trigger="200 milliseconds")
+    return ss.write(frame, sink=sink(ctx, "windows"), uid="windows", trigger="200 milliseconds")
 
 
 @job.query(uid="numbers")
 def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """What a function emits."""
     frame = ss.from_source(spark, function=Counter(), schema="n bigint", uid="counter")
-    return ss.write(frame, sink=sink(ctx, "numbers"), uid="numbers", mode="append", trigger="200 milliseconds")
+    return ss.write(frame, sink=sink(ctx, "numbers"), uid="numbers", trigger="200 milliseconds")
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     explode_after_the_record(bomb)
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", 2).load()
     sink = ExplodingSink(ss.FilesSink(ctx.parameter("output"), visible=ctx.parameter("visible", "checkpoint")), bomb)
-    return ss.write(source.select("value"), sink=sink, uid="out", mode="append", trigger="200 milliseconds")
+    return ss.write(source.select("value"), sink=sink, uid="out", trigger="200 milliseconds")
 
 
 if __name__ == "__main__":

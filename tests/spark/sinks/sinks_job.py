@@ -47,7 +47,7 @@ def query(uid: str, sink: ss.KafkaSink | ss.PostgresSink | ss.IcebergSink, group
         rows = rows.selectExpr(
             "CAST(CAST(value AS STRING) AS BIGINT) AS id", "concat('word ', CAST(value AS STRING)) AS word"
         )
-        return ss.write(rows, sink=sink, uid="out", mode="append", trigger="200 milliseconds")
+        return ss.write(rows, sink=sink, uid="out", trigger="200 milliseconds")
 
 
 query(

@@ -79,7 +79,7 @@ def test_a_window_of_sparks_own_is_written_when_the_watermark_has_passed_it(quer
         counted = clicks.withWatermark("time", "0 seconds").groupBy(window).count()
         return counted.select(functions.col("window.start").alias("start"), "count")
 
-    counts = query_harness(counts_of, "time timestamp", mode="append")
+    counts = query_harness(counts_of, "time timestamp")
     fed = counts.feed({"time": NOON}, {"time": NOON + timedelta(seconds=59)})
 
     written = counts.advance_watermark(NOON + timedelta(minutes=1))
@@ -92,7 +92,7 @@ def test_two_sources_have_the_names_of_the_parameters_and_share_a_batch(query_ha
     def joined(orders: DataFrame, payments: DataFrame) -> DataFrame:
         return orders.join(payments, "id").select("id", "amount", "method")
 
-    payments = query_harness(joined, "id int, amount int", "id int, method string", mode="append")
+    payments = query_harness(joined, "id int, amount int", "id int, method string")
     payments.add({"id": 1, "amount": 5}, source="orders")
     payments.add({"id": 1, "method": "cash"}, source="payments")
 

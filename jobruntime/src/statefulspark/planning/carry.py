@@ -57,7 +57,7 @@ def stream_of(output: DataStreamWriter | Output, uid: str) -> Stream:
         field.setAccessible(True)
         return Stream(output._df, str(field.get(output._jwrite).toString()).lower())
     if isinstance(output, Output):
-        return Stream(output.frame, output.mode)
+        return Stream(output.frame, output.output_mode)
     raise errors.SpecRejectedError(
         "QueryInvalid",
         f"The query {uid!r} returned {type(output).__name__}; return ss.write(...) or a DataStreamWriter that is not "

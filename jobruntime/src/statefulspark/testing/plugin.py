@@ -15,6 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from statefulspark.declaration import OutputMode
     from statefulspark.job import Job
     from statefulspark.testing.jobs import JobHarness
     from statefulspark.testing.keyed import KeyedHarness
@@ -66,9 +67,9 @@ def query_harness(
 
     started: list[QueryHarness] = []
 
-    def start(function: Callable[..., DataFrame], *schemas: str, mode: str = "update") -> QueryHarness:
+    def start(function: Callable[..., DataFrame], *schemas: str, output_mode: OutputMode = "append") -> QueryHarness:
         folder = tmp_path_factory.mktemp("query")
-        harness = queries.QueryHarness(function, *schemas, spark=spark_session, folder=folder, mode=mode)
+        harness = queries.QueryHarness(function, *schemas, spark=spark_session, folder=folder, output_mode=output_mode)
         started.append(harness)
         return harness
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from statefulspark.declaration import QueryContext
+    from statefulspark.declaration import OutputMode, QueryContext
 
 _UID = "query"
 
@@ -41,7 +41,7 @@ class QueryHarness:
         *schemas: str,
         spark: SparkSession,
         folder: Path,
-        mode: str = "update",
+        output_mode: OutputMode = "append",
     ) -> None:
         """Start a query with empty state.
 
@@ -51,12 +51,12 @@ class QueryHarness:
                 the function's parameter.
             spark: The session; `sessions.shared` has the settings of the runtime.
             folder: Empty folder, for state and output.
-            mode: Output mode: `update`, `append` or `complete`.
+            output_mode: As for `write`.
 
         Raises:
             StatefulSparkError: The query cannot start.
         """
-        self._schemas, self._mode, self._folder = schemas, mode, folder
+        self._schemas, self._output_mode, self._folder = schemas, output_mode, folder
         self._seen = 0
         self._job = JobHarness(self._job_of(function), spark=spark, folder=folder)
 
@@ -131,7 +131,7 @@ class QueryHarness:
                 f"{function!r} takes {len(names)} streams, and {len(self._schemas)} schemas were given; give one for each."
             )
         tested.send_by_value(function.__module__)
-        job, mode, inputs = Job("tested-query"), self._mode, dict(zip(names, self._schemas, strict=True))
+        job, output_mode, inputs = Job("tested-query"), self._output_mode, dict(zip(names, self._schemas, strict=True))
 
         @job.query(uid=_UID)
         def query(spark: SparkSession, ctx: QueryContext) -> DataStreamWriter:
@@ -139,7 +139,7 @@ class QueryHarness:
                 source_names.source(spark.readStream.schema(schema).parquet(self._place(name)), name=name)
                 for name, schema in inputs.items()
             ]
-            return function(*streams).writeStream.outputMode(mode).format("noop")
+            return function(*streams).writeStream.outputMode(output_mode).format("noop")
 
         return job
 

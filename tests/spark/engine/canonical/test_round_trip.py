@@ -162,7 +162,6 @@ def _keyed(rig: Rig, frame: DataFrame) -> DataFrame:
         uid="all",
         schema="k int, total bigint, seen bigint, parts double, mixed string",
         max_parallelism=rig.groups,
-        output_mode="append",
     )
 
 

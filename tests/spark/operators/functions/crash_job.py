@@ -115,7 +115,7 @@ def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     source = CounterSource(count, plan)
     frame = ss.from_source(spark, function=source, schema="n BIGINT", uid="counter", parallelism=2, buffer_rows=40)
     sink = ss.FunctionSink(BufferingSink(folder, plan), parallelism=2)
-    return ss.write(frame, sink=sink, uid="buffer", mode="append")
+    return ss.write(frame, sink=sink, uid="buffer")
 
 
 if __name__ == "__main__":

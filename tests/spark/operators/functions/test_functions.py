@@ -194,7 +194,7 @@ def numbers(
             spark, function=function, schema="n BIGINT", uid=source_uid, parallelism=source, buffer_rows=10
         )
         collecting = ss.FunctionSink(Collecting(world.folder, failing_at=failing_at), parallelism=sink)
-        return ss.write(frame, sink=collecting, uid=sink_uid, mode="append")
+        return ss.write(frame, sink=collecting, uid=sink_uid)
 
     return build
 
@@ -266,7 +266,7 @@ class Noticing(ss.SinkFunction[Row], ss.CheckpointedFunction):
 def test_every_batch_of_a_function_has_a_record_whether_it_changed_the_state_or_not(world: World) -> None:
     def build(spark: SparkSession) -> Output:
         frame = ss.from_source(spark, function=RangeSource(), schema="n BIGINT", uid="ranges", buffer_rows=10)
-        return ss.write(frame, sink=ss.FunctionSink(Noticing()), uid="notice", mode="append")
+        return ss.write(frame, sink=ss.FunctionSink(Noticing()), uid="notice")
 
     assert world.run(build, lambda: world.batch >= 3) is None
 
@@ -363,7 +363,7 @@ class Keeping(ss.SinkFunction[Row]):
 def test_every_type_of_column_passes(world: World) -> None:
     def build(spark: SparkSession) -> Output:
         frame = ss.from_source(spark, function=Once(VALUES), schema=SCHEMA, uid="once")
-        return ss.write(frame, sink=ss.FunctionSink(Keeping(world.folder)), uid="keep", mode="append")
+        return ss.write(frame, sink=ss.FunctionSink(Keeping(world.folder)), uid="keep")
 
     written = world.folder / "row.txt"
     assert world.run(build, written.exists) is None

@@ -205,7 +205,7 @@ def as_writer(built: object, uid: str, participant: BatchParticipant | None) -> 
         raise errors.InternalError(
             "SinkNotBound", f"The sink {built.uid!r} has no participant that writes its batches."
         )
-    writer = built.frame.writeStream.outputMode(built.mode).foreachBatch(participant.run)
+    writer = built.frame.writeStream.outputMode(built.output_mode).foreachBatch(participant.run)
     return writer.trigger(processingTime=built.trigger) if built.trigger else writer
 
 

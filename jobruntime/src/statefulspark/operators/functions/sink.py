@@ -95,7 +95,7 @@ class BoundSink:
 
     def writer(self, output: Output) -> DataStreamWriter:
         """Return the query's writer, which passes its batches to the function."""
-        writer = output.frame.writeStream.outputMode(output.mode).foreachBatch(self.write_batch)
+        writer = output.frame.writeStream.outputMode(output.output_mode).foreachBatch(self.write_batch)
         return writer.trigger(processingTime=output.trigger) if output.trigger else writer
 
 

@@ -25,6 +25,8 @@ _TIME_MODES = {
     timers.TimeDomain.EVENT_TIME: "EventTime",
     timers.TimeDomain.PROCESSING_TIME: "ProcessingTime",
 }
+_OUTPUT_MODE = "Append"
+"""Spark accepts this mode of the operator in queries of both modes, and before further stateful operators."""
 _KEY_TYPES = (
     spark_types.StringType,
     spark_types.BinaryType,
@@ -57,7 +59,6 @@ def keyed_process(
     uid: str,
     schema: str | spark_types.StructType,
     max_parallelism: int | None = None,
-    output_mode: Literal["update", "append"] = "update",
     cache_bytes: int = cache.DEFAULT_LIMIT_BYTES,
     disk_bytes: int | None = None,
     timers: TimerChoice | None = None,
@@ -77,7 +78,6 @@ def keyed_process(
         schema: Columns of the output, as DDL ("carrier string, delay double") or a StructType.
         max_parallelism: Number of key groups, 1 to 32768; fixed for the life of the state. When omitted, it is that of the
             restored state; for new state it is 1.5 times the partitions, rounded up to a power of two, at least 128.
-        output_mode: Must be the output mode of the query; `append` allows further stateful operators after this one.
         cache_bytes: Estimated memory for state in each Python worker between batches; with
             `spark.executor.pyspark.memory`, at most half of the worker's share. Other key groups are cached on the
             executor's disk, in Spark's local directory.
@@ -129,7 +129,7 @@ def keyed_process(
     return pack_by_group(df, parts, groups, settings).transformWithStateInPandas(
         processor.KeyedProcessor(function, settings),
         settings.schema,
-        output_mode.capitalize(),
+        _OUTPUT_MODE,
         _TIME_MODES[settings.clock] if domains else "None",
     )
 
