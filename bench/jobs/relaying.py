@@ -33,7 +33,9 @@ def relayed(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     events = reader.option("subscribe", ctx.parameter("from")).option("startingOffsets", "earliest").load()
     sent = events.selectExpr("CAST(key AS string) AS name", "CAST(value AS string) AS sent")
     counted = ss.keyed_process(sent, key="name", function=Count(), uid="count", schema="key string, value string")
-    sink = ss.KafkaSink(ctx.parameter("to"), ctx.parameter("brokers"), visible=ctx.parameter("visible"))
+    sink = ss.KafkaSink(
+        ctx.parameter("to"), bootstrap_servers=ctx.parameter("brokers"), visible=ctx.parameter("visible")
+    )
     return ss.write(counted, sink=sink, uid="kafka")
 
 

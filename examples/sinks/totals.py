@@ -25,7 +25,7 @@ def orders(spark: SparkSession, ctx: ss.QueryContext, *, group: str) -> DataFram
 def totals(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Keep one row per customer up to date."""
     sums = orders(spark, ctx, group="orders-totals").groupBy("customer").agg(functions.sum("amount").alias("total"))
-    sink = ss.PostgresSink("totals", dsn=ss.Secret.env("PG_DSN"), upsert_by=("customer",))
+    sink = ss.PostgresSink("totals", dsn=ss.Secret.env("PG_DSN"), upsert_by="customer")
     return ss.write(sums, sink=sink, uid="postgres", output_mode="update")
 
 
@@ -33,7 +33,7 @@ def totals(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
 def archive(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Keep every order."""
     catalog = {"type": "rest", "uri": ctx.parameter("catalog"), "token": ss.Secret.env("CATALOG_TOKEN")}
-    sink = ss.IcebergSink("shop.orders", catalog)
+    sink = ss.IcebergSink("shop.orders", catalog=catalog)
     return ss.write(orders(spark, ctx, group="orders-archive"), sink=sink, uid="iceberg")
 
 

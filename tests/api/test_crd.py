@@ -111,7 +111,9 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         pytest.param({"upgrade": {"mode": "Hot"}}, '"Warm", "Cold", "Stateless"', id="an unknown upgrade mode"),
         pytest.param({"upgrade": {"mode": "Stateless"}}, "set restore.freshState", id="empty state with one word"),
         pytest.param({"job": {}}, "job.file is needed", id="no file"),
-        pytest.param({"job": {"source": {"configMap": {"name": "a"}}}}, "says which of the files", id="files, not which"),
+        pytest.param(
+            {"job": {"source": {"configMap": {"name": "a"}}}}, "says which of the files", id="files, not which"
+        ),
         pytest.param({"job": {"source": {}, "file": "a.py"}}, "exactly one place of the code", id="code from nowhere"),
         pytest.param(
             {"job": {"source": {"configMap": {"name": "a", "key": "a.zip"}}}}, "put a zip at an s3", id="a zip as a key"
@@ -131,7 +133,9 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
             "spec.job.source.s3.sha256",
             id="no checksum",
         ),
-        pytest.param({"job": {"source": {"s3": {"uri": "s3://a/b.py"}}}}, "spec.job.source.s3.sha256", id="without one"),
+        pytest.param(
+            {"job": {"source": {"s3": {"uri": "s3://a/b.py"}}}}, "spec.job.source.s3.sha256", id="without one"
+        ),
         pytest.param({"upgrade": {"stableAfter": 0}}, "spec.upgrade.stableAfter", id="stable before it has run"),
     ],
 )

@@ -39,7 +39,7 @@ class Shop:
         endpoint = stack.enter_context(icebergcatalog.rest_catalog(self.catalog))
         self.gateway, url = stack.enter_context(icebergcatalog.gateway_to(endpoint))
         reached = {"type": "rest", "uri": url} if kind == "rest" else {"type": "sql", **settings}
-        self.sink = IcebergSink("shop.orders", reached)
+        self.sink = IcebergSink("shop.orders", catalog=reached)
 
     @property
     def table(self) -> Table:

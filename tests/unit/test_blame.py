@@ -366,7 +366,7 @@ _OURS: dict[str, Callable[[], object]] = {
     "before a row goes to a function": lambda: sink_run("invoke").invoke("no partition", 1),  # type: ignore[arg-type]
     "of our own sink": lambda: write_part(ss.FilesSink("s3://bucket/out")),
     "of our own Kafka serializer": lambda: list(
-        records.encode(iter([pa.record_batch({"a": [1]})]), records.JsonRows("no column"))
+        records.encode(iter([pa.record_batch({"a": [1]})]), records.JsonRows(key="no column"))
     ),
     "before a codec is asked": lambda: compare(None),  # type: ignore[arg-type]
     "before rows go to a keyed function": lambda: keyed(KeyedFails(), key="nowhere"),

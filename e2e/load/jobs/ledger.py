@@ -207,7 +207,7 @@ def ledger(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         timers="both",
     )
     rows_of, brokers = ctx.parameter("rows"), ctx.parameter("brokers")
-    sink = ss.KafkaSink(rows_of, brokers, serializer=ss.JsonRows(key="key"), visible=visible(ctx))
+    sink = ss.KafkaSink(rows_of, bootstrap_servers=brokers, serializer=ss.JsonRows(key="key"), visible=visible(ctx))
     return ss.write(rows, sink=sink, uid="ledger-out", trigger=trigger(ctx))
 
 
@@ -255,7 +255,7 @@ def counter(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         "uri": ss.Secret.env("LOAD_CATALOG"),
         "warehouse": ctx.parameter("warehouse"),
     }
-    sink = ss.IcebergSink("load.numbers", catalog, visible=visible(ctx))
+    sink = ss.IcebergSink("load.numbers", catalog=catalog, visible=visible(ctx))
     return ss.write(numbers, sink=sink, uid="counter-out", trigger=trigger(ctx))
 
 

@@ -33,7 +33,7 @@ class Job:
     dsn: str
 
     def start(self, restore: RestoreConfig | None = None, *, root: str = "", visible: str = "checkpoint") -> Driver:
-        sink = postgres.PostgresSink("words", self.dsn, visible=visible)
+        sink = postgres.PostgresSink("words", dsn=self.dsn, visible=visible)
         return Driver(self.bucket, Clock(), restore, sink=sink, options=self.options, rows=_rows, root=root)
 
     def read(self) -> list[int]:

@@ -66,7 +66,10 @@ def test_a_worker_refuses_what_the_table_refuses_and_nothing_else(
         connection.execute(f"CREATE TABLE limited (id bigint PRIMARY KEY, a {column})".encode())
         for position, value in enumerate(values):
             rows = pa.RecordBatch.from_arrays([pa.array([position]), pa.array([value], kind)], names=["id", "a"])
-            knowing, unknowing = PostgresSink("limited", dsn, upsert_by), PostgresSink("limited", dsn, upsert_by)
+            knowing, unknowing = (
+                PostgresSink("limited", dsn=dsn, upsert_by=upsert_by),
+                PostgresSink("limited", dsn=dsn, upsert_by=upsert_by),
+            )
             knowing.check_schema(rows.schema, world.context.options)
 
             assert _is_staged(knowing, rows, world) is _is_stored(unknowing, rows, world, position), (column, value)

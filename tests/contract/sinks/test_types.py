@@ -95,7 +95,7 @@ def test_postgres_has_every_value_in_a_column_of_its_type(postgres_database: str
     with psycopg.connect(postgres_database) as connection:
         connection.execute(sql.SQL("CREATE TABLE kinds (n bigint, {})").format(sql.SQL(", ").join(columns)))
 
-    committed(PostgresSink("kinds", postgres_database), context, table)
+    committed(PostgresSink("kinds", dsn=postgres_database), context, table)
 
     with psycopg.connect(postgres_database) as connection:
         connection.execute("SET TIME ZONE 'UTC'")
@@ -121,7 +121,7 @@ def test_postgres_has_every_value_as_json(postgres_database: str, context: base.
     with psycopg.connect(postgres_database) as connection:
         connection.execute(sql.SQL("CREATE TABLE kinds (n bigint, {})").format(columns))
 
-    committed(PostgresSink("kinds", postgres_database), context, table)
+    committed(PostgresSink("kinds", dsn=postgres_database), context, table)
 
     with psycopg.connect(postgres_database) as connection:
         read = connection.execute("SELECT * FROM kinds ORDER BY n").fetchall()
@@ -158,7 +158,9 @@ def as_jsonb(value: object) -> object:
 )
 def test_postgres_gets_no_text_that_it_never_stores(context: base.SinkContext, value: pa.Array) -> None:
     with pytest.raises(errors.SpecRejectedError, match="The column 'made at'") as refused:
-        PostgresSink("kinds", "").write_part(iter([pa.RecordBatch.from_arrays([value], names=["made at"])]), context)
+        PostgresSink("kinds", dsn="").write_part(
+            iter([pa.RecordBatch.from_arrays([value], names=["made at"])]), context
+        )
     assert refused.value.reason == "RowUnsupported"
 
 

@@ -52,7 +52,9 @@ def query(uid: str, sink: ss.KafkaSink | ss.PostgresSink | ss.IcebergSink, group
 
 query(
     "to-kafka",
-    ss.KafkaSink(os.environ["TEST_TOPIC"], os.environ["TEST_KAFKA"], serializer=ss.JsonRows(key="id")),
+    ss.KafkaSink(
+        os.environ["TEST_TOPIC"], bootstrap_servers=os.environ["TEST_KAFKA"], serializer=ss.JsonRows(key="id")
+    ),
     group="sinks-job",
 )
 query("to-postgres", ss.PostgresSink("words", dsn=ss.Secret.env("TEST_DSN")))
@@ -60,7 +62,7 @@ query(
     "to-iceberg",
     ss.IcebergSink(
         "shop.words",
-        {"type": "sql", "uri": ss.Secret.env("TEST_CATALOG"), "warehouse": os.environ["TEST_WAREHOUSE"]},
+        catalog={"type": "sql", "uri": ss.Secret.env("TEST_CATALOG"), "warehouse": os.environ["TEST_WAREHOUSE"]},
     ),
 )
 

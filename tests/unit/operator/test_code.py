@@ -46,7 +46,9 @@ def from_config_map(file: str | None = None, **source: JsonValue) -> StatefulSpa
         pytest.param(
             {"source": {"configMap": {"name": "a", "key": "a.py"}}, "file": "b.py"}, "no other file", id="another file"
         ),
-        pytest.param({"source": {"configMap": {"name": "a", "key": "a.zip"}}}, "put a zip at an s3", id="a zip as a key"),
+        pytest.param(
+            {"source": {"configMap": {"name": "a", "key": "a.zip"}}}, "put a zip at an s3", id="a zip as a key"
+        ),
         pytest.param({"source": {"s3": {"uri": "s3://a/b", "sha256": SUM}}}, ".py or .zip", id="an object of no kind"),
         pytest.param(
             {"source": {"s3": {"uri": "file:///a.py", "sha256": SUM}}}, "s3:// address", id="a file on the node"

@@ -47,7 +47,7 @@ def at(batch: int) -> operatorstate.FunctionSnapshotContext:
 
 def a_buffering_run(restored: OperatorState | None = None, parallelism: int = 1) -> batches.SinkRun:
     Buffering.outside = []
-    sink = operatorstate.FunctionSink(Buffering(3), parallelism)
+    sink = operatorstate.FunctionSink(Buffering(3), parallelism=parallelism)
     return batches.SinkRun("out", sink, restored=restored, checkpoint_id=None)
 
 

@@ -24,9 +24,9 @@ from toldsinks import FakeSink
 
 MAKERS: dict[str, Callable[[str], TwoPhaseSink]] = {
     "FilesSink": lambda visible: FilesSink("s3://bucket/out", visible=visible),
-    "KafkaSink": lambda visible: KafkaSink("delays", "kafka:9092", visible=visible),
-    "PostgresSink": lambda visible: PostgresSink("delays", "postgresql://db", visible=visible),
-    "IcebergSink": lambda visible: IcebergSink("shop.delays", {}, visible=visible),
+    "KafkaSink": lambda visible: KafkaSink("delays", bootstrap_servers="kafka:9092", visible=visible),
+    "PostgresSink": lambda visible: PostgresSink("delays", dsn="postgresql://db", visible=visible),
+    "IcebergSink": lambda visible: IcebergSink("shop.delays", catalog={}, visible=visible),
 }
 
 

@@ -352,4 +352,6 @@ def test_json_rows_refuse_a_key_that_is_no_column() -> None:
 
 def test_options_that_would_break_a_guarantee_are_refused_by_name() -> None:
     with pytest.raises(errors.SpecRejectedError, match=r"acks \(.*\); transactional.id \(it fences"):
-        kafka.KafkaSink("t", "localhost:1", options={"acks": "1", "transactional.id": "mine", "linger.ms": "5"})
+        kafka.KafkaSink(
+            "t", bootstrap_servers="localhost:1", options={"acks": "1", "transactional.id": "mine", "linger.ms": "5"}
+        )

@@ -136,7 +136,7 @@ def catalog(status: int, body: str) -> Iterator[str]:
 
 def refusal(status: int, body: str, **properties: str | Secret) -> errors.StatefulSparkError:
     with catalog(status, body) as uri:
-        sink = IcebergSink("shop.orders", {"type": "rest", "uri": uri, **properties})
+        sink = IcebergSink("shop.orders", catalog={"type": "rest", "uri": uri, **properties})
         with pytest.raises(errors.StatefulSparkError) as raised:
             sink.check_schema(pa.schema([("id", pa.int64())]), StorageOptions())
     return raised.value

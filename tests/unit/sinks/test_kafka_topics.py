@@ -9,7 +9,7 @@ from statefulspark.sinks.kafka import KafkaSink
 
 @pytest.mark.parametrize("topic", ["Clicks", "shop.clicks", "shop_clicks", "shop-clicks", "0", "...", "a" * 249])
 def test_a_topic_is_named_as_kafka_allows(topic: str) -> None:
-    assert KafkaSink(topic, "kafka:9092").topic == topic
+    assert KafkaSink(topic, bootstrap_servers="kafka:9092").topic == topic
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_a_topic_is_named_as_kafka_allows(topic: str) -> None:
 )
 def test_a_name_that_kafka_refuses_is_refused_with_the_rule(topic: str) -> None:
     with pytest.raises(errors.SpecRejectedError) as refused:
-        KafkaSink(topic, "kafka:9092")
+        KafkaSink(topic, bootstrap_servers="kafka:9092")
 
     assert refused.value.reason == "SinkSettingRefused"
     assert refused.value.message == (

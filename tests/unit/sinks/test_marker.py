@@ -248,7 +248,7 @@ def test_without_kafkas_marker_the_note_counts_or_else_the_snapshot(
 def test_kafkas_marker_that_went_back_is_never_taken_silently(
     once: tuple[Position | None, ...], after_lost_marker: str, expected: Marker | None
 ) -> None:
-    sink = kafka.KafkaSink("clicks", "kafka:9092", after_lost_marker=after_lost_marker)
+    sink = kafka.KafkaSink("clicks", bootstrap_servers="kafka:9092", after_lost_marker=after_lost_marker)
     newer = kafka.settled_marker(sink, a_marker(at(1, 4)), once, CONTEXT)
     assert newer == a_marker(at(1, 4)), "the note may be late"
     if expected is not None:

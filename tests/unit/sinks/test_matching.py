@@ -64,7 +64,7 @@ def outcome(kind: str, stored: Marker | None, context: SinkContext) -> str:
             return "goes on from its note"
         if kind == "kafka" and stored is not None and stored.lineage == OWN and stored.epoch < EPOCH:
             stored = kafka.settled_marker(
-                kafka.KafkaSink("t", "k:9092"), stored, (context.expected.committed,), context
+                kafka.KafkaSink("t", bootstrap_servers="k:9092"), stored, (context.expected.committed,), context
             )
         opened = marker.open_marker(stored, context, "the target", withdraws=kind == "files")
     except marker.SinkBehindError as behind:

@@ -40,9 +40,9 @@ def test_what_travels_to_workers_or_into_a_log_holds_no_secret(monkeypatch: pyte
     monkeypatch.setenv("SINK_PASSWORD", "hunter2")
     secret = Secret.env("SINK_PASSWORD")
     sinks = (
-        KafkaSink("clicks", "localhost:9092", options={"sasl.password": secret}),
+        KafkaSink("clicks", bootstrap_servers="localhost:9092", options={"sasl.password": secret}),
         PostgresSink("clicks", dsn=secret),
-        IcebergSink("shop.clicks", {"token": secret}),
+        IcebergSink("shop.clicks", catalog={"token": secret}),
     )
     assert b"hunter2" not in pickle.dumps(sinks)
     assert "hunter2" not in repr(sinks)
@@ -50,9 +50,9 @@ def test_what_travels_to_workers_or_into_a_log_holds_no_secret(monkeypatch: pyte
 
 def test_plain_credentials_stay_out_of_the_text_form() -> None:
     sinks = (
-        KafkaSink("clicks", "localhost:9092", options={"sasl.password": "hunter2"}),
+        KafkaSink("clicks", bootstrap_servers="localhost:9092", options={"sasl.password": "hunter2"}),
         PostgresSink("clicks", dsn="host=db password=hunter2"),
-        IcebergSink("shop.clicks", {"token": "hunter2"}),
+        IcebergSink("shop.clicks", catalog={"token": "hunter2"}),
     )
     assert "hunter2" not in repr(sinks)
 
@@ -65,7 +65,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
 def test_sinks_can_be_declared_without_their_clients() -> None:
     program = (
         "import sys; from statefulspark.sinks import kafka, postgres, iceberg;"
-        "kafka.KafkaSink('t', 's'); postgres.PostgresSink('t', 'd'); iceberg.IcebergSink('t', {});"
+        "kafka.KafkaSink('t', bootstrap_servers='s'); postgres.PostgresSink('t', dsn='d'); iceberg.IcebergSink('t', catalog={});"
         "print([name for name in ('confluent_kafka', 'psycopg', 'pyiceberg', 'pyspark') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TypeVar
 
 from statefulspark import errors
@@ -37,6 +37,7 @@ class FunctionSink:
     """
 
     function: SinkFunction[object]
+    _: KW_ONLY
     parallelism: int = 1
     broadcast: str | None = None
     visible: str = "checkpoint"

@@ -376,7 +376,7 @@ def assert_state_reads(snapshot: str, expected: Texts) -> None:
 def test_a_record_of_kafka_has_what_spark_shows(zoned: SparkSession, tmp_path: Path) -> None:
     table = matrix(zoned)
     context = a_sink_context(staging_uri=(tmp_path / "staged").as_uri(), options=LOCAL)
-    sink = KafkaSink("types", "kafka:9092", serializer=JsonRows(key="n"))
+    sink = KafkaSink("types", bootstrap_servers="kafka:9092", serializer=JsonRows(key="n"))
     staged = staging.merge(written(table, sink, context))
     assert staged is not None
     values = [

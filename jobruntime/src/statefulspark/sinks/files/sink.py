@@ -30,7 +30,7 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -59,6 +59,7 @@ class FilesSink:
     """
 
     uri: str
+    _: KW_ONLY
     compression: str = "zstd"
     visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT
     takes_batches_again: ClassVar = True

@@ -15,7 +15,7 @@ removal.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -42,6 +42,7 @@ class IcebergSink:
     """
 
     table: str
+    _: KW_ONLY
     catalog: Mapping[str, str | secret.Secret] = field(repr=False)
     catalog_name: str = "default"
     visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT

@@ -8,7 +8,7 @@ allowed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import cast
 
 import pyarrow as pa
@@ -43,6 +43,7 @@ class KafkaRecord:
     """
 
     value: bytes | None
+    _: KW_ONLY
     key: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     partition: int | None = None
@@ -52,7 +53,7 @@ Serializer = Callable[[Mapping[str, object]], KafkaRecord]
 """Turns a row, as a mapping of its columns, into a record; it is called on the workers and must be deterministic."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JsonRows:
     """Writes each row as a JSON object.
 
@@ -71,7 +72,7 @@ class JsonRows:
         key = row[self.key] if self.key else None
         if key is not None and not isinstance(key, bytes):
             key = jsontext.text(key).encode()
-        return KafkaRecord(jsontext.dumps(row).encode(), key)
+        return KafkaRecord(jsontext.dumps(row).encode(), key=key)
 
 
 def check(schema: pa.Schema, serializer: Serializer | None) -> None:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -83,6 +83,7 @@ class KafkaSink:
     """
 
     topic: str
+    _: KW_ONLY
     bootstrap_servers: str
     serializer: records.Serializer | None = None
     options: Mapping[str, str | secret.Secret] = field(default_factory=dict, repr=False)

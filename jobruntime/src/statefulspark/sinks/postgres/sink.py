@@ -12,8 +12,8 @@ database), and CREATE on the schema once. What it lacks is found before anything
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -34,14 +34,15 @@ class PostgresSink:
     Attributes:
         table: `schema.table`, or `table` on the search path; it exists.
         dsn: Connection string or URL, with its password as a secret: `ss.Secret.env("PG_DSN")`.
-        upsert_by: Columns with a unique index: a row replaces the one with the same values in them; the last one in a
-            batch wins. Empty appends.
+        upsert_by: A column with a unique index, or several: a row replaces the one with the same values in them; the last
+            one in a batch wins. Empty appends.
         visible: `checkpoint`: a batch is visible when a checkpoint covers it; `batch`: as soon as Spark has committed it.
     """
 
     table: str
+    _: KW_ONLY
     dsn: str | secret.Secret = field(repr=False)
-    upsert_by: tuple[str, ...] = ()
+    upsert_by: str | Sequence[str] = ()
     visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT
     _columns: dict[str, columntypes.TableColumn] = field(default_factory=dict, init=False, repr=False, compare=False)
     """The table's columns at the start, by name; they go to workers with the sink."""
@@ -53,6 +54,8 @@ class PostgresSink:
             SpecRejectedError: `SinkSettingRefused`.
         """
         visibility.parse(self.visible, kinds.POSTGRES.name)
+        columns = (self.upsert_by,) if isinstance(self.upsert_by, str) else tuple(self.upsert_by)
+        object.__setattr__(self, "upsert_by", columns)
 
     @property
     def takes_batches_again(self) -> bool:
@@ -124,7 +127,7 @@ class PostgresSink:
         kinds.POSTGRES.require_client()
         from statefulspark.sinks.postgres import client
 
-        return client.PostgresClient(secret.reveal(self.dsn), self.table, self.upsert_by, self.dsn)
+        return client.PostgresClient(secret.reveal(self.dsn), self.table, tuple(self.upsert_by), self.dsn)
 
 
 if TYPE_CHECKING:
