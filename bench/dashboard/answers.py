@@ -124,7 +124,7 @@ def _broken(points: Sequence[tuple[float, float]], step: float) -> tuple[tuple[f
 
 
 def _spans(labels: Mapping[str, str], points: Sequence[tuple[float, float]], step: float) -> list[Span]:
-    subject = "/".join(labels[name] for name in ("namespace", "job") if name in labels)
+    subject = "/".join(labels[name] for name in ("job_namespace", "job_name") if name in labels)
     edges: list[list[float]] = []
     for at, _ in points:
         if edges and at - edges[-1][1] <= _BREAK_AFTER_STEPS * step:

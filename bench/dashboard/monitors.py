@@ -14,7 +14,7 @@ Json = Mapping[str, object]
 Document = dict[str, object]
 EVALUATED_EVERY = "15s"
 RULES_FILE = "rules.json"
-_ENDPOINT_FIELDS = {"port", "interval", "honorLabels", "relabelings"}
+_ENDPOINT_FIELDS = {"port", "interval", "relabelings"}
 _CAMEL = re.compile(r"(?<!^)([A-Z])")
 
 
@@ -51,7 +51,6 @@ def _scrape(monitor: Json) -> Document:
         discovery["namespaces"] = {"names": names}
     return {
         "job_name": f"{monitor['kind']}/{metadata['namespace']}/{metadata['name']}",
-        "honor_labels": bool(endpoint.get("honorLabels")),
         "scrape_interval": endpoint["interval"],
         "kubernetes_sd_configs": [discovery],
         "relabel_configs": [

@@ -7,8 +7,8 @@ from jobworld import JobWorld
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.telemetry import metrics
 
-JOB = (("job", "flights"), ("namespace", "demo"))
-ROWS, TOOK = "statefulspark_job_input_rows_total", "statefulspark_job_last_checkpoint_duration_seconds"
+JOB = (("job_name", "flights"), ("job_namespace", "demo"))
+ROWS, TOOK = "statefulspark_query_input_rows_total", "statefulspark_last_checkpoint_duration_seconds"
 
 
 def running() -> JobWorld:
@@ -41,7 +41,7 @@ def test_a_driver_that_does_not_answer_has_no_lag_and_the_job_its_other_metrics(
     world.run(60)
 
     assert scraped(world, ROWS) == {}
-    assert len(scraped(world, "statefulspark_job_last_checkpoint_timestamp_seconds")) == 1
+    assert len(scraped(world, "statefulspark_last_checkpoint_completed_timestamp_seconds")) == 1
 
 
 def test_a_suspended_job_has_no_rates() -> None:

@@ -254,7 +254,7 @@ def test_a_label_of_the_operators_metrics_reads_back_with_its_quotes_and_line_en
         metrics.render(everymetric.job_families({JobKey("demo", odd): StatefulSparkJobStatus()}))
     )
 
-    assert [sample.labels for sample in ready.samples] == [{"namespace": "demo", "job": odd}]
+    assert [sample.labels for sample in ready.samples] == [{"job_namespace": "demo", "job_name": odd}]
 
 
 def test_metrics_show_each_job() -> None:
@@ -263,9 +263,9 @@ def test_metrics_show_each_job() -> None:
 
     text = metrics.render(everymetric.job_families({KEY: status}))
 
-    job = (("job", "flights"), ("namespace", "demo"))
+    job = (("job_name", "flights"), ("job_namespace", "demo"))
     assert everymetric.values(text, "statefulspark_job_phase")[*job, ("phase", "Running")] == 1.0
-    assert everymetric.values(text, "statefulspark_job_last_checkpoint_timestamp_seconds") == {job: 1767225600.0}
+    assert everymetric.values(text, "statefulspark_last_checkpoint_completed_timestamp_seconds") == {job: 1767225600.0}
     assert "# TYPE statefulspark_job_restarts_total counter" in text
 
 
@@ -294,9 +294,9 @@ def test_the_operator_repeats_what_a_driver_says_of_its_lag(sources: list[Source
 
     text = metrics.render(gauges.families())
 
-    query = (("job", "flights"), ("namespace", "demo"), ("query", "counts"))
-    assert everymetric.values(text, "statefulspark_job_lag_rows") == ({} if lag is None else {query: lag})
-    assert everymetric.values(text, "statefulspark_job_input_rows_total") == {query: 70}
+    query = (("job_name", "flights"), ("job_namespace", "demo"), ("query", "counts"))
+    assert everymetric.values(text, "statefulspark_query_lag_rows") == ({} if lag is None else {query: lag})
+    assert everymetric.values(text, "statefulspark_query_input_rows_total") == {query: 70}
 
 
 def test_what_is_kept_for_a_scraper_is_what_statuses_and_answers_say() -> None:
@@ -322,7 +322,7 @@ def test_what_a_driver_said_is_not_repeated_when_it_is_gone(end: str) -> None:
     else:
         gauges.hear(KEY, None)
 
-    assert everymetric.values(metrics.render(gauges.families()), "statefulspark_job_lag_rows") == {}
+    assert everymetric.values(metrics.render(gauges.families()), "statefulspark_query_lag_rows") == {}
 
 
 def test_a_pass_that_hangs_is_given_up_counted_and_tried_again_while_the_others_go_on() -> None:

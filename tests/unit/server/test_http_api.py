@@ -359,7 +359,7 @@ def test_metrics_can_be_scraped(job: Served) -> None:
     answer = job.ask("GET", "/metrics")
 
     assert answer.content_type == "text/plain"
-    assert 'statefulspark_epoch{job="words",namespace="default"} 7.0\n' in answer.text
+    assert 'statefulspark_epoch{job_name="words",job_namespace="default"} 7.0\n' in answer.text
 
 
 @pytest.fixture

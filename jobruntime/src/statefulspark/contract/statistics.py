@@ -87,6 +87,25 @@ class Distribution(WireModel):
     p99: float = 0
 
 
+DURATION_BOUNDS_S = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 150.0, 300.0, 600.0, 1800.0)
+"""Upper bounds of the durations that are counted together."""
+
+
+class Durations(WireModel):
+    """The durations of all completed snapshots, in a form that can be added up over jobs."""
+
+    counts: tuple[int, ...] = (0,) * (len(DURATION_BOUNDS_S) + 1)
+    """Number of snapshots that took at most 0.5, 1, 2.5, 5, 10, 30, 60, 150, 300, 600 and 1800 seconds, and of all."""
+    total_ms: int = 0
+    """Sum of the durations."""
+
+    def add(self, took_ms: int) -> Durations:
+        """Return the durations with one more."""
+        bounds = (*DURATION_BOUNDS_S, float("inf"))
+        counts = (count + (took_ms <= bound * 1000) for count, bound in zip(self.counts, bounds, strict=True))
+        return Durations(counts=tuple(counts), total_ms=self.total_ms + took_ms)
+
+
 class SnapshotSummaryStatistics(WireModel):
     """Distributions over the completed snapshots."""
 
@@ -126,6 +145,7 @@ class Checkpoints(WireModel):
     failures: dict[str, int] = Field(default_factory=dict)
     """Number of failed snapshots by reason."""
     summary: SnapshotSummaryStatistics = SnapshotSummaryStatistics()
+    durations: Durations = Durations()
     latest: LatestSnapshots = LatestSnapshots()
     history: tuple[SnapshotDetails, ...] = ()
     """Snapshots in progress, then the last ended ones (10 by default), newest first."""

@@ -89,6 +89,7 @@ class Stats:
     failed: wire.SnapshotDetails | None = None
     series: Mapping[str, Series] = field(default_factory=dict)
     """By field of `contract.statistics.SnapshotSummaryStatistics`."""
+    durations: wire.Durations = field(default_factory=wire.Durations)
 
 
 def begin(*, history_size: int = DEFAULT_HISTORY, restored: wire.RestoredSnapshot | None = None) -> Stats:
@@ -186,6 +187,7 @@ def answer(stats: Stats) -> wire.Checkpoints:
         summary=wire.SnapshotSummaryStatistics(
             **{name: series.distribution() for name, series in stats.series.items()}
         ),
+        durations=stats.durations,
         latest=wire.LatestSnapshots(
             completed=stats.completed, savepoint=stats.savepoint, failed=stats.failed, restored=stats.restored
         ),
@@ -214,6 +216,7 @@ def _completed(stats: Stats, snapshot_id: int, now_s: float, now: datetime) -> S
     stats = replace(
         stats,
         series=series,
+        durations=stats.durations.add(details.end_to_end_ms or 0),
         savepoint=details if is_savepoint else stats.savepoint,
         completed=stats.completed if is_savepoint else details,
     )

@@ -1,7 +1,8 @@
 """Metrics of a driver, derived from its status and its statistics; Prometheus's own library writes them.
 
-Names follow Flink's checkpoint metrics in snake case, with units; every series carries the job and its namespace. Each
-family is declared in FAMILIES, `docs/metrics.md` explains each, and a test compares the two.
+Names follow Flink's checkpoint metrics in snake case, with units. Every series has the labels `job_name` and
+`job_namespace`, which no scraper gives to a target. Each family is declared in FAMILIES, `docs/metrics.md` explains each,
+and a test compares the two.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ FAMILIES = (
     _counter("checkpoints_completed_total", "Checkpoints and savepoints completed."),
     _counter("checkpoints_failed_total", "Checkpoints and savepoints that failed."),
     _counter("checkpoint_failures_total", "The same by reason."),
-    Family("checkpoint_duration_seconds", "summary", "Trigger to completion, of the last 1,000."),
+    Family("checkpoint_duration_seconds", "histogram", "Trigger to completion."),
     _gauge("last_checkpoint_id", "Latest completed checkpoint."),
     _gauge("last_checkpoint_size_bytes", "Bytes it references."),
     _gauge("last_checkpoint_incremental_size_bytes", "Bytes of files that the checkpoint before did not reference."),
@@ -64,10 +65,7 @@ FAMILIES = (
     _gauge("last_checkpoint_start_delay_seconds", "How long it waited to be triggered."),
     _gauge("last_checkpoint_alignment_seconds", "Trigger to the last acknowledgement: how long the barrier was waited for."),
     _gauge("last_checkpoint_async_duration_seconds", "Last acknowledgement to completion."),
-    _gauge("last_checkpoint_processed_data_bytes", "Bytes processed while the barrier was aligned: none, by construction."),
-    _gauge("last_checkpoint_persisted_data_bytes", "In-flight bytes that it holds: none, by construction."),
     _gauge("last_checkpoint_completed_timestamp_seconds", "When it completed."),
-    _gauge("last_checkpoint_info", "1; the label path is where it is."),
     _gauge("last_checkpoint_restore_timestamp_seconds", "When this driver started from a checkpoint or savepoint."),
     _gauge("last_savepoint_id", "Latest completed savepoint."),
     _gauge("last_savepoint_size_bytes", "Bytes that it holds."),
@@ -108,14 +106,14 @@ class _Page:
     def collect(self) -> tuple[Metric, ...]:
         from prometheus_client import Metric
 
-        # Not the library's families: its summary has no quantiles. The library adds the suffix of counters itself.
+        # The library adds the suffix of counters itself.
         metrics = {
             family.name: Metric(f"{PREFIX}{family.name.removesuffix('_total')}", family.meaning, family.kind)
             for family in FAMILIES
         }
-        job = {"namespace": self.status.namespace, "job": self.status.job}
+        job = {"job_name": self.status.job, "job_namespace": self.status.namespace}
         for name, labels, value in _samples(self.status, self.checkpoints):
-            family = name.removesuffix("_count").removesuffix("_sum")
+            family = name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum")
             metrics[family].add_sample(f"{PREFIX}{name}", {**job, **labels}, value)
         return tuple(metric for metric in metrics.values() if metric.samples)
 
@@ -137,12 +135,7 @@ def _samples(status: api.JobStatus, checkpoints: statistics.Checkpoints) -> Iter
     # Every reason from the start: a series that begins with its first failure has not increased.
     for reason in model.AbortReason:
         yield "checkpoint_failures_total", {"reason": reason.value}, checkpoints.failures.get(reason.value, 0)
-    if status.checkpoints.completed:
-        durations = checkpoints.summary.end_to_end_ms
-        for quantile, value_ms in (("0.5", durations.p50), ("0.95", durations.p95), ("0.99", durations.p99)):
-            yield "checkpoint_duration_seconds", {"quantile": quantile}, value_ms / 1000
-        yield "checkpoint_duration_seconds_sum", {}, durations.avg * status.checkpoints.completed / 1000
-        yield "checkpoint_duration_seconds_count", {}, status.checkpoints.completed
+    yield from _durations(checkpoints.durations)
     if status.last_checkpoint is not None:
         yield from _last("last_checkpoint", status.last_checkpoint)
         yield from _last_details(status.last_checkpoint, checkpoints.latest.completed)
@@ -161,6 +154,14 @@ def _samples(status: api.JobStatus, checkpoints: statistics.Checkpoints) -> Iter
             yield "sink_committed_batch", label, sink.committed_batch
 
 
+def _durations(durations: statistics.Durations) -> Iterator[_Sample]:
+    """Return the samples of a histogram, from zero on, so that the first snapshot is an increase."""
+    for bound, count in zip((*map(str, statistics.DURATION_BOUNDS_S), "+Inf"), durations.counts, strict=True):
+        yield "checkpoint_duration_seconds_bucket", {"le": bound}, count
+    yield "checkpoint_duration_seconds_sum", {}, durations.total_ms / 1000
+    yield "checkpoint_duration_seconds_count", {}, durations.counts[-1]
+
+
 def _last(prefix: str, last: api.SnapshotSummary) -> Iterator[_Sample]:
     yield f"{prefix}_id", {}, last.id
     yield f"{prefix}_size_bytes", {}, last.size_bytes
@@ -169,10 +170,7 @@ def _last(prefix: str, last: api.SnapshotSummary) -> Iterator[_Sample]:
 
 
 def _last_details(last: api.SnapshotSummary, details: statistics.SnapshotDetails | None) -> Iterator[_Sample]:
-    """Return the samples that only a checkpoint of this driver has; a restored checkpoint has only its location."""
-    yield "last_checkpoint_info", {"path": last.location}, 1
-    yield "last_checkpoint_processed_data_bytes", {}, 0
-    yield "last_checkpoint_persisted_data_bytes", {}, 0
+    """Return the samples that only a checkpoint of this driver has."""
     if last.incremental_size_bytes is not None:
         yield "last_checkpoint_incremental_size_bytes", {}, last.incremental_size_bytes
     if last.files is not None:

@@ -23,13 +23,13 @@ _Names = tuple[tuple[str, tuple[str, ...]], ...]
 _MOST_NAMES = 1024
 """Different sets of names that are shared; jobs have few, which differ in their queries."""
 
-PREFIX = "statefulspark_job"
+PREFIX = "statefulspark_"
 
 Family = GaugeMetricFamily | CounterMetricFamily
 Sample = tuple[str, tuple[str, ...], float]
 """The name of a metric without the prefix, the labels of its own, and a value."""
 
-_LABELS = ("namespace", "job")
+_LABELS = ("job_namespace", "job_name")
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class JobMetrics:
     def families(self) -> tuple[Metric, ...]:
         """Return the metrics of all jobs; another thread may ask, since nothing that is kept changes in place."""
         families = _declare()
-        by_name = {family.name.removeprefix(f"{PREFIX}_"): family for family in families}
+        by_name = {family.name.removeprefix(PREFIX): family for family in families}
         for key in sorted(self._of_statuses, key=lambda job: (job.namespace, job.name)):
             for kept in (self._of_statuses.get(key), self._of_answers.get(key)):
                 if kept is not None:
@@ -92,17 +92,17 @@ def operator_families(
         failed_passes: Number of passes that ended with an error.
         hung_passes: Number of passes that were given up because they took too long.
         is_leader: Whether it acts, and does not stand by for another one.
-        freed_bytes: Size of the files that it has deleted, by why.
+        freed_bytes: Size of the files that it has deleted, by reason.
     """
-    prefix = "statefulspark_operator"
+    prefix = f"{PREFIX}operator"
     freed = CounterMetricFamily(
         f"{prefix}_freed_bytes_total",
         "Size of the files that it has deleted on storage: pruned of jobs without a driver, purged with their job, "
         "disposed of with the objects of savepoints.",
-        labels=("why",),
+        labels=("reason",),
     )
-    for why, size_bytes in (freed_bytes or {}).items():
-        freed.add_metric((why,), size_bytes)
+    for reason, size_bytes in (freed_bytes or {}).items():
+        freed.add_metric((reason,), size_bytes)
     return (
         GaugeMetricFamily(f"{prefix}_leader", "1 if this operator acts, 0 while it stands by.", float(is_leader)),
         GaugeMetricFamily(f"{prefix}_jobs", "Jobs that the operator manages.", jobs),
@@ -122,33 +122,41 @@ def operator_families(
 def _declare() -> tuple[Family, ...]:
     """Declare the metrics of jobs: from their statuses, and from what their drivers answer."""
     return (
-        _gauge("ready", "1 if the job runs as its spec says."),
-        _gauge("phase", "1 for the phase that the job is in.", "phase"),
-        _gauge("condition", "1 if its answer is True, 0 if it is False; left out while it is Unknown.", "condition"),
-        _counter("restarts", "Restarts after failures."),
-        _gauge("consecutive_failures", "Failures since the latest completed checkpoint."),
-        _gauge("epoch", "Highest epoch assigned to a driver."),
+        _gauge("job_ready", "1 if the job runs as its spec says."),
+        _gauge("job_phase", "1 for the phase that the job is in.", "phase"),
+        _gauge(
+            "job_condition", "1 if its answer is True, 0 if it is False; left out while it is Unknown.", "condition"
+        ),
+        _counter("job_restarts", "Restarts after failures."),
+        _gauge("job_consecutive_failures", "Failures since the latest completed checkpoint."),
+        _gauge("job_epoch", "Highest epoch assigned to a driver."),
         _gauge(
             "fallback", "1 if the running driver started from older state than the newest, because that was damaged."
         ),
-        _gauge("executors", "Executors of the running driver: asked for, running, lost.", "state"),
-        _gauge("last_checkpoint_timestamp_seconds", "When the latest checkpoint completed."),
+        _gauge("job_executors_requested", "Executors that the running driver asks for."),
+        _gauge("job_executors_running", "Executors of the running driver that run."),
+        _gauge("job_executors_lost", "Executors that the running driver has lost."),
+        _gauge("last_checkpoint_completed_timestamp_seconds", "When the latest checkpoint completed."),
         _gauge("last_checkpoint_size_bytes", "Bytes that it references."),
-        _gauge("last_savepoint_timestamp_seconds", "When the latest savepoint completed."),
+        _gauge("last_savepoint_completed_timestamp_seconds", "When the latest savepoint completed."),
         _gauge("last_savepoint_size_bytes", "Bytes that it holds."),
-        _gauge("savepoint_failed", "1 if the latest savepoint, or stop with one, failed."),
-        _gauge("unused_bytes", "Size of the files that no snapshot needs, in the folder of a job without a driver."),
-        _counter("pruned_bytes", "Size of the files that the operator has removed there; a driver prunes by itself."),
-        _gauge("upgrade_pause_seconds", "From the last batch before the latest upgrade to the first after it."),
-        _gauge("rolled_back", "1 if the latest upgrade was rolled back, and the revision before it runs."),
+        _gauge("job_savepoint_failed", "1 if the latest savepoint, or stop with one, failed."),
         _gauge(
-            "lag_rows",
+            "job_unused_bytes", "Size of the files that no snapshot needs, in the folder of a job without a driver."
+        ),
+        _counter(
+            "job_pruned_bytes", "Size of the files that the operator has removed there; a driver prunes by itself."
+        ),
+        _gauge("job_upgrade_pause_seconds", "From the last batch before the latest upgrade to the first after it."),
+        _gauge("job_rolled_back", "1 if the latest upgrade was rolled back, and the revision before it runs."),
+        _gauge(
+            "query_lag_rows",
             "Rows that the sources of a query had and its last batch did not read; left out if no source tells.",
             "query",
         ),
-        _counter("input_rows", "Rows that the running driver has read.", "query"),
-        _gauge("rows_per_second", "Rows per second of the last batch.", "query"),
-        _gauge("last_commit_timestamp_seconds", "When the last batch was committed.", "query"),
+        _counter("query_input_rows", "Rows that the running driver has read.", "query"),
+        _gauge("query_rows_per_second", "Rows per second of the last batch.", "query"),
+        _gauge("query_last_commit_timestamp_seconds", "When the last batch was committed.", "query"),
         _counter("checkpoints_completed", "Checkpoints and savepoints that the running driver has completed."),
         _counter("checkpoints_failed", "Checkpoints and savepoints of the running driver that did not complete."),
         _gauge("last_checkpoint_duration_seconds", "Trigger to completion of the running driver's latest checkpoint."),
@@ -159,35 +167,35 @@ def _declare() -> tuple[Family, ...]:
 def _status_samples(status: StatefulSparkJobStatus) -> Iterator[Sample]:
     """Yield what is known of one job: the name of a metric, the labels of its own, and a value."""
     answers = {condition.type: condition.status for condition in status.conditions}
-    yield "ready", (), float(answers.get(ConditionType.READY) is ConditionStatus.TRUE)
+    yield "job_ready", (), float(answers.get(ConditionType.READY) is ConditionStatus.TRUE)
     for phase in Phase:
-        yield "phase", (phase.value,), float(status.phase is phase)
+        yield "job_phase", (phase.value,), float(status.phase is phase)
     for question, answer in answers.items():
         if answer is not ConditionStatus.UNKNOWN:
-            yield "condition", (question.value,), float(answer is ConditionStatus.TRUE)
-    yield "restarts", (), status.restarts.count
-    yield "consecutive_failures", (), status.restarts.consecutive
-    yield "epoch", (), status.epoch or 0
+            yield "job_condition", (question.value,), float(answer is ConditionStatus.TRUE)
+    yield "job_restarts", (), status.restarts.count
+    yield "job_consecutive_failures", (), status.restarts.consecutive
+    yield "job_epoch", (), status.epoch or 0
     yield "fallback", (), float(status.fallback is not None)
     if status.executors is not None:
-        yield "executors", ("asked",), status.executors.asked
-        yield "executors", ("running",), status.executors.running
-        yield "executors", ("lost",), status.executors.lost
+        yield "job_executors_requested", (), status.executors.asked
+        yield "job_executors_running", (), status.executors.running
+        yield "job_executors_lost", (), status.executors.lost
     for name, snapshot in (("last_checkpoint", status.last_checkpoint), ("last_savepoint", status.last_savepoint)):
         if snapshot is None:
             continue
-        yield f"{name}_timestamp_seconds", (), snapshot.completed_at.timestamp()
+        yield f"{name}_completed_timestamp_seconds", (), snapshot.completed_at.timestamp()
         if snapshot.size_bytes is not None:
             yield f"{name}_size_bytes", (), snapshot.size_bytes
     if status.pruning is not None:
-        yield "unused_bytes", (), status.pruning.unused_bytes
-        yield "pruned_bytes", (), status.pruning.freed_bytes
+        yield "job_unused_bytes", (), status.pruning.unused_bytes
+        yield "job_pruned_bytes", (), status.pruning.freed_bytes
     operation = status.operation
-    yield "savepoint_failed", (), float(operation is not None and operation.state is OperationPhase.FAILED)
+    yield "job_savepoint_failed", (), float(operation is not None and operation.state is OperationPhase.FAILED)
     upgrade = status.upgrade
     if upgrade is not None and upgrade.pause_seconds is not None:
-        yield "upgrade_pause_seconds", (), upgrade.pause_seconds
-    yield "rolled_back", (), float(upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK)
+        yield "job_upgrade_pause_seconds", (), upgrade.pause_seconds
+    yield "job_rolled_back", (), float(upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,11 +223,11 @@ def _answer_samples(answer: JobStatus) -> Iterator[Sample]:
         label = (query.uid,)
         lags = [source.lag_rows for source in query.sources if source.lag_rows is not None]
         if lags:
-            yield "lag_rows", label, sum(lags)
-        yield "input_rows", label, query.input_rows
-        yield "rows_per_second", label, query.rows_per_second
+            yield "query_lag_rows", label, sum(lags)
+        yield "query_input_rows", label, query.input_rows
+        yield "query_rows_per_second", label, query.rows_per_second
         if query.last_commit_at is not None:
-            yield "last_commit_timestamp_seconds", label, query.last_commit_at.timestamp()
+            yield "query_last_commit_timestamp_seconds", label, query.last_commit_at.timestamp()
     yield "checkpoints_completed", (), answer.checkpoints.completed
     yield "checkpoints_failed", (), answer.checkpoints.failed
     for name, snapshot in (("last_checkpoint", answer.last_checkpoint), ("last_savepoint", answer.last_savepoint)):
@@ -229,10 +237,10 @@ def _answer_samples(answer: JobStatus) -> Iterator[Sample]:
 
 
 def _counter(name: str, meaning: str, *labels: str) -> CounterMetricFamily:
-    """Declare a counter with labels beside namespace and job."""
-    return CounterMetricFamily(f"{PREFIX}_{name}", meaning, labels=(*_LABELS, *labels))
+    """Declare a counter of a job, with further labels."""
+    return CounterMetricFamily(f"{PREFIX}{name}", meaning, labels=(*_LABELS, *labels))
 
 
 def _gauge(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:
-    """Declare a gauge with labels beside namespace and job."""
-    return GaugeMetricFamily(f"{PREFIX}_{name}", meaning, labels=(*_LABELS, *labels))
+    """Declare a gauge of a job, with further labels."""
+    return GaugeMetricFamily(f"{PREFIX}{name}", meaning, labels=(*_LABELS, *labels))
