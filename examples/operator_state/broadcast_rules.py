@@ -52,7 +52,7 @@ def numbers_by_rule(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     slow = spark.readStream.format("rate").option("rowsPerSecond", "1").load()
     numbers = fast.selectExpr("'number' AS kind", "value AS n")
     rules = slow.where("value % 10 = 0").selectExpr("'rule' AS kind", "value DIV 10 + 2 AS n")
-    sink = ss.FunctionSink(RuleFilter(str(folder)), parallelism=2, broadcast="kind = 'rule'")
+    sink = ss.DriverSink(RuleFilter(str(folder)), parallelism=2, broadcast="kind = 'rule'")
     return ss.write(numbers.unionByName(rules), sink=sink, uid="rules", trigger="1 second")
 
 

@@ -56,7 +56,7 @@ def buffering(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     folder.mkdir(parents=True, exist_ok=True)
     numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", "20")).load()
     function = BufferingSink(str(folder), threshold=int(ctx.parameter("threshold", "25")))
-    sink = ss.FunctionSink(function, parallelism=int(ctx.parameter("parallelism", "2")))
+    sink = ss.DriverSink(function, parallelism=int(ctx.parameter("parallelism", "2")))
     return ss.write(numbers.selectExpr("value AS number"), sink=sink, uid="buffer", trigger="1 second")
 
 

@@ -52,7 +52,7 @@ class CounterSource(ss.SourceFunction[tuple[int, int]], ss.CheckpointedFunction)
 def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Numbers of every subtask, as Parquet files that list each of them once."""
     source = CounterSource(float(ctx.parameter("pause_s", "0.05")))
-    frame = ss.from_source(
+    frame = ss.read_function(
         spark,
         function=source,
         schema="subtask INT, number BIGINT",

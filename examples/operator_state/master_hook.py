@@ -26,7 +26,7 @@ class Journal(ss.MasterHook):
         self.path = Path(os.devnull)
 
     @property
-    def identifier(self) -> str:
+    def uid(self) -> str:
         """Name of the state in manifests."""
         return "journal"
 

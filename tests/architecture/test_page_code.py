@@ -238,7 +238,7 @@ def test_the_master_hook_of_the_page_is_taken_by_a_job() -> None:
 
     exec(block("docs/operator-state.md", 4), {"ss": ss, "job": job})  # noqa: S102 -- the page's own code
 
-    assert [hook.hook.identifier for hook in job.hooks] == ["shop"]
+    assert [hook.hook.uid for hook in job.hooks] == ["shop"]
 
 
 def test_the_example_of_the_harness_of_functions_holds() -> None:

@@ -30,7 +30,7 @@ class Bookmarks(MasterHook):
         self.told: list[str] = []
 
     @property
-    def identifier(self) -> str:
+    def uid(self) -> str:
         return self._name
 
     def trigger(self, checkpoint_id: int, timestamp: int) -> bytes | None:

@@ -162,7 +162,7 @@ def build(recipe: Recipe) -> base.TwoPhaseSink:
     """Make a sink from its recipe."""
     settings = {str(key): value for key, value in recipe.items() if key != "kind"}
     makers: Mapping[str, Callable[..., base.TwoPhaseSink]] = {
-        "kafka": lambda **given: kafka.KafkaSink(**given, serializer=kafka_rows.JsonRows(key="id")),
+        "kafka": lambda **given: kafka.KafkaSink(**given, serializer=kafka_rows.JsonSerializer(key="id")),
         "postgres": postgres.PostgresSink,
         "iceberg": iceberg.IcebergSink,
         "files": files.FilesSink,

@@ -191,8 +191,8 @@ class MigratingCodec(conversions.Codec[object]):
     version = 2
     migrate = fail
 
-    def compatibility(self, stored: conversions.StoredCodec) -> conversions.Outcome:
-        return conversions.Outcome.AFTER_MIGRATION
+    def compatibility(self, stored: conversions.CodecVersion) -> conversions.CodecCompatibility:
+        return conversions.CodecCompatibility.AFTER_MIGRATION
 
 
 class HookFails(Bookmarks):
@@ -245,7 +245,7 @@ def grouped(own: group_function.StateFunction, *, key: str = "key") -> None:
 
 
 def sink_run(failing: str | None = None) -> SinkRun:
-    sink = operatorstate.FunctionSink(SinkFunction(failing))
+    sink = operatorstate.DriverSink(SinkFunction(failing))
     return SinkRun("out", sink, restored=None, checkpoint_id=None)
 
 
@@ -366,7 +366,7 @@ _OURS: dict[str, Callable[[], object]] = {
     "before a row goes to a function": lambda: sink_run("invoke").invoke("no partition", 1),  # type: ignore[arg-type]
     "of our own sink": lambda: write_part(ss.FilesSink("s3://bucket/out")),
     "of our own Kafka serializer": lambda: list(
-        records.encode(iter([pa.record_batch({"a": [1]})]), records.JsonRows(key="no column"))
+        records.encode(iter([pa.record_batch({"a": [1]})]), records.JsonSerializer(key="no column"))
     ),
     "before a codec is asked": lambda: compare(None),  # type: ignore[arg-type]
     "before rows go to a keyed function": lambda: keyed(KeyedFails(), key="nowhere"),

@@ -207,7 +207,9 @@ def ledger(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         timers="both",
     )
     rows_of, brokers = ctx.parameter("rows"), ctx.parameter("brokers")
-    sink = ss.KafkaSink(rows_of, bootstrap_servers=brokers, serializer=ss.JsonRows(key="key"), visible=visible(ctx))
+    sink = ss.KafkaSink(
+        rows_of, bootstrap_servers=brokers, serializer=ss.JsonSerializer(key="key"), visible=visible(ctx)
+    )
     return ss.write(rows, sink=sink, uid="ledger-out", trigger=trigger(ctx))
 
 
@@ -243,7 +245,7 @@ def confirmed(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
 @job.query(uid="counter")
 def counter(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Numbers of every subtask, into Iceberg."""
-    numbers = ss.from_source(
+    numbers = ss.read_function(
         spark,
         function=Counter(float(ctx.parameter("pause_s", "0.1"))),
         schema="subtask INT, number BIGINT",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from statefulspark.operatorstate.sink import FunctionSink
+    from statefulspark.operatorstate.sink import DriverSink
     from statefulspark.sinks.base import TwoPhaseSink
 
 
@@ -83,7 +83,7 @@ class Output:
     """A stream and its sink, as `write` returns them; the runtime starts the query."""
 
     frame: DataFrame
-    sink: TwoPhaseSink | FunctionSink
+    sink: TwoPhaseSink | DriverSink
     uid: str
     output_mode: str
     trigger: str | None
@@ -121,7 +121,7 @@ class JobDefinition:
 def write(
     df: DataFrame,
     *,
-    sink: TwoPhaseSink | FunctionSink,
+    sink: TwoPhaseSink | DriverSink,
     uid: str,
     output_mode: OutputMode = "append",
     trigger: str | None = None,

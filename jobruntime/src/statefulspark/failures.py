@@ -94,7 +94,7 @@ _DECLARED_WRONGLY = (
     *("StateDeclaredTooLate", "StateDescriptorInvalid", "StateNameInvalid", "StateNameTaken", "StateTypeInvalid"),
     *("TtlCleanupInvalid", "TtlInvalid", "TtlNotPositive", "TtlTooLong"),
     *("BufferInvalid", "OffsetsGroupInvalid", "SchemaInvalid", "SessionRefused", "SinkInvalid", "SinkSettingRefused"),
-    *("SourceNameInvalid", "SourceNameTaken", "SourceNotSingle"),
+    *("SourceNameTaken", "SourceNotSingle"),
 )
 """Reasons that require a correction of the job file."""
 _NOT_INSTALLED = frozenset({"JarsMissing", "JavaMissing", "JvmEnded", "JvmNotStarted", "SparkMissing"})

@@ -21,7 +21,7 @@ class MasterHook(ABC):
 
     @property
     @abstractmethod
-    def identifier(self) -> str:
+    def uid(self) -> str:
         """Name under which its state is stored; unique in the job and never changed afterwards."""
 
     @abstractmethod
@@ -68,11 +68,11 @@ class HookDefinition:
     """A hook of the job.
 
     Attributes:
-        identifier: The identifier of the hook.
+        uid: The uid of the hook.
         hook: The hook itself.
         timeout_s: Longest duration of a call.
     """
 
-    identifier: str
+    uid: str
     hook: MasterHook
     timeout_s: float = DEFAULT_TIMEOUT_S

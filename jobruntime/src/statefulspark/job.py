@@ -90,7 +90,7 @@ class Job:
             The hook.
 
         Raises:
-            SpecRejectedError: `HookInvalid`, `UidInvalid`, or `UidDuplicate` for its identifier.
+            SpecRejectedError: `HookInvalid`, `UidInvalid`, or `UidDuplicate` for its uid.
         """
         if not isinstance(hook, MasterHook):
             raise errors.SpecRejectedError(
@@ -100,13 +100,13 @@ class Job:
             raise errors.SpecRejectedError(
                 "HookInvalid", f"A master hook cannot have {timeout_s!r} seconds to answer; give it more than 0."
             )
-        identifier = require_uid(hook.identifier, "a master hook")
-        if identifier in self._hooks:
+        uid = require_uid(hook.uid, "a master hook")
+        if uid in self._hooks:
             raise errors.SpecRejectedError(
                 "UidDuplicate",
-                f"Two master hooks of the job {self.name} have the identifier {identifier!r}; give each its own.",
+                f"Two master hooks of the job {self.name} have the uid {uid!r}; give each its own.",
             )
-        self._hooks[identifier] = HookDefinition(identifier, hook, timeout_s)
+        self._hooks[uid] = HookDefinition(uid, hook, timeout_s)
         return hook
 
     def run(self) -> None:

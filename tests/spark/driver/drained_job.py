@@ -133,7 +133,7 @@ def windows(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
 @job.query(uid="numbers")
 def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """What a function emits."""
-    frame = ss.from_source(spark, function=Counter(), schema="n bigint", uid="counter")
+    frame = ss.read_function(spark, function=Counter(), schema="n bigint", uid="counter")
     return ss.write(frame, sink=sink(ctx, "numbers"), uid="numbers", trigger="200 milliseconds")
 
 

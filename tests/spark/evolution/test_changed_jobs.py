@@ -411,7 +411,7 @@ def test_named_sources_swap_their_places_and_read_something_else(world: World) -
     """A name is given to what was unnamed, then kept while the plan and the description change."""
 
     def swapped(left: DataFrame, right: DataFrame) -> DataFrame:
-        left, right = ss.source(left, name="first"), ss.source(right, name="second")
+        left, right = ss.named_source(left, uid="first"), ss.named_source(right, uid="second")
         return united(keyed("bb", right), keyed("aa", left), total(left))
 
     plan, built = world.start(swapped, restore=world.wish())

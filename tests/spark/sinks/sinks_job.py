@@ -53,7 +53,7 @@ def query(uid: str, sink: ss.KafkaSink | ss.PostgresSink | ss.IcebergSink, group
 query(
     "to-kafka",
     ss.KafkaSink(
-        os.environ["TEST_TOPIC"], bootstrap_servers=os.environ["TEST_KAFKA"], serializer=ss.JsonRows(key="id")
+        os.environ["TEST_TOPIC"], bootstrap_servers=os.environ["TEST_KAFKA"], serializer=ss.JsonSerializer(key="id")
     ),
     group="sinks-job",
 )

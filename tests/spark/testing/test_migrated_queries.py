@@ -86,7 +86,7 @@ def test_the_default_output_mode_is_sparks(
 
     @job.query(uid="query")
     def query(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
-        source = ss.source(spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "input")), name="rows")
+        source = ss.named_source(spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "input")), uid="rows")
         return ss.write(build(source, in_ours), sink=ss.FilesSink((tmp_path / "sink").as_uri()), uid="out")
 
     ours = job_harness(job)

@@ -39,7 +39,7 @@ class Count(ss.KeyedProcessFunction):
 @job.query(uid="counts")
 def counts(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Rows per remainder of three."""
-    numbers = ss.from_source(spark, function=Numbers(), schema="n bigint", uid="numbers")
+    numbers = ss.read_function(spark, function=Numbers(), schema="n bigint", uid="numbers")
     keyed = numbers.selectExpr("n % 3 as key")
     frame = ss.keyed_process(
         keyed, key="key", function=Count(), uid="count", schema="key bigint, seen int", max_parallelism=4

@@ -1,4 +1,4 @@
-"""Master hooks: declared by identifier, restored before the queries, refused where their state would be lost."""
+"""Master hooks: declared by uid, restored before the queries, refused where their state would be lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def a_plan_with_hooks(states: tuple[MasterStateEntry, ...] = _STATES) -> StartPl
 
 
 def hooks_of(*given: Bookmarks, timeout_s: float = 10.0) -> hooks.JobHooks:
-    return hooks.JobHooks([HookDefinition(hook.identifier, hook, timeout_s) for hook in given])
+    return hooks.JobHooks([HookDefinition(hook.uid, hook, timeout_s) for hook in given])
 
 
 def test_a_hook_gets_its_state_and_the_checkpoint_at_which_it_gave_it() -> None:
@@ -94,7 +94,7 @@ def test_hooks_of_a_job_keep_their_order_and_their_time() -> None:
 
     given = [words.hook(Bookmarks("z")), words.hook(Bookmarks("a"), timeout_s=5)]
 
-    assert [(one.identifier, one.hook, one.timeout_s) for one in words.hooks] == [
+    assert [(one.uid, one.hook, one.timeout_s) for one in words.hooks] == [
         ("z", given[0], 60),
         ("a", given[1], 5),
     ]

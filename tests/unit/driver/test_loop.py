@@ -399,7 +399,7 @@ def test_who_asked_for_a_savepoint_can_see_how_far_its_copy_is(start: Start) -> 
 
 
 def _asked(hook: Bookmarks, *, timeout_s: float = _WAIT_S) -> ss_hooks.HookDefinition:
-    return ss_hooks.HookDefinition(hook.identifier, hook, timeout_s)
+    return ss_hooks.HookDefinition(hook.uid, hook, timeout_s)
 
 
 def test_what_master_hooks_answer_is_part_of_the_snapshot(start: Start) -> None:

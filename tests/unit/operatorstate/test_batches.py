@@ -47,7 +47,7 @@ def at(batch: int) -> operatorstate.FunctionSnapshotContext:
 
 def a_buffering_run(restored: OperatorState | None = None, parallelism: int = 1) -> batches.SinkRun:
     Buffering.outside = []
-    sink = operatorstate.FunctionSink(Buffering(3), parallelism=parallelism)
+    sink = operatorstate.DriverSink(Buffering(3), parallelism=parallelism)
     return batches.SinkRun("out", sink, restored=restored, checkpoint_id=None)
 
 
@@ -140,9 +140,7 @@ def test_the_first_attempt_at_the_first_batch_is_undone_to_the_very_beginning() 
 @pytest.mark.parametrize("attempted", [None, 5], ids=["before its first batch", "in the middle of one"])
 def test_rows_of_a_batch_that_an_older_driver_committed_do_not_vanish_from_the_state(attempted: int | None) -> None:
     """It goes on after a batch that the function has not seen: the state would lack its rows for good."""
-    run = batches.SinkRun(
-        "out", operatorstate.FunctionSink(Buffering()), restored=None, checkpoint_id=None, committed=4
-    )
+    run = batches.SinkRun("out", operatorstate.DriverSink(Buffering()), restored=None, checkpoint_id=None, committed=4)
     if attempted is not None:
         run.begin(attempted)
 
@@ -152,9 +150,7 @@ def test_rows_of_a_batch_that_an_older_driver_committed_do_not_vanish_from_the_s
 
 def test_a_batch_that_an_older_driver_committed_when_it_had_ended_here_is_gone_on_from() -> None:
     """Both had the same rows; of the two records the one of the newer driver counts."""
-    run = batches.SinkRun(
-        "out", operatorstate.FunctionSink(Buffering()), restored=None, checkpoint_id=None, committed=4
-    )
+    run = batches.SinkRun("out", operatorstate.DriverSink(Buffering()), restored=None, checkpoint_id=None, committed=4)
     deliver(run, 5, 1)
 
     assert lists(deliver(run, 6, 2)) == [[1, 2]]
@@ -190,7 +186,7 @@ class Plain(operatorstate.SinkFunction[int]):
 
 
 def test_a_function_without_state_leaves_no_record_and_goes_on() -> None:
-    run = batches.SinkRun("out", operatorstate.FunctionSink(Plain()), restored=None, checkpoint_id=None)
+    run = batches.SinkRun("out", operatorstate.DriverSink(Plain()), restored=None, checkpoint_id=None)
 
     assert deliver(run, 0, 1) is None
     assert deliver(run, 1, 1) is None
@@ -201,7 +197,7 @@ def test_a_function_that_cannot_be_opened_is_told_by_its_uid() -> None:
     with pytest.raises(
         errors.StatefulSparkError, match=r"open\(\) of function 'out' \(Plain\) raised OSError: no door"
     ):
-        batches.SinkRun("out", operatorstate.FunctionSink(Plain("open")), restored=None, checkpoint_id=None)
+        batches.SinkRun("out", operatorstate.DriverSink(Plain("open")), restored=None, checkpoint_id=None)
 
 
 class Rules(operatorstate.BroadcastSinkFunction[tuple[str, int]], operatorstate.CheckpointedFunction):
@@ -225,7 +221,7 @@ class Rules(operatorstate.BroadcastSinkFunction[tuple[str, int]], operatorstate.
 
 
 def test_a38_broadcast_rows_reach_every_subtask_and_new_ones_have_them_after_a_restore() -> None:
-    sink = operatorstate.FunctionSink(Rules(), parallelism=2, broadcast="kind = 'rule'")
+    sink = operatorstate.DriverSink(Rules(), parallelism=2, broadcast="kind = 'rule'")
     run = batches.SinkRun("rules", sink, restored=None, checkpoint_id=None)
     run.begin(0)
     run.invoke_broadcast(("rule", 7))
@@ -236,7 +232,7 @@ def test_a38_broadcast_rows_reach_every_subtask_and_new_ones_have_them_after_a_r
     assert body is not None
     passed = [function.passed for function in run._subtasks.functions]  # type: ignore[attr-defined]
 
-    wider = operatorstate.FunctionSink(Rules(), parallelism=5, broadcast="kind = 'rule'")
+    wider = operatorstate.DriverSink(Rules(), parallelism=5, broadcast="kind = 'rule'")
     again = batches.SinkRun("rules", wider, restored=record.decode(body, "memory"), checkpoint_id=1)
 
     assert passed == [[7], [7]]
@@ -254,6 +250,6 @@ def test_a_broadcast_input_needs_a_function_for_it(
     function: operatorstate.SinkFunction[object], broadcast: str | None
 ) -> None:
     with pytest.raises(errors.SpecRejectedError) as caught:
-        operatorstate.FunctionSink(function, broadcast=broadcast)
+        operatorstate.DriverSink(function, broadcast=broadcast)
 
     assert caught.value.reason == "FunctionInvalid"

@@ -19,7 +19,7 @@ def of_example(file: str) -> dict[str, object]:
     return runpy.run_path(str(EXAMPLES / file))
 
 
-def a_run(sink: operatorstate.FunctionSink, restored: OperatorState | None = None) -> batches.SinkRun:
+def a_run(sink: operatorstate.DriverSink, restored: OperatorState | None = None) -> batches.SinkRun:
     return batches.SinkRun("example", sink, restored=restored, checkpoint_id=None)
 
 
@@ -54,8 +54,8 @@ def test_the_hook_of_the_journal_tells_readers_where_it_may_repeat_itself(tmp_pa
 
 def test_a45_the_buffering_sink_loses_and_repeats_nothing_when_it_is_stopped_and_rescaled(tmp_path: Path) -> None:
     function = of_example("buffering_sink.py")["BufferingSink"](str(tmp_path), 5)  # type: ignore[operator]
-    held = deliver(a_run(operatorstate.FunctionSink(function, parallelism=2)), 0, range(23))
-    wider = a_run(operatorstate.FunctionSink(function, parallelism=3), held)
+    held = deliver(a_run(operatorstate.DriverSink(function, parallelism=2)), 0, range(23))
+    wider = a_run(operatorstate.DriverSink(function, parallelism=3), held)
 
     left = deliver(wider, 1, range(23, 50), 3)
 
@@ -66,27 +66,25 @@ def test_a45_the_buffering_sink_loses_and_repeats_nothing_when_it_is_stopped_and
 
 def test_a45_a_batch_that_runs_again_writes_the_same_files(tmp_path: Path) -> None:
     function = of_example("buffering_sink.py")["BufferingSink"](str(tmp_path), 5)  # type: ignore[operator]
-    held = deliver(a_run(operatorstate.FunctionSink(function, parallelism=2)), 0, range(8))
-    deliver(a_run(operatorstate.FunctionSink(function, parallelism=2), held), 1, range(8, 40))
+    held = deliver(a_run(operatorstate.DriverSink(function, parallelism=2)), 0, range(8))
+    deliver(a_run(operatorstate.DriverSink(function, parallelism=2), held), 1, range(8, 40))
     first = {path.name: path.read_text() for path in tmp_path.glob("*.json")}
 
-    deliver(a_run(operatorstate.FunctionSink(function, parallelism=2), held), 1, range(8, 40))
+    deliver(a_run(operatorstate.DriverSink(function, parallelism=2), held), 1, range(8, 40))
 
     assert {path.name: path.read_text() for path in tmp_path.glob("*.json")} == first
 
 
 def test_a38_the_rule_filter_knows_its_rules_in_subtasks_that_are_new(tmp_path: Path) -> None:
     rules = of_example("broadcast_rules.py")["RuleFilter"](str(tmp_path))  # type: ignore[operator]
-    run = a_run(operatorstate.FunctionSink(rules, parallelism=2, broadcast="kind = 'rule'"))
+    run = a_run(operatorstate.DriverSink(rules, parallelism=2, broadcast="kind = 'rule'"))
     run.begin(0)
     run.invoke_broadcast(SimpleNamespace(n=3))
     body = run.end(operatorstate.FunctionSnapshotContext(1, 0))
     assert body is not None
 
     deliver(
-        a_run(
-            operatorstate.FunctionSink(rules, parallelism=4, broadcast="kind = 'rule'"), record.decode(body, "memory")
-        ),
+        a_run(operatorstate.DriverSink(rules, parallelism=4, broadcast="kind = 'rule'"), record.decode(body, "memory")),
         1,
         range(9),
         4,

@@ -84,7 +84,7 @@ class Driver:
         self.plan = self.job.boot(restore)
         place = start_parts.JobRoot(self.job.store, StorageOptions(), self.job.author())
         self.declared = functions.JobFunctions()
-        sink = operatorstate.FunctionSink(function or Summing())
+        sink = operatorstate.DriverSink(function or Summing())
         self.declared.declare(QUERY, Output(cast("DataFrame", Stream()), sink, UID, "append", None))
         self.declared.bind(place, self.plan)
         self.bound: BoundSink = self.declared._sinks[QUERY]

@@ -330,13 +330,13 @@ class Uncopyable(BufferingSink):
         pytest.param(lambda: started(Both(), 1), "FunctionInvalid", id="checkpointed in two ways"),
         pytest.param(lambda: started(Uncopyable(), 1), "FunctionNotCopyable", id="holds a lock"),
         pytest.param(
-            lambda: operatorstate.FunctionSink(BufferingSink), "FunctionInvalid", id="a class instead of an instance"
+            lambda: operatorstate.DriverSink(BufferingSink), "FunctionInvalid", id="a class instead of an instance"
         ),
         pytest.param(
-            lambda: operatorstate.FunctionSink(BufferingSink(), parallelism=0), "ParallelismInvalid", id="no subtask"
+            lambda: operatorstate.DriverSink(BufferingSink(), parallelism=0), "ParallelismInvalid", id="no subtask"
         ),
         pytest.param(
-            lambda: operatorstate.FunctionSink(BufferingSink(), parallelism=True), "ParallelismInvalid", id="a flag"
+            lambda: operatorstate.DriverSink(BufferingSink(), parallelism=True), "ParallelismInvalid", id="a flag"
         ),
     ],
 )

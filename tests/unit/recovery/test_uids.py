@@ -239,7 +239,7 @@ def test_sources_that_read_the_same_are_refused_when_their_number_changes() -> N
 
     assert error.reason == "SourcesAmbiguous"
     assert "had 2 sources files(/in) and has 1 now" in error.message
-    assert "ss.source" in error.message
+    assert "ss.named_source" in error.message
 
 
 def test_sources_that_read_the_same_from_other_positions_are_refused_when_others_move() -> None:

@@ -12,7 +12,6 @@ from statefulspark import errors
 from statefulspark.checkpoint import epochs
 from statefulspark.driver.output import retries
 from statefulspark.operatorstate import SinkFunction
-from statefulspark.operatorstate.sink import FunctionSink
 from statefulspark.sinks import visibility
 from statefulspark.sinks.base import TwoPhaseSink
 from statefulspark.sinks.files import FilesSink
@@ -74,11 +73,6 @@ def test_a_sink_of_the_jobs_own_with_an_unknown_visibility_is_refused() -> None:
 
 def test_a_sink_that_says_nothing_shows_its_batches_at_checkpoints() -> None:
     assert visibility.sink_visibility(object()) is visibility.Visibility.CHECKPOINT
-
-
-def test_a_function_sink_cannot_show_batches_and_says_why() -> None:
-    with pytest.raises(errors.SpecRejectedError, match="notified of completed checkpoints and not of batches"):
-        FunctionSink(Discarding(), visible="batch")
 
 
 def test_a_batch_is_committed_once_spark_has_committed_it_and_before_any_checkpoint(

@@ -286,7 +286,7 @@ def test_json_rows_have_a_key_and_a_plain_form_of_every_value() -> None:
         "price": Decimal("1.50"),
         "raw": b"x",
     }
-    record = kafka_rows.JsonRows(key="id")(row)
+    record = kafka_rows.JsonSerializer(key="id")(row)
     assert record.key == b"7"
     assert json.loads(record.value or b"") == {
         "id": 7,
@@ -313,7 +313,7 @@ def test_the_key_of_json_rows_is_the_columns_value(column: pa.Array, key: bytes 
     batch = pa.RecordBatch.from_arrays(
         [column, pa.array([[("k", [("i", 1)])]], pa.map_(pa.string(), _COUNTS))], ["k", "m"]
     )
-    (encoded,) = kafka_rows.encode(iter([batch]), kafka_rows.JsonRows(key="k"))
+    (encoded,) = kafka_rows.encode(iter([batch]), kafka_rows.JsonSerializer(key="k"))
     assert encoded["key"].to_pylist() == [key]
     assert json.loads(encoded["value"][0].as_py())["m"] == {"k": {"i": 1}}
 
@@ -336,18 +336,18 @@ def test_a_users_serializer_gets_maps_as_dicts() -> None:
 def test_kafka_refuses_a_map_whose_keys_are_structs_before_the_query_starts() -> None:
     schema = pa.schema([("m", pa.list_(pa.map_(POINT, pa.int64())))])
     with pytest.raises(errors.SpecRejectedError, match=r"m is list.*a map whose keys are arrays, structs or maps"):
-        kafka_rows.check(schema, kafka_rows.JsonRows())
+        kafka_rows.check(schema, kafka_rows.JsonSerializer())
 
 
 def test_a_time_beyond_the_year_9999_is_refused_by_the_worker() -> None:
     batch = pa.RecordBatch.from_arrays([pa.array([YEAR_10000_US], pa.timestamp("us", "UTC"))], names=["at"])
     with pytest.raises(errors.SpecRejectedError, match=r"RowUnsupported: The column 'at'.*10000-01-01"):
-        list(kafka_rows.encode(iter([batch]), kafka_rows.JsonRows()))
+        list(kafka_rows.encode(iter([batch]), kafka_rows.JsonSerializer()))
 
 
 def test_json_rows_refuse_a_key_that_is_no_column() -> None:
     with pytest.raises(errors.SpecRejectedError, match="carrier is the key column but is missing"):
-        kafka_rows.check(pa.schema([("id", pa.int64())]), kafka_rows.JsonRows(key="carrier"))
+        kafka_rows.check(pa.schema([("id", pa.int64())]), kafka_rows.JsonSerializer(key="carrier"))
 
 
 def test_options_that_would_break_a_guarantee_are_refused_by_name() -> None:

@@ -65,7 +65,8 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
 def test_sinks_can_be_declared_without_their_clients() -> None:
     program = (
         "import sys; from statefulspark.sinks import kafka, postgres, iceberg;"
-        "kafka.KafkaSink('t', bootstrap_servers='s'); postgres.PostgresSink('t', dsn='d'); iceberg.IcebergSink('t', catalog={});"
+        "kafka.KafkaSink('t', bootstrap_servers='s');"
+        "postgres.PostgresSink('t', dsn='d'); iceberg.IcebergSink('t', catalog={});"
         "print([name for name in ('confluent_kafka', 'psycopg', 'pyiceberg', 'pyspark') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

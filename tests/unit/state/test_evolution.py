@@ -14,7 +14,7 @@ from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.state import aggregatingstate, evolution, functions, liststate, mapstate, ttl, valuestate
 from statefulspark.state.types import conversions, typetext
-from statefulspark.state.types.conversions import Outcome
+from statefulspark.state.types.conversions import CodecCompatibility
 
 
 class Color(enum.Enum):
@@ -97,8 +97,8 @@ class StaysOld(OldCelsius):
 
     version = 3
 
-    def compatibility(self, stored: conversions.StoredCodec) -> Outcome:
-        return Outcome.RECONFIGURED if stored.version == 1 else Outcome.INCOMPATIBLE
+    def compatibility(self, stored: conversions.CodecVersion) -> CodecCompatibility:
+        return CodecCompatibility.RECONFIGURED if stored.version == 1 else CodecCompatibility.INCOMPATIBLE
 
 
 class Bench:
@@ -160,47 +160,47 @@ def test_a17_values_of_own_types_come_back_equal_in_every_kind_of_state(declared
 
 
 CASES = [
-    ("bigint", "int", Outcome.AS_IS),
-    ("bigint", int, Outcome.AS_IS),
-    ("bigint", None, Outcome.AS_IS),
-    (None, "bigint", Outcome.AS_IS),
-    ("string", str, Outcome.AS_IS),
-    ("timestamp", datetime.datetime, Outcome.AS_IS),
-    ("decimal(10,2)", decimal.Decimal, Outcome.AS_IS),
-    ("bigint", "double", Outcome.AFTER_MIGRATION),
-    ("double", "bigint", Outcome.INCOMPATIBLE),
-    ("bigint", "string", Outcome.INCOMPATIBLE),
-    ("array<bigint>", list[int], Outcome.AS_IS),
-    ("array<int>", "array<double>", Outcome.AFTER_MIGRATION),
-    ("array<int>", "array<string>", Outcome.INCOMPATIBLE),
-    ("map<string,int>", "map<string,double>", Outcome.AFTER_MIGRATION),
-    ("map<string,int>", "map<int,int>", Outcome.INCOMPATIBLE),
-    ("struct<a:int,b:string>", "struct<b:string, a:int>", Outcome.AS_IS),
-    ("struct<a:int,b:string>", "struct<a:int>", Outcome.AFTER_MIGRATION),
-    ("struct<a:int>", "struct<a:int,b:string>", Outcome.AFTER_MIGRATION),
-    ("struct<a:int>", "struct<a:string>", Outcome.INCOMPATIBLE),
-    ("mystery", "mystery", Outcome.AS_IS),
-    ("mystery", "riddle", Outcome.INCOMPATIBLE),
-    (Flight, Flight, Outcome.AS_IS),
-    (Flight, Reordered, Outcome.RECONFIGURED),
-    (Flight, Wider, Outcome.AFTER_MIGRATION),
-    (Flight, Narrower, Outcome.INCOMPATIBLE),
-    (None, Flight, Outcome.INCOMPATIBLE),
-    (Color, MoreColors, Outcome.AS_IS),
-    (Color, FewerColors, Outcome.INCOMPATIBLE),
-    (Celsius(), Celsius(), Outcome.AS_IS),
-    (OldCelsius(), Celsius(), Outcome.AFTER_MIGRATION),
-    (OldCelsius(), StaysOld(), Outcome.RECONFIGURED),
-    (Celsius(), OldCelsius(), Outcome.INCOMPATIBLE),
-    ("double", Celsius(), Outcome.INCOMPATIBLE),
-    (list[Flight], list[Reordered], Outcome.RECONFIGURED),
-    (dict[str, Flight], dict[str, Wider], Outcome.AFTER_MIGRATION),
+    ("bigint", "int", CodecCompatibility.AS_IS),
+    ("bigint", int, CodecCompatibility.AS_IS),
+    ("bigint", None, CodecCompatibility.AS_IS),
+    (None, "bigint", CodecCompatibility.AS_IS),
+    ("string", str, CodecCompatibility.AS_IS),
+    ("timestamp", datetime.datetime, CodecCompatibility.AS_IS),
+    ("decimal(10,2)", decimal.Decimal, CodecCompatibility.AS_IS),
+    ("bigint", "double", CodecCompatibility.AFTER_MIGRATION),
+    ("double", "bigint", CodecCompatibility.INCOMPATIBLE),
+    ("bigint", "string", CodecCompatibility.INCOMPATIBLE),
+    ("array<bigint>", list[int], CodecCompatibility.AS_IS),
+    ("array<int>", "array<double>", CodecCompatibility.AFTER_MIGRATION),
+    ("array<int>", "array<string>", CodecCompatibility.INCOMPATIBLE),
+    ("map<string,int>", "map<string,double>", CodecCompatibility.AFTER_MIGRATION),
+    ("map<string,int>", "map<int,int>", CodecCompatibility.INCOMPATIBLE),
+    ("struct<a:int,b:string>", "struct<b:string, a:int>", CodecCompatibility.AS_IS),
+    ("struct<a:int,b:string>", "struct<a:int>", CodecCompatibility.AFTER_MIGRATION),
+    ("struct<a:int>", "struct<a:int,b:string>", CodecCompatibility.AFTER_MIGRATION),
+    ("struct<a:int>", "struct<a:string>", CodecCompatibility.INCOMPATIBLE),
+    ("mystery", "mystery", CodecCompatibility.AS_IS),
+    ("mystery", "riddle", CodecCompatibility.INCOMPATIBLE),
+    (Flight, Flight, CodecCompatibility.AS_IS),
+    (Flight, Reordered, CodecCompatibility.RECONFIGURED),
+    (Flight, Wider, CodecCompatibility.AFTER_MIGRATION),
+    (Flight, Narrower, CodecCompatibility.INCOMPATIBLE),
+    (None, Flight, CodecCompatibility.INCOMPATIBLE),
+    (Color, MoreColors, CodecCompatibility.AS_IS),
+    (Color, FewerColors, CodecCompatibility.INCOMPATIBLE),
+    (Celsius(), Celsius(), CodecCompatibility.AS_IS),
+    (OldCelsius(), Celsius(), CodecCompatibility.AFTER_MIGRATION),
+    (OldCelsius(), StaysOld(), CodecCompatibility.RECONFIGURED),
+    (Celsius(), OldCelsius(), CodecCompatibility.INCOMPATIBLE),
+    ("double", Celsius(), CodecCompatibility.INCOMPATIBLE),
+    (list[Flight], list[Reordered], CodecCompatibility.RECONFIGURED),
+    (dict[str, Flight], dict[str, Wider], CodecCompatibility.AFTER_MIGRATION),
 ]
 
 
 @pytest.mark.parametrize(("stored", "declared", "outcome"), CASES)
 def test_a17_the_outcome_follows_from_the_stored_and_the_declared_type(
-    stored: object, declared: object, outcome: Outcome
+    stored: object, declared: object, outcome: CodecCompatibility
 ) -> None:
     was, now = typetext.canonical(stored), typetext.canonical(declared)
     assert evolution.compare(typetext.parse(was), typetext.parse(now), declared).outcome is outcome

@@ -11,7 +11,7 @@ import pytest
 from statefulspark import errors
 from statefulspark.state import aggregatingstate, evolution, kinds, liststate, mapstate, ttl, valuestate
 from statefulspark.state.types import conversions, typetext
-from statefulspark.state.types.conversions import Outcome
+from statefulspark.state.types.conversions import CodecCompatibility
 
 _KEY_OF_A_MAP = "The type of the keys of a map can never change."
 _VALUE, _LIST, _MAP = valuestate.VALUE, liststate.LIST, mapstate.MAP
@@ -48,8 +48,12 @@ class Lenient(conversions.Codec[float]):
     name = "degrees"
     version = 3
 
-    def compatibility(self, stored: conversions.StoredCodec) -> Outcome:
-        return Outcome.RECONFIGURED if (stored.name, stored.version) == ("degrees", 1) else Outcome.INCOMPATIBLE
+    def compatibility(self, stored: conversions.CodecVersion) -> CodecCompatibility:
+        return (
+            CodecCompatibility.RECONFIGURED
+            if (stored.name, stored.version) == ("degrees", 1)
+            else CodecCompatibility.INCOMPATIBLE
+        )
 
 
 class Undecided(conversions.Codec[float]):
@@ -58,7 +62,7 @@ class Undecided(conversions.Codec[float]):
     name = "degrees"
     version = 4
 
-    def compatibility(self, stored: conversions.StoredCodec) -> Outcome:
+    def compatibility(self, stored: conversions.CodecVersion) -> CodecCompatibility:
         raise KeyError(stored.version)
 
 
@@ -171,7 +175,7 @@ def _compare(stored: object, declared: object) -> evolution.Verdict:
 def test_a17_a_migration_rewrites(stored: object, declared: object, before: object, after: object) -> None:
     verdict = _compare(stored, declared)
 
-    assert verdict.outcome is Outcome.AFTER_MIGRATION
+    assert verdict.outcome is CodecCompatibility.AFTER_MIGRATION
     assert verdict.convert is not None
     assert repr(verdict.convert(before)) == repr(after), "1 and 1.0 are equal, and not the same"
 
@@ -220,22 +224,26 @@ def test_what_a_codec_raises_is_a_failure_of_the_job_and_names_codec_and_method(
     ],
 )  # fmt: skip
 def test_a17_what_does_not_fit_says_why(stored: object, declared: object, why: str) -> None:
-    assert _compare(stored, declared) == evolution.Verdict(Outcome.INCOMPATIBLE, None, why)
+    assert _compare(stored, declared) == evolution.Verdict(CodecCompatibility.INCOMPATIBLE, None, why)
 
 
 @pytest.mark.parametrize(
     ("stored", "declared", "outcome"),
     [
-        pytest.param(Day, Day, Outcome.AS_IS, id="the same"),
-        pytest.param(Day, SwappedDay, Outcome.RECONFIGURED, id="a record in it in another order"),
-        pytest.param(list[Flight], list[Swapped], Outcome.RECONFIGURED, id="records of a list in another order"),
-        pytest.param(Units(), Lenient(), Outcome.RECONFIGURED, id="a codec that says so"),
-        pytest.param(Flight, None, Outcome.AS_IS, id="declared without a type"),
-        pytest.param("any", "bigint", Outcome.AS_IS, id="any value, checked when it is written"),
-        pytest.param("struct<a:int,b:int>", "struct<b:int,a:int>", Outcome.AS_IS, id="fields of a struct have names"),
+        pytest.param(Day, Day, CodecCompatibility.AS_IS, id="the same"),
+        pytest.param(Day, SwappedDay, CodecCompatibility.RECONFIGURED, id="a record in it in another order"),
+        pytest.param(
+            list[Flight], list[Swapped], CodecCompatibility.RECONFIGURED, id="records of a list in another order"
+        ),
+        pytest.param(Units(), Lenient(), CodecCompatibility.RECONFIGURED, id="a codec that says so"),
+        pytest.param(Flight, None, CodecCompatibility.AS_IS, id="declared without a type"),
+        pytest.param("any", "bigint", CodecCompatibility.AS_IS, id="any value, checked when it is written"),
+        pytest.param(
+            "struct<a:int,b:int>", "struct<b:int,a:int>", CodecCompatibility.AS_IS, id="fields of a struct have names"
+        ),
     ],
 )
-def test_a17_what_fits_rewrites_nothing(stored: object, declared: object, outcome: Outcome) -> None:
+def test_a17_what_fits_rewrites_nothing(stored: object, declared: object, outcome: CodecCompatibility) -> None:
     assert _compare(stored, declared) == evolution.Verdict(outcome)
 
 

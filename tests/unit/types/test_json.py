@@ -35,7 +35,7 @@ def test_every_type_of_spark_is_in_the_matrix() -> None:
 
 def test_a_record_of_kafka_has_what_spark_prints() -> None:
     def written(column: kinds.Column) -> list[str]:
-        (batch,) = records.encode(iter([column.batch()]), records.JsonRows(key=column.name))
+        (batch,) = records.encode(iter([column.batch()]), records.JsonSerializer(key=column.name))
         return [json.dumps(json.loads(value)[column.name]) for value in batch.column("value").to_pylist()]
 
     assert differing(written) == {}
@@ -43,7 +43,7 @@ def test_a_record_of_kafka_has_what_spark_prints() -> None:
 
 def test_the_key_of_a_record_is_its_value_in_the_record() -> None:
     for column in kinds.columns():
-        (batch,) = records.encode(iter([column.batch()]), records.JsonRows(key=column.name))
+        (batch,) = records.encode(iter([column.batch()]), records.JsonSerializer(key=column.name))
         for key, value in batch.select(["key", "value"]).to_pylist() and zip(
             batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True
         ):
@@ -55,7 +55,7 @@ def test_the_key_of_a_record_is_its_value_in_the_record() -> None:
 
 def test_a_binary_key_is_its_bytes() -> None:
     (column,) = (column for column in kinds.leaves() if isinstance(column.kind, types.BinaryType))
-    (batch,) = records.encode(iter([column.batch()]), records.JsonRows(key=column.name))
+    (batch,) = records.encode(iter([column.batch()]), records.JsonSerializer(key=column.name))
     assert batch.column("key").to_pylist() == column.values.to_pylist()
 
 

@@ -80,7 +80,7 @@ REFUSED_SETTINGS = (
     ),
     RefusedSetting(
         "spark.sql.streaming.queryEvolution.enableSourceEvolution",
-        "it changes the format of the offset log; name sources with ss.source(df, name=...)",
+        "it changes the format of the offset log; name sources with ss.named_source(df, uid=...)",
     ),
     RefusedSetting("spark.sql.streaming.forceDeleteTempCheckpointLocation", "it deletes checkpoints when a query ends"),
 )

@@ -104,7 +104,7 @@ class SourceEntry(WireModel):
     """One source of a query, from the plan of the job that wrote the state."""
 
     name: str
-    """The user's name (`ss.source(df, name=)`), else the description; with `#2`, `#3` if it is not unique."""
+    """The user's name (`ss.named_source(df, uid=)`), else the description; with `#2`, `#3` if it is not unique."""
     description: str
     """What it reads, for example `kafka(subscribe=clicks)`."""
     log: int = 0

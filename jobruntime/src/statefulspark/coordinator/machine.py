@@ -44,7 +44,7 @@ from statefulspark.coordinator.model import (
 )
 
 HOOK_PREFIX = "hook:"
-"""Prefix of a master hook's name among participants; its identifier follows."""
+"""Prefix of a master hook's name among participants; its uid follows."""
 
 PERIODIC_KEY = "(periodic)"
 """Key of periodic requests; callers cannot use it as a request id."""

@@ -92,7 +92,7 @@ class Cycle:
         settings, participants = self._coordinator.settings, frozenset(self._participants)
         # Flink spreads first triggers, so that jobs started together do not all write at once (A.85).
         first_delay_s = random.uniform(settings.min_pause_s, settings.base_interval_s)  # noqa: S311 - not a secret
-        self._step(model.Started(time.monotonic(), participants, first_delay_s, self._hooks.identifiers))
+        self._step(model.Started(time.monotonic(), participants, first_delay_s, self._hooks.uids))
 
     def turn(self) -> None:
         """Trigger what is due, acknowledge what has begun, and show and prune meanwhile; once per turn of the loop."""

@@ -1,7 +1,7 @@
 """Matches sources by name with the lines of the offset log and the folders below `sources/`. Pure.
 
-A name is given by the user (`ss.source(df, name="clicks")`) or generated from what the source reads. A stream that is used
-twice in a plan has two lines with one name and one folder.
+A name is given by the user (`ss.named_source(df, uid="clicks")`) or generated from what the source reads. A stream that is
+used twice in a plan has two lines with one name and one folder.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import plans
 from statefulspark.contract.manifest import QueryEntry, SourceEntry
 
-_ADVICE = 'Name each of them with ss.source(df, name="..."); the old names are the ones above.'
+_ADVICE = 'Name each of them with ss.named_source(df, uid="..."); the old names are the ones above.'
 
 
 def match(query: QueryEntry, planned: plans.PlannedQuery) -> tuple[int | None, ...]:
@@ -114,7 +114,7 @@ def _require_same_position_of_duplicates(query: QueryEntry) -> None:
                 "SourcesAmbiguous",
                 f"The sources of query {query.uid!r} have changed, and it had several sources {description} at different "
                 f"positions, which cannot be matched. Start the job with its former sources, each named with "
-                'ss.source(df, name="..."), then change them.',
+                'ss.named_source(df, uid="..."), then change them.',
             )
 
 

@@ -16,7 +16,7 @@ from statefulspark.operatorstate.functions import (
     SourceContext,
     SourceFunction,
 )
-from statefulspark.operatorstate.sink import FunctionSink
+from statefulspark.operatorstate.sink import DriverSink
 from statefulspark.operatorstate.store import BroadcastHandle, OperatorListHandle, OperatorStateStore
 
 __all__ = [
@@ -24,8 +24,8 @@ __all__ = [
     "BroadcastSinkFunction",
     "CheckpointListener",
     "CheckpointedFunction",
+    "DriverSink",
     "FunctionInitializationContext",
-    "FunctionSink",
     "FunctionSnapshotContext",
     "ListCheckpointed",
     "OperatorListHandle",

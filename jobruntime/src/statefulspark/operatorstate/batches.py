@@ -16,19 +16,19 @@ from statefulspark.operatorstate import record
 from statefulspark.operatorstate.completion import Completions
 from statefulspark.operatorstate.functions import BroadcastSinkFunction, FunctionSnapshotContext, SinkFunction
 from statefulspark.operatorstate.model import OperatorState
-from statefulspark.operatorstate.sink import FunctionSink
+from statefulspark.operatorstate.sink import DriverSink
 from statefulspark.operatorstate.subtasks import Subtasks
 
 _log = logging.getLogger(__name__)
 
 
 class SinkRun:
-    """Runs a `FunctionSink`. Batches come from one thread, notifications may come from another."""
+    """Runs a `DriverSink`. Batches come from one thread, notifications may come from another."""
 
     def __init__(
         self,
         uid: str,
-        sink: FunctionSink,
+        sink: DriverSink,
         *,
         restored: OperatorState | None,
         checkpoint_id: int | None,
@@ -124,7 +124,7 @@ class SinkRun:
         """
         with self._lock:
             for function in self._subtasks.functions:
-                assert isinstance(function, BroadcastSinkFunction)  # noqa: S101 - FunctionSink has checked this
+                assert isinstance(function, BroadcastSinkFunction)  # noqa: S101 - DriverSink has checked this
                 self._call(functools.partial(function.invoke_broadcast, row), "invoke_broadcast()")
 
     def _call(self, method: Callable[[], None], what: str) -> None:

@@ -1,4 +1,4 @@
-"""`FunctionSink`: a sink that passes its rows to a user function on the driver."""
+"""`DriverSink`: a sink that passes its rows to a user function on the driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_PARALLELISM = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionSink:
+class DriverSink:
     """Passes every row to a function that runs as subtasks on the driver.
 
     The partitions of a batch are assigned to subtasks by number, so that a batch that runs again is assigned in the same
@@ -25,40 +25,30 @@ class FunctionSink:
 
     Guaranteed: the function's state and its processed rows are consistent after any failure. Not guaranteed: that external
     effects of the function, such as a request to another system, happen only once; rows since the last completed batch
-    are repeated after a failure.
+    are repeated after a failure. What the function prepares becomes final in its `notify_checkpoint_complete`.
 
     Attributes:
         function: A prototype; every subtask gets a deep copy of it.
         parallelism: Number of subtasks.
         broadcast: SQL condition on a row. Matching rows go to `invoke_broadcast` of every subtask, all others to
             `invoke` of one; for a `BroadcastSinkFunction` only. Their order within a batch is undefined.
-        visible: Only `checkpoint`: what the function prepares becomes final in its `notify_checkpoint_complete`, which tells
-            it no batch.
     """
 
     function: SinkFunction[object]
     _: KW_ONLY
     parallelism: int = 1
     broadcast: str | None = None
-    visible: str = "checkpoint"
 
     def __post_init__(self) -> None:
-        if self.visible != "checkpoint":
-            raise errors.SpecRejectedError(
-                "SinkSettingRefused",
-                f"A FunctionSink cannot have visible={self.visible!r}, only 'checkpoint'. Its function is notified of "
-                "completed checkpoints and not of batches, so it cannot know which of its effects are repeated after a "
-                "failure. Use a sink that knows batches, such as KafkaSink or PostgresSink.",
-            )
         if not isinstance(self.function, SinkFunction):
             raise errors.SpecRejectedError(
                 "FunctionInvalid",
-                f"FunctionSink takes an instance of a class that extends SinkFunction, not {self.function!r}.",
+                f"DriverSink takes an instance of a class that extends SinkFunction, not {self.function!r}.",
             )
         if isinstance(self.function, BroadcastSinkFunction) != (self.broadcast is not None):
             raise errors.SpecRejectedError(
                 "FunctionInvalid",
-                f"FunctionSink takes broadcast=<condition> with a BroadcastSinkFunction, and only with one; "
+                f"DriverSink takes broadcast=<condition> with a BroadcastSinkFunction, and only with one; "
                 f"{type(self.function).__qualname__} has broadcast={self.broadcast!r}.",
             )
         require_parallelism(self.parallelism)

@@ -3,6 +3,6 @@
 `statefulspark.evolution.comparison` decides, without Spark, which changes are compatible and which are refused.
 """
 
-from statefulspark.planning.source_names import source
+from statefulspark.planning.source_names import named_source
 
-__all__ = ["source"]
+__all__ = ["named_source"]

@@ -1,7 +1,7 @@
 """A query whose sources are folders, into which a test puts rows: each file is a batch, with the columns of the source.
 
 Every source that Spark reads is replaced, whatever system it is in; nothing is asked of that system. A function of the job
-(`ss.from_source`) is refused: nobody can tell when it has given everything.
+(`ss.read_function`) is refused: nobody can tell when it has given everything.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FedSource:
 
     Attributes:
         query: Uid of the query that reads it.
-        name: What `ss.source` has named it; else the topic, table or folder that it would read; else its format.
+        name: What `ss.named_source` has named it; else the topic, table or folder that it would read; else its format.
         folder: The folder.
         schema: Its columns.
     """
@@ -64,7 +64,7 @@ def replace(frame: DataFrame, query: str, folder_of: Callable[[str], Path]) -> t
     for leaf, given in probe.streams(frame._jdf.queryExecution().analyzed(), None):
         if str(leaf.sourceName()) == datasource.FORMAT:
             raise UnfeedableError(
-                f"The query {query!r} reads a function of the job (ss.from_source), whose end a test cannot see. Test the "
+                f"The query {query!r} reads a function of the job (ss.read_function), whose end a test cannot see. Test the "
                 "function by itself, and the job with `statefulspark run --dev`."
             )
         name, schema = given or _name(leaf), replacing.schema_of(leaf)

@@ -116,7 +116,7 @@ def _column(uid: str, field: pa.Field, values: Sequence[object]) -> pa.Array:
         raise errors.SpecRejectedError(
             "SourceRowInvalid",
             f"The source {uid!r} emitted a value that does not fit type {field.type} of column {field.name!r}: {error}. "
-            "Change the schema of ss.from_source, or convert the value.",
+            "Change the schema of ss.read_function, or convert the value.",
         ) from error
 
 

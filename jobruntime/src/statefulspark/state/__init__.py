@@ -27,7 +27,7 @@ from statefulspark.state.liststate import ListHandle, ListState
 from statefulspark.state.mapstate import MapHandle, MapState
 from statefulspark.state.timers import MAX_WATERMARK, NO_WATERMARK, TimeDomain, TimerService
 from statefulspark.state.ttl import Ttl, TtlChange, TtlUpdate, TtlVisibility
-from statefulspark.state.types.conversions import Codec, Outcome, StoredCodec
+from statefulspark.state.types.conversions import Codec, CodecCompatibility, CodecVersion
 from statefulspark.state.valuestate import ValueHandle, ValueState
 
 __all__ = [
@@ -37,6 +37,8 @@ __all__ = [
     "AggregatingHandle",
     "AggregatingState",
     "Codec",
+    "CodecCompatibility",
+    "CodecVersion",
     "FoldingState",
     "InputRow",
     "KeyedContext",
@@ -45,10 +47,8 @@ __all__ = [
     "ListState",
     "MapHandle",
     "MapState",
-    "Outcome",
     "ReducingHandle",
     "ReducingState",
-    "StoredCodec",
     "TimeDomain",
     "TimerService",
     "Ttl",

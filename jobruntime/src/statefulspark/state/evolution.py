@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statefulspark import errors, usercode
 from statefulspark.state import kinds, ttl
 from statefulspark.state.types import conversions, typetext
-from statefulspark.state.types.conversions import Outcome
+from statefulspark.state.types.conversions import CodecCompatibility
 
 Convert = Callable[[object], object]
 
@@ -29,12 +29,12 @@ class Verdict:
         why: The reason when incompatible; empty otherwise.
     """
 
-    outcome: Outcome
+    outcome: CodecCompatibility
     convert: Convert | None = None
     why: str = ""
 
 
-_AS_IS = Verdict(Outcome.AS_IS)
+_AS_IS = Verdict(CodecCompatibility.AS_IS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,14 @@ def resolve(stored: kinds.StateMeta, declaration: Declaration) -> Resolution:
         raise incompatible(stored, declared, "")
     if declared.kind.has_entry_keys:
         old_key, new_key = (typetext.parse(meta.type_text).arguments[:1] for meta in (stored, declared))
-        if old_key and new_key and compare(old_key[0], new_key[0]).outcome is not Outcome.AS_IS:
+        if old_key and new_key and compare(old_key[0], new_key[0]).outcome is not CodecCompatibility.AS_IS:
             raise incompatible(stored, declared, "The type of the keys of a map can never change.")
     was, now = value_type(stored), value_type(declared)
     verdict = compare(was, now, declaration.value)
-    if verdict.outcome is Outcome.INCOMPATIBLE:
+    if verdict.outcome is CodecCompatibility.INCOMPATIBLE:
         raise incompatible(stored, declared, verdict.why)
     change = _ttl_change(stored, declaration)
-    if verdict.outcome is Outcome.RECONFIGURED:
+    if verdict.outcome is CodecCompatibility.RECONFIGURED:
         meta = kinds.StateMeta(declared.name, declared.kind, stored.type_text, declared.has_ttl)
         return Resolution(meta, None, was, change)
     return Resolution(declared, verdict.convert, now, change)
@@ -168,7 +168,7 @@ def compare(stored: typetext.Type, declared: typetext.Type, value: object = None
         # Stored values are checked when they are written again, like every value of a declared type.
         return _AS_IS
     if (stored.family, declared.family) == ("integer", "float"):
-        return Verdict(Outcome.AFTER_MIGRATION, _widen)
+        return Verdict(CodecCompatibility.AFTER_MIGRATION, _widen)
     if stored.family != declared.family:
         return _refused("")
     if stored.family in ("array", "map"):
@@ -182,7 +182,7 @@ def compare(stored: typetext.Type, declared: typetext.Type, value: object = None
 
 
 def _refused(why: str) -> Verdict:
-    return Verdict(Outcome.INCOMPATIBLE, why=why)
+    return Verdict(CodecCompatibility.INCOMPATIBLE, why=why)
 
 
 def _widen(value: object) -> object:
@@ -192,14 +192,14 @@ def _widen(value: object) -> object:
 def _compare_codec(stored: typetext.Type, codec: conversions.Codec[typing.Any]) -> Verdict:
     if stored.family != "codec" or len(stored.names) != 2 or not stored.names[1].isdigit():
         return _refused(f"It was not written by the codec {codec.name}.")
-    before = conversions.StoredCodec(stored.names[0], int(stored.names[1]))
+    before = conversions.CodecVersion(stored.names[0], int(stored.names[1]))
     try:
         outcome = codec.compatibility(before)
     except Exception as error:
         raise _codec_raised(codec, "compatibility", error) from error
-    if outcome is Outcome.INCOMPATIBLE:
+    if outcome is CodecCompatibility.INCOMPATIBLE:
         return _refused(f"The codec {codec.name} {codec.version} does not read {before.name} {before.version}.")
-    if outcome is Outcome.AFTER_MIGRATION:
+    if outcome is CodecCompatibility.AFTER_MIGRATION:
         return Verdict(outcome, lambda value: _migrated(codec, value, before.version))
     return Verdict(outcome)
 
@@ -222,7 +222,10 @@ def _arguments(value: object) -> list[object]:
 def _compare_container(stored: typetext.Type, declared: typetext.Type, value: object) -> Verdict:
     if len(stored.arguments) != len(declared.arguments):
         return _refused("")
-    if stored.family == "map" and compare(stored.arguments[0], declared.arguments[0]).outcome is not Outcome.AS_IS:
+    if (
+        stored.family == "map"
+        and compare(stored.arguments[0], declared.arguments[0]).outcome is not CodecCompatibility.AS_IS
+    ):
         return _refused("The type of the keys of a map can never change.")
     inner = compare(stored.arguments[-1], declared.arguments[-1], (_arguments(value) or [None])[-1])
     if inner.convert is None:
@@ -246,19 +249,19 @@ def _compare_fields(stored: typetext.Type, declared: typetext.Type, value: objec
         if name not in before:
             continue
         verdict = compare(before[name], kind, declared_types.get(name))
-        if verdict.outcome is Outcome.INCOMPATIBLE:
+        if verdict.outcome is CodecCompatibility.INCOMPATIBLE:
             return _refused(f"The field {name} was {before[name].text} and is {kind.text}. {verdict.why}".strip())
-        reconfigured = reconfigured or verdict.outcome is Outcome.RECONFIGURED
+        reconfigured = reconfigured or verdict.outcome is CodecCompatibility.RECONFIGURED
         if verdict.convert is not None:
             converts[name] = verdict.convert
     same_fields = set(stored.names) == set(declared.names)
     if same_fields and not converts:
         ordered = stored.names == declared.names or stored.family == "struct"
-        return _AS_IS if ordered and not reconfigured else Verdict(Outcome.RECONFIGURED)
+        return _AS_IS if ordered and not reconfigured else Verdict(CodecCompatibility.RECONFIGURED)
     if reconfigured:
         return _refused("One field keeps its old form while others change; change one field at a time.")
     convert = _record_convert if stored.family == "record" else _struct_convert
-    return Verdict(Outcome.AFTER_MIGRATION, convert(stored.names, declared, converts, value))
+    return Verdict(CodecCompatibility.AFTER_MIGRATION, convert(stored.names, declared, converts, value))
 
 
 def _record_convert(

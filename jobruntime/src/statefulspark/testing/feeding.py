@@ -69,7 +69,7 @@ class Feed:
         if not named:
             raise JobTestError(
                 f"No source of the job is named {name!r}; it reads {_listed(self.names)}. A source has the name that "
-                "ss.source(..., name=...) gives it, else that of its topic, table or folder, else that of its format."
+                "ss.named_source(..., uid=...) gives it, else that of its topic, table or folder, else that of its format."
             )
         for source in named:
             self._write(source, rows)

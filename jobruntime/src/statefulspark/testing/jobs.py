@@ -23,7 +23,7 @@ from statefulspark.declaration import JobDefinition, Output, QueryContext, Query
 from statefulspark.driver.starting import claim
 from statefulspark.engine import tested
 from statefulspark.job import Job
-from statefulspark.operatorstate.sink import FunctionSink
+from statefulspark.operatorstate.sink import DriverSink
 from statefulspark.planning import describe, fed_sources
 from statefulspark.state import timers
 from statefulspark.testing import drivers, feeding, outputs, sessions
@@ -72,7 +72,7 @@ class JobHarness:
 
         Raises:
             StatefulSparkError: The job cannot start; what `statefulspark run` says.
-            JobTestError: The file declares no job, or several; another job is running; or a query reads `ss.from_source`.
+            JobTestError: The file declares no job, or several; another job is running; or a query reads `ss.read_function`.
         """
         self._job, self._spark, self._folder = job, spark, folder
         self._parameters = dict(parameters or {})
@@ -203,9 +203,9 @@ class JobHarness:
             JobTestError: There is no such query, or its sink is a function of the job.
         """
         uid = self._query(query)
-        if isinstance(self._outputs[uid].sink, FunctionSink):
+        if isinstance(self._outputs[uid].sink, DriverSink):
             raise JobTestError(
-                f"The sink of {uid!r} is a function of the job (ss.FunctionSink); look at what it has done."
+                f"The sink of {uid!r} is a function of the job (ss.DriverSink); look at what it has done."
             )
         return outputs.read(self._output_folder(uid))
 

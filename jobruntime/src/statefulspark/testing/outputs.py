@@ -1,7 +1,7 @@
 """The visible output of a job under test: the rows that its sinks have committed.
 
 Each sink of a query is replaced by the files sink, which shows its rows when the replaced one would. A function that is a
-sink (`ss.FunctionSink`) stays, since it is the job's own code.
+sink (`ss.DriverSink`) stays, since it is the job's own code.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from statefulspark import jsontext, rowvalues, storage
 from statefulspark.declaration import Output
-from statefulspark.operatorstate.sink import FunctionSink
+from statefulspark.operatorstate.sink import DriverSink
 from statefulspark.planning import carry
 from statefulspark.sinks import visibility
 from statefulspark.sinks.files import FilesSink, commits
@@ -40,7 +40,7 @@ def replaced(output: DataStreamWriter | Output, query: str, folder: Path) -> Out
         return Output(
             stream.frame, FilesSink(folder.as_uri(), visible=visibility.Visibility.BATCH), _PLAIN, stream.mode, None
         )
-    if isinstance(output.sink, FunctionSink):
+    if isinstance(output.sink, DriverSink):
         return replace(output, trigger=None)
     return replace(
         output, sink=FilesSink(folder.as_uri(), visible=visibility.sink_visibility(output.sink)), trigger=None

@@ -136,7 +136,7 @@ class QueryHarness:
         @job.query(uid=_UID)
         def query(spark: SparkSession, ctx: QueryContext) -> DataStreamWriter:
             streams = [
-                source_names.source(spark.readStream.schema(schema).parquet(self._place(name)), name=name)
+                source_names.named_source(spark.readStream.schema(schema).parquet(self._place(name)), uid=name)
                 for name, schema in inputs.items()
             ]
             return function(*streams).writeStream.outputMode(output_mode).format("noop")

@@ -113,8 +113,8 @@ class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction, ss.Checkpoint
 def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     count, plan, folder = int(ctx.parameter("numbers")), ctx.parameter("kill", ""), ctx.parameter("output")
     source = CounterSource(count, plan)
-    frame = ss.from_source(spark, function=source, schema="n BIGINT", uid="counter", parallelism=2, buffer_rows=40)
-    sink = ss.FunctionSink(BufferingSink(folder, plan), parallelism=2)
+    frame = ss.read_function(spark, function=source, schema="n BIGINT", uid="counter", parallelism=2, buffer_rows=40)
+    sink = ss.DriverSink(BufferingSink(folder, plan), parallelism=2)
     return ss.write(frame, sink=sink, uid="buffer")
 
 

@@ -190,10 +190,10 @@ def numbers(
 ) -> Callable[[SparkSession], Output]:
     def build(spark: SparkSession) -> Output:
         function = RangeSource(limit, failing_at=source_failing_at)
-        frame = ss.from_source(
+        frame = ss.read_function(
             spark, function=function, schema="n BIGINT", uid=source_uid, parallelism=source, buffer_rows=10
         )
-        collecting = ss.FunctionSink(Collecting(world.folder, failing_at=failing_at), parallelism=sink)
+        collecting = ss.DriverSink(Collecting(world.folder, failing_at=failing_at), parallelism=sink)
         return ss.write(frame, sink=collecting, uid=sink_uid)
 
     return build
@@ -265,8 +265,8 @@ class Noticing(ss.SinkFunction[Row], ss.CheckpointedFunction):
 
 def test_every_batch_of_a_function_has_a_record_whether_it_changed_the_state_or_not(world: World) -> None:
     def build(spark: SparkSession) -> Output:
-        frame = ss.from_source(spark, function=RangeSource(), schema="n BIGINT", uid="ranges", buffer_rows=10)
-        return ss.write(frame, sink=ss.FunctionSink(Noticing()), uid="notice")
+        frame = ss.read_function(spark, function=RangeSource(), schema="n BIGINT", uid="ranges", buffer_rows=10)
+        return ss.write(frame, sink=ss.DriverSink(Noticing()), uid="notice")
 
     assert world.run(build, lambda: world.batch >= 3) is None
 
@@ -294,7 +294,7 @@ def test_keyed_state_and_functions_are_one_cut(world: World) -> None:
     """The sink reads partition by partition, one Spark job each; state of every partition is still committed once."""
 
     def build(spark: SparkSession) -> Output:
-        frame = ss.from_source(
+        frame = ss.read_function(
             spark, function=RangeSource(), schema="n BIGINT", uid="ranges", parallelism=2, buffer_rows=30
         )
         counted: DataFrame = ss.keyed_process(
@@ -304,7 +304,7 @@ def test_keyed_state_and_functions_are_one_cut(world: World) -> None:
             uid="count",
             schema="digit BIGINT, seen BIGINT",
         )
-        collecting = ss.FunctionSink(Collecting(world.folder, failing_at=None), parallelism=1)
+        collecting = ss.DriverSink(Collecting(world.folder, failing_at=None), parallelism=1)
         return ss.write(counted.selectExpr("seen * 10 + digit AS n"), sink=collecting, uid="collect")
 
     last = {12 * 10 + digit for digit in range(10)}
@@ -362,8 +362,8 @@ class Keeping(ss.SinkFunction[Row]):
 
 def test_every_type_of_column_passes(world: World) -> None:
     def build(spark: SparkSession) -> Output:
-        frame = ss.from_source(spark, function=Once(VALUES), schema=SCHEMA, uid="once")
-        return ss.write(frame, sink=ss.FunctionSink(Keeping(world.folder)), uid="keep")
+        frame = ss.read_function(spark, function=Once(VALUES), schema=SCHEMA, uid="once")
+        return ss.write(frame, sink=ss.DriverSink(Keeping(world.folder)), uid="keep")
 
     written = world.folder / "row.txt"
     assert world.run(build, written.exists) is None
@@ -408,14 +408,14 @@ def test_a_source_that_cannot_be_meant_is_refused(
     given = {"function": RangeSource(), "schema": "n BIGINT", "uid": "ranges", **arguments}
 
     with declared.collecting("numbers"), pytest.raises(errors.SpecRejectedError) as caught:
-        ss.from_source(spark, **given)  # type: ignore[arg-type]
+        ss.read_function(spark, **given)  # type: ignore[arg-type]
 
     assert caught.value.reason == reason
 
 
 def test_a_source_outside_a_query_function_is_refused(spark: SparkSession) -> None:
     with pytest.raises(errors.SpecRejectedError, match="outside a query function"):
-        ss.from_source(spark, function=RangeSource(), schema="n BIGINT", uid="ranges")
+        ss.read_function(spark, function=RangeSource(), schema="n BIGINT", uid="ranges")
 
 
 def test_two_functions_with_one_uid_are_refused(world: World) -> None:
@@ -440,7 +440,7 @@ class Everywhere(ss.BroadcastSinkFunction[Row]):
 )
 def test_a_broadcast_condition_that_spark_cannot_evaluate_is_refused(spark: SparkSession, condition: str) -> None:
     rates = spark.readStream.format("rate").load()
-    output = ss.write(rates, sink=ss.FunctionSink(Everywhere(), broadcast=condition), uid="everywhere")
+    output = ss.write(rates, sink=ss.DriverSink(Everywhere(), broadcast=condition), uid="everywhere")
 
     with pytest.raises(errors.SpecRejectedError, match="broadcast=") as caught:
         functions.JobFunctions().declare("numbers", output)

@@ -39,7 +39,7 @@ from statefulspark.operators.keyed import operator
 from statefulspark.operators.transform import operator as transform_operator
 from statefulspark.sinks import base, staging
 from statefulspark.sinks.files import FilesSink, commits
-from statefulspark.sinks.kafka import JsonRows, KafkaSink
+from statefulspark.sinks.kafka import JsonSerializer, KafkaSink
 from statefulspark.storage import StorageOptions, open_store
 from typematrix import kinds, reading
 
@@ -376,7 +376,7 @@ def assert_state_reads(snapshot: str, expected: Texts) -> None:
 def test_a_record_of_kafka_has_what_spark_shows(zoned: SparkSession, tmp_path: Path) -> None:
     table = matrix(zoned)
     context = a_sink_context(staging_uri=(tmp_path / "staged").as_uri(), options=LOCAL)
-    sink = KafkaSink("types", bootstrap_servers="kafka:9092", serializer=JsonRows(key="n"))
+    sink = KafkaSink("types", bootstrap_servers="kafka:9092", serializer=JsonSerializer(key="n"))
     staged = staging.merge(written(table, sink, context))
     assert staged is not None
     values = [

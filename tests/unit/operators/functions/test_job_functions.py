@@ -116,7 +116,7 @@ def declared_functions(*, sink: str | None = "out", source: str | None = None) -
             registry.building().registry.add(registry.DeclaredSource(source, "q", Position(), 1, schema, 10))
     if sink:
         frame = cast("DataFrame", Stream())
-        declared.declare("q", Output(frame, operatorstate.FunctionSink(Remembering()), sink, "append", None))
+        declared.declare("q", Output(frame, operatorstate.DriverSink(Remembering()), sink, "append", None))
     return declared
 
 
@@ -139,7 +139,7 @@ def test_a43_a144_the_functions_of_every_query_hear_which_snapshot_was_restored(
         write_record(place, batch, f"p {batch}", query="p", uid="other")
     declared = declared_functions()
     declared.declare(
-        "p", Output(cast("DataFrame", Stream()), operatorstate.FunctionSink(Remembering()), "other", "append", None)
+        "p", Output(cast("DataFrame", Stream()), operatorstate.DriverSink(Remembering()), "other", "append", None)
     )
     plan = StartPlan(
         StartMode.CONTINUE,

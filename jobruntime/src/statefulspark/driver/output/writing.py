@@ -23,7 +23,7 @@ from statefulspark.declaration import Output
 from statefulspark.driver.output import sink_calls
 from statefulspark.engine import jvm
 from statefulspark.operators import columns, spark_errors
-from statefulspark.operatorstate.sink import FunctionSink
+from statefulspark.operatorstate.sink import DriverSink
 from statefulspark.sinks import visibility
 from statefulspark.sinks.base import ChecksSchema, SinkContext, TwoPhaseSink
 
@@ -97,7 +97,7 @@ def two_phase(output: Output) -> TwoPhaseSink:
     Raises:
         SpecRejectedError: `SinkInvalid`: the sink is no two-phase sink.
     """
-    if isinstance(output.sink, FunctionSink):
+    if isinstance(output.sink, DriverSink):
         raise errors.InternalError("SinkNotBound", f"The function of sink {output.uid!r} has not been restored.")
     if not isinstance(output.sink, TwoPhaseSink):
         raise errors.SpecRejectedError(
@@ -115,7 +115,7 @@ def check_schema(output: Output, options: StorageOptions) -> None:
         SpecRejectedError: `ColumnTypeUnsupported`, `ColumnsAmbiguous`, `SinkSchemaMismatch`, `SinkSettingRefused`.
     """
     visibility.sink_visibility(output.sink)
-    if not isinstance(output.sink, FunctionSink):  # It gets Spark's own rows.
+    if not isinstance(output.sink, DriverSink):  # It gets Spark's own rows.
         columns.require_usable(output.frame, f"The stream of the sink {output.uid!r}")
     if isinstance(output.sink, ChecksSchema):
         schema = arrow_types.to_arrow_schema(output.frame.schema, timezone="UTC")

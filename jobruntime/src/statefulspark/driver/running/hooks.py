@@ -16,9 +16,9 @@ from statefulspark.recovery.plan import RestoredState
 _T = TypeVar("_T")
 
 Answer = Callable[[str, MasterStateEntry | None], None]
-"""Called with a hook's identifier and its state."""
+"""Called with a hook's uid and its state."""
 Refusal = Callable[[str, errors.StatefulSparkError], None]
-"""Called with a hook's identifier and the error that it failed with."""
+"""Called with a hook's uid and the error that it failed with."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,13 +28,13 @@ class JobHooks:
 
     def __init__(self, definitions: Sequence[HookDefinition] = ()) -> None:
         """Keep the hooks; none is called before `restore`."""
-        self._hooks = {definition.identifier: definition for definition in definitions}
+        self._hooks = {definition.uid: definition for definition in definitions}
         self._busy: dict[str, str] = {}
         self._lock = threading.Lock()
 
     @property
-    def identifiers(self) -> frozenset[str]:
-        """The identifiers of all hooks."""
+    def uids(self) -> frozenset[str]:
+        """The uids of all hooks."""
         return frozenset(self._hooks)
 
     def require_place(self, states: Sequence[MasterStateEntry]) -> None:
@@ -63,18 +63,18 @@ class JobHooks:
             SpecRejectedError: `HookFailed`: a hook took too long.
         """
         states = {state.identifier: state for state in plan.master_states}
-        for identifier in states.keys() - self._hooks.keys():
-            _log.warning("state of a master hook is dropped: the job does not have it", extra={"hook": identifier})
+        for uid in states.keys() - self._hooks.keys():
+            _log.warning("state of a master hook is dropped: the job does not have it", extra={"hook": uid})
         is_empty = not plan.queries and plan.restored_from is None and not states
         for definition in self._hooks.values():
-            state = states.get(definition.identifier)
+            state = states.get(definition.uid)
             if is_empty:
                 self._call(definition, "reset", definition.hook.reset)
                 continue
             number = state.checkpoint_id if state else (plan.restored.id if plan.restored else 0)
             body = state.body if state else None
             self._call(definition, "restore", functools.partial(definition.hook.restore, number, body))
-            _log.info("master hook restored", extra={"hook": definition.identifier, "checkpoint": number})
+            _log.info("master hook restored", extra={"hook": definition.uid, "checkpoint": number})
 
     def trigger(self, checkpoint_id: int, timestamp_ms: int, *, answered: Answer, refused: Refusal) -> None:
         """Trigger all hooks at the same time; returns at once.
@@ -88,22 +88,22 @@ class JobHooks:
 
         def ask(definition: HookDefinition) -> None:
             try:
-                with usercode.as_internal_error(f"Asking the master hook {definition.identifier!r}"):
+                with usercode.as_internal_error(f"Asking the master hook {definition.uid!r}"):
                     trigger = functools.partial(definition.hook.trigger, checkpoint_id, timestamp_ms)
                     body: object = self._call(definition, "trigger", trigger)
                     entry = None
                     if isinstance(body, bytes | bytearray | memoryview):
-                        entry = MasterStateEntry.encode(definition.identifier, checkpoint_id, bytes(body))
+                        entry = MasterStateEntry.encode(definition.uid, checkpoint_id, bytes(body))
                     elif body is not None:
                         why = f"it returned {type(body).__name__} and not bytes or None"
                         raise _failed(definition, "trigger", why)
             except errors.StatefulSparkError as error:
-                refused(definition.identifier, error)
+                refused(definition.uid, error)
             else:
-                answered(definition.identifier, entry)
+                answered(definition.uid, entry)
 
         for definition in self._hooks.values():
-            threading.Thread(target=ask, args=(definition,), name=f"hook-{definition.identifier}", daemon=True).start()
+            threading.Thread(target=ask, args=(definition,), name=f"hook-{definition.uid}", daemon=True).start()
 
     def close(self) -> None:
         """Close every hook after the job has ended; errors are logged."""
@@ -116,9 +116,9 @@ class JobHooks:
     def _call(self, definition: HookDefinition, method: str, call: Callable[[], _T]) -> _T:
         """Call a hook in a thread, and wait for at most its timeout; a thread cannot be ended."""
         with self._lock:
-            running_method = self._busy.get(definition.identifier)
+            running_method = self._busy.get(definition.uid)
             if running_method is None:
-                self._busy[definition.identifier] = method
+                self._busy[definition.uid] = method
         if running_method is not None:
             raise _failed(definition, method, f"it is still in {running_method}(), which took too long before")
 
@@ -131,9 +131,9 @@ class JobHooks:
                 raise usercode.user_code_error(error, reason="HookFailed", message=message) from error
             finally:
                 with self._lock:
-                    self._busy.pop(definition.identifier, None)
+                    self._busy.pop(definition.uid, None)
 
-        outcome = threads.beside(work, name=f"hook-{definition.identifier}-{method}")
+        outcome = threads.beside(work, name=f"hook-{definition.uid}-{method}")
         try:
             return outcome.result(definition.timeout_s)
         except TimeoutError as error:
@@ -145,4 +145,4 @@ def _failed(definition: HookDefinition, method: str, why: str) -> errors.SpecRej
 
 
 def _sentence(definition: HookDefinition, method: str, why: str) -> str:
-    return f"{type(definition.hook).__qualname__}.{method}() of the master hook {definition.identifier!r} failed: {why}"
+    return f"{type(definition.hook).__qualname__}.{method}() of the master hook {definition.uid!r} failed: {why}"

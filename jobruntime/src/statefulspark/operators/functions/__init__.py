@@ -1,6 +1,6 @@
 """Functions with operator state on Spark: sinks and sources that run on the driver."""
 
 from statefulspark.operators.functions.job import JobFunctions
-from statefulspark.operators.functions.source import from_source
+from statefulspark.operators.functions.source import read_function
 
-__all__ = ["JobFunctions", "from_source"]
+__all__ = ["JobFunctions", "read_function"]

@@ -21,7 +21,7 @@ from statefulspark.operators.functions.registry import SourceRegistry
 from statefulspark.operators.functions.sink import BoundSink, Noting
 from statefulspark.operatorstate import record, subtasks
 from statefulspark.operatorstate.batches import SinkRun
-from statefulspark.operatorstate.sink import FunctionSink
+from statefulspark.operatorstate.sink import DriverSink
 from statefulspark.sources import feed as feeds
 from statefulspark.sources.running import RunningSource
 from statefulspark.storage.options import StorageOptions
@@ -117,7 +117,7 @@ def bind_sink(
     Cost: a listing, and a GET if it has state.
 
     Args:
-        output: What the query function returned, with a `FunctionSink`.
+        output: What the query function returned, with a `DriverSink`.
         start: Where the query starts.
         restored: The restored query; None if it starts empty.
         noting: See `BoundSink`.
@@ -126,7 +126,7 @@ def bind_sink(
         SnapshotCorruptError: `OperatorStateDamaged`.
         StatefulSparkError: `StateInitializationFailed`, `FunctionFailed`.
     """
-    assert isinstance(output.sink, FunctionSink)  # noqa: S101 - the caller has checked this
+    assert isinstance(output.sink, DriverSink)  # noqa: S101 - the caller has checked this
     log = batch_records.BatchRecordLog(start.store, "")
     committed = restored.batch_id if restored is not None else -1
     # What the snapshot names is valid; a listing may lag, and has the attempts that lost a batch, too.

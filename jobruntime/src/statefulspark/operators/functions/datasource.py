@@ -48,7 +48,7 @@ class StatefulSource(DataSource):
 
     def schema(self) -> StructType | str:
         """Never used: the reader of a stateful source always passes the schema."""
-        raise NotImplementedError("read it with ss.from_source(...)")
+        raise NotImplementedError("read it with ss.read_function(...)")
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader that asks the driver."""

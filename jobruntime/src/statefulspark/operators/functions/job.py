@@ -13,7 +13,7 @@ from statefulspark.contract import layout
 from statefulspark.declaration import Output
 from statefulspark.operators import refusals
 from statefulspark.operators.functions import binding, registry, sink
-from statefulspark.operatorstate.sink import FunctionSink
+from statefulspark.operatorstate.sink import DriverSink
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -62,7 +62,7 @@ class JobFunctions:
         Raises:
             SpecRejectedError: `OperatorUidTaken`, or `FunctionInvalid`: its broadcast condition is invalid.
         """
-        if not isinstance(output, Output) or not isinstance(output.sink, FunctionSink):
+        if not isinstance(output, Output) or not isinstance(output.sink, DriverSink):
             return
         if f"operator:{output.uid}" in self.participants:
             raise errors.SpecRejectedError(

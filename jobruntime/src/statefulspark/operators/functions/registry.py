@@ -1,6 +1,6 @@
 """The stateful sources of a job: recorded while its queries are built, restored before they start.
 
-`from_source` runs inside a query function, before the start of the job is decided, so it only declares a source. After
+`read_function` runs inside a query function, before the start of the job is decided, so it only declares a source. After
 that `binding.bind_sources` restores the sources.
 """
 
@@ -130,6 +130,6 @@ def building() -> Building:
     current = _building.get()
     if current is None:
         raise errors.SpecRejectedError(
-            "NoQuery", "ss.from_source() is called outside a query function; call it inside one (@job.query)."
+            "NoQuery", "ss.read_function() is called outside a query function; call it inside one (@job.query)."
         )
     return current

@@ -1,4 +1,4 @@
-"""`from_source`: a stream of rows that a user function produces on the driver, exactly once."""
+"""`read_function`: a stream of rows that a user function produces on the driver, exactly once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUFFER_ROWS = 10_000
 """Default of `buffer_rows`."""
 
 
-def from_source(
+def read_function(
     spark: SparkSession,
     *,
     function: SourceFunction[object],
@@ -54,7 +54,7 @@ def from_source(
     if not isinstance(function, SourceFunction):
         raise errors.SpecRejectedError(
             "FunctionInvalid",
-            f"from_source takes an instance of a class that extends SourceFunction, not {function!r}.",
+            f"read_function takes an instance of a class that extends SourceFunction, not {function!r}.",
         )
     if isinstance(buffer_rows, bool) or buffer_rows < 1:
         raise errors.SpecRejectedError(

@@ -33,7 +33,7 @@ class _Call:
 
 
 def apply_in_pandas_with_state(
-    grouped: GroupedData,
+    df: GroupedData,
     func: function.StateFunction,
     outputStructType: spark_types.StructType | str,  # noqa: N803 - Spark's name
     stateStructType: spark_types.StructType | str,  # noqa: N803 - Spark's name
@@ -49,7 +49,7 @@ def apply_in_pandas_with_state(
     key that has timed out comes with one empty frame.
 
     Args:
-        grouped: `df.groupBy(…)`, of a stream.
+        df: `frame.groupBy(…)`, of a stream.
         func: Called with the key as a tuple, an iterator of frames and Spark's `GroupState`; returns an iterable of frames.
         outputStructType: Columns of the returned frames.
         stateStructType: Columns of the state.
@@ -78,7 +78,7 @@ def apply_in_pandas_with_state(
         operator.parse_schema(stateStructType, uid),
         timeouts.parse(timeoutConf),
     )
-    source = grouping.resolve(grouped, f"The input of keyed operator '{uid}'")
+    source = grouping.resolve(df, f"The input of keyed operator '{uid}'")
     transform_operator.check_key(source, uid)
     groups = operator.key_groups(source.df, uid, options.get("max_parallelism"))
     event_time = _event_time(call, source.df)

@@ -50,7 +50,7 @@ class _Call:
 
 
 def transform_with_state(
-    grouped: GroupedData,
+    df: GroupedData,
     statefulProcessor: stateful_processor.StatefulProcessor,  # noqa: N803 - Spark's name
     outputStructType: spark_types.StructType | str,  # noqa: N803 - Spark's name
     outputMode: str,  # noqa: N803 - Spark's name
@@ -64,7 +64,7 @@ def transform_with_state(
     """Run a processor of Spark's over Rows, as `df.groupBy(…).transformWithState(…)` does.
 
     Args:
-        grouped: `df.groupBy(…)`.
+        df: `frame.groupBy(…)`.
         statefulProcessor: The processor.
         outputStructType: Columns of the Rows that it yields.
         outputMode: "Update" or "Append"; the output mode of the query.
@@ -82,11 +82,11 @@ def transform_with_state(
         SpecRejectedError: An argument cannot be used; the message names it.
     """
     given = (statefulProcessor, outputStructType, outputMode, timeMode, initialState, eventTimeColumnName)
-    return _transform(grouped, _Call(uid, _Payload.ROWS, *given), options)
+    return _transform(df, _Call(uid, _Payload.ROWS, *given), options)
 
 
 def transform_with_state_in_pandas(
-    grouped: GroupedData,
+    df: GroupedData,
     statefulProcessor: stateful_processor.StatefulProcessor,  # noqa: N803 - Spark's name
     outputStructType: spark_types.StructType | str,  # noqa: N803 - Spark's name
     outputMode: str,  # noqa: N803 - Spark's name
@@ -103,7 +103,7 @@ def transform_with_state_in_pandas(
     (and `maxBytesPerBatch`). Arguments, result and errors are those of `transform_with_state`.
     """
     given = (statefulProcessor, outputStructType, outputMode, timeMode, initialState, eventTimeColumnName)
-    return _transform(grouped, _Call(uid, _Payload.FRAMES, *given), options)
+    return _transform(df, _Call(uid, _Payload.FRAMES, *given), options)
 
 
 def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> DataFrame:

@@ -6,7 +6,7 @@ session  the client: the only importer of confluent_kafka  clienterrors  transla
 ```
 """
 
-from statefulspark.sinks.kafka.records import JsonRows, KafkaRecord
+from statefulspark.sinks.kafka.records import JsonSerializer, KafkaRecord
 from statefulspark.sinks.kafka.sink import AfterLostMarker, KafkaSink
 
-__all__ = ["AfterLostMarker", "JsonRows", "KafkaRecord", "KafkaSink"]
+__all__ = ["AfterLostMarker", "JsonSerializer", "KafkaRecord", "KafkaSink"]

@@ -54,7 +54,7 @@ Serializer = Callable[[Mapping[str, object]], KafkaRecord]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JsonRows:
+class JsonSerializer:
     """Writes each row as a JSON object.
 
     Maps are objects, binary is Base64, NaN and infinities are strings, Decimals are strings, times are ISO 8601, and
@@ -96,7 +96,7 @@ def check(schema: pa.Schema, serializer: Serializer | None) -> None:
             elif field.name not in STAGED.names:
                 problems.append(f"{field.name} is not a column of a Kafka record")
     else:
-        key_column = serializer.key if isinstance(serializer, JsonRows) else ""
+        key_column = serializer.key if isinstance(serializer, JsonSerializer) else ""
         problems = [] if key_column in ("", *schema.names) else [f"{key_column} is the key column but is missing"]
         problems += [
             f"{field.name} is {field.type}, and a map whose keys are arrays, structs or maps has no form in Python"
@@ -107,7 +107,7 @@ def check(schema: pa.Schema, serializer: Serializer | None) -> None:
         raise errors.SpecRejectedError(
             "SinkSchemaMismatch",
             f"These columns do not fit a Kafka record: {'; '.join(problems)}. The stream has {', '.join(schema.names)}. "
-            "Select value and key, or give the sink a serializer, for example ss.JsonRows(key=...).",
+            "Select value and key, or give the sink a serializer, for example ss.JsonSerializer(key=...).",
         )
 
 
@@ -179,7 +179,7 @@ def _serialized(batch: pa.RecordBatch, serializer: Serializer) -> pa.RecordBatch
         try:
             records.append(serializer(row))
         except Exception as error:
-            if isinstance(serializer, JsonRows):
+            if isinstance(serializer, JsonSerializer):
                 raise
             name = getattr(serializer, "__qualname__", type(serializer).__qualname__)
             raise usercode.raised(error, reason="FunctionFailed", called=f"The Kafka serializer {name}()") from error

@@ -21,7 +21,7 @@ from statefulspark.state.types import typetext
 T = TypeVar("T")
 
 
-class Outcome(enum.Enum):
+class CodecCompatibility(enum.Enum):
     """Whether a newer version of a job can read the state of an older one."""
 
     AS_IS = "compatible as is"
@@ -35,7 +35,7 @@ class Outcome(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredCodec:
+class CodecVersion:
     """The codec that wrote a state.
 
     Attributes:
@@ -69,7 +69,7 @@ class Codec(Generic[T]):
         """Convert a value that an older version stored to the stored form of this version."""
         raise NotImplementedError
 
-    def compatibility(self, stored: StoredCodec) -> Outcome:
+    def compatibility(self, stored: CodecVersion) -> CodecCompatibility:
         """Decide whether this codec can read state that a codec has written.
 
         Returns:
@@ -77,10 +77,10 @@ class Codec(Generic[T]):
             RECONFIGURED when `decode` reads and `encode` keeps writing the stored version, else INCOMPATIBLE.
         """
         if stored.name == self.name and stored.version == self.version:
-            return Outcome.AS_IS
+            return CodecCompatibility.AS_IS
         migrates = type(self).migrate is not Codec.migrate
         older = stored.name == self.name and stored.version < self.version
-        return Outcome.AFTER_MIGRATION if older and migrates else Outcome.INCOMPATIBLE
+        return CodecCompatibility.AFTER_MIGRATION if older and migrates else CodecCompatibility.INCOMPATIBLE
 
     @property
     def type_text(self) -> str:
