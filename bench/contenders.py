@@ -80,16 +80,16 @@ class Count(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the counter."""
-        self.count: state.ValueHandle[object] = ctx.state(ss.ValueState("count", self._counter.type, self._ttl))
+        self.count: state.ValueState[object] = ctx.value_state("count", self._counter.type, ttl=self._ttl)
         self.is_plain = not self._counter.value_bytes
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Count the rows of a key."""
         if self.is_plain:
-            counted = (self.count.value() or 0) + len(rows)  # type: ignore[operator]  # a number
+            counted = (self.count.get() or 0) + len(rows)  # type: ignore[operator]  # a number
             self.count.update(counted)
         else:
-            before = self.count.value()
+            before = self.count.get()
             counted = self._counter.to_count(before) + len(rows)
             self.count.update(self._counter.to_state(counted, before))
         yield key, counted
@@ -100,7 +100,7 @@ class TimedCount(Count):
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Count the rows of a key."""
-        before = self.count.value()
+        before = self.count.get()
         if before is None:
             ctx.timer_service.register_event_time_timer(_FAR_MS + hash(key) % 1000)
         if self.is_plain:
@@ -128,7 +128,7 @@ class VectorizedCount(ss.VectorizedProcessFunction):
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the counter."""
         add: Callable[[object, object], object] = self._add if self._counter.value_bytes else operator.add
-        self.count: state.ReducingHandle[object] = ctx.state(ss.ReducingState("count", add, self._counter.type))
+        self.count: state.ReducingState[object] = ctx.reducing_state("count", add, self._counter.type)
 
     def _add(self, before: object, more: object) -> object:
         return self._counter.to_state(self._counter.to_count(before) + self._counter.to_count(more), before)

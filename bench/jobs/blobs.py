@@ -26,7 +26,7 @@ class Blob(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the value."""
-        self.blob = ctx.state(ss.ValueState("blob", bytes))
+        self.blob = ctx.value_state("blob", bytes)
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Replace the key's bytes."""

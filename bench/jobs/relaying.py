@@ -15,11 +15,11 @@ class Count(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the count."""
-        self.seen = ctx.state(ss.ValueState("seen", int))
+        self.seen = ctx.value_state("seen", int)
 
     def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, str]]:
         """Yield the rows with their numbers."""
-        seen = self.seen.value() or 0
+        seen = self.seen.get() or 0
         for row in rows:
             seen += 1
             yield key, f"{seen},{row.sent}"

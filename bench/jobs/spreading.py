@@ -26,11 +26,11 @@ class Count(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state."""
-        self.counted = ctx.state(ss.ValueState("counted", Counted))
+        self.counted = ctx.value_state("counted", Counted)
 
     def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
         """Yield both after this batch."""
-        count, total = self.counted.value() or Counted(0, 0)
+        count, total = self.counted.get() or Counted(0, 0)
         for row in rows:
             count, total = count + 1, total + cast("int", row.value)
         self.counted.update(Counted(count, total))

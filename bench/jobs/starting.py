@@ -18,11 +18,11 @@ class Count(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the value."""
-        self.seen = ctx.state(ss.ValueState("seen", int))
+        self.seen = ctx.value_state("seen", int)
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Add the rows."""
-        seen = (self.seen.value() or 0) + len(rows)
+        seen = (self.seen.get() or 0) + len(rows)
         self.seen.update(seen)
         yield key, seen
 

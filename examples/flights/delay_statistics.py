@@ -27,11 +27,11 @@ class Statistics(ss.VectorizedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the states; each is one sorted array in memory and in storage."""
-        self.flights = ctx.state(ss.ReducingState("flights", operator.add, int))
-        self.sum = ctx.state(ss.ReducingState("sum", operator.add, int))
-        self.squares = ctx.state(ss.ReducingState("squares", operator.add, int))
-        self.earliest = ctx.state(ss.ReducingState("earliest", min, int))
-        self.latest = ctx.state(ss.ReducingState("latest", max, int))
+        self.flights = ctx.reducing_state("flights", operator.add, int)
+        self.sum = ctx.reducing_state("sum", operator.add, int)
+        self.squares = ctx.reducing_state("squares", operator.add, int)
+        self.earliest = ctx.reducing_state("earliest", min, int)
+        self.latest = ctx.reducing_state("latest", max, int)
 
     def process_table(self, rows: pa.Table, ctx: ss.KeyedContext) -> pa.Table:
         """Fold the delays of a batch into the states of their airports, and return the airports that changed."""

@@ -43,11 +43,11 @@ class FirstOnly(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: whether the flight has been seen, for two days."""
-        self.seen = ctx.state(ss.ValueState("seen", bool, ttl=ss.Ttl(days=2)))
+        self.seen = ctx.value_state("seen", bool, ttl=ss.Ttl(days=2))
 
     def process(self, key: int, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[int, str, str]]:
         """Take the rows of one flight; usually there is one."""
-        if self.seen.value() is None:
+        if self.seen.get() is None:
             self.seen.update(self._SEEN)
             yield key, rows[0].carrier, rows[0].dest
 

@@ -46,11 +46,11 @@ class AircraftLogbook(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: flights, cancelled flights, last known arrival delay, sum of departure delays."""
-        self.logbook = ctx.state(ss.ValueState("logbook"))
+        self.logbook = ctx.value_state("logbook")
 
     def process(self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
         """Yield one row per flight; a cancelled flight has no delays and leaves them as they were."""
-        flights, cancelled, arr_delay, total_dep_delay = self.logbook.value() or (0, 0, None, 0)
+        flights, cancelled, arr_delay, total_dep_delay = self.logbook.get() or (0, 0, None, 0)
         for row in sorted(rows, key=lambda row: row.flight_id):
             flights += 1
             cancelled += row.dep_delay is None
@@ -70,11 +70,11 @@ class CarrierScore(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: flights, cancelled, delayed, sum of departure delays, worst departure delay."""
-        self.score = ctx.state(ss.ValueState("score"))
+        self.score = ctx.value_state("score")
 
     def process(self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
         """Yield the carrier's totals after its last flight of the batch."""
-        flights, cancelled, delayed, total, worst = self.score.value() or (0, 0, 0, 0, None)
+        flights, cancelled, delayed, total, worst = self.score.get() or (0, 0, 0, 0, None)
         last_flight_id = 0
         for row in sorted(rows, key=lambda row: row.flight_id):
             last_flight_id = row.flight_id

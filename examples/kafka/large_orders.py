@@ -32,12 +32,12 @@ class FarAboveTheMean(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: number and sum of a customer's orders."""
-        self.spent = ctx.state(ss.ValueState("spent", Spent))
+        self.spent = ctx.value_state("spent", Spent)
 
     def process(self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[str, str]]:
         """Judge each order by those before it, then count it."""
         for row in rows:
-            before = self.spent.value() or Spent(0, 0.0)
+            before = self.spent.get() or Spent(0, 0.0)
             if before.orders >= ORDERS_BEFORE_JUDGING and row.amount > FACTOR * before.total / before.orders:
                 yield key, json.dumps({"id": row.id, "customer": key, "amount": row.amount})
             self.spent.update(Spent(before.orders + 1, before.total + row.amount))

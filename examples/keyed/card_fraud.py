@@ -26,7 +26,7 @@ class TooManyCountries(ss.KeyedProcessFunction):
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: a moment for each country."""
         lives = ss.Ttl(hours=1)
-        self.latest = ctx.state(ss.MapState("latest", str, datetime.datetime, ttl=lives))
+        self.latest = ctx.map_state("latest", str, datetime.datetime, ttl=lives)
 
     def process(
         self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext

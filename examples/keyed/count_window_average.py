@@ -29,12 +29,12 @@ class CountWindowAverage(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: count and sum of each key."""
-        self.sum = ctx.state(ss.ValueState("average", Sum))
+        self.sum = ctx.value_state("average", Sum)
 
     def process(self, key: int, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[int, int]]:
         """Add the values of a key, in order."""
         for row in rows:
-            before = self.sum.value() or Sum(0, 0)
+            before = self.sum.get() or Sum(0, 0)
             after = Sum(before.count + 1, before.total + row.value)
             self.sum.update(after)
             if after.count >= 2:

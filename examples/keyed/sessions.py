@@ -24,18 +24,18 @@ class Sessions(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the states of a user."""
-        self.events = ctx.state(ss.ValueState("events", int))
-        self.last = ctx.state(ss.ValueState("last", datetime.datetime))
-        self.late = ctx.state(ss.ReducingState("late", lambda one, two: one + two, int))
+        self.events = ctx.value_state("events", int)
+        self.last = ctx.value_state("last", datetime.datetime)
+        self.late = ctx.reducing_state("late", lambda one, two: one + two, int)
 
     def process(self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> None:
         """Take in the events of a user, and move the timer."""
-        last = self.last.value()
+        last = self.last.get()
         for row in rows:
             if ctx.is_late(row.time):
                 self.late.add(1)
                 continue
-            self.events.update((self.events.value() or 0) + 1)
+            self.events.update((self.events.get() or 0) + 1)
             latest = max(last, row.time) if last else row.time
             if last:
                 ctx.timer_service.delete_event_time_timer(last + GAP)
@@ -45,7 +45,7 @@ class Sessions(ss.KeyedProcessFunction):
 
     def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterator[tuple[str, int, int]]:
         """Emit a session that is over."""
-        yield ctx.key, self.events.value(), self.late.get() or 0
+        yield ctx.key, self.events.get(), self.late.get() or 0
         self.events.clear()
         self.last.clear()
 

@@ -26,7 +26,7 @@ class RuleFilter(ss.BroadcastSinkFunction[Row], ss.CheckpointedFunction):
     def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
         """Declare the map of rules: divisor to the name of its file."""
         self.subtask = context.subtask_index
-        self.rules = context.operator_state_store.get_broadcast_state(ss.MapState("rules", int, str))
+        self.rules = context.operator_state_store.broadcast_state("rules", int, str)
 
     def invoke_broadcast(self, value: Row) -> None:
         """Take a rule; every subtask does the same with it, so the copies stay equal."""
@@ -34,7 +34,7 @@ class RuleFilter(ss.BroadcastSinkFunction[Row], ss.CheckpointedFunction):
 
     def invoke(self, value: Row) -> None:
         """Write a number for every rule that it meets."""
-        for divisor, name in self.rules.entries():
+        for divisor, name in self.rules.items():
             if value.n % divisor == 0:
                 with Path(self.folder, f"{name}.subtask-{self.subtask}.txt").open("a") as target:
                     target.write(f"{value.n}\n")

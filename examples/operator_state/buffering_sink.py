@@ -29,7 +29,7 @@ class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction):
 
     def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
         """Declare the state, and take back what was buffered."""
-        self.state = context.operator_state_store.get_list_state(ss.ListState("buffered-elements", int))
+        self.state = context.operator_state_store.list_state("buffered-elements", int)
         if context.is_restored:
             self.buffered = self.state.get()
 

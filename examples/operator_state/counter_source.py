@@ -27,7 +27,7 @@ class CounterSource(ss.SourceFunction[tuple[int, int]], ss.CheckpointedFunction)
     def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
         """Declare the state, and go on where the restored snapshot ends."""
         self.subtask = context.subtask_index
-        self.state = context.operator_state_store.get_list_state(ss.ListState("offset", int))
+        self.state = context.operator_state_store.list_state("offset", int)
         for offset in self.state:
             self.offset = offset
 

@@ -21,11 +21,11 @@ class Count(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: one number per key."""
-        self.seen = ctx.state(ss.ValueState("seen"))
+        self.seen = ctx.value_state("seen")
 
     def process(self, key: int, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[int, int]]:
         """Yield the key and how often it has been seen so far."""
-        count = (self.seen.value() or 0) + len(rows)
+        count = (self.seen.get() or 0) + len(rows)
         self.seen.update(count)
         yield key, count
 

@@ -168,7 +168,7 @@ def test_a_function_that_loads_a_model_does_so_on_workers_only() -> None:
 
     class Scores(names["Scores"]):  # type: ignore[misc, name-defined, valid-type]
         def process(self, key: object, rows: object, ctx: object) -> list[object]:
-            return [self.last.value()]
+            return [self.last.get()]
 
     assert KeyedHarness(Scores(), key="customer").feed({"customer": "ada"}) == [None]
     assert set(loaded) == {"/models/scores"}

@@ -108,7 +108,7 @@ class Bench:
         """Go on in a new worker, as after a restart, with another declaration perhaps."""
 
         def open_function(context: functions.KeyedContext) -> None:
-            self.handle = context.state(descriptor)  # type: ignore[call-overload]
+            self.handle = context.declare(descriptor)
 
         self._descriptor = descriptor
         self._worker = Worker(open_function, self._ids, ttl_change=change)

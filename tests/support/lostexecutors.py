@@ -60,7 +60,7 @@ class Tags(state.KeyedProcessFunction):
 
     def open(self, ctx: state.KeyedContext) -> None:
         """Declare the tag, and note where the attempt runs."""
-        self.tag = ctx.state(state.ValueState("tag"))
+        self.tag = ctx.value_state("tag")
         host = next(host for host in HOSTS if f"work-{host}" in os.getcwd())
         Path(self._folder, f"batch-{_batch()}.on-{host}.{time.monotonic_ns()}").touch()
 
@@ -83,7 +83,7 @@ class Followers(state.KeyedProcessFunction):
 
     def open(self, ctx: state.KeyedContext) -> None:
         """Declare the tag."""
-        self.tag = ctx.state(state.ValueState("tag"))
+        self.tag = ctx.value_state("tag")
 
     def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         """Take the key's tag over."""

@@ -143,7 +143,7 @@ class Sums(state.KeyedProcessFunction):
 
     def open(self, ctx: state.KeyedContext) -> None:
         """Declare the sum, and lay the traps."""
-        self.sum = ctx.state(state.ReducingState("sum", lambda one, two: one + two))
+        self.sum = ctx.reducing_state("sum", lambda one, two: one + two)
         self._keys = 0
         self._error = _ERROR if self._accidents.doom() else 0
         self._accidents.reach("open")

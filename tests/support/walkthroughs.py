@@ -72,11 +72,11 @@ class Tracer:
 
 class _Totals(ss.KeyedProcessFunction):
     def open(self, ctx: ss.KeyedContext) -> None:
-        self.total = ctx.state(ss.ValueState("total", int, default=0))
+        self.total = ctx.value_state("total", int)
 
     def process(self, key: object, rows: object, ctx: ss.KeyedContext) -> Iterator[tuple[object, int]]:
-        self.total.update(self.total.value() + sum(row.amount for row in rows))  # type: ignore[attr-defined]
-        yield key, self.total.value()
+        self.total.update((self.total.get() or 0) + sum(row.amount for row in rows))  # type: ignore[attr-defined]
+        yield key, self.total.get()
 
 
 def follow_row(tracer: Tracer) -> None:

@@ -47,7 +47,7 @@ _CODES = {
         KeyTypeUnsupported KeyedStateOutsideKey KeyedStateOutsideTable MaxParallelismInvalid NoCurrentKey NoQueries
         NoQuery OffsetsGroupInvalid OperatorUidInvalid OperatorUidTaken OutputModeInvalid OutputSchemaInvalid
         ParallelismInvalid ParameterMissing QueryInvalid SchemaInvalid SessionRefused SinkInvalid SinkSettingRefused
-        SourceNameTaken SourceNotSingle StateDeclaredTooLate StateDescriptorInvalid StateNameInvalid StateNameTaken
+        SourceNameTaken SourceNotSingle StateDeclaredTooLate StateNameInvalid StateNameTaken
         StateTypeInvalid StateValueTypeUnsupported TimeModeInvalid TimeoutInvalid TimersInvalid TimersNotDeclared
         TtlCleanupInvalid TtlInvalid TtlNotPositive TtlTooLong UidDuplicate UidInvalid WatermarkMissing
     """,

@@ -15,11 +15,11 @@ class Clicks(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: how many there were."""
-        self.count = ctx.state(ss.ValueState("count", int))
+        self.count = ctx.value_state("count", int)
 
     def process(self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[str, int]]:
         """Yield the user's count after this batch."""
-        count = (self.count.value() or 0) + len(rows)
+        count = (self.count.get() or 0) + len(rows)
         self.count.update(count)
         yield key, count
 

@@ -75,23 +75,23 @@ class Ledger(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare a state of each kind."""
-        self.totals = ctx.state(ss.ValueState("totals", Totals))
-        self.latest = ctx.state(ss.ListState("latest", int))
-        self.kinds = ctx.state(ss.MapState("kinds", str, int))
-        self.largest = ctx.state(ss.ReducingState("largest", max, int))
-        self.copies = ctx.state(ss.ReducingState("copies", operator.add, int))
-        self.remembered = ctx.state(ss.ValueState("remembered", int, ttl=ss.Ttl(seconds=REMEMBERED_S)))
-        self.periods = ctx.state(ss.MapState("periods", int, int))
-        self.fired = ctx.state(ss.ReducingState("fired", operator.add, int))
-        self.spent = ctx.state(ss.AggregatingState("spent", Spent(), int))
-        self.unreported = ctx.state(ss.ValueState("unreported", int))
-        self.reports = ctx.state(ss.ReducingState("reports", operator.add, int))
+        self.totals = ctx.value_state("totals", Totals)
+        self.latest = ctx.list_state("latest", int)
+        self.kinds = ctx.map_state("kinds", str, int)
+        self.largest = ctx.reducing_state("largest", max, int)
+        self.copies = ctx.reducing_state("copies", operator.add, int)
+        self.remembered = ctx.value_state("remembered", int, ttl=ss.Ttl(seconds=REMEMBERED_S))
+        self.periods = ctx.map_state("periods", int, int)
+        self.fired = ctx.reducing_state("fired", operator.add, int)
+        self.spent = ctx.aggregating_state("spent", Spent(), int)
+        self.unreported = ctx.value_state("unreported", int)
+        self.reports = ctx.reducing_state("reports", operator.add, int)
 
     def process(self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
         """Yield a row for every event that is no copy; rows of a batch come in no particular order."""
         if self.is_broken:
             raise ValueError("this version does not work")
-        before = self.totals.value() or Totals(0, 0, 0)
+        before = self.totals.get() or Totals(0, 0, 0)
         events_before = before.events
         now_ms = ctx.timer_service.current_processing_time()
         for row in sorted(rows, key=lambda row: row.sequence):
@@ -117,7 +117,7 @@ class Ledger(ss.KeyedProcessFunction):
         nothing = (None,) * 8
         if ctx.time_domain is ss.TimeDomain.PROCESSING_TIME:
             self.reports.add(1)
-            yield "report", ctx.key, *nothing, timestamp, self.reports.get(), self.unreported.value()
+            yield "report", ctx.key, *nothing, timestamp, self.reports.get(), self.unreported.get()
             self.unreported.update(0)
             return
         self.fired.add(1)
@@ -126,14 +126,14 @@ class Ledger(ss.KeyedProcessFunction):
         yield "period", ctx.key, *nothing, timestamp, self.fired.get(), count
 
     def _report_soon(self, events: int, now_ms: int, ctx: ss.KeyedContext) -> None:
-        waiting = self.unreported.value() or 0
+        waiting = self.unreported.get() or 0
         if not waiting:
             ctx.timer_service.register_processing_time_timer(now_ms + REPORTED_AFTER_MS)
         self.unreported.update(waiting + events)
 
     def _event_row(self, key: str, row: ss.InputRow, totals: Totals, now_ms: int) -> tuple[object, ...]:
         account = (totals.balance, self.largest.get(), self.kinds.get(row.kind), self.latest.get())
-        return "event", key, row.sequence, row.number, *account, now_ms, self.remembered.value(), None, None, None
+        return "event", key, row.sequence, row.number, *account, now_ms, self.remembered.get(), None, None, None
 
 
 class Counter(ss.SourceFunction[tuple[int, int]], ss.CheckpointedFunction):
@@ -148,7 +148,7 @@ class Counter(ss.SourceFunction[tuple[int, int]], ss.CheckpointedFunction):
     def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
         """Declare the state, and go on where the restored snapshot ends."""
         self.subtask = context.subtask_index
-        self.state = context.operator_state_store.get_list_state(ss.ListState("next", int))
+        self.state = context.operator_state_store.list_state("next", int)
         for number in self.state:
             self.next = number
 

@@ -29,15 +29,15 @@ class Totals(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: how many values, and their sum."""
-        self.totals = ctx.state(ss.ValueState("totals"))
-        self.ballast = ctx.state(ss.ValueState("ballast"))
+        self.totals = ctx.value_state("totals")
+        self.ballast = ctx.value_state("ballast")
 
     def process(self, key: int, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[int, int, int]]:
         """Yield the key's totals after this batch."""
         if key >= KEYS:
             self.ballast.update(os.urandom(BALLAST_BYTES))
             return
-        count, total = self.totals.value() or (0, 0)
+        count, total = self.totals.get() or (0, 0)
         count, total = count + len(rows), total + sum(row.value for row in rows)
         self.totals.update((count, total))
         yield key, count, total
@@ -48,7 +48,7 @@ class Latest(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: count and sum."""
-        self.latest = ctx.state(ss.ValueState("latest"))
+        self.latest = ctx.value_state("latest")
 
     def process(self, key: int, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[int, int, int]]:
         """Yield what came."""

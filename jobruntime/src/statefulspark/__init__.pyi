@@ -16,15 +16,15 @@ from statefulspark.operators.keyed import keyed_process as keyed_process
 from statefulspark.operators.keyed import map_with_state as map_with_state
 from statefulspark.operators.transform import transform_with_state as transform_with_state
 from statefulspark.operators.transform import transform_with_state_in_pandas as transform_with_state_in_pandas
-from statefulspark.operatorstate import BroadcastHandle as BroadcastHandle
 from statefulspark.operatorstate import BroadcastSinkFunction as BroadcastSinkFunction
+from statefulspark.operatorstate import BroadcastState as BroadcastState
 from statefulspark.operatorstate import CheckpointedFunction as CheckpointedFunction
 from statefulspark.operatorstate import CheckpointListener as CheckpointListener
 from statefulspark.operatorstate import DriverSink as DriverSink
 from statefulspark.operatorstate import FunctionInitializationContext as FunctionInitializationContext
 from statefulspark.operatorstate import FunctionSnapshotContext as FunctionSnapshotContext
 from statefulspark.operatorstate import ListCheckpointed as ListCheckpointed
-from statefulspark.operatorstate import OperatorListHandle as OperatorListHandle
+from statefulspark.operatorstate import OperatorListState as OperatorListState
 from statefulspark.operatorstate import OperatorStateStore as OperatorStateStore
 from statefulspark.operatorstate import SinkFunction as SinkFunction
 from statefulspark.operatorstate import SourceCancelledError as SourceCancelledError
@@ -45,7 +45,6 @@ from statefulspark.state import AggregatingState as AggregatingState
 from statefulspark.state import Codec as Codec
 from statefulspark.state import CodecCompatibility as CodecCompatibility
 from statefulspark.state import CodecVersion as CodecVersion
-from statefulspark.state import FoldingState as FoldingState
 from statefulspark.state import InputRow as InputRow
 from statefulspark.state import KeyedContext as KeyedContext
 from statefulspark.state import KeyedProcessFunction as KeyedProcessFunction

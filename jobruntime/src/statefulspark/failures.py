@@ -91,7 +91,7 @@ _DECLARED_WRONGLY = (
         "KeyTypeUnsupported",
     ),
     *("KeyedStateOutsideKey", "KeyedStateOutsideTable", "NoCurrentKey", "StateValueTypeUnsupported"),
-    *("StateDeclaredTooLate", "StateDescriptorInvalid", "StateNameInvalid", "StateNameTaken", "StateTypeInvalid"),
+    *("StateDeclaredTooLate", "StateNameInvalid", "StateNameTaken", "StateTypeInvalid"),
     *("TtlCleanupInvalid", "TtlInvalid", "TtlNotPositive", "TtlTooLong"),
     *("BufferInvalid", "OffsetsGroupInvalid", "SchemaInvalid", "SessionRefused", "SinkInvalid", "SinkSettingRefused"),
     *("SourceNameTaken", "SourceNotSingle"),

@@ -22,20 +22,20 @@ class Reminder(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state."""
-        self.seen = ctx.state(ss.ValueState("seen", int))
+        self.seen = ctx.value_state("seen", int)
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Say what was late, and set the timers."""
         for row in rows:
-            self.seen.update((self.seen.value() or 0) + 1)
+            self.seen.update((self.seen.get() or 0) + 1)
             ctx.timer_service.register_event_time_timer(row.at + FAR_MS)
             ctx.timer_service.register_event_time_timer(ss.MAX_WATERMARK)
-            yield "late" if ctx.is_late(row.at) else "row", key, row.at, self.seen.value()
+            yield "late" if ctx.is_late(row.at) else "row", key, row.at, self.seen.get()
 
     def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterable[object]:
         """Tell what was seen."""
         is_end = timestamp == ss.MAX_WATERMARK == ctx.timer_service.current_watermark()
-        yield "end" if is_end else "timer", ctx.key, -1 if is_end else timestamp, self.seen.value()
+        yield "end" if is_end else "timer", ctx.key, -1 if is_end else timestamp, self.seen.get()
 
 
 class Alarm(ss.KeyedProcessFunction):
@@ -61,7 +61,7 @@ class Counter(ss.SourceFunction[tuple[int]], ss.CheckpointedFunction):
 
     def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
         """Go on where the state ends."""
-        self.state = context.operator_state_store.get_list_state(ss.ListState("offset", int))
+        self.state = context.operator_state_store.list_state("offset", int)
         for offset in self.state:
             self.offset = offset
 

@@ -23,15 +23,15 @@ class Count(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state."""
-        self.seen = ctx.state(ss.ValueState("seen", int))
+        self.seen = ctx.value_state("seen", int)
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Count."""
         if self.version == "bad":
             raise ValueError("this version is bad")
         for _ in rows:  # One by one: a driver that dies may leave two files to one batch of the next.
-            self.seen.update((self.seen.value() or 0) + 1)
-            yield key, self.seen.value()
+            self.seen.update((self.seen.get() or 0) + 1)
+            yield key, self.seen.get()
 
 
 def counts(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:

@@ -42,10 +42,10 @@ class Count(ss.KeyedProcessFunction):
     """Counts the rows of each key."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self._seen = ctx.state(ss.ValueState("seen", int))
+        self._seen = ctx.value_state("seen", int)
 
     def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
-        seen = (self._seen.value() or 0) + len(rows)
+        seen = (self._seen.get() or 0) + len(rows)
         self._seen.update(seen)
         yield key, seen
 

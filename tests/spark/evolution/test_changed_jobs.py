@@ -52,10 +52,10 @@ class Count(ss.KeyedProcessFunction):
     """Counts the rows of each key."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self._seen = ctx.state(ss.ValueState("seen", int))
+        self._seen = ctx.value_state("seen", int)
 
     def process(self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[str, int]]:
-        seen = (self._seen.value() or 0) + len(rows)
+        seen = (self._seen.get() or 0) + len(rows)
         self._seen.update(seen)
         yield key, seen
 
@@ -64,7 +64,7 @@ class CountInText(Count):
     """Declares another type for the same state."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self._seen = ctx.state(ss.ValueState("seen", str))
+        self._seen = ctx.value_state("seen", str)
 
 
 class CountInTextOnWorkers(CountInText):
@@ -80,15 +80,15 @@ class CountInFloats(Count):
     """Declares a type to which the state is migrated, and one more state."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self._seen = ctx.state(ss.ValueState("seen", float))
-        ctx.state(ss.ListState("latest"))
+        self._seen = ctx.value_state("seen", float)
+        ctx.list_state("latest")
 
 
 class CountOfTables(ss.VectorizedProcessFunction):
     """Counts rows of each key, a table at a time."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self._seen = ctx.state(ss.ValueState("seen", "bigint"))
+        self._seen = ctx.value_state("seen", "bigint")
 
     def process_table(self, rows: pa.Table, ctx: ss.KeyedContext) -> pa.Table:
         counts = rows.group_by("k").aggregate([("k", "count")])

@@ -24,7 +24,7 @@ job = ss.Job("orders")
 
 class Totals(ss.KeyedProcessFunction):
     def open(self, ctx):
-        self.total = ctx.state(ss.ValueState("total", int))
+        self.total = ctx.value_state("total", int)
 
     def process(self, key, rows, ctx):
         for row in rows:
@@ -47,7 +47,7 @@ def totals(spark, ctx):
 if __name__ == "__main__":
     job.run()
 """
-SOUND = "total = (self.total.value() or 0) + sum(row.amount for row in rows); self.total.update(total)"
+SOUND = "total = (self.total.get() or 0) + sum(row.amount for row in rows); self.total.update(total)"
 FORGETFUL = "kept = vars(sys).setdefault('kept', {}); total = kept[key] = kept.get(key, 0) + rows[0].amount"
 """It keeps its state in the memory of the worker."""
 

@@ -42,11 +42,11 @@ def page(spark, ctx):
 _TOTALS = """
 class Totals(ss.KeyedProcessFunction):
     def open(self, ctx):
-        self.total = ctx.state(ss.ValueState("total"))
+        self.total = ctx.value_state("total")
 
     def process(self, key, rows, ctx):
-        self.total.update((self.total.value() or 0) + sum(row.amount for row in rows))
-        yield key, self.total.value()
+        self.total.update((self.total.get() or 0) + sum(row.amount for row in rows))
+        yield key, self.total.get()
 """
 _MEAN = """
 class Mean(ss.AggregateFunction):

@@ -23,14 +23,14 @@ class Reminder(ss.KeyedProcessFunction):
     """Tells an hour after the last row of a key how many rows it has had."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self.count = ctx.state(ss.ValueState("count", int))
+        self.count = ctx.value_state("count", int)
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> None:
-        self.count.update((self.count.value() or 0) + len(rows))
+        self.count.update((self.count.get() or 0) + len(rows))
         ctx.timer_service.register_processing_time_timer(ctx.timer_service.current_processing_time() + 3_600_000)
 
     def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterator[tuple[object, object]]:
-        yield ctx.key, self.count.value()
+        yield ctx.key, self.count.get()
 
 
 def reminders_of(events: DataFrame) -> DataFrame:

@@ -28,12 +28,12 @@ class Count(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state."""
-        self.seen = ctx.state(ss.ValueState("seen", int))
+        self.seen = ctx.value_state("seen", int)
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Count."""
-        self.seen.update((self.seen.value() or 0) + len(rows))
-        yield key, self.seen.value()
+        self.seen.update((self.seen.get() or 0) + len(rows))
+        yield key, self.seen.get()
 
 
 @job.query(uid="counts")

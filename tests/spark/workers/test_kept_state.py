@@ -34,10 +34,10 @@ class Count(state.KeyedProcessFunction):
         self._ballast = ballast
 
     def open(self, ctx: state.KeyedContext) -> None:
-        self.count = ctx.state(state.ValueState("count", int))
+        self.count = ctx.value_state("count", int)
 
     def process(self, key: object, rows: Iterable[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
-        counted = (self.count.value() or 0) + sum(1 for _ in rows)
+        counted = (self.count.get() or 0) + sum(1 for _ in rows)
         self.count.update(counted)
         yield key, counted, os.getpid()
 

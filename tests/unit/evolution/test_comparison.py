@@ -12,7 +12,7 @@ from statefulspark.checkpoint import plans
 from statefulspark.contract.manifest import FileEntry, KeyedStateEntry, OperatorEntry, QueryEntry, SourceEntry
 from statefulspark.evolution import comparison, keyed_states, parallelism, rewrite, sources
 from statefulspark.recovery import plan
-from statefulspark.state import functions, kinds, mapstate, valuestate
+from statefulspark.state import functions, kinds, mapstate
 
 
 def _source(name: str, log: int = 0, description: str | None = None) -> SourceEntry:
@@ -307,7 +307,7 @@ class _Declares(functions.KeyedProcessFunction):
         self._type = type_
 
     def open(self, ctx: functions.KeyedContext) -> None:
-        ctx.state(valuestate.ValueState("n", self._type))
+        ctx.value_state("n", self._type)
 
 
 def _keyed(*types: tuple[str, type]) -> tuple[comparison.Evolution, dict[str, object]]:

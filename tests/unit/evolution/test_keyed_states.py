@@ -17,17 +17,17 @@ WHERE = "operator 'sums' of query 'q'"
 class Declares(functions.KeyedProcessFunction):
     """Declares what it is given."""
 
-    def __init__(self, *states: valuestate.ValueState[object] | liststate.ListState[object]) -> None:
+    def __init__(self, *states: valuestate.ValueStateDescriptor | liststate.ListStateDescriptor) -> None:
         self._states = states
 
     def open(self, ctx: functions.KeyedContext) -> None:
         for state in self._states:
-            ctx.state(state)
+            ctx.declare(state)
 
 
 def changed(
     stored: tuple[KeyedStateEntry, ...] | None,
-    *states: valuestate.ValueState[object] | liststate.ListState[object],
+    *states: valuestate.ValueStateDescriptor | liststate.ListStateDescriptor,
     ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
     known: bool = True,
 ) -> comparison.Evolution:
@@ -47,31 +47,31 @@ DAY = ttl.Ttl(days=1)
 @pytest.mark.parametrize(
     ("stored", "declared", "migrates", "told"),
     [
-        pytest.param((value(),), valuestate.ValueState("n", int), False, (), id="the same"),
+        pytest.param((value(),), valuestate.ValueStateDescriptor("n", int), False, (), id="the same"),
         pytest.param(
             (value(),),
-            valuestate.ValueState("n", float),
+            valuestate.ValueStateDescriptor("n", float),
             False,
             (f"{WHERE}: state 'n' is migrated from int to float, each key group when it is next used",),
             id="migrated",
         ),
         pytest.param(
             (),
-            valuestate.ValueState("n", int),
+            valuestate.ValueStateDescriptor("n", int),
             False,
             (f"{WHERE}: state 'n' is new and starts empty",),
             id="new",
         ),
         pytest.param(
             (value(),),
-            valuestate.ValueState("n", int, ttl=DAY),
+            valuestate.ValueStateDescriptor("n", int, ttl=DAY),
             True,
             (f"{WHERE}: state 'n' gets a time to live",),
             id="time to live on",
         ),
         pytest.param(
             (value(has_ttl=True),),
-            valuestate.ValueState("n", int),
+            valuestate.ValueStateDescriptor("n", int),
             True,
             (f"{WHERE}: state 'n' loses its time to live",),
             id="time to live off",
@@ -80,7 +80,7 @@ DAY = ttl.Ttl(days=1)
 )
 def test_each_change_is_told_in_a_sentence(
     stored: tuple[KeyedStateEntry, ...],
-    declared: valuestate.ValueState[object],
+    declared: valuestate.ValueStateDescriptor,
     migrates: bool,
     told: tuple[str, ...],
 ) -> None:
@@ -96,13 +96,17 @@ def test_each_change_is_told_in_a_sentence(
 @pytest.mark.parametrize(
     ("stored", "declared", "reason", "told"),
     [
-        pytest.param(value(), valuestate.ValueState("n", str), "StateTypeIncompatible", "<str>", id="type"),
-        pytest.param(value(), liststate.ListState("n", int), "StateTypeIncompatible", "[ListState<", id="kind"),
-        pytest.param(value(), valuestate.ValueState("n", int, ttl=DAY), "StateTtlIncompatible", "MIGRATE", id="ttl"),
+        pytest.param(value(), valuestate.ValueStateDescriptor("n", str), "StateTypeIncompatible", "<str>", id="type"),
+        pytest.param(
+            value(), liststate.ListStateDescriptor("n", int), "StateTypeIncompatible", "[ListState<", id="kind"
+        ),
+        pytest.param(
+            value(), valuestate.ValueStateDescriptor("n", int, ttl=DAY), "StateTtlIncompatible", "MIGRATE", id="ttl"
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_with_operator_and_both_sides(
-    stored: KeyedStateEntry, declared: valuestate.ValueState[object], reason: str, told: str
+    stored: KeyedStateEntry, declared: valuestate.ValueStateDescriptor, reason: str, told: str
 ) -> None:
     with pytest.raises(errors.SpecRejectedError, match=WHERE) as refused:
         changed((stored,), declared)
@@ -120,11 +124,11 @@ def test_a_state_that_is_no_longer_declared_is_told_and_kept() -> None:
 
 
 def test_states_of_a_snapshot_that_does_not_name_them_are_left_to_the_first_batch() -> None:
-    assert changed(None, valuestate.ValueState("n", str)).sentences == ()
+    assert changed(None, valuestate.ValueStateDescriptor("n", str)).sentences == ()
 
 
 def test_a_function_that_the_driver_could_not_open_is_told() -> None:
-    (warning,) = changed((value(),), valuestate.ValueState("n", str), known=False).warnings
+    (warning,) = changed((value(),), valuestate.ValueStateDescriptor("n", str), known=False).warnings
 
     assert "compared when the first batch reads them" in warning
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from statefulspark import errors, operatorstate, state
+from statefulspark import errors, operatorstate
 from statefulspark.operatorstate import batches, record
 from statefulspark.operatorstate.model import OperatorState
 
@@ -33,7 +33,7 @@ class Buffering(operatorstate.SinkFunction[int], operatorstate.CheckpointedFunct
             self.buffered = []
 
     def initialize_state(self, context: operatorstate.FunctionInitializationContext) -> None:
-        self.state = context.operator_state_store.get_list_state(state.ListState("buffered"))
+        self.state = context.operator_state_store.list_state("buffered")
         self.restored = context.is_restored
         self.buffered = self.state.get()
 
@@ -207,7 +207,7 @@ class Rules(operatorstate.BroadcastSinkFunction[tuple[str, int]], operatorstate.
         self.passed: list[int] = []
 
     def initialize_state(self, context: operatorstate.FunctionInitializationContext) -> None:
-        self.allowed = context.operator_state_store.get_broadcast_state(state.MapState("allowed"))
+        self.allowed = context.operator_state_store.broadcast_state("allowed")
 
     def invoke_broadcast(self, value: tuple[str, int]) -> None:
         self.allowed.put(value[1], "allowed")

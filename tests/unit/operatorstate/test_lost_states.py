@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 import pytest
-import statefulspark as ss
 from pyspark.sql import DataFrame
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
@@ -36,7 +35,7 @@ class Summing(operatorstate.SinkFunction[int], operatorstate.CheckpointedFunctio
         self.total += value
 
     def initialize_state(self, context: operatorstate.FunctionInitializationContext) -> None:
-        self.state = context.operator_state_store.get_list_state(ss.ListState("total"))
+        self.state = context.operator_state_store.list_state("total")
         self.total = sum(self.state.get())
 
     def snapshot_state(self, context: operatorstate.FunctionSnapshotContext) -> None:

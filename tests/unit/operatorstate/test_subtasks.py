@@ -7,7 +7,7 @@ import threading
 
 import pytest
 import statefulspark as ss
-from statefulspark import errors, operatorstate, state
+from statefulspark import errors, operatorstate
 from statefulspark.operatorstate import record, subtasks
 from statefulspark.operatorstate.model import OperatorState
 
@@ -26,7 +26,7 @@ class BufferingSink(operatorstate.SinkFunction[object], operatorstate.Checkpoint
 
     def initialize_state(self, context: operatorstate.FunctionInitializationContext) -> None:
         self.seen.append(context)
-        self.state = context.operator_state_store.get_list_state(state.ListState("buffered-elements"))
+        self.state = context.operator_state_store.list_state("buffered-elements")
         if context.is_restored:
             self.buffered.extend(self.state)
 
@@ -111,15 +111,19 @@ def test_a46_a_list_checkpointed_function_is_asked_for_its_list_and_given_its_sh
     assert [function.restored for function in more.functions] == [[[56800]], [[56400]], [[]]]  # A.40
 
 
+Call = tuple[object, ...]
+"""The method of the store and its arguments."""
+
+
 class Modes(operatorstate.SinkFunction[object], operatorstate.CheckpointedFunction):
     """Declares states as it is told to."""
 
-    def __init__(self, *calls: tuple[str, object]) -> None:
+    def __init__(self, *calls: Call) -> None:
         self.calls = calls
         self.handles: list[object] = []
 
     def initialize_state(self, context: operatorstate.FunctionInitializationContext) -> None:
-        self.handles = [getattr(context.operator_state_store, name)(what) for name, what in self.calls]
+        self.handles = [getattr(context.operator_state_store, name)(*what) for name, *what in self.calls]
 
     def snapshot_state(self, context: operatorstate.FunctionSnapshotContext) -> None:
         pass
@@ -127,9 +131,9 @@ class Modes(operatorstate.SinkFunction[object], operatorstate.CheckpointedFuncti
 
 def test_a37_a38_unions_and_broadcasts_reach_every_subtask() -> None:
     calls = (
-        ("get_union_list_state", state.ListState("offsets")),
-        ("get_broadcast_state", state.MapState("rules")),
-        ("get_broadcast_state", state.MapState("limits")),
+        ("union_list_state", "offsets"),
+        ("broadcast_state", "rules"),
+        ("broadcast_state", "limits"),
     )
     made = started(Modes(*calls), 2)
     for index, function in enumerate(made.functions):
@@ -139,12 +143,12 @@ def test_a37_a38_unions_and_broadcasts_reach_every_subtask() -> None:
     again = started(Modes(*calls), 3, through_storage(made.snapshot(AT)))
 
     assert [function.handles[0].get() for function in again.functions] == [[0, 1]] * 3
-    assert [function.handles[1].entries() for function in again.functions] == [[("rule", "on")]] * 3
+    assert [function.handles[1].items() for function in again.functions] == [[("rule", "on")]] * 3
     assert [function.handles[2].is_empty() for function in again.functions] == [True] * 3
 
 
 A39 = r"Incompatible state assignment modes\. Was \[SPLIT_DISTRIBUTE\], registered with \[UNION\]\."
-LIST, UNION = ("get_list_state", state.ListState("one")), ("get_union_list_state", state.ListState("one"))
+LIST, UNION = ("list_state", "one"), ("union_list_state", "one")
 
 
 def test_a39_one_name_in_two_modes_is_refused() -> None:
@@ -173,18 +177,13 @@ def test_a39_subtasks_that_declare_a_state_differently_are_refused() -> None:
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        pytest.param(("get_list_state", "one"), "StateDescriptorInvalid", id="no descriptor"),
-        pytest.param(("get_list_state", state.MapState("one")), "StateDescriptorInvalid", id="a map as a list"),
-        pytest.param(("get_broadcast_state", state.ListState("one")), "StateDescriptorInvalid", id="a list as a map"),
-        pytest.param(
-            ("get_list_state", state.ListState("one", ttl=state.Ttl(days=1))), "StateDescriptorInvalid", id="a TTL"
-        ),
-        pytest.param(("get_list_state", state.ListState("two", str)), "StateTypeIncompatible", id="another type"),
+        pytest.param(("list_state", "no name"), "StateNameInvalid", id="no name"),
+        pytest.param(("list_state", "two", str), "StateTypeIncompatible", id="another type"),
     ],
 )
-def test_a_declaration_that_cannot_hold_is_refused(call: tuple[str, object], reason: str) -> None:
+def test_a_declaration_that_cannot_hold_is_refused(call: Call, reason: str) -> None:
     with pytest.raises(errors.SpecRejectedError) as caught:
-        started(Modes(("get_list_state", state.ListState("two", int)), call), 1)
+        started(Modes(("list_state", "two", int), call), 1)
 
     assert caught.value.reason == reason
 
@@ -206,7 +205,7 @@ def test_restored_state_that_nobody_asks_for_is_written_again() -> None:
 
 
 def test_lists_behave_as_keyed_lists_do() -> None:
-    handle = operatorstate.OperatorListHandle[int]()
+    handle = operatorstate.OperatorListState[int]()
 
     handle.add_all([])
     assert handle.get() == []
@@ -224,7 +223,7 @@ def test_lists_behave_as_keyed_lists_do() -> None:
 
 
 def test_broadcast_maps_behave_as_keyed_maps_do() -> None:
-    handle = operatorstate.BroadcastHandle[str, int | None]()
+    handle = operatorstate.BroadcastState[str, int | None]()
 
     handle.put("a", 1)
     handle.put_all({"b": None, "c": 3})
@@ -233,6 +232,7 @@ def test_broadcast_maps_behave_as_keyed_maps_do() -> None:
     assert (handle.get("a"), handle.get("b"), handle.get("c")) == (1, None, None)
     assert "b" in handle
     assert "c" not in handle
+    assert handle["a"] == 1
     assert sorted(handle) == ["a", "b"]
     assert len(handle) == 2
     assert handle.values() == [1, None]
@@ -388,7 +388,7 @@ class CelsiusBefore(Celsius):
         return int(str(stored)) / 10
 
 
-def holding(call: tuple[str, object], *values: object) -> OperatorState:
+def holding(call: Call, *values: object) -> OperatorState:
     made = started(Modes(call), 1)
     for value in values:
         made.functions[0].handles[0].add(value)
@@ -398,12 +398,12 @@ def holding(call: tuple[str, object], *values: object) -> OperatorState:
 @pytest.mark.parametrize(
     ("before", "now", "values", "expected"),
     [
-        pytest.param(ss.ListState("one", Level), ss.ListState("one", Level), [Level.HIGH], [Level.HIGH], id="an enum"),
-        pytest.param(ss.ListState("one", int), ss.ListState("one", float), [7], [7.0], id="wider numbers"),
-        pytest.param(ss.ListState("one"), ss.ListState("one", int), [7], [7], id="a type given later"),
+        pytest.param(Level, Level, [Level.HIGH], [Level.HIGH], id="an enum"),
+        pytest.param(int, float, [7], [7.0], id="wider numbers"),
+        pytest.param(None, int, [7], [7], id="a type given later"),
         pytest.param(
-            ss.ListState("one", CelsiusBefore()),
-            ss.ListState("one", Celsius()),
+            CelsiusBefore(),
+            Celsius(),
             [21.5],
             [21.5],
             id="a codec's new version",
@@ -413,19 +413,19 @@ def holding(call: tuple[str, object], *values: object) -> OperatorState:
 def test_elements_follow_the_types_that_a_job_declares(
     before: object, now: object, values: list[object], expected: list[object]
 ) -> None:
-    made = started(Modes(("get_list_state", now)), 1, holding(("get_list_state", before), *values))
+    made = started(Modes(("list_state", "one", now)), 1, holding(("list_state", "one", before), *values))
 
     found = made.functions[0].handles[0].get()
-    again = started(Modes(("get_list_state", now)), 1, through_storage(made.snapshot(AT)))
+    again = started(Modes(("list_state", "one", now)), 1, through_storage(made.snapshot(AT)))
 
     assert (found, [type(one) for one in found]) == (expected, [type(one) for one in expected])
     assert again.functions[0].handles[0].get() == expected
 
 
 def test_a14_an_incompatible_type_is_refused_by_both_names() -> None:
-    taken = holding(("get_list_state", ss.ListState("one", str)), "x")
+    taken = holding(("list_state", "one", str), "x")
 
     with pytest.raises(errors.SpecRejectedError, match=r"array<str>.*array<int>") as caught:
-        started(Modes(("get_list_state", ss.ListState("one", int))), 1, taken)
+        started(Modes(("list_state", "one", int)), 1, taken)
 
     assert caught.value.reason == "StateTypeIncompatible"

@@ -8,7 +8,7 @@ import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.packs import names, packfile, ranges
-from statefulspark.state import functions, heads, store, valuestate
+from statefulspark.state import functions, heads, store
 
 _IDS = new_ids()
 _NEVER = heads.Policy(fan_in=100, max_size_amplification=1000.0)
@@ -20,7 +20,7 @@ class Totals:
     """Declares the state, as a function does when it is opened."""
 
     def __call__(self, context: functions.KeyedContext) -> None:
-        self.state = context.state(valuestate.ValueState[int]("total"))
+        self.state = context.value_state("total")
 
 
 def run(log: MemoryLog, *, policy: heads.Policy = _NEVER, **totals: int) -> None:

@@ -111,7 +111,7 @@ class Bench:
         results: list[object] = []
 
         def open_function(context: functions.KeyedContext) -> None:
-            self.handle = context.state(descriptor)  # type: ignore[call-overload]
+            self.handle = context.declare(descriptor)
 
         def on_key(context: functions.KeyedContext) -> None:
             context.enter("k")
@@ -121,8 +121,8 @@ class Bench:
         return results[0]
 
 
-def _value(declared: object) -> valuestate.ValueState[object]:
-    return valuestate.ValueState("s", declared)  # type: ignore[arg-type]
+def _value(declared: object) -> valuestate.ValueStateDescriptor:
+    return valuestate.ValueStateDescriptor("s", declared)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -145,11 +145,15 @@ def _value(declared: object) -> valuestate.ValueState[object]:
 def test_a17_values_of_own_types_come_back_equal_in_every_kind_of_state(declared: object, value: object) -> None:
     bench = Bench()
     for make, write, read in (
-        (_value, lambda s: s.update(value), lambda s: s.value()),
-        (lambda kind: liststate.ListState("l", kind), lambda s: s.add(value), lambda s: s.get()[0]),
-        (lambda kind: mapstate.MapState("m", str, kind), lambda s: s.put("x", value), lambda s: s.items()[0][1]),
+        (_value, lambda s: s.update(value), lambda s: s.get()),
+        (lambda kind: liststate.ListStateDescriptor("l", kind), lambda s: s.add(value), lambda s: s.get()[0]),
         (
-            lambda kind: aggregatingstate.ReducingState("r", lambda _, new: new, kind),
+            lambda kind: mapstate.MapStateDescriptor("m", str, kind),
+            lambda s: s.put("x", value),
+            lambda s: s.items()[0][1],
+        ),
+        (
+            lambda kind: aggregatingstate.ReducingStateDescriptor("r", lambda _, new: new, kind),
             lambda s: (s.add(value), s.add(value)),
             lambda s: s.get(),
         ),
@@ -210,19 +214,19 @@ def test_a_type_that_stays_as_it_is_rewrites_nothing() -> None:
     bench = Bench()
     bench.run(_value(Color), lambda s: s.update(Color.RED))
     before = dict(bench.log.chunks)
-    assert bench.run(_value(MoreColors), lambda s: s.value()) is MoreColors.RED
+    assert bench.run(_value(MoreColors), lambda s: s.get()) is MoreColors.RED
     assert bench.log.chunks == before
 
 
 def test_a_migrated_state_is_rewritten_at_once_and_read_by_the_new_version_only() -> None:
     bench = Bench()
     bench.run(_value(Flight), lambda s: s.update(Flight("AA", 3, Color.RED)))
-    assert bench.run(_value(Wider), lambda s: s.value()) == Wider(3.0, "AA", "JFK")
+    assert bench.run(_value(Wider), lambda s: s.get()) == Wider(3.0, "AA", "JFK")
     assert bench.log.head().version == 2  # type: ignore[union-attr]
-    assert bench.run(_value(Wider), lambda s: s.value()) == Wider(3.0, "AA", "JFK")
+    assert bench.run(_value(Wider), lambda s: s.get()) == Wider(3.0, "AA", "JFK")
     assert bench.log.head().version == 2  # type: ignore[union-attr]
     with pytest.raises(errors.SpecRejectedError, match="The field delay was float and is int"):
-        bench.run(_value(Flight), lambda s: s.value())
+        bench.run(_value(Flight), lambda s: s.get())
 
 
 class Leg(NamedTuple):
@@ -253,8 +257,8 @@ def test_a_new_field_whose_default_is_of_an_own_type_ended_the_job_at_its_migrat
     bench = Bench()
     bench.run(_value(Leg), lambda s: s.update(Leg("AA")))
 
-    assert bench.run(_value(declared), lambda s: s.value()) == value
-    assert bench.run(_value(declared), lambda s: s.value()) == value
+    assert bench.run(_value(declared), lambda s: s.get()) == value
+    assert bench.run(_value(declared), lambda s: s.get()) == value
 
 
 @pytest.mark.parametrize(
@@ -276,24 +280,24 @@ def test_a_new_field_of_a_record_that_may_be_none_had_no_default(
     bench = Bench()
     bench.run(_value(stored), lambda s: s.update(before))
 
-    assert bench.run(_value(declared), lambda s: s.value()) == after
+    assert bench.run(_value(declared), lambda s: s.get()) == after
 
 
 def test_a_reconfigured_state_goes_on_in_its_stored_form_and_can_be_rolled_back() -> None:
     bench = Bench()
     bench.run(_value(Flight), lambda s: s.update(Flight("AA", 3, Color.RED)))
     before = dict(bench.log.chunks)
-    assert bench.run(_value(Reordered), lambda s: s.value()) == Reordered(3, Color.RED, "AA")
+    assert bench.run(_value(Reordered), lambda s: s.get()) == Reordered(3, Color.RED, "AA")
     assert bench.log.chunks == before
     bench.run(_value(Reordered), lambda s: s.update(Reordered(4, None, "B6")))
-    assert bench.run(_value(Flight), lambda s: s.value()) == Flight("B6", 4, None)
+    assert bench.run(_value(Flight), lambda s: s.get()) == Flight("B6", 4, None)
 
 
 def test_a_codec_migrates_what_its_older_version_stored() -> None:
     bench = Bench()
-    bench.run(liststate.ListState("s", OldCelsius()), lambda s: s.update([1.5, 20.0]))
-    assert bench.run(liststate.ListState("s", Celsius()), lambda s: s.get()) == [1.5, 20.0]
-    assert bench.run(liststate.ListState("s"), lambda s: s.get()) == [15, 200]
+    bench.run(liststate.ListStateDescriptor("s", OldCelsius()), lambda s: s.update([1.5, 20.0]))
+    assert bench.run(liststate.ListStateDescriptor("s", Celsius()), lambda s: s.get()) == [1.5, 20.0]
+    assert bench.run(liststate.ListStateDescriptor("s"), lambda s: s.get()) == [15, 200]
 
 
 def test_migration_and_a_switched_time_to_live_go_together() -> None:
@@ -302,11 +306,11 @@ def test_migration_and_a_switched_time_to_live_go_together() -> None:
     results: list[object] = []
 
     def open_function(context: functions.KeyedContext) -> None:
-        bench.handle = context.state(valuestate.ValueState("s", float, ttl.Ttl(hours=1)))
+        bench.handle = context.value_state("s", float, ttl=ttl.Ttl(hours=1))
 
     def on_key(context: functions.KeyedContext) -> None:
         context.enter("k")
-        results.append(bench.handle.value())  # type: ignore[attr-defined]
+        results.append(bench.handle.get())  # type: ignore[attr-defined]
 
     worker = Worker(open_function, lambda: "x1", ttl_change=ttl.TtlChange.MIGRATE)
     worker.run(bench.log, on_key, now_ms=5)
@@ -315,10 +319,10 @@ def test_migration_and_a_switched_time_to_live_go_together() -> None:
 
 def test_a14_the_type_of_the_keys_of_a_map_never_changes_and_that_of_its_values_may() -> None:
     bench = Bench()
-    bench.run(mapstate.MapState("s", str, int), lambda s: s.put("a", 1))
-    assert bench.run(mapstate.MapState("s", str, float), lambda s: s.items()) == [("a", 1.0)]
+    bench.run(mapstate.MapStateDescriptor("s", str, int), lambda s: s.put("a", 1))
+    assert bench.run(mapstate.MapStateDescriptor("s", str, float), lambda s: s.items()) == [("a", 1.0)]
     with pytest.raises(errors.SpecRejectedError, match="The type of the keys of a map can never change"):
-        bench.run(mapstate.MapState("s", int, float), lambda s: s.items())
+        bench.run(mapstate.MapStateDescriptor("s", int, float), lambda s: s.items())
 
 
 def test_a14_the_type_of_a_key_never_changes() -> None:
@@ -330,8 +334,8 @@ def test_a14_the_type_of_a_key_never_changes() -> None:
 
 def test_a13_both_types_are_named_when_one_operator_declares_a_name_twice() -> None:
     def declare(context: functions.KeyedContext) -> None:
-        context.state(_value(Color))
-        context.state(_value(Flight))
+        context.declare(_value(Color))
+        context.declare(_value(Flight))
 
     with pytest.raises(errors.SpecRejectedError, match=r"Was \[ValueState<enum<RED,BLUE>>\], registered with \[Value"):
         Worker(declare, new_ids()).run(MemoryLog(), lambda _: None)
@@ -353,8 +357,8 @@ def test_a_value_of_another_type_than_declared_is_refused_when_it_is_written(
 ) -> None:
     for descriptor, write in (
         (_value(declared), lambda s: s.update(value)),
-        (liststate.ListState("l", declared), lambda s: s.add(value)),  # type: ignore[arg-type]
-        (mapstate.MapState("m", str, declared), lambda s: s.put("x", value)),  # type: ignore[arg-type]
+        (liststate.ListStateDescriptor("l", declared), lambda s: s.add(value)),  # type: ignore[arg-type]
+        (mapstate.MapStateDescriptor("m", str, declared), lambda s: s.put("x", value)),  # type: ignore[arg-type]
     ):
         with pytest.raises(errors.SpecRejectedError, match=sentence):
             Bench().run(descriptor, write)
@@ -367,12 +371,3 @@ def test_types_are_text_or_types(declared: object) -> None:
             _value(declared).type_text  # noqa: B018 - it raises
     else:
         assert typetext.parse(typetext.canonical(declared)).family != "opaque"
-
-
-def test_a5_a_default_is_what_an_unset_value_reads_as() -> None:
-    bench = Bench()
-    descriptor = valuestate.ValueState("s", int, default=7)
-    assert bench.run(descriptor, lambda s: (s.value(), s.get())) == (7, 7)
-    assert bench.run(descriptor, lambda s: (s.update(1), s.value())[1]) == 1
-    expiring = valuestate.ValueState("t", int, ttl.Ttl(hours=1), default=7)
-    assert bench.run(expiring, lambda s: s.value()) is None, "ignored with a time to live, as in Flink"

@@ -20,7 +20,6 @@ from statefulspark.state import (
     store,
     tables,
     ttl,
-    valuestate,
 )
 from statefulspark.state.cells import CellTable
 from statefulspark.state.valuestate import VALUE
@@ -106,10 +105,10 @@ class Texts:
 
     def declare(self, context: functions.KeyedContext) -> None:
         life = ttl.Ttl(seconds=1)
-        self.text = context.state(valuestate.ValueState[str]("text", str, life))
-        self.unused = context.state(valuestate.ValueState[str]("unused", str, life))
-        self.kept = context.state(valuestate.ValueState[str]("kept", str))
-        self.list = context.state(liststate.ListState[str]("list", str, life))
+        self.text = context.value_state("text", str, ttl=life)
+        self.unused = context.value_state("unused", str, ttl=life)
+        self.kept = context.value_state("kept", str)
+        self.list = context.list_state("list", str, ttl=life)
 
     def set(self, context: functions.KeyedContext, keys: range, *, with_lists: bool) -> None:
         for key in keys:
@@ -151,7 +150,7 @@ def test_a_state_that_the_function_does_not_declare_any_more_keeps_what_is_expir
     )
 
     def declare_one(context: functions.KeyedContext) -> None:
-        texts.kept = context.state(valuestate.ValueState[str]("kept", str))
+        texts.kept = context.value_state("kept", str)
 
     def work(context: functions.KeyedContext) -> None:
         context.enter(1)

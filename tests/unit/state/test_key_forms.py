@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import cache, chunks, columns, functions, kinds, mapstate, rows, tables, valuestate
+from statefulspark.state import cache, chunks, columns, functions, kinds, rows, tables, valuestate
 from statefulspark.state.types import codec, keyforms
 from statefulspark.testing import KeyedHarness
 
@@ -76,7 +76,7 @@ def test_state_of_such_keys_is_found_in_tables_and_in_views_after_restarts(tmp_p
 
     class Count:
         def declare(self, context: functions.KeyedContext) -> None:
-            self.count = context.state(valuestate.ValueState[str]("count", str))
+            self.count = context.value_state("count", str)
 
     def batch(values: list[object]) -> dict[str, str | None]:
         """Add a mark to the state of each key, in a new process."""
@@ -86,8 +86,8 @@ def test_state_of_such_keys_is_found_in_tables_and_in_views_after_restarts(tmp_p
         def work(context: functions.KeyedContext) -> None:
             for key in keys:
                 context.enter(key)
-                found[repr(key)] = count.count.value()
-                count.count.update(f"{count.count.value() or '':->40}|")
+                found[repr(key)] = count.count.get()
+                count.count.update(f"{count.count.get() or '':->40}|")
 
         worker = Worker(count.declare, ids, disk=cache.DiskViews(tmp_path), memory_bytes=memory_bytes)
         worker.run(log, work, keys=set(keys))
@@ -105,13 +105,13 @@ def test_state_of_such_keys_is_found_in_tables_and_in_views_after_restarts(tmp_p
 def test_the_harness_for_tests_has_the_same_keys() -> None:
     class Count(functions.KeyedProcessFunction):
         def open(self, ctx: functions.KeyedContext) -> None:
-            self.count = ctx.state(valuestate.ValueState[int]("count", int))
+            self.count = ctx.value_state("count", int)
 
         def process(
             self, key: object, given: list[functions.InputRow], ctx: functions.KeyedContext
         ) -> list[tuple[object, int]]:
-            self.count.update((self.count.value() or 0) + len(given))
-            return [(repr(key), self.count.value() or 0)]
+            self.count.update((self.count.get() or 0) + len(given))
+            return [(repr(key), self.count.get() or 0)]
 
     harness = KeyedHarness(Count(), key="k")
     harness.feed({"k": math.nan}, {"k": OTHER_NAN}, {"k": -0.0}, {"k": 0.0})
@@ -126,13 +126,13 @@ class CountOfKey(functions.KeyedProcessFunction):
     """Yields each key as it is shown, and how often it came."""
 
     def open(self, ctx: functions.KeyedContext) -> None:
-        self.count = ctx.state(valuestate.ValueState[int]("count", int))
+        self.count = ctx.value_state("count", int)
 
     def process(
         self, key: object, given: list[functions.InputRow], ctx: functions.KeyedContext
     ) -> list[tuple[object, object, int]]:
-        self.count.update((self.count.value() or 0) + len(given))
-        return [(key, ctx.key, self.count.value() or 0)]
+        self.count.update((self.count.get() or 0) + len(given))
+        return [(key, ctx.key, self.count.get() or 0)]
 
 
 @pytest.mark.parametrize("fold", [0, 1])
@@ -164,7 +164,7 @@ def test_both_points_in_time_of_a_repeated_hour_are_two_keys() -> None:
 def test_entries_of_a_repeated_hour_that_a_function_makes_stay_apart_over_restarts(declared: tuple[str, ...]) -> None:
     class Hours(functions.KeyedProcessFunction):
         def open(self, ctx: functions.KeyedContext) -> None:
-            self.hours = ctx.state(mapstate.MapState("hours", *declared))
+            self.hours = ctx.map_state("hours", *declared)
 
         def process(
             self, key: object, given: list[functions.InputRow], ctx: functions.KeyedContext

@@ -32,21 +32,20 @@ class Halves(conversions.Codec[int]):
 
 HOUR = ttl.Ttl(hours=1)
 VALUES = {
-    "integers": valuestate.ValueState("s", int),
-    "any": valuestate.ValueState("s"),
-    "default": valuestate.ValueState("s", int, default=7),
-    "expiring": valuestate.ValueState("s", int, ttl=HOUR),
-    "codec": valuestate.ValueState("s", Halves()),
+    "integers": valuestate.ValueStateDescriptor("s", int),
+    "any": valuestate.ValueStateDescriptor("s"),
+    "expiring": valuestate.ValueStateDescriptor("s", int, ttl=HOUR),
+    "codec": valuestate.ValueStateDescriptor("s", Halves()),
 }
 LISTS = {
-    "plain": liststate.ListState("s", int),
-    "expiring": liststate.ListState("s", int, ttl=HOUR),
-    "codec": liststate.ListState("s", Halves()),
+    "plain": liststate.ListStateDescriptor("s", int),
+    "expiring": liststate.ListStateDescriptor("s", int, ttl=HOUR),
+    "codec": liststate.ListStateDescriptor("s", Halves()),
 }
 MAPS = {
-    "plain": mapstate.MapState("s", str, int),
-    "expiring": mapstate.MapState("s", str, int, ttl=HOUR),
-    "codec": mapstate.MapState("s", str, Halves()),
+    "plain": mapstate.MapStateDescriptor("s", str, int),
+    "expiring": mapstate.MapStateDescriptor("s", str, int, ttl=HOUR),
+    "codec": mapstate.MapStateDescriptor("s", str, Halves()),
 }
 KEYS = st.integers(0, 4)
 NUMBERS = st.integers(-9, 9)
@@ -68,7 +67,7 @@ class Group:
         """Go on in a new worker, which has nothing in memory."""
 
         def declare(context: functions.KeyedContext) -> None:
-            self.handle = context.state(self._descriptor)  # type: ignore[call-overload]
+            self.handle = context.declare(self._descriptor)
 
         self._worker = Worker(declare, self._ids, is_vectorized=self._is_vectorized)
 
@@ -149,7 +148,7 @@ MAP_METHODS: dict[str, tuple[int, Callable[..., object]]] = {
     "get_many": (2, lambda handle, entry: handle.get(entry)),
     "put_many": (3, lambda handle, entry, value: handle.put(entry, value)),
     "remove_many": (2, lambda handle, entry: handle.remove(entry)),
-    "entries_many": (1, lambda handle: handle.entries()),
+    "items_many": (1, lambda handle: handle.items()),
     "clear_many": (1, lambda handle: handle.clear()),
 }
 
@@ -197,7 +196,10 @@ def test_maps_of_many_keys(name: str, form: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     "descriptor",
-    [aggregatingstate.ReducingState("s", operator.add, int), aggregatingstate.AggregatingState("s", Mean())],
+    [
+        aggregatingstate.ReducingStateDescriptor("s", operator.add, int),
+        aggregatingstate.AggregatingStateDescriptor("s", Mean()),
+    ],
 )
 def test_folded_values_of_many_keys_are_read_and_cleared(descriptor: object, form: str) -> None:
     group = Group(descriptor, is_vectorized=True)

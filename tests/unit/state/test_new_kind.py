@@ -34,7 +34,7 @@ class Ranks:
         self._descriptor = descriptor or RankedState("best", "bigint")
 
     def declare(self, context: functions.KeyedContext) -> None:
-        self.state = context.state(self._descriptor)  # type: ignore[call-overload]
+        self.state = context.declare(self._descriptor)
 
     def add(self, **values: object) -> Callable[[functions.KeyedContext], None]:
         def work(context: functions.KeyedContext) -> None:
@@ -146,7 +146,7 @@ def test_the_type_of_a_new_kind_evolves() -> None:
     with pytest.raises(
         errors.SpecRejectedError, match=r"Was \[RankedState<array<double>>\], registered with \[ListState<"
     ):
-        Worker(Ranks(liststate.ListState("best", "bigint")).declare, new_ids()).run(log, lambda _: None)
+        Worker(Ranks(liststate.ListStateDescriptor("best", "bigint")).declare, new_ids()).run(log, lambda _: None)
 
 
 class Medal(enum.Enum):

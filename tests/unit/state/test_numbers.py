@@ -29,8 +29,8 @@ class Bench:
 
     def __init__(self, reduce: Callable[..., object], kind: type, *, arrays: bool = True, **options: object) -> None:
         self.log = MemoryLog()
-        self.handle: aggregatingstate.ReducingHandle[object]
-        self._descriptor = aggregatingstate.ReducingState("s", reduce, kind)
+        self.handle: aggregatingstate.ReducingState[object]
+        self._descriptor = aggregatingstate.ReducingStateDescriptor("s", reduce, kind)
         self._ids = new_ids()
         self._arrays = arrays
         self._options = options
@@ -41,7 +41,7 @@ class Bench:
         self.worker = Worker(self._declare, self._ids, is_vectorized=self._arrays, **self._options)  # type: ignore[arg-type]
 
     def _declare(self, context: functions.KeyedContext) -> None:
-        self.handle = context.state(self._descriptor)
+        self.handle = context.declare(self._descriptor)
 
     def add(self, keys: object, values: object, *, is_lost: bool = False) -> list[object]:
         """Run a batch; one that is lost leaves nothing in the log."""
@@ -176,9 +176,9 @@ def test_state_of_arrays_is_read_row_by_row_after_a_change_of_the_function() -> 
 
     def declare(context: functions.KeyedContext) -> None:
         nonlocal handle
-        handle = context.state(aggregatingstate.ReducingState("s", operator.add, int))
+        handle = context.reducing_state("s", operator.add, int)
 
-    handle: aggregatingstate.ReducingHandle[int]
+    handle: aggregatingstate.ReducingState[int]
     Worker(declare, new_ids()).run(bench.log, work)
     assert read == [15]
     assert bench.stored() == {1: 15, 2: 20}

@@ -387,38 +387,27 @@ def test_a14_keys_of_another_type_are_refused_by_reason() -> None:
 @pytest.mark.parametrize(
     ("declare", "type_text"),
     [
-        pytest.param(lambda: valuestate.ValueState("s", int), "int", id="a value"),
-        pytest.param(lambda: liststate.ListState("s", int), "array<int>", id="a list"),
-        pytest.param(lambda: mapstate.MapState("s", str, int), "map<str,int>", id="a map"),
-        pytest.param(lambda: aggregatingstate.ReducingState("s", max, int), "int", id="a reducing state"),
-        pytest.param(lambda: aggregatingstate.FoldingState("s", 0, max, int), "int", id="a folding state"),
-        pytest.param(lambda: mapstate.MapState("s"), "map<any,any>", id="nothing declared"),
+        pytest.param(lambda: valuestate.ValueStateDescriptor("s", int), "int", id="a value"),
+        pytest.param(lambda: liststate.ListStateDescriptor("s", int), "array<int>", id="a list"),
+        pytest.param(lambda: mapstate.MapStateDescriptor("s", str, int), "map<str,int>", id="a map"),
+        pytest.param(lambda: aggregatingstate.ReducingStateDescriptor("s", max, int), "int", id="a reducing state"),
+        pytest.param(lambda: mapstate.MapStateDescriptor("s"), "map<any,any>", id="nothing declared"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:FoldingState is deprecated:DeprecationWarning")
-def test_a_declared_type_is_written_down(declare: Callable[[], valuestate.ValueState[object]], type_text: str) -> None:
+def test_a_declared_type_is_written_down(declare: Callable[[], kinds.Descriptor], type_text: str) -> None:
     assert declare().type_text == type_text
-
-
-def test_a9_a_folding_state_is_an_aggregating_one() -> None:
-    life = ttl.Ttl(days=1)
-
-    with pytest.warns(DeprecationWarning, match="use AggregatingState"):
-        folding = aggregatingstate.FoldingState("sum", 0, lambda total, number: total + number, int, life)
-
-    assert (folding.name, folding.type, folding.ttl) == ("sum", int, life)
-    assert (folding.function.add(folding.function.create(), 4), folding.function.result(4)) == (4, 4)
 
 
 @pytest.mark.parametrize("name", ["s", "_s", "S9_.-", "s" * 128])
 def test_a_name_for_a_state_is_allowed(name: str) -> None:
-    assert valuestate.ValueState(name).name == name
+    assert valuestate.ValueStateDescriptor(name).name == name
 
 
 @pytest.mark.parametrize("name", ["", "9s", "-s", "s s", "größe", "s" * 129])
 @pytest.mark.parametrize("build", [
-    valuestate.ValueState, liststate.ListState, mapstate.MapState,
-    lambda name: aggregatingstate.ReducingState(name, max), lambda name: aggregatingstate.AggregatingState(name, None),
+    valuestate.ValueStateDescriptor, liststate.ListStateDescriptor, mapstate.MapStateDescriptor,
+    lambda name: aggregatingstate.ReducingStateDescriptor(name, max),
+    lambda name: aggregatingstate.AggregatingStateDescriptor(name, None),
 ], ids=["value", "list", "map", "reducing", "aggregating"])  # fmt: skip
 def test_a_name_that_is_none_is_refused_for_every_kind(build: Callable[[str], object], name: str) -> None:
     with pytest.raises(errors.SpecRejectedError, match=f"^StateNameInvalid: '{name}' is not a valid state name"):

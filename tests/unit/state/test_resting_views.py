@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
-from statefulspark.state import cache, functions, heads, valuestate
+from statefulspark.state import cache, functions, heads
 
 GROUPS, KEYS = 4, 400
 POLICY = heads.Policy(fan_in=4, max_size_amplification=0.5, small_run_bytes=64)
@@ -21,7 +21,7 @@ class Texts:
     """A function with one text of some length for each key."""
 
     def declare(self, context: functions.KeyedContext) -> None:
-        self.text = context.state(valuestate.ValueState[str]("text", str))
+        self.text = context.value_state("text", str)
 
 
 class Partition:
@@ -51,7 +51,7 @@ class Partition:
         def work(context: functions.KeyedContext) -> None:
             for key, text in changes.items():
                 context.enter(key)
-                assert self.texts.text.value() == before.get(key)
+                assert self.texts.text.get() == before.get(key)
                 self.texts.text.update(text)
 
         attempt = log.attempt()

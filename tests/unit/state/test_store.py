@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.state import (
-    aggregatingstate,
     cache,
     chunks,
     columns,
     functions,
     heads,
     liststate,
-    mapstate,
     store,
     ttl,
     valuestate,
@@ -44,20 +42,20 @@ class States:
 
     def declare(self, context: functions.KeyedContext) -> None:
         self.context = context
-        self.value = context.state(valuestate.ValueState[int]("value", "bigint"))
-        self.total = context.state(aggregatingstate.ReducingState[int]("total", lambda one, two: one + two))
-        self.list = context.state(liststate.ListState[int]("list", int))
-        self.map = context.state(mapstate.MapState[int, int]("map"))
+        self.value = context.value_state("value", "bigint")
+        self.total = context.reducing_state("total", lambda one, two: one + two)
+        self.list = context.list_state("list", int)
+        self.map = context.map_state("map")
 
     def read(self, keys: list[object]) -> Model:
         found: Model = {"value": {}, "total": {}, "list": {}, "map": {}}
         for key in keys:
             self.context.enter(key)
             for name, read in (
-                ("value", self.value.value()),
+                ("value", self.value.get()),
                 ("total", self.total.get()),
                 ("list", self.list.get()),
-                ("map", dict(self.map.entries())),
+                ("map", dict(self.map.items())),
             ):
                 if read not in (None, [], {}):
                     found[name][key] = read
@@ -272,7 +270,7 @@ def test_a_copy_of_the_same_version_from_another_attempt_is_thrown_away() -> Non
     Worker(states.declare, lambda: "winner").run(won, _update(states, "a", 2))
     log.adopt(won)
     seen: list[object] = []
-    worker.run(log, lambda context: (context.enter("a"), seen.append(states.value.value()))[1])
+    worker.run(log, lambda context: (context.enter("a"), seen.append(states.value.get()))[1])
     assert seen == [2]
 
 
@@ -301,13 +299,11 @@ def test_a_value_that_cannot_be_stored_names_state_and_type() -> None:
 def test_state_that_the_function_no_longer_declares_is_kept() -> None:
     states, worker, log = _counter()
     worker.run(log, _update(states, "a", 1))
-    without = Worker(lambda context: context.state(valuestate.ValueState("new")) and None, new_ids())
+    without = Worker(lambda context: context.value_state("new") and None, new_ids())
     full = heads.Policy(fan_in=2, max_size_amplification=0.0)
     without.run(log, lambda context: context.enter("a"), policy=full)
     seen: list[object] = []
-    Worker(states.declare, new_ids()).run(
-        log, lambda context: (context.enter("a"), seen.append(states.value.value()))[1]
-    )
+    Worker(states.declare, new_ids()).run(log, lambda context: (context.enter("a"), seen.append(states.value.get()))[1])
     assert seen == [1]
 
 
@@ -315,15 +311,15 @@ def test_state_that_the_function_no_longer_declares_is_kept() -> None:
     ("descriptor", "sentence"),
     [
         (
-            valuestate.ValueState("value", str),
+            valuestate.ValueStateDescriptor("value", str),
             r"Incompatible key/value state types. Was \[ValueState<bigint>\], registered with \[ValueState<str>\]",
         ),
         (
-            liststate.ListState("value"),
+            liststate.ListStateDescriptor("value"),
             r"Incompatible key/value state types. Was \[ValueState<bigint>\], registered with \[ListState<array<any>>\]",
         ),
         (
-            valuestate.ValueState("value", "bigint", ttl=ttl.Ttl(days=1)),
+            valuestate.ValueStateDescriptor("value", "bigint", ttl=ttl.Ttl(days=1)),
             "was written without a time to live and is declared with",
         ),
     ],
@@ -331,7 +327,7 @@ def test_state_that_the_function_no_longer_declares_is_kept() -> None:
 def test_a13_a_stored_state_of_another_type_is_refused_with_both_types(descriptor: object, sentence: str) -> None:
     states, worker, log = _counter()
     worker.run(log, _update(states, "a", 1))
-    changed = Worker(lambda context: context.state(descriptor) and None, new_ids())
+    changed = Worker(lambda context: context.declare(descriptor) and None, new_ids())
     with pytest.raises(errors.SpecRejectedError, match=sentence):
         changed.run(log, lambda _: None)
 

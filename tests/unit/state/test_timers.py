@@ -226,7 +226,7 @@ def test_timers_are_stored_as_a_map_state_that_no_user_state_can_be_named_like()
         ("_timer_state/event_user-timers", mapstate.MAP.value)
     ]
     with pytest.raises(errors.SpecRejectedError, match="is not a valid state name"):
-        valuestate.ValueState("_timer_state/event_user-timers")
+        valuestate.ValueStateDescriptor("_timer_state/event_user-timers")
 
 
 def test_timers_that_would_never_fire_are_refused() -> None:

@@ -24,7 +24,6 @@ from statefulspark.state import (
     tables,
     timerindex,
     timers,
-    valuestate,
     views,
 )
 
@@ -53,7 +52,7 @@ class Job:
         self.restart()
 
     def declare(self, context: functions.KeyedContext) -> None:
-        self.text = context.state(valuestate.ValueState[str]("text", str))
+        self.text = context.value_state("text", str)
 
     def restart(self) -> None:
         """Go on in a new process."""
@@ -97,7 +96,7 @@ class Job:
             called: set[object] = set()
             for at_ms in context.due():
                 fired.append((at_ms, context.key, context.time_domain))
-                assert self.text.value() == texts.get(context.key)
+                assert self.text.get() == texts.get(context.key)
                 texts[context.key] = f"a text that is long enough, at {at_ms}"
                 self.text.update(texts[context.key])
                 if context.key not in called:
@@ -127,7 +126,7 @@ class Job:
         service = context.timer_service
         for (key, domain), of_key in changes.items():
             context.enter(key)
-            assert self.text.value() == texts.get(key)
+            assert self.text.get() == texts.get(key)
             (of_domain,) = [one for one in service.domains if one.domain is domain]
             assert set(of_domain.moments()) == self.truth.get((key, domain), set())
             for at_ms in set(of_domain.moments()) - of_key:

@@ -27,10 +27,10 @@ class Tenths(conversions.Codec[int]):
 
 
 DESCRIPTORS = {
-    "reducing": aggregatingstate.ReducingState("s", operator.add, int),
-    "aggregating": aggregatingstate.AggregatingState("s", Mean()),
-    "expiring": aggregatingstate.ReducingState("s", operator.add, int, ttl.Ttl(hours=1)),
-    "codec": aggregatingstate.ReducingState("s", operator.add, Tenths()),
+    "reducing": aggregatingstate.ReducingStateDescriptor("s", operator.add, int),
+    "aggregating": aggregatingstate.AggregatingStateDescriptor("s", Mean()),
+    "expiring": aggregatingstate.ReducingStateDescriptor("s", operator.add, int, ttl.Ttl(hours=1)),
+    "codec": aggregatingstate.ReducingStateDescriptor("s", operator.add, Tenths()),
 }
 ADDED = st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.one_of(st.none(), st.integers(-9, 9))), max_size=6)
 
@@ -40,7 +40,7 @@ class Bench:
 
     def __init__(self, descriptor: object) -> None:
         self.log = MemoryLog()
-        self._worker = Worker(lambda context: setattr(self, "handle", context.state(descriptor)), new_ids())  # type: ignore[call-overload]
+        self._worker = Worker(lambda context: setattr(self, "handle", context.declare(descriptor)), new_ids())
 
     def run(self, work: Callable[[functions.KeyedContext], object]) -> object:
         results: list[object] = []

@@ -28,10 +28,10 @@ class Values:
     """A function with one value state, and what it does to keys."""
 
     def __init__(self, kind: object = int, life: ttl.Ttl | None = None) -> None:
-        self._descriptor = valuestate.ValueState[object]("value", kind, life)
+        self._descriptor = valuestate.ValueStateDescriptor("value", kind, life)
 
     def declare(self, context: functions.KeyedContext) -> None:
-        self.state = context.state(self._descriptor)
+        self.state = context.declare(self._descriptor)
 
     def set(self, values: dict[object, object]) -> Work:
         def work(context: functions.KeyedContext) -> None:
@@ -45,7 +45,7 @@ class Values:
         def work(context: functions.KeyedContext) -> None:
             for key in keys:
                 context.enter(key)
-                found[key] = self.state.value()
+                found[key] = self.state.get()
 
         return work
 
@@ -447,7 +447,7 @@ def test_a_state_that_is_dropped_is_in_no_view_afterwards(world: World) -> None:
 
 def test_a_state_that_the_function_does_not_declare_stays(world: World) -> None:
     without = Worker(
-        lambda context: context.state(valuestate.ValueState("other")) and None,
+        lambda context: context.value_state("other") and None,
         world.ids,
         disk=world.disk,
         memory_bytes=world._memory_bytes,

@@ -18,21 +18,21 @@ class Totals(ss.KeyedProcessFunction):
     """Adds amounts; a negative one is refused."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self.total = ctx.state(ss.ValueState("total"))
+        self.total = ctx.value_state("total")
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, object]]:
         for row in rows:
             if row.amount < 0:
                 raise ValueError(f"{key} has a negative amount")
-            self.total.update((self.total.value() or 0) + row.amount)
-        yield key, self.total.value()
+            self.total.update((self.total.get() or 0) + row.amount)
+        yield key, self.total.get()
 
 
 class Means(Totals):
     """A later version, which keeps the same state."""
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, object]]:
-        yield key, -1 * (self.total.value() or 0)
+        yield key, -1 * (self.total.get() or 0)
 
 
 class Sessions(ss.KeyedProcessFunction):
@@ -42,17 +42,17 @@ class Sessions(ss.KeyedProcessFunction):
         self.domain = domain
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self.count = ctx.state(ss.ValueState("count"))
+        self.count = ctx.value_state("count")
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> None:
-        self.count.update((self.count.value() or 0) + len(rows))
+        self.count.update((self.count.get() or 0) + len(rows))
         if self.domain == "event-time":
             ctx.timer_service.register_event_time_timer(rows[-1].at + timedelta(minutes=1))
         else:
             ctx.timer_service.register_processing_time_timer(ctx.processing_time + timedelta(minutes=1))
 
     def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterator[tuple[object, object]]:
-        yield ctx.key, self.count.value()
+        yield ctx.key, self.count.get()
         self.count.clear()
 
 
@@ -60,7 +60,7 @@ class ColumnTotals(ss.VectorizedProcessFunction):
     """Adds amounts by column."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self.totals = ctx.state(ss.ReducingState("total", lambda a, b: a + b))
+        self.totals = ctx.reducing_state("total", lambda a, b: a + b)
 
     def process_table(self, rows: pa.Table, ctx: ss.KeyedContext) -> pa.Table:
         sums = rows.group_by("customer").aggregate([("amount", "sum")])

@@ -61,13 +61,13 @@ class Everything(ss.KeyedProcessFunction):
     """Keeps what it gets in each kind of state, and yields what it has kept before."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self.value = ctx.state(ss.ValueState("value"))
-        self.list = ctx.state(ss.ListState("list"))
-        self.map = ctx.state(ss.MapState("map"))
-        self.by_value = ctx.state(ss.MapState("by_value"))
+        self.value = ctx.value_state("value")
+        self.list = ctx.list_state("list")
+        self.map = ctx.map_state("map")
+        self.by_value = ctx.map_state("by_value")
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[str]:
-        yield shown((self.value.value(), list(self.list.get()), dict(self.map.items()), dict(self.by_value.items())))
+        yield shown((self.value.get(), list(self.list.get()), dict(self.map.items()), dict(self.by_value.items())))
         value = rows[0]["value"]
         self.value.update(value)
         self.list.update([(value,), [value]])
@@ -100,15 +100,15 @@ class Counted(ss.KeyedProcessFunction):
     """Counts the rows of a key, and tells the count once more by a timer."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self.count = ctx.state(ss.ValueState("count", int))
+        self.count = ctx.value_state("count", int)
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[str, int]]:
-        self.count.update((self.count.value() or 0) + len(rows))
+        self.count.update((self.count.get() or 0) + len(rows))
         ctx.timer_service.register_event_time_timer(1_000)
-        yield shown(key), self.count.value() or 0
+        yield shown(key), self.count.get() or 0
 
     def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterator[tuple[str, int]]:
-        yield shown(ctx.key), self.count.value() or 0
+        yield shown(ctx.key), self.count.get() or 0
 
 
 @pytest.mark.parametrize("key", ["k", ("k", "other")], ids=["key", "composite key"])
@@ -170,10 +170,10 @@ def test_a_declared_type_takes_the_values_of_its_columns() -> None:
             self.text = text
 
         def open(self, ctx: ss.KeyedContext) -> None:
-            self.value = ctx.state(ss.ValueState("value", self.text))
+            self.value = ctx.value_state("value", self.text)
 
         def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[str]:
-            yield shown(self.value.value())
+            yield shown(self.value.get())
             self.value.update(rows[0]["value"])
 
     for column in kinds.columns():

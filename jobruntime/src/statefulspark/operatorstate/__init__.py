@@ -17,18 +17,18 @@ from statefulspark.operatorstate.functions import (
     SourceFunction,
 )
 from statefulspark.operatorstate.sink import DriverSink
-from statefulspark.operatorstate.store import BroadcastHandle, OperatorListHandle, OperatorStateStore
+from statefulspark.operatorstate.store import BroadcastState, OperatorListState, OperatorStateStore
 
 __all__ = [
-    "BroadcastHandle",
     "BroadcastSinkFunction",
+    "BroadcastState",
     "CheckpointListener",
     "CheckpointedFunction",
     "DriverSink",
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
     "ListCheckpointed",
-    "OperatorListHandle",
+    "OperatorListState",
     "OperatorStateStore",
     "SinkFunction",
     "SourceCancelledError",

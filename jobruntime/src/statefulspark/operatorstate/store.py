@@ -3,17 +3,20 @@
 A restored state that is not declared stays unchanged and is part of the next snapshot, so that a job that stops using a
 state for a while does not lose it.
 """
+# ruff: noqa: A002 - the type of a state is its `type`
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast, overload
 
 from statefulspark import errors
 from statefulspark.operatorstate.model import Mode, OperatorStateMeta, Part, SubtaskState
 from statefulspark.state import evolution, kinds, liststate, mapstate
+from statefulspark.state.declaring import TypeText
 from statefulspark.state.types import conversions
+from statefulspark.state.types.conversions import Codec
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -44,7 +47,7 @@ class ElementForm:
         return value if value is None or self.conversion is None else self.conversion.encode(value)
 
 
-class OperatorListHandle(Generic[T]):
+class OperatorListState(Generic[T]):
     """The list of one subtask. Unset reads as an empty list, never None; an element is never None."""
 
     __slots__ = ("_elements", "_form")
@@ -102,13 +105,13 @@ class OperatorListHandle(Generic[T]):
         return tuple(self._form.write(element) for element in self._elements)
 
 
-class BroadcastHandle(Generic[K, V]):
+class BroadcastState(Generic[K, V]):
     """A map with a copy in every subtask; the function must change all copies alike. A value may be None."""
 
     __slots__ = ("_entries", "_form")
 
     def __init__(self, part: Part = (), form: ElementForm | None = None) -> None:
-        """Load stored entries; see `OperatorListHandle`. Keys are stored unchanged."""
+        """Load stored entries; see `OperatorListState`. Keys are stored unchanged."""
         self._form = form or ElementForm()
         pairs = cast("tuple[tuple[K, object], ...]", part)
         self._entries = {entry: cast("V", self._form.read(value)) for entry, value in pairs}
@@ -117,11 +120,11 @@ class BroadcastHandle(Generic[K, V]):
         """Return the value of an entry, or None when there is no such entry."""
         return self._entries.get(entry)
 
-    def contains(self, entry: K) -> bool:
-        """Tell whether there is an entry; its value may be None."""
-        return entry in self._entries
+    def __getitem__(self, entry: K) -> V:
+        return self._entries[entry]
 
-    __contains__ = contains
+    def __contains__(self, entry: object) -> bool:
+        return entry in self._entries
 
     def put(self, entry: K, value: V) -> None:
         """Set an entry."""
@@ -135,11 +138,9 @@ class BroadcastHandle(Generic[K, V]):
         """Remove an entry if it exists."""
         self._entries.pop(entry, None)
 
-    def entries(self) -> list[tuple[K, V]]:
+    def items(self) -> list[tuple[K, V]]:
         """Return all entries. The order is not part of the contract."""
         return list(self._entries.items())
-
-    items = entries
 
     def keys(self) -> list[K]:
         """Return the keys of all entries."""
@@ -168,8 +169,8 @@ class BroadcastHandle(Generic[K, V]):
         return tuple((entry, self._form.write(value)) for entry, value in self._entries.items())
 
 
-_ListOrMap = liststate.ListState[object] | mapstate.MapState[object, object]
-_Handle = OperatorListHandle[object] | BroadcastHandle[object, object]
+_ListOrMap = liststate.ListStateDescriptor | mapstate.MapStateDescriptor
+_Handle = OperatorListState[object] | BroadcastState[object, object]
 
 
 class OperatorStateStore:
@@ -181,70 +182,87 @@ class OperatorStateStore:
         self._metas: dict[str, OperatorStateMeta] = {}
         self._handles: dict[str, _Handle] = {}
 
-    def get_list_state(self, descriptor: liststate.ListState[T]) -> OperatorListHandle[T]:
+    @overload
+    def list_state(self, name: str, type: type[T] | Codec[T]) -> OperatorListState[T]: ...
+    @overload
+    def list_state(self, name: str, type: TypeText = None) -> OperatorListState[Any]: ...
+    def list_state(self, name: str, type: object = None) -> OperatorListState[Any]:
         """Return a list that is divided evenly when the parallelism changes.
 
         Args:
-            descriptor: `ListState(name)`; repeated calls return the same handle.
+            name: Unique name within the function; repeated calls return the same handle.
+            type: Type of an element, as for `KeyedContext.value_state`.
 
         Raises:
-            SpecRejectedError: `StateDescriptorInvalid`, `StateModeIncompatible` or `StateTypeIncompatible`.
+            SpecRejectedError: `StateNameInvalid`, `StateModeIncompatible` or `StateTypeIncompatible`.
         """
-        return cast("OperatorListHandle[T]", self._handle(descriptor, liststate.ListState, Mode.SPLIT))
+        return cast("OperatorListState[Any]", self._handle(liststate.ListStateDescriptor(name, type), Mode.SPLIT))
 
-    def get_union_list_state(self, descriptor: liststate.ListState[T]) -> OperatorListHandle[T]:
+    @overload
+    def union_list_state(self, name: str, type: type[T] | Codec[T]) -> OperatorListState[T]: ...
+    @overload
+    def union_list_state(self, name: str, type: TypeText = None) -> OperatorListState[Any]: ...
+    def union_list_state(self, name: str, type: object = None) -> OperatorListState[Any]:
         """Return a list; at every restore each subtask gets all elements of all subtasks.
 
-        It is meant for few elements, because its length is the sum of all lists. See `get_list_state` for arguments and
-        errors.
+        It is meant for few elements, because its length is the sum of all lists. See `list_state` for arguments and errors.
         """
-        return cast("OperatorListHandle[T]", self._handle(descriptor, liststate.ListState, Mode.UNION))
+        return cast("OperatorListState[Any]", self._handle(liststate.ListStateDescriptor(name, type), Mode.UNION))
 
-    def get_broadcast_state(self, descriptor: mapstate.MapState[K, V]) -> BroadcastHandle[K, V]:
+    @overload
+    def broadcast_state(
+        self, name: str, key_type: type[K] | Codec[K], value_type: type[V] | Codec[V]
+    ) -> BroadcastState[K, V]: ...
+    @overload
+    def broadcast_state(
+        self, name: str, key_type: type[K] | Codec[K], value_type: TypeText = None
+    ) -> BroadcastState[K, Any]: ...
+    @overload
+    def broadcast_state(
+        self, name: str, key_type: TypeText, value_type: type[V] | Codec[V]
+    ) -> BroadcastState[Any, V]: ...
+    @overload
+    def broadcast_state(
+        self, name: str, key_type: TypeText = None, value_type: TypeText = None
+    ) -> BroadcastState[Any, Any]: ...
+    def broadcast_state(
+        self, name: str, key_type: object = None, value_type: object = None
+    ) -> BroadcastState[Any, Any]:
         """Return a map; at every restore each subtask, also a new one, gets a copy.
 
         Args:
-            descriptor: `MapState(name)`; repeated calls return the same handle.
+            name: Unique name within the function; repeated calls return the same handle.
+            key_type: Type of the keys of the map, as for `KeyedContext.value_state`.
+            value_type: Type of its values.
 
         Raises:
-            SpecRejectedError: `StateDescriptorInvalid`, `StateModeIncompatible` or `StateTypeIncompatible`.
+            SpecRejectedError: `StateNameInvalid`, `StateModeIncompatible` or `StateTypeIncompatible`.
         """
-        return cast("BroadcastHandle[K, V]", self._handle(descriptor, mapstate.MapState, Mode.BROADCAST))
+        descriptor = mapstate.MapStateDescriptor(name, key_type, value_type)
+        return cast("BroadcastState[Any, Any]", self._handle(descriptor, Mode.BROADCAST))
 
     def contents(self) -> dict[str, SubtaskState]:
         """Return the current content of every state, including restored states that were not declared."""
         declared = {name: SubtaskState(self._metas[name], handle.part()) for name, handle in self._handles.items()}
         return {**self._restored, **declared}
 
-    def _handle(self, descriptor: object, expected: type, mode: Mode) -> _Handle:
-        if not isinstance(descriptor, expected):
-            raise errors.SpecRejectedError(
-                "StateDescriptorInvalid",
-                f"A {mode.value} state takes a descriptor such as {expected.__name__}('name'), not "
-                f"{type(descriptor).__name__}.",
-            )
-        typed_descriptor = cast("_ListOrMap", descriptor)
-        if typed_descriptor.ttl is not None:
-            raise errors.SpecRejectedError(
-                "StateDescriptorInvalid",
-                f"State '{typed_descriptor.name}' has a time to live, which operator state does not support; omit it.",
-            )
-        meta = OperatorStateMeta(typed_descriptor.name, mode, typed_descriptor.type_text)
+    def _handle(self, descriptor: _ListOrMap, mode: Mode) -> _Handle:
+        meta = OperatorStateMeta(descriptor.name, mode, descriptor.type_text)
         if meta.name in self._handles:
             _require_mode(self._metas[meta.name], meta)
-            _resolve(self._metas[meta.name], meta, typed_descriptor)
+            _resolve(self._metas[meta.name], meta, descriptor)
             return self._handles[meta.name]
         part: Part = ()
-        form = ElementForm(conversions.choose(typed_descriptor.value_type, evolution.value_type(_keyed(meta))))
+        form = ElementForm(conversions.choose(descriptor.value_type, evolution.value_type(_keyed(meta))))
         if meta.name in self._restored:
             stored = self._restored[meta.name]
             _require_mode(stored.meta, meta)
-            resolution = _resolve(stored.meta, meta, typed_descriptor)
+            resolution = _resolve(stored.meta, meta, descriptor)
             part, meta = stored.part, replace(meta, type_text=resolution.meta.type_text)
-            form = ElementForm(conversions.choose(typed_descriptor.value_type, resolution.kind), resolution.convert)
+            form = ElementForm(conversions.choose(descriptor.value_type, resolution.kind), resolution.convert)
         self._metas[meta.name] = meta
         self._handles[meta.name] = (
-            BroadcastHandle(part, form) if mode is Mode.BROADCAST else OperatorListHandle(part, form)
+            BroadcastState(part, form) if mode is Mode.BROADCAST else OperatorListState(part, form)
         )
         return self._handles[meta.name]
 

@@ -21,7 +21,6 @@ from statefulspark.operatorstate.functions import (
 )
 from statefulspark.operatorstate.model import NamedState, OperatorState, OperatorStateMeta, SubtaskState
 from statefulspark.operatorstate.store import OperatorStateStore
-from statefulspark.state import liststate
 
 F = TypeVar("F")
 R = TypeVar("R")
@@ -83,7 +82,7 @@ class Subtasks(Generic[F]):
                 )
                 self._initialize(function.initialize_state, context)
             elif isinstance(function, ListCheckpointed) and redistributed is not None:
-                self._initialize(function.restore_state, OperatorStateStore(share).get_list_state(_LIST).get())
+                self._initialize(function.restore_state, OperatorStateStore(share).list_state(LIST_CHECKPOINTED).get())
 
     def snapshot(self, context: FunctionSnapshotContext) -> OperatorState:
         """Snapshot every subtask.
@@ -106,7 +105,7 @@ class Subtasks(Generic[F]):
         if isinstance(function, ListCheckpointed):
             taken = self._snapshot(functools.partial(_list_of, function, context), context)
             store = OperatorStateStore()
-            store.get_list_state(_LIST).update(taken)
+            store.list_state(LIST_CHECKPOINTED).update(taken)
             return store.contents()
         return {}
 
@@ -191,6 +190,3 @@ def gather(shares: list[Mapping[str, SubtaskState]]) -> OperatorState:
         for name, meta in metas.items()
     }
     return OperatorState(len(shares), states)
-
-
-_LIST: liststate.ListState[object] = liststate.ListState(LIST_CHECKPOINTED)

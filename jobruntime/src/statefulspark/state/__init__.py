@@ -1,7 +1,7 @@
 """Keyed state: the states a user declares, key groups, and the chunks they are stored as.
 
 ```
-valuestate, aggregatingstate, liststate, mapstate, timers   a kind of state each: descriptor, handle, rows, changes, bytes
+valuestate, aggregatingstate, liststate, mapstate, timers   a kind of state each: handle, descriptor, rows, changes, bytes
 kinds    what a kind brings along, and the current key     cells, entries, many    what kinds share
 tables   rows and changes of one key group                 numbers                 numbers as arrays
 store    a key group in a batch: load, commit              grouptables, views      its rows: as tables, or as columns
@@ -9,6 +9,7 @@ cache    key groups between batches, in memory and on disk
 columns  rows by hash, and their buffers in a chunk       merging, timerindex     joined, and when timers are due
 chunks   the stored form (docs/formats.md)                 heads                   which chunks a group has
 types    values as bytes, user-defined types               evolution               stored state against declared state
+declaring  how a function declares states
 context  KeyedContext       functions  base classes        ttl   time to live      keygroups   from key to key group
 ```
 Nothing in this package depends on Spark; `statefulspark.operators.keyed` connects it to Spark.
@@ -16,38 +17,30 @@ Nothing in this package depends on Spark; `statefulspark.operators.keyed` connec
 
 from statefulspark.state.aggregatingstate import (
     AggregateFunction,
-    AggregatingHandle,
     AggregatingState,
-    FoldingState,
-    ReducingHandle,
     ReducingState,
 )
 from statefulspark.state.functions import InputRow, KeyedContext, KeyedProcessFunction, VectorizedProcessFunction
-from statefulspark.state.liststate import ListHandle, ListState
-from statefulspark.state.mapstate import MapHandle, MapState
+from statefulspark.state.liststate import ListState
+from statefulspark.state.mapstate import MapState
 from statefulspark.state.timers import MAX_WATERMARK, NO_WATERMARK, TimeDomain, TimerService
 from statefulspark.state.ttl import Ttl, TtlChange, TtlUpdate, TtlVisibility
 from statefulspark.state.types.conversions import Codec, CodecCompatibility, CodecVersion
-from statefulspark.state.valuestate import ValueHandle, ValueState
+from statefulspark.state.valuestate import ValueState
 
 __all__ = [
     "MAX_WATERMARK",
     "NO_WATERMARK",
     "AggregateFunction",
-    "AggregatingHandle",
     "AggregatingState",
     "Codec",
     "CodecCompatibility",
     "CodecVersion",
-    "FoldingState",
     "InputRow",
     "KeyedContext",
     "KeyedProcessFunction",
-    "ListHandle",
     "ListState",
-    "MapHandle",
     "MapState",
-    "ReducingHandle",
     "ReducingState",
     "TimeDomain",
     "TimerService",
@@ -55,7 +48,6 @@ __all__ = [
     "TtlChange",
     "TtlUpdate",
     "TtlVisibility",
-    "ValueHandle",
     "ValueState",
     "VectorizedProcessFunction",
 ]

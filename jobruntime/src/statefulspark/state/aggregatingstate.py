@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import builtins
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar, cast, overload
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 import pyarrow as pa
 
-from statefulspark.state import cells, kinds, many, numbers, ttl
+from statefulspark.state import cells, kinds, many, numbers
 from statefulspark.state.ttl import Ttl
 from statefulspark.state.types import typetext
-from statefulspark.state.types.conversions import Codec
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -36,8 +33,8 @@ class AggregateFunction(Protocol[In_contra, Acc, Out_co]):
         """Return the result of an accumulator."""
 
 
-class ReducingHandle(cells.CellHandle[T]):
-    """One value of the current key, folded from what was added."""
+class ReducingState(cells.CellHandle[T]):
+    """One value per key, folded from what was added; None while there is none."""
 
     __slots__ = ("_reduce",)
 
@@ -92,12 +89,12 @@ class ReducingHandle(cells.CellHandle[T]):
         self._cells.remove()
 
 
-class AggregatingHandle(cells.CellHandle[Out], Generic[In, Acc, Out]):
-    """One accumulator of the current key."""
+class AggregatingState(cells.CellHandle[Out], Generic[In, Out]):
+    """One accumulator per key; a read returns the result of the function, None while nothing was added."""
 
     __slots__ = ("_function",)
 
-    def __init__(self, cells: cells.AnyCells, function: AggregateFunction[In, Acc, Out]) -> None:
+    def __init__(self, cells: cells.AnyCells, function: AggregateFunction[In, Any, Out]) -> None:
         super().__init__(cells)
         self._function = function
 
@@ -105,7 +102,7 @@ class AggregatingHandle(cells.CellHandle[Out], Generic[In, Acc, Out]):
         """Add a value. None leaves the state as it is."""
         if value is None:
             return
-        before = cast("Acc | None", self._cells.read())
+        before = self._cells.read()
         accumulator = self._function.create() if before is None else before
         self._cells.write(self._function.add(accumulator, value))
 
@@ -134,7 +131,7 @@ class AggregatingHandle(cells.CellHandle[Out], Generic[In, Acc, Out]):
         before: dict[object, object] = dict(zip(keys, stored, strict=True))
         results: list[Out | None] = []
         for key, value in zip(keys, values, strict=True):
-            accumulator = cast("Acc | None", before[key])
+            accumulator = before[key]
             if value is not None:
                 start = self._function.create() if accumulator is None else accumulator
                 before[key] = accumulator = self._function.add(start, value)
@@ -144,7 +141,7 @@ class AggregatingHandle(cells.CellHandle[Out], Generic[In, Acc, Out]):
 
     def get(self) -> Out | None:
         """Return the result of what was added, or None when nothing was added."""
-        accumulator = cast("Acc | None", self._cells.read())
+        accumulator = self._cells.read()
         return None if accumulator is None else self._function.result(accumulator)
 
     def clear(self) -> None:
@@ -160,28 +157,24 @@ class ReducingKind(cells.CellKind):
     """One value per key, folded from values of its own type."""
 
     def new_array_view(
-        self, descriptor: ReducingState[object], state: kinds.StateMeta, scope: kinds.Scope
+        self, descriptor: ReducingStateDescriptor, state: kinds.StateMeta, scope: kinds.Scope
     ) -> cells.NumberCells | None:
         """Return cells that are folded as columns, if the function and the type allow it."""
         number = numbers.KINDS.get(typetext.parse(state.type_text).family)
         combine = numbers.combination_of(descriptor.reduce)
         return None if number is None or combine is None else cells.NumberCells(state, scope, number, combine)
 
-    def handle(
-        self, descriptor: ReducingState[object], view: cells.AnyCells, life: ttl.Ttl | None
-    ) -> ReducingHandle[object]:
+    def handle(self, descriptor: ReducingStateDescriptor, view: cells.AnyCells) -> ReducingState[Any]:
         """Return the handle."""
-        return ReducingHandle(view, descriptor.reduce)
+        return ReducingState(view, descriptor.reduce)
 
 
 class AggregatingKind(cells.CellKind):
     """One accumulator per key, folded from values of another type."""
 
-    def handle(
-        self, descriptor: AggregatingState[object, object, object], view: cells.AnyCells, life: ttl.Ttl | None
-    ) -> AggregatingHandle[object, object, object]:
+    def handle(self, descriptor: AggregatingStateDescriptor, view: cells.AnyCells) -> AggregatingState[Any, Any]:
         """Return the handle."""
-        return AggregatingHandle(view, descriptor.function)
+        return AggregatingState(view, descriptor.function)
 
 
 REDUCING = ReducingKind("ReducingState")
@@ -189,73 +182,49 @@ AGGREGATING = AggregatingKind("AggregatingState")
 
 
 @dataclass(frozen=True)
-class ReducingState(kinds.Descriptor, Generic[T]):
-    """One value per key, reduced from all added values; None while there is none.
-
-    Attributes:
-        name: Unique name within the operator.
-        reduce: Combines the value so far with an added one.
-        type: Type of the value.
-        ttl: Time to live of the value.
-    """
+class ReducingStateDescriptor(kinds.Descriptor):
+    """One value per key, reduced from all added values; see `KeyedContext.reducing_state`."""
 
     name: str
-    reduce: Callable[[T, T], T]
-    type: builtins.type[T] | Codec[T] | str | None = None
+    reduce: Callable[[Any, Any], Any]
+    type: object = None
     ttl: Ttl | None = None
 
     kind = REDUCING
 
 
 @dataclass(frozen=True)
-class AggregatingState(kinds.Descriptor, Generic[In, Acc, Out]):
-    """One accumulator per key; a read returns the result of the function, None while nothing was added.
-
-    Attributes:
-        name: Unique name within the operator.
-        function: How values are folded.
-        type: Type of the accumulator.
-        ttl: Time to live of the accumulator.
-    """
+class AggregatingStateDescriptor(kinds.Descriptor):
+    """One accumulator per key; see `KeyedContext.aggregating_state`."""
 
     name: str
-    function: AggregateFunction[In, Acc, Out]
-    type: builtins.type[Acc] | Codec[Acc] | str | None = None
+    function: AggregateFunction[Any, Any, Any]
+    type: object = None
     ttl: Ttl | None = None
 
     kind = AGGREGATING
 
 
 @dataclass(frozen=True)
-class _Fold(Generic[In, Acc]):
+class Fold(Generic[In, Acc]):
+    """The function of a folding state: an aggregation whose result is its accumulator.
+
+    Attributes:
+        initial: The empty accumulator.
+        fold: Combines an accumulator with a value.
+    """
+
     initial: Acc
-    fold: Callable[[Acc, In], Acc] = field()
+    fold: Callable[[Acc, In], Acc]
 
     def create(self) -> Acc:
+        """Return the empty accumulator."""
         return self.initial
 
     def add(self, accumulator: Acc, value: In) -> Acc:
+        """Return the accumulator with the value folded in."""
         return self.fold(accumulator, value)
 
     def result(self, accumulator: Acc) -> Acc:
+        """Return the accumulator."""
         return accumulator
-
-
-def FoldingState(  # noqa: N802 - named like the other descriptors
-    name: str,
-    initial: Acc,
-    fold: Callable[[Acc, In], Acc],
-    type: builtins.type[Acc] | Codec[Acc] | str | None = None,  # noqa: A002 - the same name as on every descriptor
-    ttl: Ttl | None = None,
-) -> AggregatingState[In, Acc, Acc]:
-    """Declare a folding state: a deprecated name of an aggregating state.
-
-    Args:
-        name: Unique name within the operator.
-        initial: The empty accumulator; `fold` must not change it in place.
-        fold: Combines the accumulator with a value.
-        type: Type of the accumulator.
-        ttl: Time to live of the accumulator.
-    """
-    warnings.warn("FoldingState is deprecated; use AggregatingState.", DeprecationWarning, stacklevel=2)
-    return AggregatingState(name, _Fold(initial, fold), type, ttl)

@@ -476,12 +476,8 @@ class CellHandle(many.OfManyKeys, Generic[T]):
         Returns:
             What `get` returns for each key, in the order of the keys: a column for a column, a list for a sequence.
         """
-        column = self._column_of(keys) if many.is_column(keys) else None  # type: ignore[arg-type]  # a column
+        column = self._cells.read_columns(keys) if many.is_column(keys) else None  # type: ignore[arg-type]  # a column
         if column is not None:
             return column
         values = [self.get() for _ in self.turns.rows("get_many", keys)]
         return many.make_column("get_many", values) if many.is_column(keys) else values
-
-    def _column_of(self, keys: numbers.ArrowColumn) -> pa.Array | None:
-        """Return the values as a column without Python objects; None where that is impossible."""
-        return self._cells.read_columns(keys)

@@ -1,7 +1,7 @@
 """The context of a keyed function: its states, the current key, the time, and its timers.
 
 The engine creates one context per partition and batch, and switches it from key group to key group (`bind`) and from
-key to key (`enter`). Users call `state`, `key`, `timer_service`, `processing_time` and `is_late`.
+key to key (`enter`). Users call `value_state` and the like, `key`, `timer_service`, `processing_time` and `is_late`.
 """
 
 from __future__ import annotations
@@ -9,33 +9,23 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any
 
 from statefulspark import errors
 from statefulspark.state import (
-    aggregatingstate,
     cells,
+    declaring,
     evolution,
     grouptables,
     kinds,
-    liststate,
-    mapstate,
     timers,
     ttl,
-    valuestate,
 )
-from statefulspark.state.kinds import Descriptor, StateKind, View
+from statefulspark.state.kinds import Descriptor, View
 from statefulspark.state.types import conversions, keyforms
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-T = TypeVar("T")
-K = TypeVar("K")
-V = TypeVar("V")
-In = TypeVar("In")
-Acc = TypeVar("Acc")
-Out = TypeVar("Out")
 
 
 @dataclass(slots=True)
@@ -53,7 +43,7 @@ class _State:
         return self.declaration.meta
 
 
-class KeyedContext:
+class KeyedContext(declaring.StateDeclarations):
     """State, timers and time of a keyed function.
 
     Args:
@@ -153,30 +143,12 @@ class KeyedContext:
         """
         return timers.milliseconds(moment) <= self._scope.watermark_ms
 
-    @overload
-    def state(self, descriptor: valuestate.ValueState[T]) -> valuestate.ValueHandle[T]: ...
-    @overload
-    def state(self, descriptor: aggregatingstate.ReducingState[T]) -> aggregatingstate.ReducingHandle[T]: ...
-    @overload
-    def state(
-        self, descriptor: aggregatingstate.AggregatingState[In, Acc, Out]
-    ) -> aggregatingstate.AggregatingHandle[In, Acc, Out]: ...
-    @overload
-    def state(self, descriptor: liststate.ListState[T]) -> liststate.ListHandle[T]: ...
-    @overload
-    def state(self, descriptor: mapstate.MapState[K, V]) -> mapstate.MapHandle[K, V]: ...
-    def state(self, descriptor: object) -> object:
-        """Return the handle of a state; call it in `open`, once per state.
+    def declare(self, descriptor: Descriptor) -> Any:  # noqa: ANN401 - the handle of whatever is declared
+        """Return the handle of a state.
 
         Raises:
-            SpecRejectedError: The name is taken, the argument is not a descriptor, or the function is already open.
+            SpecRejectedError: The name is taken, or the function is already open.
         """
-        if not isinstance(getattr(descriptor, "kind", None), StateKind) or isinstance(descriptor, type):
-            raise errors.SpecRejectedError(
-                "StateDescriptorInvalid",
-                f"ctx.state() takes a descriptor such as ValueState('name'), not {type(descriptor).__name__}.",
-            )
-        descriptor = cast("Descriptor", descriptor)
         life = ttl.enabled(descriptor.ttl)
         value = descriptor.value_type
         meta = kinds.StateMeta(descriptor.name, descriptor.kind, descriptor.type_text, life is not None)
@@ -193,7 +165,7 @@ class KeyedContext:
             arrays = kind.new_array_view(descriptor, meta, self._scope)  # type: ignore[arg-type]  # the kind is its own
         view = arrays or kind.new_view(meta, self._scope, life, cleaner, conversion)
         self._states[meta.name] = _State(declaration, view, life, cleaner, conversion is not None)
-        return kind.handle(descriptor, view, life)  # type: ignore[arg-type]  # the kind is its own
+        return kind.handle(descriptor, view)  # type: ignore[arg-type]  # the kind is its own
 
     def _check_new(self, meta: kinds.StateMeta) -> None:
         if self._is_open:

@@ -45,7 +45,7 @@ class KeyedProcessFunction:
     """Base class of functions over keyed rows. Override `process`, and `open` to declare state."""
 
     def open(self, ctx: KeyedContext) -> None:
-        """Declare states with `ctx.state` and keep the handles. Called once per partition and batch.
+        """Declare states with `ctx.value_state` and the like, and keep the handles. Called once per partition and batch.
 
         At the start of the job a copy is also opened on the driver, with `ctx.declares_only`, to compare declared types
         with stored ones before anything runs: return then after declaring the states if the rest is expensive.
@@ -114,20 +114,20 @@ class FlatMapWithState(KeyedProcessFunction, Generic[S]):
     def __init__(
         self,
         function: Callable[[InputRow, S | None], tuple[Iterable[object] | None, S | None]],
-        state: valuestate.ValueState[S],
+        state: valuestate.ValueStateDescriptor,
     ) -> None:
         self._call = function
         self._descriptor = state
-        self._state: valuestate.ValueHandle[S]
+        self._state: valuestate.ValueState[S]
 
     def open(self, ctx: KeyedContext) -> None:
         """Declare the state."""
-        self._state = ctx.state(self._descriptor)
+        self._state = ctx.declare(self._descriptor)
 
     def process(self, key: object, rows: list[InputRow], ctx: KeyedContext) -> Iterable[object]:
         """Give each row with the state to the function, in order."""
         output: list[object] = []
-        state = self._state.value()
+        state = self._state.get()
         for row in rows:
             emitted, state = self._call(row, state)
             if emitted is not None:
@@ -148,7 +148,7 @@ class MapWithState(FlatMapWithState[S]):
     def __init__(
         self,
         function: Callable[[InputRow, S | None], tuple[object, S | None]],
-        state: valuestate.ValueState[S],
+        state: valuestate.ValueStateDescriptor,
     ) -> None:
         def flat_map(row: InputRow, before: S | None) -> tuple[Iterable[object], S | None]:
             emitted, after = function(row, before)

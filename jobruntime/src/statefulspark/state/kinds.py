@@ -152,8 +152,8 @@ class StateKind(ABC):
         """Return a view that is folded as columns, for functions over whole tables; None if the declaration has none."""
         return None
 
-    def handle(self, descriptor: Never, view: Never, life: ttl.Ttl | None) -> object:
-        """Return the user's handle, from what is declared, its view and the time to live in force."""
+    def handle(self, descriptor: Never, view: Never) -> object:
+        """Return the user's handle, from what is declared and its view."""
         return view
 
     @abstractmethod
@@ -239,7 +239,7 @@ def named(value: str, name: str = "") -> StateKind:
 class Descriptor:
     """What all declarations of a state have. They are frozen dataclasses, and hold no state.
 
-    `ctx.state(descriptor)` in `open` turns one into a handle. Names are unique per operator. The type is a schema string as
+    `KeyedContext.declare` turns one into a handle. Names are unique per operator. The type is a schema string as
     in Spark's DDL ("bigint", "array<string>"), a Python type or a codec; it is stored with the state and compared with the
     declaration of a later version of the job (`evolution`). Without a type, the state accepts every value that can be
     stored.
@@ -251,7 +251,7 @@ class Descriptor:
     ttl: Ttl | None = None
 
     def __post_init__(self) -> None:
-        if not _NAME.match(self.name):
+        if not _NAME.match(str(self.name)):
             raise errors.SpecRejectedError(
                 "StateNameInvalid",
                 f"'{self.name}' is not a valid state name: use a letter or underscore, then letters, digits, '_', '-' and "

@@ -5,7 +5,6 @@ With a time to live, each element expires on its own. A read deletes the expired
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar, cast
@@ -16,7 +15,6 @@ from statefulspark import errors
 from statefulspark.state import entries, kinds, many, tables
 from statefulspark.state.ttl import Ttl
 from statefulspark.state.types import codec, conversions
-from statefulspark.state.types.conversions import Codec
 
 In = TypeVar("In")
 T = TypeVar("T")
@@ -105,8 +103,8 @@ def require_elements(values: Iterable[T] | None) -> list[T]:
     return elements
 
 
-class ListHandle(entries.EntriesHandle[ListTable], Generic[T]):
-    """The list of the current key."""
+class ListState(entries.EntriesHandle[ListTable], Generic[T]):
+    """A list per key. Unset reads as an empty list, never None; an element is never None."""
 
     __slots__ = ()
 
@@ -214,7 +212,7 @@ class ListHandle(entries.EntriesHandle[ListTable], Generic[T]):
         self._table.touch(key, 0)
 
 
-class ConvertingList(ListHandle[T]):
+class ConvertingList(ListState[T]):
     """The list of the current key, with elements of a user-defined type that are stored in another form."""
 
     __slots__ = ()
@@ -235,7 +233,7 @@ class ListKind(entries.EntriesKind):
 
     container: ClassVar[str] = "array"
     column: ClassVar[str] = "index"
-    handles = (ListHandle, ConvertingList)
+    handles = (ListState, ConvertingList)
 
     def new_table(self) -> ListTable:
         """Return an empty table."""
@@ -303,17 +301,11 @@ LIST = ListKind("ListState")
 
 
 @dataclass(frozen=True)
-class ListState(kinds.Descriptor, Generic[T]):
-    """A list per key. Unset reads as an empty list, never None; an element is never None.
-
-    Attributes:
-        name: Unique name within the operator.
-        type: Type of an element.
-        ttl: Time to live of each element.
-    """
+class ListStateDescriptor(kinds.Descriptor):
+    """A list per key; see `KeyedContext.list_state`."""
 
     name: str
-    type: builtins.type[T] | Codec[T] | str | None = None
+    type: object = None
     ttl: Ttl | None = None
 
     kind = LIST

@@ -5,7 +5,6 @@ With a time to live, each entry expires on its own. A read deletes the expired o
 
 from __future__ import annotations
 
-import builtins
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -18,7 +17,6 @@ from statefulspark import errors
 from statefulspark.state import entries, kinds, many, tables
 from statefulspark.state.ttl import Ttl
 from statefulspark.state.types import codec, conversions, keyforms, typetext
-from statefulspark.state.types.conversions import Codec
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -114,8 +112,8 @@ class MapTable:
         return {entry: convert(cell) for entry, cell in row.items()}
 
 
-class MapHandle(entries.EntriesHandle[MapTable], Generic[K, V]):
-    """The map of the current key."""
+class MapState(entries.EntriesHandle[MapTable], Generic[K, V]):
+    """A map per key. Unset behaves as an empty map, never None. An entry may hold None."""
 
     __slots__ = ()
 
@@ -128,11 +126,17 @@ class MapHandle(entries.EntriesHandle[MapTable], Generic[K, V]):
         """Return the value of an entry, or None when there is no such entry."""
         return cast("V | None", self._read(keyforms.entry_form(entry), self._row())[1])
 
-    def contains(self, entry: K) -> bool:
-        """Tell whether there is an entry; its value may be None."""
+    def __getitem__(self, entry: K) -> V:
+        is_present, value = self._read(keyforms.entry_form(entry), self._row())
+        if not is_present:
+            raise KeyError(entry)
+        return cast("V", value)
+
+    def __contains__(self, entry: object) -> bool:
         return self._read(keyforms.entry_form(entry), self._row())[0]
 
-    __contains__ = contains
+    def __len__(self) -> int:
+        return len(self._stored_entries()) if self._expiry.active else len(self._row())
 
     def put(self, entry: K, value: V) -> None:
         """Set an entry; points in time in its key become UTC, and Decimals lose trailing zeros."""
@@ -165,7 +169,7 @@ class MapHandle(entries.EntriesHandle[MapTable], Generic[K, V]):
             del self._table.rows[self._scope.key]
         self._table.touch(self._scope.key, entry)
 
-    def entries(self) -> list[tuple[K, V]]:
+    def items(self) -> list[tuple[K, V]]:
         """Return all entries. The order is not part of the contract."""
         return cast("list[tuple[K, V]]", self._stored_entries())
 
@@ -174,24 +178,20 @@ class MapHandle(entries.EntriesHandle[MapTable], Generic[K, V]):
         cells = ((entry, self._read(entry, row)) for entry in list(row))
         return [(entry, value) for entry, (present, value) in cells if present]
 
-    def items(self) -> list[tuple[K, V]]:
-        """Return all entries, as `entries`."""
-        return self.entries()
-
     def keys(self) -> list[K]:
         """Return the keys of all entries."""
         return [cast("K", entry) for entry, _ in self._stored_entries()]
 
     def values(self) -> list[V]:
         """Return the values of all entries."""
-        return [value for _, value in self.entries()]
+        return [value for _, value in self.items()]
 
     def __iter__(self) -> Iterator[K]:
         return iter(self.keys())
 
     def is_empty(self) -> bool:
         """Tell whether there is no entry."""
-        return not self._stored_entries() if self._expiry.active else not self._row()
+        return not len(self)
 
     def clear(self) -> None:
         """Remove the map of the current key."""
@@ -212,13 +212,13 @@ class MapHandle(entries.EntriesHandle[MapTable], Generic[K, V]):
         values = [self.get(cast("K", entry)) for (entry,) in self.turns.rows("get_many", keys, entries)]
         return many.make_column("get_many", values) if many.is_column(keys) else values
 
-    def entries_many(self, keys: many.Given) -> list[list[tuple[K, V]]]:
+    def items_many(self, keys: many.Given) -> list[list[tuple[K, V]]]:
         """Return all entries of each of many keys, as a list of pairs for each key; in `process_table` only.
 
         Args:
             keys: Keys that the table has: a column, or a sequence.
         """
-        return [self.entries() for _ in self.turns.rows("entries_many", keys)]
+        return [self.items() for _ in self.turns.rows("items_many", keys)]
 
     def put_many(self, keys: many.Given, entries: many.Given, values: many.Given) -> None:
         """Set an entry for each row; in `process_table` only.
@@ -255,7 +255,7 @@ class MapHandle(entries.EntriesHandle[MapTable], Generic[K, V]):
         return True, value
 
 
-class ConvertingMap(MapHandle[K, V]):
+class ConvertingMap(MapState[K, V]):
     """The map of the current key, with values of a user-defined type that are stored in another form."""
 
     __slots__ = ()
@@ -264,11 +264,14 @@ class ConvertingMap(MapHandle[K, V]):
         """Return the value of an entry, or None when there is no such entry."""
         return cast("V | None", conversions.converted(self.conversion.decode, super().get(entry)))
 
+    def __getitem__(self, entry: K) -> V:
+        return cast("V", conversions.converted(self.conversion.decode, super().__getitem__(entry)))
+
     def put(self, entry: K, value: V) -> None:
         """Set an entry."""
         super().put(entry, cast("V", conversions.converted(self.conversion.encode, value)))
 
-    def entries(self) -> list[tuple[K, V]]:
+    def items(self) -> list[tuple[K, V]]:
         """Return all entries. The order is not part of the contract."""
         decode = self.conversion.decode
         return [
@@ -283,7 +286,7 @@ class MapKind(entries.EntriesKind):
     container: ClassVar[str] = "map"
     column: ClassVar[str] = "entry"
     has_entry_keys: ClassVar[bool] = True
-    handles = (MapHandle, ConvertingMap)
+    handles = (MapState, ConvertingMap)
 
     def new_table(self) -> MapTable:
         """Return an empty table."""
@@ -375,19 +378,12 @@ MAP = MapKind("MapState")
 
 
 @dataclass(frozen=True)
-class MapState(kinds.Descriptor, Generic[K, V]):
-    """A map per key. Unset behaves as an empty map, never None. An entry may hold None.
-
-    Attributes:
-        name: Unique name within the operator.
-        key_type: Type of the keys of the map.
-        value_type: Type of its values.
-        ttl: Time to live of each entry.
-    """
+class MapStateDescriptor(kinds.Descriptor):
+    """A map per key; see `KeyedContext.map_state`."""
 
     name: str
-    key_type: builtins.type[K] | Codec[K] | str | None = None
-    value_type: builtins.type[V] | Codec[V] | str | None = None
+    key_type: object = None
+    value_type: object = None
     ttl: Ttl | None = None
 
     kind = MAP

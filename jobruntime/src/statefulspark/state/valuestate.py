@@ -6,30 +6,24 @@ not stored.
 
 from __future__ import annotations
 
-import builtins
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import TypeVar, cast
 
-import pyarrow as pa
-
-from statefulspark.state import cells, kinds, many, numbers, ttl
+from statefulspark.state import cells, kinds, many, numbers
 from statefulspark.state.ttl import Ttl
 from statefulspark.state.types import typetext
-from statefulspark.state.types.conversions import Codec
 
 T = TypeVar("T")
 
 
-class ValueHandle(cells.CellHandle[T]):
-    """One value of the current key."""
+class ValueState(cells.CellHandle[T]):
+    """One value per key. Unset reads as None; updating with None clears."""
 
     __slots__ = ()
 
-    def value(self) -> T | None:
+    def get(self) -> T | None:
         """Return the value, or None when it is unset."""
         return cast("T | None", self._cells.read())
-
-    get = value
 
     def update(self, value: T | None) -> None:
         """Set the value; None clears it."""
@@ -54,61 +48,30 @@ class ValueHandle(cells.CellHandle[T]):
         self._cells.remove()
 
 
-class DefaultValueHandle(ValueHandle[T]):
-    """One value of the current key that reads as a default while it is unset."""
-
-    __slots__ = ("_default",)
-
-    def __init__(self, cells: cells.AnyCells, default: T) -> None:
-        super().__init__(cells)
-        self._default = default
-
-    def value(self) -> T | None:
-        """Return the value, or the default when it is unset."""
-        value = cast("T | None", self._cells.read())
-        return self._default if value is None else value
-
-    get = value
-
-    def _column_of(self, keys: numbers.ArrowColumn) -> pa.Array | None:
-        column = self._cells.read_columns(keys)
-        return None if column is None else column.fill_null(self._default)
-
-
 class ValueKind(cells.CellKind):
     """One value per key."""
 
     def new_array_view(
-        self, descriptor: ValueState[object], state: kinds.StateMeta, scope: kinds.Scope
+        self, descriptor: ValueStateDescriptor, state: kinds.StateMeta, scope: kinds.Scope
     ) -> cells.NumberCells | None:
         """Return cells that are set and read as columns, if the type allows it."""
         number = numbers.KINDS.get(typetext.parse(state.type_text).family)
         return None if number is None else cells.NumberCells(state, scope, number, numbers.newest)
 
-    def handle(self, descriptor: ValueState[object], view: cells.AnyCells, life: ttl.Ttl | None) -> ValueHandle[object]:
-        """Return the handle, which knows the default of a state without a time to live."""
-        if descriptor.default is not None and life is None:
-            return DefaultValueHandle(view, descriptor.default)
-        return ValueHandle(view)
+    def handle(self, descriptor: ValueStateDescriptor, view: cells.AnyCells) -> ValueState[object]:
+        """Return the handle."""
+        return ValueState(view)
 
 
 VALUE = ValueKind("ValueState")
 
 
 @dataclass(frozen=True)
-class ValueState(kinds.Descriptor, Generic[T]):
-    """One value per key. Unset reads as None; updating with None clears.
-
-    Attributes:
-        name: Unique name within the operator.
-        type: Type of the value.
-        ttl: Time to live; None keeps it until it is cleared.
-        default: Value of an unset state without a time to live. Deprecated, as in Flink: use None.
-    """
+class ValueStateDescriptor(kinds.Descriptor):
+    """One value per key; see `KeyedContext.value_state`."""
 
     name: str
-    type: builtins.type[T] | Codec[T] | str | None = None
+    type: object = None
     ttl: Ttl | None = None
-    default: T | None = None
 
     kind = VALUE

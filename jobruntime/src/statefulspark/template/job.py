@@ -20,14 +20,14 @@ class Totals(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: it is kept for each customer, through restarts and upgrades."""
-        self.count = ctx.state(ss.ValueState("count"))
-        self.total = ctx.state(ss.ValueState("total"))
+        self.count = ctx.value_state("count")
+        self.total = ctx.value_state("total")
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
         """Take the orders of one customer in a batch, and yield a row of the output."""
-        self.count.update((self.count.value() or 0) + len(rows))
-        self.total.update((self.total.value() or 0) + sum(row.amount for row in rows))
-        yield key, self.count.value(), self.total.value()
+        self.count.update((self.count.get() or 0) + len(rows))
+        self.total.update((self.total.get() or 0) + sum(row.amount for row in rows))
+        yield key, self.count.get(), self.total.get()
 
 
 def orders(spark: SparkSession, ctx: ss.QueryContext) -> DataFrame:

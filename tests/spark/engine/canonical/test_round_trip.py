@@ -130,12 +130,12 @@ def _everything() -> ss.KeyedProcessFunction:
 
     class Everything(ss.KeyedProcessFunction):
         def open(self, ctx: ss.KeyedContext) -> None:
-            self.total = ctx.state(ss.ValueState("total", "bigint"))
-            self.seen = ctx.state(ss.ListState("seen"))
-            self.parts = ctx.state(ss.MapState("parts", ttl=ss.Ttl(days=9)))
-            self.mixed = ctx.state(ss.ValueState("mixed"))
-            self.most = ctx.state(ss.ReducingState("most", max))
-            self.summed = ctx.state(ss.AggregatingState("summed", Sum()))
+            self.total = ctx.value_state("total", "bigint")
+            self.seen = ctx.list_state("seen")
+            self.parts = ctx.map_state("parts", ttl=ss.Ttl(days=9))
+            self.mixed = ctx.value_state("mixed")
+            self.most = ctx.reducing_state("most", max)
+            self.summed = ctx.aggregating_state("summed", Sum())
 
         def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
             values = [row.v for row in rows]

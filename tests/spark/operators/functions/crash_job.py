@@ -79,7 +79,7 @@ class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction, ss.Checkpoint
 
     def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
         self.subtask = context.subtask_index
-        self.state = context.operator_state_store.get_list_state(ss.ListState("buffered"))
+        self.state = context.operator_state_store.list_state("buffered")
         for buffered, files in self.state:
             self.buffered, self.files = list(buffered), files
 

@@ -47,7 +47,7 @@ class RangeSource(ss.SourceFunction[int], ss.CheckpointedFunction):
         self.is_running = True
 
     def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
-        self.state = context.operator_state_store.get_list_state(ss.ListState("ranges"))
+        self.state = context.operator_state_store.list_state("ranges")
         size = NUMBERS // RANGES
         mine = range(context.subtask_index, RANGES, context.parallelism)
         self.ranges = self.state.get() if context.is_restored else [(one * size, (one + 1) * size) for one in mine]
@@ -81,7 +81,7 @@ class Collecting(ss.SinkFunction[Row], ss.CheckpointedFunction, ss.CheckpointLis
 
     def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
         self.context = context
-        self.state = context.operator_state_store.get_list_state(ss.ListState("values"))
+        self.state = context.operator_state_store.list_state("values")
         self.values = self.state.get()
 
     def invoke(self, value: Row) -> None:
@@ -254,7 +254,7 @@ class Noticing(ss.SinkFunction[Row], ss.CheckpointedFunction):
     """Remembers that there was a row: its state changes once."""
 
     def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
-        self.state = context.operator_state_store.get_list_state(ss.ListState("seen"))
+        self.state = context.operator_state_store.list_state("seen")
 
     def invoke(self, value: Row) -> None:
         self.state.update([True])
@@ -283,11 +283,11 @@ class CountPerDigit(ss.KeyedProcessFunction):
     """Counts per key."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self.seen = ctx.state(ss.ValueState("seen", int))
+        self.seen = ctx.value_state("seen", int)
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[object]:
-        self.seen.update((self.seen.value() or 0) + len(rows))
-        yield key, self.seen.value()
+        self.seen.update((self.seen.get() or 0) + len(rows))
+        yield key, self.seen.get()
 
 
 def test_keyed_state_and_functions_are_one_cut(world: World) -> None:

@@ -38,14 +38,14 @@ class Delays(state.KeyedProcessFunction):
         self._how = how
 
     def open(self, ctx: state.KeyedContext) -> None:
-        self.rows = ctx.state(state.ValueState("rows", "bigint"))
-        self.total = ctx.state(state.ReducingState("total", lambda one, two: one + two))
-        self.delays = ctx.state(state.ListState("delays", int))
-        self.days = ctx.state(state.MapState("days", int, int))
+        self.rows = ctx.value_state("rows", "bigint")
+        self.total = ctx.reducing_state("total", lambda one, two: one + two)
+        self.delays = ctx.list_state("delays", int)
+        self.days = ctx.map_state("days", int, int)
 
     def process(self, key: object, rows: Iterable[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         self._fail_once(key)
-        count = self.rows.value() or 0
+        count = self.rows.get() or 0
         for row in rows:
             count += 1
             self.total.add(row.delay)
@@ -205,7 +205,7 @@ class Echo(state.KeyedProcessFunction):
     """Yields its rows as they came, as dicts."""
 
     def open(self, ctx: state.KeyedContext) -> None:
-        self.seen = ctx.state(state.ValueState("seen"))
+        self.seen = ctx.value_state("seen")
 
     def process(self, key: object, rows: Iterable[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         for row in rows:
@@ -343,10 +343,10 @@ class Remembers(state.KeyedProcessFunction):
         self._life = life.cleanup_incrementally(10, run_for_every_record=True) if cleans else life
 
     def open(self, ctx: state.KeyedContext) -> None:
-        self.last = ctx.state(state.ValueState("last", "bigint", ttl=self._life))
+        self.last = ctx.value_state("last", "bigint", ttl=self._life)
 
     def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
-        yield key, self.last.value()
+        yield key, self.last.get()
         self.last.update(len(rows))
 
 

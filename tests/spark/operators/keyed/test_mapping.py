@@ -134,7 +134,7 @@ class Totals(ss.VectorizedProcessFunction):
     """Sums per key, whole tables at a time."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self.total = ctx.state(ss.ReducingState("total", operator.add, int))
+        self.total = ctx.reducing_state("total", operator.add, int)
 
     def process_table(self, rows: pa.Table, ctx: ss.KeyedContext) -> pa.Table:
         sums = rows.group_by("key").aggregate([("value", "sum")])

@@ -31,17 +31,17 @@ class Counting(state.KeyedProcessFunction):
         self._marker, self._where = str(marker), where
 
     def open(self, ctx: state.KeyedContext) -> None:
-        self.count = ctx.state(state.ValueState("count", int))
-        self.list = ctx.state(state.ListState("list", int))
+        self.count = ctx.value_state("count", int)
+        self.list = ctx.list_state("list", int)
 
     def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         self._die_at("before the first key")
         for _ in rows:
-            self.count.update((self.count.value() or 0) + 1)
+            self.count.update((self.count.get() or 0) + 1)
             self.list.add(1)
         if key == "k7":
             self._die_at("between two keys")
-        yield key, self.count.value(), len(self.list.get()), os.getpid()
+        yield key, self.count.get(), len(self.list.get()), os.getpid()
 
     def close(self) -> None:
         self._die_at("after the last key")

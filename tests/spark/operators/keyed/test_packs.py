@@ -29,10 +29,10 @@ job = ss.Job("orders")
 
 class Blobs(ss.KeyedProcessFunction):
     def open(self, ctx):
-        self.blob = ctx.state(ss.ValueState("blob", bytes))
+        self.blob = ctx.value_state("blob", bytes)
 
     def process(self, key, rows, ctx):
-        before = len(self.blob.value() or b"")
+        before = len(self.blob.get() or b"")
         self.blob.update(random.Random(f"{{key}} {{rows[-1].round}}").randbytes({VALUE_BYTES}))
         yield key, before
 

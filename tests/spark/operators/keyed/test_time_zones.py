@@ -38,14 +38,14 @@ class Hours(state.KeyedProcessFunction):
     """Counts the rows of a key, and keeps the first point in time that it saw."""
 
     def open(self, ctx: state.KeyedContext) -> None:
-        self.count = ctx.state(state.ValueState("count", int))
-        self.first = ctx.state(state.ValueState("first"))
+        self.count = ctx.value_state("count", int)
+        self.first = ctx.value_state("first")
 
     def process(self, key: object, rows: Iterable[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         at = next(iter(rows))["at"]
-        self.count.update((self.count.value() or 0) + 1)
-        self.first.update(self.first.value() or at)
-        yield f"{key!r} {ctx.key == key}", self.count.value(), repr(self.first.value()), os.getpid()
+        self.count.update((self.count.get() or 0) + 1)
+        self.first.update(self.first.get() or at)
+        yield f"{key!r} {ctx.key == key}", self.count.get(), repr(self.first.get()), os.getpid()
 
 
 class SparksHours(StatefulProcessor):

@@ -31,7 +31,7 @@ class Reminder(state.KeyedProcessFunction):
         self._marker = marker
 
     def open(self, ctx: state.KeyedContext) -> None:
-        self.seen = ctx.state(state.ReducingState("seen", lambda one, two: one + two))
+        self.seen = ctx.reducing_state("seen", lambda one, two: one + two)
 
     def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         if self._marker is not None and key == "k3" and not self._marker.exists():
@@ -112,17 +112,17 @@ class Alarm(state.KeyedProcessFunction):
     """Calls back a second of processing time after the first row of a key."""
 
     def open(self, ctx: state.KeyedContext) -> None:
-        self.rows = ctx.state(state.ValueState("rows", int))
+        self.rows = ctx.value_state("rows", int)
 
     def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         now_ms = ctx.timer_service.current_processing_time()
-        if self.rows.value() is None:
+        if self.rows.get() is None:
             ctx.timer_service.register_processing_time_timer(now_ms + 1000)
-        self.rows.update((self.rows.value() or 0) + len(rows))
+        self.rows.update((self.rows.get() or 0) + len(rows))
         yield "row", key, now_ms, None
 
     def on_timer(self, timestamp: int, ctx: state.KeyedContext) -> Iterable[object]:
-        yield "timer", ctx.key, timestamp, self.rows.value()
+        yield "timer", ctx.key, timestamp, self.rows.get()
         self.rows.clear()
 
 

@@ -21,7 +21,7 @@ job = ss.Job("reminders")
 
 class Reminders(ss.KeyedProcessFunction):
     def open(self, ctx):
-        self.text = ctx.state(ss.ValueState("text", str))
+        self.text = ctx.value_state("text", str)
 
     def process(self, key, rows, ctx):
         for row in rows:
@@ -29,7 +29,7 @@ class Reminders(ss.KeyedProcessFunction):
             ctx.timer_service.register_event_time_timer(row.due)
 
     def on_timer(self, at_ms, ctx):
-        yield ctx.key, at_ms, self.text.value()
+        yield ctx.key, at_ms, self.text.get()
 
 
 @job.query(uid="reminders")

@@ -22,9 +22,9 @@ job = ss.Job("orders")
 
 class Everything(ss.KeyedProcessFunction):
     def open(self, ctx):
-        self.newest = ctx.state(ss.ValueState("newest", str))
-        self.rounds = ctx.state(ss.ListState("rounds", int))
-        self.texts = ctx.state(ss.MapState("texts", int, str))
+        self.newest = ctx.value_state("newest", str)
+        self.rounds = ctx.list_state("rounds", int)
+        self.texts = ctx.map_state("texts", int, str)
 
     def process(self, key, rows, ctx):
         for row in rows:
@@ -34,7 +34,7 @@ class Everything(ss.KeyedProcessFunction):
             self.texts.put(row.round, text)
         if rows[-1].round == 4:
             self.texts.remove(1)
-        yield key, len(self.rounds.get()), len(dict(self.texts.entries()))
+        yield key, len(self.rounds.get()), len(dict(self.texts.items()))
 
 
 @job.query(uid="everything")

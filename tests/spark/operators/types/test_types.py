@@ -129,14 +129,14 @@ class Rows(ss.KeyedProcessFunction):
     """Keeps a row in each kind of state, and gives what is kept."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self.value = ctx.state(ss.ValueState("value"))
-        self.list = ctx.state(ss.ListState("list"))
-        self.map = ctx.state(ss.MapState("map"))
-        self.by_value = ctx.state(ss.MapState("by_value"))
+        self.value = ctx.value_state("value")
+        self.list = ctx.list_state("list")
+        self.map = ctx.map_state("map")
+        self.by_value = ctx.map_state("by_value")
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[dict[str, object]]:
         (row,) = rows
-        if self.value.value() is None:
+        if self.value.get() is None:
             given = {name: row[name] for name in NAMES}
             self.value.update(given)
             self.list.update([(value,) for value in given.values()])
@@ -145,7 +145,7 @@ class Rows(ss.KeyedProcessFunction):
                 if name in KEYS:
                     self.by_value.put((name, value), 1)
         told = {"pid": os.getpid(), "n": key}
-        yield {"door": "value", **told, **self.value.value()}
+        yield {"door": "value", **told, **self.value.get()}
         yield {"door": "list", **told, **{name: value for name, (value,) in zip(NAMES, self.list.get(), strict=True)}}
         yield {"door": "map", **told, **{name: value for name, (value,) in self.map.items()}}
         yield {"door": "map key", **told, **dict(self.by_value.keys())}
@@ -155,7 +155,7 @@ class Keys(ss.KeyedProcessFunction):
     """Gives its key, with the row numbers of its first batch."""
 
     def open(self, ctx: ss.KeyedContext) -> None:
-        self.numbers = ctx.state(ss.ListState("numbers", int))
+        self.numbers = ctx.list_state("numbers", int)
 
     def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[dict[str, object]]:
         if not self.numbers.get():
@@ -170,10 +170,9 @@ class Tables(ss.VectorizedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         self.columns = [
-            ctx.state(ss.ValueState(f"column_{number}", column.kind.simpleString()))
-            for number, column in enumerate(COLUMNS)
+            ctx.value_state(f"column_{number}", column.kind.simpleString()) for number, column in enumerate(COLUMNS)
         ]
-        self.seen = ctx.state(ss.ValueState("seen", bool))
+        self.seen = ctx.value_state("seen", bool)
 
     def process_table(self, rows: pa.Table, ctx: ss.KeyedContext) -> pa.Table:
         keys = ctx.keys(rows)

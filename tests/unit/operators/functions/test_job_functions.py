@@ -7,7 +7,6 @@ from typing import cast
 
 import pyarrow as pa
 import pytest
-import statefulspark as ss
 from manifests import a_manifest, a_query
 from pyspark.sql import DataFrame
 from startsituations import a_start_plan
@@ -34,7 +33,7 @@ class Remembering(
     seen: list[tuple[object, ...]] = []  # noqa: RUF012 - shared by all copies on purpose
 
     def initialize_state(self, context: operatorstate.FunctionInitializationContext) -> None:
-        state = context.operator_state_store.get_list_state(ss.ListState("values"))
+        state = context.operator_state_store.list_state("values")
         self.seen.append(("restored", context.restored_checkpoint_id, state.get()))
 
     def snapshot_state(self, context: operatorstate.FunctionSnapshotContext) -> None:

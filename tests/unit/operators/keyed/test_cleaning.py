@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from keyedstate import MemoryLog, new_ids
 from statefulspark.operators.keyed import cleaning
 from statefulspark.packs import ranges
-from statefulspark.state import cache, functions, heads, keygroups, store, ttl, valuestate
+from statefulspark.state import cache, functions, heads, keygroups, store, ttl
 
 HOUR = 3_600_000
 GROUPS = 8
@@ -63,7 +63,7 @@ class Task:
 
     def batch(self, group: int, keys: Iterator[object] | range, *, now_ms: int, records: int = 0) -> None:
         context = functions.KeyedContext("test", now_ms)
-        state = context.state(valuestate.ValueState("s", ttl=self._life))
+        state = context.value_state("s", ttl=self._life)
         context.opened()
         for cleaner in context.cleaners.values():
             cleaner.round = self.round

@@ -33,7 +33,7 @@ def declared_by(then: Callable[[ss.KeyedContext], object]) -> Callable[[], funct
 
 
 def test_the_function_is_opened_once_and_only_when_somebody_asks() -> None:
-    asked = declared_by(lambda ctx: ctx.state(ss.ValueState("n", int)))
+    asked = declared_by(lambda ctx: ctx.value_state("n", int))
     assert Opens.opened == 0
 
     first, second = asked(), asked()
@@ -63,8 +63,8 @@ def test_what_only_workers_have_is_a_warning(caplog: pytest.LogCaptureFixture) -
 
 def test_what_no_worker_would_accept_is_refused_with_the_operator() -> None:
     def twice(ctx: ss.KeyedContext) -> None:
-        ctx.state(ss.ValueState("n", int))
-        ctx.state(ss.ValueState("n", int))
+        ctx.value_state("n", int)
+        ctx.value_state("n", int)
 
     with pytest.raises(
         errors.SpecRejectedError, match=r"Opens.open\(\) of keyed operator 'sums' failed.*'n'"

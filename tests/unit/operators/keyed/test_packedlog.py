@@ -11,7 +11,7 @@ from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.operators.keyed import packedlog
 from statefulspark.packs import names, ranges, reading, window
-from statefulspark.state import functions, heads, keygroups, store, valuestate
+from statefulspark.state import functions, heads, keygroups, store
 from statefulspark.storage import ObjectInfo
 from statefulspark.testing import stores
 
@@ -26,7 +26,7 @@ class Totals:
     """Declares the state, as a function does when it is opened."""
 
     def __call__(self, context: functions.KeyedContext) -> None:
-        self.state = context.state(valuestate.ValueState[str]("total"))
+        self.state = context.value_state("total")
 
 
 class PartitionState:

@@ -7,7 +7,7 @@ import itertools
 import pytest
 from keyedstate import MemoryLog, new_ids
 from statefulspark.operators.transform import deleting
-from statefulspark.state import cache, context, store, valuestate
+from statefulspark.state import cache, context, store
 
 _RUNS = (f"run-{number}" for number in itertools.count())
 GROUPS = range(3)
@@ -25,7 +25,7 @@ class Partition:
 
     def write(self, group: int) -> None:
         opened = context.KeyedContext("test", 0)
-        states = [opened.state(valuestate.ValueState(name, int)) for name in ("gone", "kept")]
+        states = [opened.value_state(name, int) for name in ("gone", "kept")]
         loaded = self.load(group)
         opened.bind(loaded.tables)
         opened.enter("key")

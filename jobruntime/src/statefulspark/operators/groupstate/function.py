@@ -21,6 +21,7 @@ from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import forms, wrapping
 from statefulspark.operators.transform import processor as transform_processor
 from statefulspark.operators.transform.wrapping import KeyedInput
+from statefulspark.state import valuestate
 
 StateFunction = Callable[[tuple[object, ...], Iterable[pd.DataFrame], GroupState], Iterable[pd.DataFrame]]
 STATE = "state"
@@ -60,8 +61,9 @@ class GroupStateFunction(wrapping.WrappedFunction):
     def open(self, ctx: keyed_state.KeyedContext) -> None:
         """Declare the state."""
         self._form = forms.RowForm(self._schema)
-        descriptor = keyed_state.ValueState[tuple[object, ...]](STATE, self._form)  # type: ignore[arg-type]
-        self._value = ctx.state(descriptor)
+        self._value: keyed_state.ValueState[tuple[object, ...]] = ctx.declare(
+            valuestate.ValueStateDescriptor(STATE, self._form)
+        )
         times = ctx.timer_service
         # Spark uses 0 before there is a watermark.
         self._now_ms, self._watermark_ms = times.current_processing_time(), max(0, times.current_watermark())
@@ -99,7 +101,7 @@ class GroupStateFunction(wrapping.WrappedFunction):
         return self._timeout is not timeouts.Timeout.NONE and self._timeouts.is_overdue()
 
     def _state(self, *, has_timed_out: bool = False) -> GroupState:
-        stored = self._value.value()
+        stored = self._value.get()
         return GroupState(
             optionalValue=None if stored is None else spark_types.Row(*self._form.load(stored)),  # type: ignore[arg-type]
             batchProcessingTimeMs=self._now_ms,

@@ -298,7 +298,7 @@ def map_with_state(
     Raises:
         SpecRejectedError: An argument cannot be used; the message names it.
     """
-    state = valuestate.ValueState("state", state_type, state_ttl)
+    state = valuestate.ValueStateDescriptor("state", state_type, state_ttl)
     wrapped = functions.MapWithState(function, state)
     return keyed_process(df, key=key, function=wrapped, uid=uid, schema=schema, **options)
 
@@ -333,6 +333,6 @@ def flat_map_with_state(
     Raises:
         SpecRejectedError: An argument cannot be used; the message names it.
     """
-    state = valuestate.ValueState("state", state_type, state_ttl)
+    state = valuestate.ValueStateDescriptor("state", state_type, state_ttl)
     wrapped = functions.FlatMapWithState(function, state)
     return keyed_process(df, key=key, function=wrapped, uid=uid, schema=schema, **options)

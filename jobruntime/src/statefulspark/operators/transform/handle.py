@@ -19,6 +19,7 @@ from pyspark.sql.streaming import stateful_processor
 from statefulspark import state as keyed_state
 from statefulspark.operators.transform import firing, forms, states
 from statefulspark.operators.transform.modes import TimeMode
+from statefulspark.state import liststate, mapstate, valuestate
 
 State = TypeVar("State", states.ValueState, states.ListState, states.MapState)
 ParseSchema = Callable[[str], spark_types.StructType]
@@ -98,8 +99,8 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         self._check_declaration("value", stateName)
         form = self._form(schema)
         ttl = self._ttl("value", stateName, ttlDurationMs)
-        descriptor = keyed_state.ValueState[tuple[object, ...]](stateName, form, ttl)  # type: ignore[arg-type]
-        return self._register(states.ValueState(stateName, self._context.state(descriptor), form))
+        descriptor = valuestate.ValueStateDescriptor(stateName, form, ttl)
+        return self._register(states.ValueState(stateName, self._context.declare(descriptor), form))
 
     def getListState(  # noqa: N802 - Spark's name
         self,
@@ -111,8 +112,8 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         self._check_declaration("list", stateName)
         form = self._form(schema)
         ttl = self._ttl("list", stateName, ttlDurationMs)
-        descriptor = keyed_state.ListState[tuple[object, ...]](stateName, form, ttl)  # type: ignore[arg-type]
-        return self._register(states.ListState(stateName, self._context.state(descriptor), form))
+        descriptor = liststate.ListStateDescriptor(stateName, form, ttl)
+        return self._register(states.ListState(stateName, self._context.declare(descriptor), form))
 
     def getMapState(  # noqa: N802 - Spark's name
         self,
@@ -125,13 +126,8 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         self._check_declaration("map", stateName)
         key, value = self._form(userKeySchema), self._form(valueSchema)
         ttl = self._ttl("map", stateName, ttlDurationMs)
-        descriptor = keyed_state.MapState[tuple[object, ...], tuple[object, ...]](
-            stateName,
-            key,  # type: ignore[arg-type]  # any object with a type_text is a type
-            value,  # type: ignore[arg-type]
-            ttl,
-        )
-        return self._register(states.MapState(stateName, self._context.state(descriptor), key, value))
+        descriptor = mapstate.MapStateDescriptor(stateName, key, value, ttl)
+        return self._register(states.MapState(stateName, self._context.declare(descriptor), key, value))
 
     def registerTimer(self, expiryTimestampMs: int) -> None:  # noqa: N802, N803 - Spark's names
         """Set a timer of the current key; no effect if it is already set."""

@@ -31,16 +31,16 @@ class ValueState(stateful_processor.ValueState):
         form: The form of its value.
     """
 
-    def __init__(self, name: str, handle: keyed_state.ValueHandle[Stored], form: forms.RowForm) -> None:
+    def __init__(self, name: str, handle: keyed_state.ValueState[Stored], form: forms.RowForm) -> None:
         self.name, self._handle, self._form = name, handle, form
 
     def exists(self) -> bool:
         """Tell whether there is a value."""
-        return self._handle.value() is not None
+        return self._handle.get() is not None
 
     def get(self) -> tuple[object, ...] | None:
         """Return the value, None when there is none."""
-        stored = self._handle.value()
+        stored = self._handle.get()
         return None if stored is None else self._form.load(stored)
 
     def update(self, newValue: tuple[object, ...]) -> None:  # noqa: N803 - Spark's name
@@ -66,7 +66,7 @@ class ListState(stateful_processor.ListState):
         form: The form of an element.
     """
 
-    def __init__(self, name: str, handle: keyed_state.ListHandle[Stored], form: forms.RowForm) -> None:
+    def __init__(self, name: str, handle: keyed_state.ListState[Stored], form: forms.RowForm) -> None:
         self.name, self._handle, self._form = name, handle, form
 
     def exists(self) -> bool:
@@ -133,7 +133,7 @@ class MapState(stateful_processor.MapState):
     def __init__(
         self,
         name: str,
-        handle: keyed_state.MapHandle[Stored, Stored],
+        handle: keyed_state.MapState[Stored, Stored],
         key_form: forms.RowForm,
         value_form: forms.RowForm,
     ) -> None:
@@ -151,7 +151,7 @@ class MapState(stateful_processor.MapState):
 
     def containsKey(self, key: tuple[object, ...]) -> bool:  # noqa: N802 - Spark's name
         """Tell whether there is an entry."""
-        return self._handle.contains(self._key_form.store_key(key))
+        return self._key_form.store_key(key) in self._handle
 
     def updateValue(self, key: tuple[object, ...], value: tuple[object, ...]) -> None:  # noqa: N802 - Spark's name
         """Set the value of a key.
@@ -165,7 +165,7 @@ class MapState(stateful_processor.MapState):
     def iterator(self) -> Iterator[tuple[tuple[object, ...], tuple[object, ...]]]:
         """Return keys and values, in no particular order."""
         load_key, load_value = self._key_form.load, self._value_form.load
-        return ((load_key(key), load_value(value)) for key, value in _read_lazily(self._handle.entries))
+        return ((load_key(key), load_value(value)) for key, value in _read_lazily(self._handle.items))
 
     def keys(self) -> Iterator[tuple[object, ...]]:
         """Return the keys, in no particular order."""
