@@ -147,7 +147,7 @@ class OurSide:
     def restore(self) -> None:
         """Start from that savepoint in a new place, and from nothing."""
         self.figures.empty_s.append(self._started_s(self._few_rows))
-        self.figures.restore_s.append(self._started_s(self._feeder, "--from", self._last))
+        self.figures.restore_s.append(self._started_s(self._feeder, "--restore-uri", self._last))
 
     def end(self) -> None:
         """End what runs."""

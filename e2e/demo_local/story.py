@@ -129,7 +129,7 @@ class Story:
         self._look()
         written = self.seen.rows
         self.seen.is_replaced = True
-        driver = self._start("back at version 1", JOB, "--from", savepoint)
+        driver = self._start("back at version 1", JOB, "--restore-uri", savepoint)
         self._goes_on(driver, "the way back")
         self.seen.is_replaced = False
         self.withdrawn = max(0, written - at_savepoint)

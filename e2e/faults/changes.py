@@ -116,7 +116,7 @@ def relocated(world: World) -> None:
 
 def _go_on_elsewhere(world: World, savepoint: str) -> None:
     world.replace_driver(world.new_driver(world.proxy, storage="elsewhere"))
-    world.start("--from", savepoint)
+    world.start("--restore-uri", savepoint)
     world.attend()
     world.until_commits(3)
 

@@ -46,7 +46,7 @@ def test_job_file_that_is_missing(subject: job.Job) -> None:
 
 def test_savepoint_that_is_missing(subject: job.Job) -> None:
     missing = f"{subject.state_uri}/elsewhere/savepoints/00000007"
-    subject.apply(restore={"from": missing})
+    subject.apply(restore={"source": {"uri": missing}})
 
     seen = subject.wait_stalled("SnapshotNotFound")
     claims.says(seen, missing)

@@ -135,7 +135,7 @@ def test_suspended_job_makes_none_and_goes_on_from_the_newest_that_its_spec_name
 
     newest, savepoint = max(completed(subject).items())
     resumed_at = datetime.now(UTC)
-    subject.change(suspend=False, restore={"from": f"savepoint:{newest}"})
+    subject.change(suspend=False, restore={"source": {"savepointName": f"{newest}"}})
     subject.wait_running(epoch=2)
     waiting.until(
         subject.see,

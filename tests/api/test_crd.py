@@ -91,10 +91,17 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
     [
         pytest.param({"checkpoint": {"interval": "soon"}}, "spec.checkpoint.interval", id="a duration without a unit"),
         pytest.param({"deletionPolicy": "Forget"}, "spec.deletionPolicy", id="an unknown deletion policy"),
-        pytest.param({"restore": {"from": "file:///x"}}, "restore.from must be", id="a restore from a local folder"),
         pytest.param(
-            {"restore": {"claimMode": "Legacy"}}, "Use NoClaim, which copies", id="sharing a snapshot's files"
+            {"restore": {"source": {"uri": "file:///x"}}}, "spec.restore.source.uri", id="a restore from a local folder"
         ),
+        pytest.param(
+            {"restore": {"source": {}}}, "exactly one of the members savepointName", id="a restore from nowhere"
+        ),
+        pytest.param(
+            {"restore": {"source": {"checkpointID": 41, "empty": {}}}}, "exactly one of the members", id="two sources"
+        ),
+        pytest.param({"restore": {"source": {"checkpointID": 0}}}, "source.checkpointID", id="a checkpoint 0"),
+        pytest.param({"restore": {"source": {"savepointName": "A_b"}}}, "source.savepointName", id="no name"),
         pytest.param({"restore": {"claimMode": "Mine"}}, '"NoClaim", "Claim"', id="an unknown claim mode"),
         pytest.param({"checkpoint": {"maxConcurrent": 0}}, "spec.checkpoint.maxConcurrent", id="no checkpoint at all"),
         pytest.param({"checkpoint": {"maxAge": "1w"}}, "spec.checkpoint.maxAge", id="an age in weeks"),
@@ -109,7 +116,7 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
             id="a restart of what is available",
         ),
         pytest.param({"upgrade": {"mode": "Hot"}}, '"Warm", "Cold", "Stateless"', id="an unknown upgrade mode"),
-        pytest.param({"upgrade": {"mode": "Stateless"}}, "set restore.freshState", id="empty state with one word"),
+        pytest.param({"upgrade": {"mode": "Stateless"}}, "set restore.source.empty", id="empty state with one word"),
         pytest.param({"job": {}}, "job.file is needed", id="no file"),
         pytest.param(
             {"job": {"source": {"configMap": {"name": "a"}}}}, "says which of the files", id="files, not which"
@@ -163,7 +170,7 @@ def test_code_outside_of_the_image_is_taken(api_server: ApiServer, namespace: st
 
 
 def test_empty_state_with_both_words_is_taken(api_server: ApiServer, namespace: str) -> None:
-    job = a_resource(namespace, upgrade={"mode": "Stateless"}, restore={"freshState": True})
+    job = a_resource(namespace, upgrade={"mode": "Stateless"}, restore={"source": {"empty": {}}})
 
     api_server.apply(job)
 

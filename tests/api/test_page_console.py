@@ -207,13 +207,18 @@ def test_a_job_of_flights_is_changed(
 @pytest.mark.parametrize(
     ("page", "number", "field", "value"),
     [
-        ("docs/howto/poison-records.md", 3, "restore", {"from": "checkpoint:41", "nonce": "bad-row-1"}),
+        ("docs/howto/poison-records.md", 3, "restore", {"source": {"checkpointID": 41}, "nonce": "bad-row-1"}),
         ("docs/howto/rename-a-uid.md", 1, "restore", {"allowNonRestoredState": True}),
         ("docs/howto/rename-a-uid.md", 4, "restore", {"allowNonRestoredState": True}),
         ("docs/howto/rescale.md", 1, "executor", {"instances": 4, "cores": 2, "memory": "2g"}),
         ("docs/howto/rescale.md", 2, "sparkConf", {"spark.sql.shuffle.partitions": "8"}),
-        ("docs/howto/rescale.md", 5, "restore", {"from": "s3://bucket/converted/orders"}),
-        ("docs/howto/roll-back.md", 2, "restore", {"from": "savepoint:orders-upgrade-43", "nonce": "back-1"}),
+        ("docs/howto/rescale.md", 5, "restore", {"source": {"uri": "s3://bucket/converted/orders"}}),
+        (
+            "docs/howto/roll-back.md",
+            2,
+            "restore",
+            {"source": {"savepointName": "orders-upgrade-43"}, "nonce": "back-1"},
+        ),
         ("docs/howto/upgrade.md", 2, "image", "registry.example/orders:2"),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from faultrig import drivers, faults
 from faultrig.world import Wish, World
-from statefulspark.contract.config import RestoreConfig
+from restores import a_restore
 
 JOB = "a/default/flights"
 BACKUPS = "s3://rig/backups"
@@ -56,11 +56,11 @@ def copied_root(world: World, savepoint: str) -> Wish:
 
 
 def savepoint_elsewhere(world: World, savepoint: str) -> Wish:
-    return world.wish("b", restore=RestoreConfig(snapshot=savepoint))
+    return world.wish("b", restore=a_restore(snapshot=savepoint))
 
 
 def fresh_state(world: World, savepoint: str) -> Wish:
-    return world.wish(restore=RestoreConfig(fresh=True))
+    return world.wish(restore=a_restore(empty=True))
 
 
 def state_deleted(world: World, savepoint: str) -> Wish:
@@ -69,7 +69,7 @@ def state_deleted(world: World, savepoint: str) -> Wish:
 
 
 def older_checkpoint(world: World, savepoint: str) -> Wish:
-    return world.wish(restore=RestoreConfig(snapshot="checkpoint:2"))
+    return world.wish(restore=a_restore(snapshot="checkpoint:2"))
 
 
 MOVES = [same_root, moved_root, copied_root, savepoint_elsewhere, fresh_state, state_deleted, older_checkpoint]
@@ -124,7 +124,7 @@ def test_prepared_transactions_of_a_savepoint_stay_with_the_job_that_prepared_th
     assert savepoint is not None
     world.kill(driver)
     world.bases["out-2"] = world.offsets(savepoint)
-    successor = world.start(world.wish("b", output="out-2", book="book-2", restore=RestoreConfig(snapshot=savepoint)))
+    successor = world.start(world.wish("b", output="out-2", book="book-2", restore=a_restore(snapshot=savepoint)))
 
     world.settle(successor, count=2)
 
@@ -169,7 +169,7 @@ def test_a_driver_that_wakes_in_its_savepoint_leaves_its_successors_alone(world:
 def restores_elsewhere(world: World, savepoint: str) -> drivers.Driver:
     """Start another job from a savepoint."""
     world.bases["out-2"] = world.offsets(savepoint)
-    restore = RestoreConfig(snapshot=savepoint)
+    restore = a_restore(snapshot=savepoint)
     return world.start(world.wish("b", output="out-2", book="book-2", restore=restore, name="other"))
 
 
@@ -198,7 +198,7 @@ def test_a_repeated_delete_of_a_commit_file_does_not_take_its_replacement(world:
     world.settle(driver, count=2)
     world.settle(driver, count=3)
     world.kill(driver)
-    wish = world.wish(restore=RestoreConfig(snapshot="checkpoint:1"))
+    wish = world.wish(restore=a_restore(snapshot="checkpoint:1"))
     newer = world.begin(wish, arm=lambda one: one.arm(faults.Kind.REPEAT, matches="_commits/", name="replace"))
     world.until_up(newer)
     world.settle(newer, count=4)
@@ -215,7 +215,7 @@ def test_a_start_that_wakes_while_it_withdraws_takes_nothing_of_its_successor(wo
     world.settle(driver, count=2)
     world.settle(driver, count=3)
     world.kill(driver)
-    wish = world.wish(restore=RestoreConfig(snapshot="checkpoint:1"))
+    wish = world.wish(restore=a_restore(snapshot="checkpoint:1"))
     zombie = world.begin(wish, arm=lambda one: one.arm(faults.Kind.FREEZE, matches="_commits/", name="replace"))
     world.until_up(zombie)
     assert zombie.is_frozen
@@ -233,14 +233,14 @@ def test_a_repeated_note_of_a_restore_does_not_undo_a_later_one(world: World) ->
     driver = world.start()
     world.settle(driver, count=2)
     first = world.stop(driver)
-    restore = RestoreConfig(snapshot=first, id="first")
+    restore = a_restore(snapshot=first, nonce="first")
     driver = world.begin(
         world.wish(restore=restore),
         arm=lambda one: one.arm(faults.Kind.REPEAT, matches="generation.json", name="write"),
     )
     world.until_up(driver)
     world.settle(driver, count=2)
-    wish = world.wish(restore=RestoreConfig(snapshot=world.stop(driver), id="second"))
+    wish = world.wish(restore=a_restore(snapshot=world.stop(driver), nonce="second"))
     driver = world.start(wish)
     world.settle(driver, count=2)
     head = world.head()
@@ -336,7 +336,7 @@ def test_a_commit_that_arrives_after_the_job_was_taken_back_does_not_become_visi
     driver.arm(kind, matches="_commits/", name="create")
     driver.arm(faults.Kind.KILL_BEFORE, matches="_commits/", name="create")
     world.checkpoint(driver)
-    wish = world.wish(restore=RestoreConfig(snapshot="checkpoint:1"))
+    wish = world.wish(restore=a_restore(snapshot="checkpoint:1"))
     newer = world.start(wish)
     world.settle(newer, count=0)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from faultrig import drivers, faults
 from faultrig.world import World
-from statefulspark.contract.config import RestoreConfig
+from restores import a_restore
 
-GOES_BACK = RestoreConfig(snapshot="checkpoint:1", id="back")
+GOES_BACK = a_restore(snapshot="checkpoint:1", nonce="back")
 
 
 def leaves_the_future(world: World) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from faultrig import drivers, engine, faults
 from faultrig.world import World
-from statefulspark.contract.config import RestoreConfig
+from restores import a_restore
 
-GOES_BACK = RestoreConfig(snapshot="checkpoint:1", id="back")
+GOES_BACK = a_restore(snapshot="checkpoint:1", nonce="back")
 BACKUPS = "s3://rig/backups"
 
 
@@ -34,7 +34,7 @@ def test_a_checkpoint_and_a_savepoint_of_a_future_that_was_left_can_be_restored(
     world.kill(back)
 
     for number, named in enumerate(("checkpoint:2", savepoint)):
-        restored = world.start(world.wish(restore=RestoreConfig(snapshot=named, id=f"forward {number}")))
+        restored = world.start(world.wish(restore=a_restore(snapshot=named, nonce=f"forward {number}")))
         assert restored.found == world.offsets(named), restored.outcome
         world.kill(restored)
     world.judge()

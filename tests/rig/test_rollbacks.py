@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from faultrig.drivers import Driver
 from faultrig.world import World
-from statefulspark.contract.config import RestoreConfig
+from restores import a_restore
 
-ROLLBACK = RestoreConfig(id="rollback", rollback=True)
+ROLLBACK = a_restore(nonce="rollback", rollback=True)
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def stopped(world: World) -> str:
 
 def failed(world: World, savepoint: str, *, is_changed: bool, batches: int) -> None:
     """The new version has begun from it, in a generation of its own if its plan is another one, and has ended."""
-    new = world.start(world.wish(restore=RestoreConfig(snapshot=savepoint, id="stop"), is_changed=is_changed))
+    new = world.start(world.wish(restore=a_restore(snapshot=savepoint, nonce="stop"), is_changed=is_changed))
     if batches:
         world.batches(new, batches)
         world.checkpoint(new)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from faultrig import drivers
 from faultrig.world import World
+from restores import a_restore
 from statefulspark.contract import api
-from statefulspark.contract.config import RestoreConfig
 
-OLDER = RestoreConfig(snapshot="checkpoint:1", id="back")
+OLDER = a_restore(snapshot="checkpoint:1", nonce="back")
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_a_changed_job_goes_on_from_a_savepoint_that_was_taken_before_any_checkp
     assert savepoint is not None
     assert world.checkpoints() == []
 
-    changed = world.start(world.wish(restore=RestoreConfig(snapshot=savepoint, id="upgrade"), is_changed=True))
+    changed = world.start(world.wish(restore=a_restore(snapshot=savepoint, nonce="upgrade"), is_changed=True))
     world.settle(changed)
 
     assert len(generations(world)) == 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from faultrig import drivers, faults
 from faultrig.world import World
+from restores import a_restore
 from statefulspark.contract import api
-from statefulspark.contract.config import RestoreConfig
 
 WRITES_OF_AN_ACTIVATION = 8
 """At least as many as a driver makes between the activation and its first batch."""
@@ -95,7 +95,7 @@ def test_an_activation_that_breaks_at_any_write_leaves_a_job_that_the_next_one_t
     world.batches(driver, 1)
     world.kill(driver)
     standby.arm(kind, after=number)
-    restore = RestoreConfig(snapshot="checkpoint:1", id="back") if goes_back else None
+    restore = a_restore(snapshot="checkpoint:1", nonce="back") if goes_back else None
 
     world.activate(standby, epoch=2, restore=restore)
     if standby.is_up:
@@ -133,7 +133,7 @@ def test_after_a_stop_with_savepoint_it_goes_on_in_place_and_can_go_back_later(w
     standby = world.stand_by()
     world.batches(driver, 1)
     savepoint = world.stop(driver)
-    wish = RestoreConfig(snapshot=savepoint, id="upgrade")
+    wish = a_restore(snapshot=savepoint, nonce="upgrade")
 
     assert world.activate(standby, epoch=2, restore=wish), standby.outcome
     assert standby.plan is not None
@@ -141,7 +141,7 @@ def test_after_a_stop_with_savepoint_it_goes_on_in_place_and_can_go_back_later(w
     world.settle(standby, count=2)
     world.kill(standby)
 
-    back = world.start(world.wish(restore=RestoreConfig(snapshot=savepoint, id="back")))
+    back = world.start(world.wish(restore=a_restore(snapshot=savepoint, nonce="back")))
     assert back.plan is not None
     assert back.plan.generation == 2
     world.settle(back, count=2)
@@ -173,14 +173,14 @@ def test_a_standby_with_a_changed_plan_carries_the_state_ahead_and_goes_on_in_it
     savepoint = world.stop(driver)
     head = world.head()
 
-    assert world.activate(standby, epoch=2, restore=RestoreConfig(snapshot=savepoint, id="upgrade")), standby.outcome
+    assert world.activate(standby, epoch=2, restore=a_restore(snapshot=savepoint, nonce="upgrade")), standby.outcome
 
     assert standby.plan is not None
     assert (standby.plan.generation, standby.found) == (2, head)
     assert ahead > 4
     world.settle(standby, count=2)
     world.kill(standby)
-    again = world.start(world.wish(sources=CHANGED, restore=RestoreConfig(snapshot=savepoint, id="upgrade")))
+    again = world.start(world.wish(sources=CHANGED, restore=a_restore(snapshot=savepoint, nonce="upgrade")))
     assert again.plan is not None
     assert again.plan.generation == 2
     world.settle(again, count=2)
@@ -258,7 +258,7 @@ def test_an_upgrade_that_breaks_at_any_write_of_its_start_is_taken_over(
     standby = world.stand_by(wish)
     world.batches(driver, 1)
     savepoint = world.stop(driver)
-    restore = RestoreConfig(snapshot=savepoint, id="upgrade")
+    restore = a_restore(snapshot=savepoint, nonce="upgrade")
     standby.arm(kind, after=number)
 
     world.activate(standby, epoch=2, restore=restore)

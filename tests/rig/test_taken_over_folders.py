@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from faultrig import faults
 from faultrig.world import World
-from statefulspark.contract.config import RestoreConfig
+from restores import a_restore
 
 
 def test_a_start_that_wakes_after_a_copy_of_its_root_took_over_withdraws_nothing_of_it(world: World) -> None:
@@ -13,7 +13,7 @@ def test_a_start_that_wakes_after_a_copy_of_its_root_took_over_withdraws_nothing
     for _ in range(3):
         world.settle(driver, count=2)
     world.kill(driver)
-    goes_back = world.wish(restore=RestoreConfig(snapshot="checkpoint:1", id="back"))
+    goes_back = world.wish(restore=a_restore(snapshot="checkpoint:1", nonce="back"))
     sleeper = world.begin(
         goes_back, arm=lambda one: one.arm(faults.Kind.FREEZE, after=0, matches="out/_commits/", name="create")
     )

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from faultrig import drivers, engine, faults, ledger, truth
 from faultrig.world import World
+from restores import a_restore
 from statefulspark.checkpoint import epochs
 from statefulspark.contract import layout
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.recovery import head
 from statefulspark.retention import rules
 from statefulspark.sinks import files
@@ -61,7 +61,7 @@ def goes_back(world: World) -> None:
     world.settle(driver, count=2)
     world.settle(driver, count=2)
     world.kill(driver)
-    world.settle(world.start(world.wish(restore=RestoreConfig(snapshot="checkpoint:1"))))
+    world.settle(world.start(world.wish(restore=a_restore(snapshot="checkpoint:1"))))
 
 
 def meets_a_rival(world: World) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 from faultrig import drivers, faults
 from faultrig.world import World
+from restores import a_restore
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 
@@ -94,7 +95,7 @@ class Upgrades:
         if self.world.random.random() < 0.7:
             self.world.batches(self.driver, 1)
             savepoint = self.world.stop(self.driver)
-            restore = RestoreConfig(snapshot=savepoint, id=f"upgrade {len(self.next)}") if savepoint else None
+            restore = a_restore(snapshot=savepoint, nonce=f"upgrade {len(self.next)}") if savepoint else None
         self.world.kill(self.driver)
         if "fault" in self.deeds and self.world.random.random() < 0.5:
             self._break()

@@ -359,9 +359,10 @@ class FakeDriver:
 
     def _restore(self, now: datetime) -> None:
         restore = resources.section(dict(self.config), "restore")  # type: ignore[arg-type]
-        wanted, restore_id = resources.text(restore, "snapshot"), resources.text(restore, "id")
+        asked, restore_id = resources.section(restore, "source"), resources.text(restore, "nonce")
+        wanted = f"checkpoint:{asked['checkpointID']}" if "checkpointID" in asked else resources.text(asked, "uri")
         is_done = restore_id in self.storage.restored
-        if is_done or not (wanted or restore.get("fresh") is True):
+        if is_done or not asked:
             self.restore_skipped = f"{restore_id} was done before." if is_done else None
             if self.refuses_newest is not None:
                 self.end(14, self.refuses_newest, "the newest state does not fit")

@@ -22,6 +22,7 @@ from kubectlworld import (
     not_ready,
 )
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.status import (
     DriverState,
     Phase,
@@ -219,7 +220,7 @@ CASES: dict[str, View] = {
             message="Suspended; the state is kept. Set spec.suspend to false to continue.",
             conditions=(a_condition(ConditionType.READY, ConditionStatus.TRUE, "Suspended", "", hours=20),),
             driver=_ended("DriverStopped", "The driver stopped as requested."),
-            restore=RestoreIntent(id="x", snapshot=SAVEPOINT),
+            restore=RestoreIntent(id="x", source=RestoreSource(uri=SAVEPOINT)),
             queries=(),
         ),
         spec={**SPEC, "suspend": True},

@@ -218,18 +218,21 @@ WITHOUT_SPARK = (
         flags=(*STORAGE, "--parameter", "input"),
     ),
     Mistake(
-        "a snapshot that is neither URI nor number",
+        "a checkpoint that is no number",
         GOOD,
-        _flag("argument --from: 'latest' must be the URI of a savepoint, or the number of a checkpoint"),
+        _flag(
+            "argument --restore-checkpoint: 'latest' must be the number of a checkpoint, as `checkpoint list` shows it"
+        ),
         2,
-        flags=(*STORAGE, "--from", "latest"),
+        flags=(*STORAGE, "--restore-checkpoint", "latest"),
     ),
     Mistake(
         "--again without a restore",
         GOOD,
         _usage(
             "RestoreMissing",
-            "--restore-id needs --from or --fresh, and --again needs one of them, --take-over or --take-over-sinks; add it.",
+            "--restore-nonce needs --restore-uri, --restore-checkpoint or --restore-empty, and --again needs one of them, "
+            "--take-over or --take-over-sinks; add it.",
         ),
         2,
         flags=(*STORAGE, "--again"),
@@ -237,9 +240,9 @@ WITHOUT_SPARK = (
     Mistake(
         "a restore and empty state",
         GOOD,
-        _flag("argument --fresh: not allowed with argument --from"),
+        _flag("argument --restore-empty: not allowed with argument --restore-checkpoint"),
         2,
-        flags=(*STORAGE, "--from", "41", "--fresh"),
+        flags=(*STORAGE, "--restore-checkpoint", "41", "--restore-empty"),
     ),
     Mistake(
         "a setting that belongs to the runtime",

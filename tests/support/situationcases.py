@@ -37,6 +37,7 @@ from statefulspark.contract.api import CheckpointCounts, ExitReport, JobState, Q
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.retention.ownership import Ownership, Whose
 from statefulspark_operator.api import revision
+from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.status import (
     DriverState,
     OperationKind,
@@ -63,7 +64,7 @@ CHECKPOINT = SnapshotStatus(id=41, completed_at=NOW - MINUTE)
 
 STALL = StallStatus(generation=1, reason="BadJob", message="The job file is wrong.")
 MISSING = StorageFacts(savepoint=SavepointFact.MISSING)
-WANTED = RestoreIntent(id="r", snapshot=SP)
+WANTED = RestoreIntent(id="r", source=RestoreSource(uri=SP))
 REPORT = ExitReport(exit_code=13, reason="JobFileRaised", message="ValueError in job.py.")
 STOPPED_REPORT = ExitReport(exit_code=11, reason="Stopped", message="As asked.", snapshot=SP)
 SAVE = a_spec(deletionPolicy="Savepoint")
@@ -116,7 +117,7 @@ def first_revision(
     return dataclasses.replace(a_situation(history=(first,)), driver=answer)
 
 
-STATELESS = a_spec("i:2", upgrade={"mode": "Stateless"}, restore={"freshState": True})
+STATELESS = a_spec("i:2", upgrade={"mode": "Stateless"}, restore={"source": {"empty": {}}})
 STOP_THAT_FAILED = an_operation(OperationPhase.FAILED, requested_at=NOW - timedelta(seconds=700))
 
 CASES: dict[str, dict[str, Situation]] = {
@@ -325,7 +326,7 @@ CASES: dict[str, dict[str, Situation]] = {
         "the spec wants no savepoint": a_situation(
             spec=a_spec("i:2", restore={"mode": "LastCheckpoint"}), last_checkpoint=CHECKPOINT
         ),
-        "another restore is wanted": a_situation(spec=restoring(**{"from": SP})),
+        "another restore is wanted": a_situation(spec=restoring(source={"uri": SP})),
         "the upgrade goes on": a_situation(spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.SAVEPOINT),
                                            job=a_job(generation=3)),
         "the upgrade goes somewhere else": a_situation(
@@ -420,7 +421,7 @@ CASES: dict[str, dict[str, Situation]] = {
             ENDED, restore=WANTED, storage=MISSING, spec=a_spec(savepoint={"onFailure": "UseLatestCheckpoint"})
         ),
         "the savepoint is missing and another is wanted": situation_with(
-            ENDED, restore=WANTED, storage=MISSING, spec=restoring(**{"from": "checkpoint:41", "claimMode": "Claim"})
+            ENDED, restore=WANTED, storage=MISSING, spec=restoring(source={"checkpointID": 41}, claimMode="Claim")
         ),
         "the savepoint is missing and its driver runs": a_situation(restore=WANTED, storage=MISSING),
         "a savepoint is missing that is not wanted any more": situation_with(ENDED, storage=MISSING),
@@ -430,13 +431,15 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "with state that may be dropped": situation_with(ENDED, spec=restoring(allowNonRestoredState=True)),
         "from a savepoint that was asked for": situation_with(
-            ENDED, spec=restoring(**{"from": SP, "allowNonRestoredState": True})
+            ENDED, spec=restoring(source={"uri": SP}, allowNonRestoredState=True)
         ),
         "from a savepoint that was asked for before": situation_with(
-            ENDED, spec=restoring(**{"from": SP}), restore_applied=revision.restore_id(restoring(**{"from": SP})),
+            ENDED, spec=restoring(source={"uri": SP}), restore_applied=revision.restore_id(restoring(source={"uri": SP})),
             last_checkpoint=CHECKPOINT,
         ),
-        "with empty state as asked for": situation_with(ENDED, spec=restoring(freshState=True), last_checkpoint=CHECKPOINT),
+        "with empty state as asked for": situation_with(
+            ENDED, spec=restoring(source={"empty": {}}), last_checkpoint=CHECKPOINT
+        ),
         "another revision after a stop": situation_with(
             ENDED, spec=a_spec("i:2"), driver=a_driver(DriverState.ENDED, ended_at=LONG_AGO)
         ),
@@ -498,7 +501,7 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
     },
     "facts": {
-        "a first start from a savepoint": situation_with(NEW, spec=restoring(**{"from": SP})),
+        "a first start from a savepoint": situation_with(NEW, spec=restoring(source={"uri": SP})),
         "another revision starts empty, by both words": situation_with(
             ENDED, spec=STATELESS, restore_applied=revision.restore_id(STATELESS)
         ),

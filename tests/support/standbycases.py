@@ -38,6 +38,7 @@ from statefulspark.contract.api import CheckpointCounts, JobState, QueryStatus, 
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api import revision
+from statefulspark_operator.api.restore import EmptyState, RestoreSource
 from statefulspark_operator.api.status import (
     DriverState,
     OperationKind,
@@ -139,7 +140,9 @@ def going_back(
     snapshot: str | None = None, *, code: int = 14, reason: str = "NonRestoredState", **changes: object
 ) -> Situation:
     """The driver of the revision before has ended on the newest state, or on the savepoint that it was to go back to."""
-    restore = RestoreIntent(id="uid-rollback-2", snapshot=snapshot, rollback=True)
+    restore = RestoreIntent(
+        id="uid-rollback-2", source=RestoreSource(uri=snapshot) if snapshot else None, rollback=True
+    )
     rolled_back = an_upgrade(
         UpgradeState.ROLLED_BACK, savepoint=changes.pop("savepoint", SP), message="It failed.",
         trial=TrialStatus(failures=3, committed={"delays": 44}),
@@ -161,7 +164,9 @@ def going_back(
 
 def end_while_going_back(code: int, snapshot: str | None = None, **changes: object) -> Situation:
     """The pod of that driver has just ended."""
-    restore = RestoreIntent(id="uid-rollback-2", snapshot=snapshot, rollback=True)
+    restore = RestoreIntent(
+        id="uid-rollback-2", source=RestoreSource(uri=snapshot) if snapshot else None, rollback=True
+    )
     pod = a_pod(3, PodPhase.FAILED, exit=ContainerExit(code, message="it says why"))
     base: dict[str, object] = {"driver": a_driver(epoch=3, restore=restore), "pods": (pod,)}
     return going_back(snapshot, **{**base, **changes})  # type: ignore[arg-type]
@@ -259,7 +264,7 @@ CASES: dict[str, dict[str, Situation]] = {
         "the spec has changed while the driver starts": told(a_situation(spec=warm()), JobState.STARTING),
         "the spec has changed while the driver is going": a_situation(spec=warm(), pods=(going(),)),
         "the spec has changed and a restore is wanted": a_situation(
-            spec=a_spec("i:2", upgrade={"mode": "Warm"}, restore={"from": SP})
+            spec=a_spec("i:2", upgrade={"mode": "Warm"}, restore={"source": {"uri": SP}})
         ),
         "the spec has changed again": preparing(spec=a_spec("i:3", upgrade={"mode": "Warm"})),
         "the spec has changed back": preparing(spec=a_spec(upgrade={"mode": "Warm"})),
@@ -399,11 +404,11 @@ CASES: dict[str, dict[str, Situation]] = {
             upgrade=an_upgrade(UpgradeState.BLOCKED, to=REVISION, message="It was refused.")
         ),
         "the spec is stateless": a_situation(
-            spec=a_spec("i:2", upgrade={"mode": "Stateless"}, restore={"freshState": True}),
+            spec=a_spec("i:2", upgrade={"mode": "Stateless"}, restore={"source": {"empty": {}}}),
             restore_applied="4c5b4ce0cf",
         ),
         "an empty start of another revision": situation_with(
-            ENDED, spec=a_spec("i:2", upgrade={"mode": "Stateless"}, restore={"freshState": True})
+            ENDED, spec=a_spec("i:2", upgrade={"mode": "Stateless"}, restore={"source": {"empty": {}}})
         ),
         "the revision is withheld": a_situation(
             withheld=OTHER, upgrade=an_upgrade(UpgradeState.BLOCKED, reason="BadJob", message="It was refused.")
@@ -583,12 +588,12 @@ CASES: dict[str, dict[str, Situation]] = {
             driver=a_driver(DriverState.ENDED), pods=(), storage=StorageFacts(newest_epoch=1),
         ),
         "the driver has ended and empty state is wanted": guarded(
-            spec=a_spec(driver={"standby": True}, restore={"freshState": True}),
+            spec=a_spec(driver={"standby": True}, restore={"source": {"empty": {}}}),
             driver=a_driver(DriverState.ENDED), pods=(), storage=StorageFacts(newest_epoch=1),
         ),
         "the driver that started with empty state has ended": guarded(
             driver=a_driver(DriverState.ENDED), pods=(), storage=StorageFacts(newest_epoch=1),
-            restore=RestoreIntent(id="fresh", fresh=True),
+            restore=RestoreIntent(id="fresh", source=RestoreSource(empty=EmptyState())),
         ),
         "the driver does not answer": dataclasses.replace(guarded(), driver=DriverSilent("no answer")),
         "the driver is going and has not answered for just as long": dataclasses.replace(
@@ -602,7 +607,10 @@ CASES: dict[str, dict[str, Situation]] = {
             answer=None, driver=a_driver(DriverState.ENDED), pods=(), storage=StorageFacts(newest_epoch=1)
         ),
         "the driver has ended and its stop left a savepoint": guarded(
-            driver=a_driver(DriverState.ENDED), pods=(), storage=FOUND, restore=RestoreIntent(id="stop", snapshot=SP)
+            driver=a_driver(DriverState.ENDED),
+            pods=(),
+            storage=FOUND,
+            restore=RestoreIntent(id="stop", source=RestoreSource(uri=SP)),
         ),
         "a driver that was a standby has ended": situation_with(
             ENDED, driver=a_driver(DriverState.ENDED, epoch=2, pod=STANDBY_POD), storage=StorageFacts(newest_epoch=2)
@@ -619,7 +627,7 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the chosen standby has not heard of it, nor from where": dataclasses.replace(
             a_situation(
-                driver=ACTIVATED.model_copy(update={"restore": RestoreIntent(id="stop", snapshot=SP)}),
+                driver=ACTIVATED.model_copy(update={"restore": RestoreIntent(id="stop", source=RestoreSource(uri=SP))}),
                 spec=warm(), pods=(NEW_POD,),
             ),
             driver=standing_by(),
@@ -759,7 +767,7 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "neither fits": going_back(SP, reason="OutputRepeated"),
         "neither fits and a person restores the savepoint": going_back(
-            SP, reason="OutputRepeated", spec=a_spec(restore={"from": SP, "takeOverSinks": True}), storage=FOUND
+            SP, reason="OutputRepeated", spec=a_spec(restore={"source": {"uri": SP}, "takeOverSinks": True}), storage=FOUND
         ),
         "the driver on the newest state is fenced": going_back(code=12, reason="Fenced", storage=FOUND),
         "the newest state does not fit and the spec is that of the old revision": going_back(
@@ -774,7 +782,7 @@ CASES: dict[str, dict[str, Situation]] = {
             restore=RestoreIntent(id="uid-rollback-3", rollback=True), storage=FOUND,
         ),
         "the savepoint is gone, and the policy is to use a checkpoint": going_back(
-            SP, restore=RestoreIntent(id="uid-rollback-3", snapshot=SP, rollback=True),
+            SP, restore=RestoreIntent(id="uid-rollback-3", source=RestoreSource(uri=SP), rollback=True),
             spec=a_spec(savepoint={"onFailure": "UseLatestCheckpoint"}), storage=MISSING,
         ),
         "the old revision refuses the newest state": end_while_going_back(14),
@@ -792,8 +800,8 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the old revision goes back in a job whose revisions start empty": going_back(
             code=1, reason="QueryFailed", storage=FOUND,
-            spec=a_spec(upgrade={"mode": "Stateless"}, restore={"freshState": True}),
-            restore_applied=revision.restore_id(a_spec(upgrade={"mode": "Stateless"}, restore={"freshState": True})),
+            spec=a_spec(upgrade={"mode": "Stateless"}, restore={"source": {"empty": {}}}),
+            restore_applied=revision.restore_id(a_spec(upgrade={"mode": "Stateless"}, restore={"source": {"empty": {}}})),
         ),
         "another revision follows one that never worked": on_trial(
             1, spec=a_spec("i:3"), storage=FOUND

@@ -11,6 +11,7 @@ import processes
 import psycopg
 import pyarrow as pa
 import pytest
+from restores import a_restore
 from s3server import S3Server
 from sinkdrivers import Driver
 from snapshots import Clock
@@ -85,7 +86,7 @@ def test_a_savepoint_of_a_running_job_and_a_backup_of_the_database_are_put_back_
         again.port = server.port
         with processes.serving(again):
             before = job.read()
-            successor = job.start(RestoreConfig(snapshot=savepoint, id="both"), root=root, visible=visible)
+            successor = job.start(a_restore(snapshot=savepoint, nonce="both"), root=root, visible=visible)
             restored = job.read()
             successor.batch()
             successor.show()

@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import sinkworlds
+from restores import a_restore
 from s3server import S3Server
 from sinkdrivers import JOB, Driver
 from sinkworlds import SCHEMA, World
 from snapshots import Clock
 from statefulspark import errors, storage
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.storage import ObjectStore, StorageOptions
 
@@ -38,7 +38,7 @@ class Place:
         return self.world.recipe["kind"] == "files"
 
     def start(self, job: str = JOB, *, sink_uid: str = "out", **restore: object) -> Driver:
-        config = RestoreConfig(**restore)  # type: ignore[arg-type]
+        config = a_restore(**restore)  # type: ignore[arg-type]
         return Driver(
             self.bucket,
             Clock(),

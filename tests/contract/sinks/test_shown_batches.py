@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import sinkworlds
+from restores import a_restore
 from s3server import S3Server
 from sinkdrivers import Driver
 from sinkworlds import SCHEMA, World
@@ -129,7 +130,7 @@ def test_an_older_checkpoint_is_refused_and_with_the_word_its_future_is_shown_be
     older = driver.checkpoint()
     driver.batch(2)
     driver.show()
-    restore = RestoreConfig(snapshot=f"checkpoint:{older.id}", id="back")
+    restore = a_restore(snapshot=f"checkpoint:{older.id}", nonce="back")
     with pytest.raises(errors.SpecRejectedError, match="batch 2 \\(generation 1\\)") as raised:
         place.start(restore)
     refused = place.read()
@@ -152,7 +153,7 @@ def test_an_older_checkpoint_withdraws_what_the_files_sink_has_shown_after_it(pl
     older = driver.checkpoint()
     driver.batch(2)
     driver.show()
-    driver = place.start(RestoreConfig(snapshot=f"checkpoint:{older.id}", id="back"))
+    driver = place.start(a_restore(snapshot=f"checkpoint:{older.id}", nonce="back"))
     withdrawn = place.read()
     driver.batch()
     driver.show()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from statefulspark.contract.config import JobConfig
+from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import RestoreIntent
 from statefulspark_operator.cluster import resources
@@ -95,7 +96,7 @@ PEERS: tuple[Manifest, ...] = (
 SCRAPERS: tuple[Manifest, ...] = (
     {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}},
 )
-RESTORE = RestoreIntent(id="uid-upgrade-7-2-1", snapshot="s3://savepoints/flights/00000043-upgrade")
+RESTORE = RestoreIntent(id="uid-upgrade-7-2-1", source=RestoreSource(uri="s3://savepoints/flights/00000043-upgrade"))
 
 
 def subject(spec: dict[str, object]) -> Subject:
@@ -149,23 +150,26 @@ def test_the_driver_reads_what_the_operator_writes() -> None:
 
     assert (read.name, read.namespace, read.owner_id) == ("flights", "demo", JOB.uid)
     assert read.restore.snapshot == RESTORE.snapshot
-    assert read.restore.id == RESTORE.id
+    assert read.restore.nonce == RESTORE.id
     assert read.checkpoint.interval.total_seconds() == 30
     assert read.engine.conf == {"spark.sql.shuffle.partitions": "8"}
 
 
 def test_a_standby_is_told_of_state_that_may_be_dropped_and_of_no_snapshot() -> None:
-    spec = {**SMALL, "restore": {"from": RESTORE.snapshot, "allowNonRestoredState": True, "takeOverSinks": True}}
+    spec = {
+        **SMALL,
+        "restore": {"source": {"uri": RESTORE.snapshot}, "allowNonRestoredState": True, "takeOverSinks": True},
+    }
 
     manifest = config.standby_config_map(subject(spec), pod="flights-standby-2", revision="0a1b2c3d4e")
 
     read = JobConfig.model_validate_json(resources.text(manifest, "data", "job.json"))
-    assert (read.restore.snapshot, read.restore.fresh) == (None, False)
+    assert read.restore.source is None
     assert (read.restore.allow_non_restored_state, read.restore.take_over_sinks) == (True, True)
 
 
 def test_what_a_standby_is_told_at_its_start_as_driver_is_what_a_new_driver_would_read() -> None:
-    intent = RestoreIntent(id="r", snapshot="s3://state/sp", allow_non_restored_state=True)
+    intent = RestoreIntent(id="r", source=RestoreSource(uri="s3://state/sp"), allow_non_restored_state=True)
     made = config.job_config(subject(SMALL), executor.Owner("flights-driver-1", "0a1b2c3d4e", 1), restore=intent)
 
     assert config.restore_config(subject(SMALL), intent) == made.restore

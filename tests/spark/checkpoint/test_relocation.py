@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from restores import a_restore
 from s3server import S3Server, encrypted
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import storage
 from statefulspark.checkpoint import verify
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.recovery.plan import StartMode
 from statefulspark.storage import ObjectStore, StorageOptions
 from statefulspark.storage.port import MOST_BYTES
@@ -112,7 +112,7 @@ def test_a_savepoint_that_was_moved_with_any_tool_restores_although_the_original
     move(storage.open_store(place.uri, options), storage.open_store(target, options))
     job.store.delete_many([info.key for info in job.store.list("") if "/moved/" not in info.key])
 
-    plan = job.boot(RestoreConfig(snapshot=target))
+    plan = job.boot(a_restore(snapshot=target))
 
     assert (plan.mode, plan.restored_from) == (StartMode.COPY, target)
     assert dict(plan.start_batches) == {"delays": 2}
@@ -132,7 +132,7 @@ def test_no_byte_of_the_state_passes_the_driver(
 
     place = job.savepoint(query, location=location)
     job.store.delete_many([info.key for info in job.store.list("generations") if "delays" in info.key])
-    plan = job.boot(RestoreConfig(snapshot=place.uri))
+    plan = job.boot(a_restore(snapshot=place.uri))
 
     state = sum(file.size_bytes for entry in plan.queries for file in entry.files)
     assert state > 2 * STATE_BYTES

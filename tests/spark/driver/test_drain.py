@@ -123,7 +123,7 @@ def test_a_drained_job_has_read_everything_fired_every_timer_and_closed_every_wi
 
     before = len(world.rows("timers"))
     world.feed(("a", 60_000))
-    world.start("--from", world.savepoint().parent.as_uri())
+    world.start("--restore-uri", world.savepoint().parent.as_uri())
     world.driver.until(lambda: len(world.rows("timers")) > before, "the new row is visible")
     assert world.driver.drains() == DRAINED, world.driver.tail
     assert world.rows("timers")[before:] == [("row", "a", 60_000, 9)]

@@ -21,6 +21,7 @@ import statefulspark as ss
 from fakecontrol import TOKEN
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
+from restores import a_restore
 from statefulspark import clock
 from statefulspark.contract import api, config
 from statefulspark.driver.api.status import Ending
@@ -162,7 +163,7 @@ def world(spark: SparkSession, tmp_path: Path) -> Iterator[World]:
 
 
 def test_a_restore_is_seen_to_get_further_file_by_file(world: World) -> None:
-    wish = world.job_config(config.RestoreConfig(snapshot="checkpoint:1", id="again"))
+    wish = world.job_config(a_restore(snapshot="checkpoint:1", nonce="again"))
     moments = itertools.count(0, controls.RENEWED_S)
     control = controls.StartControl(wish, clock.utc_now(), epoch=2, elapsed_s=lambda: float(next(moments)))
     server = ApiServer(control, tokens=FixedToken(TOKEN), host="127.0.0.1", port=0)

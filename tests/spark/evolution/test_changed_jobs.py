@@ -23,6 +23,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming import stateful_processor
+from restores import a_restore
 from statefulspark import errors, failures, storage
 from statefulspark.checkpoint import catalog, closure, epochs, plans, verify
 from statefulspark.contract import config
@@ -218,8 +219,8 @@ class World:
         return self.run(plan, built)
 
     def wish(self, snapshot: int = 1, *, allow: bool = False) -> config.RestoreConfig:
-        return config.RestoreConfig(
-            snapshot=f"checkpoint:{snapshot}", id=f"wish {self.epoch + 1}", allow_non_restored_state=allow
+        return a_restore(
+            snapshot=f"checkpoint:{snapshot}", nonce=f"wish {self.epoch + 1}", allow_non_restored_state=allow
         )
 
 
@@ -366,7 +367,7 @@ def test_a_first_start_with_the_number_of_partitions_that_is_sparks_default_deri
     world: World, partitions_of_session: Callable[[int], dict[str, str]]
 ) -> None:
     """A.64: by each operator that keeps keyed state."""
-    restore = config.RestoreConfig(fresh=True, id="derived")
+    restore = a_restore(empty=True, nonce="derived")
 
     (built,) = world.look(every_door, conf=partitions_of_session(200), restore=restore).built.queries
 

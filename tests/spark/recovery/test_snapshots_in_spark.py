@@ -11,6 +11,7 @@ import pytest
 from manifests import a_manifest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from restores import a_restore
 from s3server import S3Server
 from statefulspark import failures, storage
 from statefulspark.checkpoint import catalog, closure, epochs, savepoint, transfer, verify
@@ -149,7 +150,7 @@ def test_a_restored_query_gives_the_results_of_the_uninterrupted_run(rig: Rig, k
     uninterrupted = rig.run(kind, generation=1)
     rig.checkpoint(batch=5)
 
-    plan = rig.start(RestoreConfig(snapshot="checkpoint:1"))
+    plan = rig.start(a_restore(snapshot="checkpoint:1"))
     restored = rig.run(kind, plan.generation)
 
     assert plan.generation == 2
@@ -174,7 +175,7 @@ def test_a_savepoint_moved_to_another_bucket_and_job_gives_the_results_of_the_un
     uninterrupted = rig.run("keyed", generation=1)
     rig.store.delete_many([info.key for info in rig.store.list("")])
 
-    plan = rig.start(RestoreConfig(snapshot=moved.uri))
+    plan = rig.start(a_restore(snapshot=moved.uri))
     restored = rig.run("keyed", plan.generation)
 
     assert (plan.restored_from, dict(plan.start_batches)) == (moved.uri, {"q": 1})
@@ -270,7 +271,7 @@ def test_a_real_checkpoint_is_proven_whatever_its_etags_say(rig: Rig, s3: S3Serv
     tables = [file.path for file in entry.files if file.path.endswith(".sst")]
     encrypt()
     report = verify.verify_queries(rig.store, [entry], deep=True)
-    plan = rig.start(RestoreConfig(snapshot="checkpoint:1"))
+    plan = rig.start(a_restore(snapshot="checkpoint:1"))
     rig.grow(1)
     output = rig.run("count", plan.generation)
     body = rig.store.read(f"{entry.path}/{tables[0]}")

@@ -92,7 +92,7 @@ def test_a_row_that_the_server_refuses_needs_the_checkpoint_before_it(world: Wor
     assert "PostgresRefused" in world.driver.output
     world.start(RUNS)
     assert world.driver.ends() == REFUSED, world.driver.tail  # The batch is sent as it was staged.
-    world.start(RUNS, "--from", str(before))
+    world.start(RUNS, "--restore-checkpoint", str(before))
     world.put(3, "right")
     world.has(3)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 import statefulspark as ss
 from pyspark.sql import DataFrame, SparkSession
+from restores import a_restore
 from statefulspark import clock
 from statefulspark.contract import api, config
 from statefulspark.driver.api.status import Ending
@@ -165,8 +166,8 @@ def wish(world: World, back: str) -> config.RestoreConfig:
     if back.endswith("without the sinks"):
         world.lose_sinks()
     if back == "empty state":
-        return config.RestoreConfig(fresh=True)
-    return config.RestoreConfig(snapshot=world.savepoints[1 if "of the stop" in back else 0])
+        return a_restore(empty=True)
+    return a_restore(snapshot=world.savepoints[1 if "of the stop" in back else 0])
 
 
 @pytest.mark.parametrize("back", BACK)

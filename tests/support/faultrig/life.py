@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from faultrig import damage, drivers, faults
 from faultrig.world import World
-from statefulspark.contract.config import RestoreConfig
+from restores import a_restore
 
 STARTS = {
     "plain": 8,
@@ -120,7 +120,7 @@ class Life:
         if way in ("moved root", "copied root"):
             return self._in_another_root(way), []
         if way == "fresh state":
-            self.wish = replace(self.wish, restore=RestoreConfig(fresh=True, id=f"wish-{next(self._numbers)}"))
+            self.wish = replace(self.wish, restore=a_restore(empty=True, nonce=f"wish-{next(self._numbers)}"))
             self.world.bases[self.wish.output] = dict.fromkeys(drivers.QUERIES, 0)
             return dict.fromkeys(drivers.QUERIES, 0), []
         if way == "damage":
@@ -146,7 +146,7 @@ class Life:
         if not usable:
             return None
         chosen = self.random.choice(usable)
-        self.wish = replace(self.wish, restore=RestoreConfig(snapshot=chosen, id=f"wish-{next(self._numbers)}"))
+        self.wish = replace(self.wish, restore=a_restore(snapshot=chosen, nonce=f"wish-{next(self._numbers)}"))
         return self.world.offsets(chosen, self.wish.area, self.wish.name)
 
     def _usable(self, references: list[str]) -> list[str]:
@@ -168,7 +168,7 @@ class Life:
         offsets = self.world.offsets(chosen)
         output = f"out-{number}"
         self.world.bases[output] = offsets
-        restore = RestoreConfig(snapshot=chosen, id=f"wish-{number}")
+        restore = a_restore(snapshot=chosen, nonce=f"wish-{number}")
         self.wish = self.world.wish(
             f"area-{number}", output=output, book=f"book-{number}", restore=restore, name=f"flights-{number}"
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from faultrig import faults
+from restores import a_restore
 from simulation.drivers import QUERY
 from simulation.purging import purge
 from simulation.sites import Content
@@ -93,7 +94,7 @@ def savepoint_and_sink_restored_to_same_moment(world: Outside, choice: int) -> N
     word = world.word("both restored")
     world.allow_again(word, world.offset_of(savepoint))
     world.promised = RESTORED
-    world.started(RestoreConfig(snapshot=savepoint, id=word))
+    world.started(a_restore(snapshot=savepoint, nonce=word))
 
 
 def second_site_awakes(world: Outside, choice: int) -> None:
@@ -121,7 +122,7 @@ def manifest_applied_again(world: Outside, choice: int) -> None:
         return
     world.live_on()
     word = world.word("old restore")
-    old = RestoreConfig(snapshot=savepoint, id=word)
+    old = a_restore(snapshot=savepoint, nonce=word)
     world.allow_again(word, world.offset_of(savepoint))
     world.kill_all()
     world.started(old)
@@ -137,7 +138,7 @@ def fresh_state_applied_again(world: Outside, choice: int) -> None:
     """Empty state was asked for long ago; the resource is made anew, and asks for it once more."""
     world.live_on()
     word = world.word("fresh state")
-    fresh = RestoreConfig(fresh=True, id=word)
+    fresh = a_restore(empty=True, nonce=word)
     world.allow_again(word, 0)
     world.kill_all()
     world.started(fresh)
@@ -168,14 +169,14 @@ def back_to_what_a_restore_left(world: Outside, choice: int) -> None:
     is_refused = world.shows_beyond(offset)
     mistake, regret = world.word("by mistake"), world.word("regretted")
     world.allow_again(mistake, 0)
-    world.started(RestoreConfig(fresh=True, id=mistake))
+    world.started(a_restore(empty=True, nonce=mistake))
     for _ in range(4 + choice % 3):
         world.live_on()
         world.clock.forward(100)
     world.kill_all()
     world.allow_again(regret, offset)
     world.promised = "" if is_refused else "docs/recovery.md"
-    world.started(RestoreConfig(snapshot=reference, id=regret))
+    world.started(a_restore(snapshot=reference, nonce=regret))
 
 
 def back_and_forward(world: Outside, choice: int) -> None:
@@ -190,14 +191,14 @@ def back_and_forward(world: Outside, choice: int) -> None:
     going_back, coming_forward = world.word("back"), world.word("forward")
     world.allow_again(going_back, world.offset_of(back))
     world.kill_all()
-    world.started(RestoreConfig(snapshot=back, id=going_back))
+    world.started(a_restore(snapshot=back, nonce=going_back))
     world.live_on(1 + choice % 2)
     world.clock.forward(2 * 3600)
     world.kill_all()
     world.started()
     world.kill_all()
     world.allow_again(coming_forward, forward)
-    world.started(RestoreConfig(snapshot=savepoint, id=coming_forward))
+    world.started(a_restore(snapshot=savepoint, nonce=coming_forward))
 
 
 def job_renamed_from_savepoint(world: Outside, choice: int) -> None:
@@ -214,7 +215,7 @@ def job_renamed_from_savepoint(world: Outside, choice: int) -> None:
     if choice % 2:
         world.allow_again("renamed", offset)
         world.promised = "docs/howto/restore-elsewhere.md"
-    world.started(RestoreConfig(snapshot=savepoint, id="renamed", take_over_sinks=choice % 2 == 1))
+    world.started(a_restore(snapshot=savepoint, nonce="renamed", take_over_sinks=choice % 2 == 1))
 
 
 def purge_with_zombie(world: Outside, choice: int) -> None:
@@ -255,7 +256,7 @@ def _upgraded(world: Outside) -> None:
     """Upgrade in place: the driver stops with a savepoint, and the next one starts from it, as an operator does it."""
     savepoint = world.stopped()
     if savepoint is not None:
-        world.started(RestoreConfig(snapshot=savepoint, id=f"upgrade of {savepoint}"), stays=False)
+        world.started(a_restore(snapshot=savepoint, nonce=f"upgrade of {savepoint}"), stays=False)
 
 
 Accident = Callable[["Outside", int], None]

@@ -17,6 +17,7 @@ from unittest import mock
 
 from faultrig import engine, faults, fibers, truth
 from faultrig.world import World
+from restores import a_restore
 from simulation import invariants, moves, record
 from simulation.bucket import Bucket
 from simulation.drivers import QUERY, SimulatedDriver, Target, Wish
@@ -24,7 +25,6 @@ from simulation.interleaving import Interleaving
 from statefulspark import errors
 from statefulspark.checkpoint import savepoint
 from statefulspark.contract import api, layout
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.sinks.base import SinkContext
 
 PARTITIONS = 1
@@ -304,7 +304,7 @@ class Simulation(World):
             chosen = sorted(usable, key=lambda one: one.key)[choice % len(usable)]
             folder = chosen.key.removesuffix("/_metadata.json")
             name = f"checkpoint:{chosen.id}" if chosen.is_checkpoint else f"{faults.BUCKET}/{folder}"
-            self._begin(replace(self._plain(), restore=RestoreConfig(snapshot=name, id=self._next())), choice)
+            self._begin(replace(self._plain(), restore=a_restore(snapshot=name, nonce=self._next())), choice)
 
     def _asked_for(self, wish: Wish) -> int | None:
         """Return the record at which a restore has to begin; None if it need not, or cannot."""

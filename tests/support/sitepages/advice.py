@@ -31,7 +31,7 @@ PHASE = {
 SAVEPOINT_PHASE = {
     SavepointPhase.PENDING: "Wait; `status.message` says for what. A job that does not run has to be started first.",
     SavepointPhase.IN_PROGRESS: "Wait. The limit is `savepoint.timeout` of the job.",
-    SavepointPhase.COMPLETED: "Use it: `restore.from: savepoint:NAME`.",
+    SavepointPhase.COMPLETED: "Use it: `restore.source.savepointName: NAME`.",
     SavepointPhase.FAILED: "Read `status.message`, mend that, and create another object.",
 }
 
@@ -178,7 +178,7 @@ REASON = {
     Reason.FINISHED: "To run the job again, change `restartNonce`.",
     Reason.BACKING_OFF: f"{LOG} The message has the time of the next start.",
     Reason.STORAGE_UNREADABLE: "Check the endpoint, the network and the credentials that the message names.",
-    Reason.SAVEPOINT_MISSING: "Check `restore.from`, or bring the folder back.",
+    Reason.SAVEPOINT_MISSING: "Check `restore.source`, or bring the folder back.",
     Reason.SAVEPOINT_AWAITED: "Wait, or look at the object: `kubectl get ssp -o wide`.",
     Reason.STARTING: _WAIT,
     Reason.RESUMING_START: _WAIT,

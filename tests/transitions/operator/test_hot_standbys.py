@@ -177,7 +177,7 @@ def test_a_job_that_has_finished_needs_no_standby() -> None:
 def test_a_restore_from_another_snapshot_does_not_use_the_standby() -> None:
     world = guarded()
     first = world.storage.snapshots[0].location
-    world.change({"restore": {"from": first}})
+    world.change({"restore": {"source": {"uri": first}}})
 
     world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
 

@@ -445,7 +445,7 @@ def test_a_savepoint_that_vanished_stalls_instead_of_going_back_to_a_checkpoint(
     assert world.status.stalled is not None
     assert world.status.stalled.reason == "SavepointMissing"
 
-    world.change({"restore": {"from": "checkpoint:1"}})
+    world.change({"restore": {"source": {"checkpointID": 1}}})
     world.run(5)
     assert world.status.epoch == 2
 
@@ -465,20 +465,20 @@ def test_restore_from_restarts_the_job_from_there_once() -> None:
     world = running()
     first = world.storage.snapshots[0].location
     world.run(30)
-    world.change({"restore": {"from": first, "claimMode": "Claim"}})
+    world.change({"restore": {"source": {"uri": first}, "claimMode": "Claim"}})
     world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
     assert world.driver.restored_from == "checkpoint 1"
     assert world.status.restore is not None
     assert world.status.restore.claim_mode is ClaimMode.CLAIM
     world.run(30)
-    world.change({"restore": {"from": None}})
+    world.change({"restore": {"source": None}})
     world.run(20)
     assert world.status.epoch == 2
 
 
 def test_fresh_state_needs_the_word_in_the_spec() -> None:
     world = running()
-    world.change({"restore": {"freshState": True}})
+    world.change({"restore": {"source": {"empty": {}}}})
 
     world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
 

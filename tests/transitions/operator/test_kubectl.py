@@ -180,7 +180,7 @@ def test_a_rollback_that_would_repeat_output_fails_with_the_command_that_does_it
     assert world.storage.repeated == []
     assert world.status.last_savepoint is not None
     shown = screen.out.getvalue() + screen.err.getvalue()
-    assert f'"from":"{world.status.last_savepoint.location}","takeOverSinks":true' in shown
+    assert f'"source":{{"uri":"{world.status.last_savepoint.location}"}},"takeOverSinks":true' in shown
 
 
 @pytest.mark.parametrize("ask", [commands.suspend, commands.savepoint])

@@ -102,12 +102,13 @@ def test_an_older_status_does_not_lead_back_to_the_savepoint_of_an_older_stop(
     assert (world.status.phase, world.driver.rows > newest.rows) == (Phase.RUNNING, True)
 
 
-@pytest.mark.parametrize("restore", [{"from": "checkpoint"}, {"freshState": True}], ids=["from", "freshState"])
-def test_a_resource_that_is_made_anew_does_not_restore_again_and_says_so(restore: Resource) -> None:
+@pytest.mark.parametrize("is_empty", [False, True], ids=["a checkpoint", "empty state"])
+def test_a_resource_that_is_made_anew_does_not_restore_again_and_says_so(is_empty: bool) -> None:
     """Git still asks for a restore of the spring; the resource is pruned and synced."""
     world = JobWorld()
     world.run_until(lambda: world.status.last_checkpoint is not None)
-    asked = restore if "freshState" in restore else {"from": world.storage.snapshots[0].location}
+    source: Resource = {"empty": {}} if is_empty else {"uri": world.storage.snapshots[0].location}
+    asked: Resource = {"source": source}
     world.change({"restore": asked})
     world.run_until(lambda: len(world.storage.restored) > 0 and world.status.phase is Phase.RUNNING)
     upgraded(world, 2)

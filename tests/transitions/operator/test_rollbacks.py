@@ -188,7 +188,7 @@ def test_the_question_names_the_batches_the_repeated_rows_and_the_command() -> N
     assert f"rows {savepoint.rows + 1} to {world.storage.head} would be written once more" in message
     assert (
         "kubectl -n demo patch ssj flights --type merge -p "
-        f'\'{{"spec":{{"restore":{{"from":"{savepoint.location}","takeOverSinks":true}}}}}}\'' in message
+        f'\'{{"spec":{{"restore":{{"source":{{"uri":"{savepoint.location}"}},"takeOverSinks":true}}}}}}\'' in message
     )
     assert world.status.message is not None
     assert "takeOverSinks" in world.status.message
@@ -199,7 +199,7 @@ def test_the_command_goes_back_to_the_savepoint_and_rows_come_again_by_a_persons
     savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
     assert savepoint is not None
 
-    world.change({"restore": {"from": savepoint.location, "takeOverSinks": True}})
+    world.change({"restore": {"source": {"uri": savepoint.location}, "takeOverSinks": True}})
     world.run_until(lambda: world.status.phase is Phase.RUNNING)
 
     assert (image_of(world), world.driver.restored_from) == (OLD_IMAGE, f"savepoint {savepoint.id}")
@@ -261,7 +261,7 @@ def test_an_old_revision_that_fails_on_the_newest_state_is_told_the_savepoint_as
     assert savepoint is not None
     assert world.status.stalled is not None
     assert world.status.stalled.reason == "BudgetExhausted"
-    assert f'"from":"{savepoint.location}","takeOverSinks":true' in world.status.stalled.message
+    assert f'"source":{{"uri":"{savepoint.location}"}},"takeOverSinks":true' in world.status.stalled.message
 
 
 def test_an_old_revision_that_has_completed_a_checkpoint_is_not_told_to_go_back_any_more() -> None:

@@ -285,7 +285,7 @@ def test_what_is_on_storage_is_adopted_also_outside_the_folder_of_the_job() -> N
 
 def test_a_restore_may_name_an_object_and_waits_for_it_while_the_job_runs() -> None:
     world = running()
-    world.change({"restore": {"from": "savepoint:golden"}})
+    world.change({"restore": {"source": {"savepointName": "golden"}}})
     world.run(30)
     before = (world.driver.epoch, world.status.phase)
 
@@ -301,7 +301,7 @@ def test_a_restore_may_name_an_object_and_waits_for_it_while_the_job_runs() -> N
 
 def test_a_first_start_waits_for_the_object_that_it_is_to_start_from() -> None:
     world = JobWorld()
-    world.change({"restore": {"from": "savepoint:golden"}})
+    world.change({"restore": {"source": {"savepointName": "golden"}}})
     world.run(20)
     waiting = world.status
 
@@ -318,7 +318,7 @@ def test_a_first_start_waits_for_the_object_that_it_is_to_start_from() -> None:
 def test_a_start_from_an_object_that_failed_asks_for_another_one() -> None:
     world = JobWorld()
     ask(world, "lost", **{"from": "s3://archive/old/44"})
-    world.change({"restore": {"from": "savepoint:lost"}})
+    world.change({"restore": {"source": {"savepointName": "lost"}}})
 
     world.run_until(lambda: world.status.phase is Phase.STALLED)
 

@@ -484,7 +484,7 @@ def test_suspending_while_a_standby_warms_removes_it() -> None:
 
 def test_a_stateless_upgrade_starts_every_revision_empty_and_takes_no_savepoint() -> None:
     world = running()
-    world.change({"upgrade": {"mode": "Stateless"}, "restore": {"freshState": True}})
+    world.change({"upgrade": {"mode": "Stateless"}, "restore": {"source": {"empty": {}}}})
     world.run_until(lambda: world.status.epoch == 2 and world.status.last_checkpoint is not None)
     world.run(15)
     world.change(NEW_IMAGE)
@@ -500,7 +500,7 @@ def test_stateless_without_the_second_word_is_refused() -> None:
     world.run(10)
 
     assert world.status.epoch == 1
-    assert "restore.freshState" in (world.status.message or "")
+    assert "restore.source.empty" in (world.status.message or "")
 
 
 def test_a_standby_that_a_quota_forbids_makes_the_upgrade_cold_after_the_timeout() -> None:

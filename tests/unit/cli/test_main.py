@@ -103,7 +103,7 @@ def test_a_wrong_command_line_is_one_sentence(arguments: tuple[str, ...], capsys
         ),
         pytest.param(
             ("run", "job.py", "--restore", "checkpoint:41"),
-            "unrecognized arguments: --restore checkpoint:41 (did you mean --restore-id?); "
+            "unrecognized arguments: --restore checkpoint:41 (did you mean --restore-uri?); "
             "see `statefulspark run --help`.",
             id="the beginning of a flag is none",
         ),
@@ -122,7 +122,7 @@ def test_a_wrong_command_line_is_one_sentence(arguments: tuple[str, ...], capsys
 def test_what_is_no_flag_is_told_by_its_command_with_the_flag_that_was_meant(
     arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--endpont` was told to look at the help of all commands, and `--restore` was taken for `--restore-id`."""
+    """`--endpont` was told to look at the help of all commands, and `--restore` was taken for `--restore-uri`."""
     with pytest.raises(SystemExit):
         main.main(arguments)
 

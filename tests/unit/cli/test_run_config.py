@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from restores import a_restore
 from statefulspark import errors, launch
 from statefulspark.cli import main, options, run
 from statefulspark.contract import config
@@ -83,7 +84,7 @@ def test_every_flag_arrives(job_file: Path) -> None:
     flags = (
         "--name w2 --namespace team --storage s3://b/p --endpoint http://s3:9000 --region eu --allow-local-files "
         "--savepoint-location s3://b/sp --checkpoint-interval 5s --checkpoint-timeout 1m --min-pause 500ms "
-        "--tolerable-failures 7 --retained 9 --checkpoint-max-age 2h --from 41 --claim-mode CLAIM "
+        "--tolerable-failures 7 --retained 9 --checkpoint-max-age 2h --restore-checkpoint 41 --claim-mode Claim "
         "--allow-non-restored-state --api-port 0 --master local[2] --rehearsal PlanOnly "
         "--conf spark.a=1 --conf spark.b=x=y --parameter input=/data --parameter empty="
     )
@@ -103,9 +104,7 @@ def test_every_flag_arrives(job_file: Path) -> None:
             retained=9,
             max_age=timedelta(hours=2),
         ),
-        restore=config.RestoreConfig(
-            snapshot="checkpoint:41", allow_non_restored_state=True, claim_mode=config.ClaimMode.CLAIM
-        ),
+        restore=a_restore(snapshot="checkpoint:41", allow_non_restored_state=True, claim_mode=config.ClaimMode.CLAIM),
         engine=config.EngineConfig(master="local[2]", conf={"spark.a": "1", "spark.b": "x=y"}),
         api_port=0,
         rehearsal=config.Rehearsal.PLAN_ONLY,
@@ -142,12 +141,12 @@ def test_a_start_asked_for_by_flag_replaces_the_one_in_the_file(
     _configured(
         tmp_path,
         monkeypatch,
-        '{"name": "w", "storage": {"uri": "s3://b/p"}, "restore": {"snapshot": "s3://b/old", "id": "once"}}',
+        '{"name": "w", "storage": {"uri": "s3://b/p"}, "restore": {"source": {"uri": "s3://b/old"}, "nonce": "once"}}',
     )
 
-    built = run.build_config(_args(job_file, "--fresh"))
+    built = run.build_config(_args(job_file, "--restore-empty"))
 
-    assert built.restore == config.RestoreConfig(fresh=True)
+    assert built.restore == a_restore(empty=True)
 
 
 @pytest.mark.parametrize(
@@ -203,15 +202,14 @@ def test_a_missing_job_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "snapshot"),
+    ("flags", "snapshot"),
     [
-        ("41", "checkpoint:41"),
-        ("checkpoint:41", "checkpoint:41"),
-        ("s3://b/default/w/savepoints/00000043/", "s3://b/default/w/savepoints/00000043"),
+        (("--restore-checkpoint", "41"), "checkpoint:41"),
+        (("--restore-uri", "s3://b/default/w/savepoints/00000043/"), "s3://b/default/w/savepoints/00000043"),
     ],
 )
-def test_a_snapshot_is_a_number_or_a_uri(job_file: Path, text: str, snapshot: str) -> None:
-    built = run.build_config(_args(job_file, "--storage", "s3://b", "--from", text))
+def test_a_snapshot_has_a_number_or_a_uri(job_file: Path, flags: tuple[str, ...], snapshot: str) -> None:
+    built = run.build_config(_args(job_file, "--storage", "s3://b", *flags))
 
     assert built.restore.snapshot == snapshot
 
@@ -219,8 +217,9 @@ def test_a_snapshot_is_a_number_or_a_uri(job_file: Path, text: str, snapshot: st
 @pytest.mark.parametrize(
     "flags",
     [
-        pytest.param(("--from", "latest"), id="a snapshot that is neither number nor uri"),
-        pytest.param(("--from", "41", "--fresh"), id="a snapshot and none at once"),
+        pytest.param(("--restore-checkpoint", "latest"), id="a checkpoint that is no number"),
+        pytest.param(("--restore-uri", "41"), id="a number as a folder"),
+        pytest.param(("--restore-checkpoint", "41", "--restore-empty"), id="a snapshot and none at once"),
         pytest.param(("--checkpoint-interval", "10"), id="a duration without a unit"),
         pytest.param(("--parameter", "novalue"), id="a parameter without a value"),
         pytest.param(("--log-format", "xml"), id="an unknown log format"),
@@ -249,10 +248,10 @@ def _restore(job_file: Path, *flags: str) -> config.RestoreConfig:
 
 
 def test_a_wish_can_have_a_name(job_file: Path) -> None:
-    assert _restore(job_file, "--fresh", "--restore-id", "july") == config.RestoreConfig(fresh=True, id="july")
+    assert _restore(job_file, "--restore-empty", "--restore-nonce", "july") == a_restore(empty=True, nonce="july")
 
 
-@pytest.mark.parametrize("wish", [("--fresh",), ("--from", "41"), ("--from", "s3://b/sp")])
+@pytest.mark.parametrize("wish", [("--restore-empty",), ("--restore-checkpoint", "41"), ("--restore-uri", "s3://b/sp")])
 def test_again_is_another_wish_each_time_and_counts_as_done_for_the_same_command_without_it(
     job_file: Path, wish: tuple[str, ...]
 ) -> None:
@@ -261,7 +260,7 @@ def test_again_is_another_wish_each_time_and_counts_as_done_for_the_same_command
     assert not first.is_done([plain.once_key or ""])
     assert not second.is_done([first.once_key or ""])
     assert plain.is_done([second.once_key or ""])
-    assert (first.snapshot, first.fresh) == (plain.snapshot, plain.fresh)
+    assert first.source == plain.source
 
 
 @pytest.mark.parametrize("word", ["--take-over", "--take-over-sinks"])
@@ -273,9 +272,9 @@ def test_again_says_a_word_once_more(job_file: Path, word: str) -> None:
     assert again.sinks_key != plain.sinks_key
 
 
-@pytest.mark.parametrize("flags", [("--again",), ("--restore-id", "july")])
+@pytest.mark.parametrize("flags", [("--again",), ("--restore-nonce", "july")])
 def test_a_name_for_no_wish_is_refused(job_file: Path, flags: tuple[str, ...]) -> None:
-    with pytest.raises(errors.SpecRejectedError, match="needs --from or --fresh") as raised:
+    with pytest.raises(errors.SpecRejectedError, match="needs --restore-uri") as raised:
         _restore(job_file, *flags)
 
     assert raised.value.reason == "RestoreMissing"

@@ -12,6 +12,7 @@ from fakecontrol import a_status, a_summary
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from restores import a_restore
 from statefulspark import errors
 from statefulspark.contract import api, base, config, layout
 from statefulspark.contract.exit_codes import ExitCode
@@ -65,7 +66,7 @@ _MANIFEST = Manifest(
             name="w",
             storage=config.StorageConfig(uri="s3://b/p"),
             checkpoint=config.CheckpointConfig(interval=timedelta(milliseconds=1500)),
-            restore=config.RestoreConfig(snapshot="checkpoint:41", id="once"),
+            restore=a_restore(snapshot="checkpoint:41", nonce="once"),
         ),
     ],
     ids=lambda one: type(one).__name__,
@@ -185,15 +186,22 @@ def test_an_exit_code_has_a_name_for_people(code: int, text: str) -> None:
     ("restore", "key"),
     [
         (config.RestoreConfig(), None),
-        (config.RestoreConfig(id="unused"), None),
-        (config.RestoreConfig(fresh=True), "fresh"),
-        (config.RestoreConfig(fresh=True, id="second"), "second"),
-        (config.RestoreConfig(snapshot="checkpoint:41"), "checkpoint:41"),
-        (config.RestoreConfig(snapshot="checkpoint:41", id="again"), "again"),
+        (a_restore(nonce="unused"), None),
+        (a_restore(empty=True), "fresh"),
+        (a_restore(empty=True, nonce="second"), "second"),
+        (a_restore(snapshot="checkpoint:41"), "checkpoint:41"),
+        (a_restore(snapshot="checkpoint:41", nonce="again"), "again"),
     ],
 )
 def test_a_restore_that_was_done_is_recognised(restore: config.RestoreConfig, key: str | None) -> None:
     assert restore.once_key == key
+
+
+@pytest.mark.parametrize("source", [{}, {"uri": "s3://b/1", "empty": {}}, {"uri": "s3://b/1", "checkpointID": 1}])
+def test_a_restore_is_from_one_source(source: dict[str, object]) -> None:
+    """A snapshot and empty state at once were accepted, and the state was empty."""
+    with pytest.raises(ValidationError, match="exactly one of the members uri, checkpointID and empty"):
+        config.RestoreConfig.model_validate({"source": source})
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from pydantic import ValidationError
+from restores import a_restore
 from statefulspark.contract import config
 
 _NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -66,8 +67,8 @@ def test_a_port_that_cannot_be_is_refused(port: int) -> None:
         config.JobConfig(name="w", storage=config.StorageConfig(uri="s3://b"), api_port=port)
 
 
-_ONCE = config.RestoreConfig(snapshot="s3://b/sp")
-_NAMED = config.RestoreConfig(snapshot="s3://b/sp", id="nightly")
+_ONCE = a_restore(snapshot="s3://b/sp")
+_NAMED = a_restore(snapshot="s3://b/sp", nonce="nightly")
 
 
 @pytest.mark.parametrize(
@@ -92,11 +93,11 @@ def test_a_wish_is_done_once(wish: config.RestoreConfig, done: tuple[str, ...], 
     assert wish.is_done(done) is is_done
 
 
-@pytest.mark.parametrize("wish", [_ONCE, _NAMED, config.RestoreConfig(fresh=True)])
+@pytest.mark.parametrize("wish", [_ONCE, _NAMED, a_restore(empty=True)])
 def test_a_wish_that_is_repeated_is_another_wish_for_the_same(wish: config.RestoreConfig) -> None:
     again = wish.again(_NOON)
 
-    what = "fresh" if wish.fresh else "s3://b/sp"
-    assert again == wish.model_copy(update={"id": f"{what} again at 2026-11-21T12:00:00+00:00"})
+    what = "fresh" if wish.starts_empty else "s3://b/sp"
+    assert again == wish.model_copy(update={"nonce": f"{what} again at 2026-11-21T12:00:00+00:00"})
     assert not again.is_done([wish.once_key or ""])
     assert again.is_done([again.once_key or ""])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from restores import a_restore
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.contract import layout
@@ -14,8 +15,8 @@ from statefulspark.driver.starting import claim
 from statefulspark.recovery import generations
 
 NOW = Clock().now
-FROM = RestoreConfig(snapshot="s3://state/spring", id="hash")
-FRESH = RestoreConfig(fresh=True, id="hash")
+FROM = a_restore(snapshot="s3://state/spring", nonce="hash")
+FRESH = a_restore(empty=True, nonce="hash")
 
 
 def config_of(folder: Path, restore: RestoreConfig, *, take_over: bool = False) -> JobConfig:
@@ -40,17 +41,17 @@ def folder(tmp_path: Path) -> Path:
         pytest.param(
             FROM,
             "It also asks for a restore of s3://state/spring, which was not carried out there: a start goes back to that "
-            "snapshot, and leaves the newer state behind. Remove restore.from to continue from the newest state.",
+            "snapshot, and leaves the newer state behind. Remove restore.source to continue from the newest state.",
             id="a restore",
         ),
         pytest.param(
             FRESH,
             "It also asks for empty state, which was not carried out there: a start begins with empty state, and leaves the "
-            "newer state behind. Remove restore.freshState to continue from the newest state.",
+            "newer state behind. Remove restore.source to continue from the newest state.",
             id="empty state",
         ),
         pytest.param(
-            FROM.model_copy(update={"id": "spring"}),
+            FROM.model_copy(update={"nonce": "spring"}),
             "It also asks for a restore of s3://state/spring, which was carried out there before and is not repeated.",
             id="a restore that was carried out",
         ),

@@ -10,6 +10,7 @@ import pytest
 from fakecontrol import NOON
 from manifests import a_query, an_operator
 from plannedqueries import a_planned_operator, a_planned_query
+from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors, storage
@@ -187,7 +188,7 @@ def test_it_rehearses_again_and_stays_ready_when_its_executors_have_been_replace
 
 def test_it_looks_at_everything_again_in_a_new_generation(world: World) -> None:
     world.standby.refresh()
-    plan = world.job.boot(config.RestoreConfig(snapshot="checkpoint:1", id="back"))
+    plan = world.job.boot(a_restore(snapshot="checkpoint:1", nonce="back"))
     world.query = world.query.continue_in(plan.generation, 2)
     world.runs_on()
 
@@ -270,7 +271,7 @@ def test_what_was_built_is_used_at_the_activation_unless_the_state_is_placed_oth
 
 
 def test_the_activation_says_where_to_start() -> None:
-    wish = config.RestoreConfig(snapshot="s3://bucket/savepoint")
+    wish = a_restore(snapshot="s3://bucket/savepoint")
     asked = api.ActivateRequest(request_id="a", epoch=8, restore=wish)
 
     assert standby.apply_restore(CONFIG, asked).restore == wish

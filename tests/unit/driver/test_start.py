@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from fakehooks import Bookmarks
 from plannedqueries import a_planned_operator, a_planned_query
+from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import declaration, errors, storage
@@ -87,15 +88,15 @@ def with_a_damaged_head() -> World:
 
 
 def asked_for_a_checkpoint() -> World:
-    return a_root_with_a_checkpoint(config.RestoreConfig(snapshot="checkpoint:1", id="wish"))
+    return a_root_with_a_checkpoint(a_restore(snapshot="checkpoint:1", nonce="wish"))
 
 
 def asked_for_what_is_not_there() -> World:
-    return a_root_with_a_checkpoint(config.RestoreConfig(snapshot="checkpoint:7", id="wish"))
+    return a_root_with_a_checkpoint(a_restore(snapshot="checkpoint:7", nonce="wish"))
 
 
 def asked_for_empty_state() -> World:
-    return a_root_with_a_checkpoint(config.RestoreConfig(fresh=True, id="wish"))
+    return a_root_with_a_checkpoint(a_restore(empty=True, nonce="wish"))
 
 
 def allowed_to_leave_state() -> World:

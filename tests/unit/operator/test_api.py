@@ -42,8 +42,7 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         "savepoint.format": "RELOAD",
         "savepoint.onFailure": "RELOAD",
         "savepoint.schedule": "RELOAD",
-        "restore.from": "RELOAD",
-        "restore.freshState": "RELOAD",
+        "restore.source": "RELOAD",
         "restore.nonce": "RELOAD",
         "driver.standby": "RELOAD",
         "upgrade.mode": "RELOAD",
@@ -71,7 +70,7 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         pytest.param({"driver": {"terminationGracePeriodSeconds": 90}}, id="another grace period"),
         pytest.param({"executor": {"instances": 0}}, id="writing out a default"),
         pytest.param({"sparkConf": {}}, id="writing out an empty map"),
-        pytest.param({"restore": {"from": "s3://state/sp"}}, id="a restore, which restarts by itself"),
+        pytest.param({"restore": {"source": {"uri": "s3://state/sp"}}}, id="a restore, which restarts by itself"),
     ],
 )
 def test_the_revision_stays_when_the_driver_may_stay(change: dict[str, object]) -> None:
@@ -96,8 +95,8 @@ def test_the_revision_changes_with_what_the_driver_is_started_with(change: dict[
 
 
 def test_a_nonce_makes_the_same_restore_a_new_one() -> None:
-    once = a_spec(restore={"from": "s3://state/sp"})
-    again = a_spec(restore={"from": "s3://state/sp", "nonce": "2"})
+    once = a_spec(restore={"source": {"uri": "s3://state/sp"}})
+    again = a_spec(restore={"source": {"uri": "s3://state/sp"}, "nonce": "2"})
 
     assert revision.restore_id(a_spec()) is None
     assert revision.restore_id(once) != revision.restore_id(again)

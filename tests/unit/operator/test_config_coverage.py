@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 from jobspecs import a_spec
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue
 from statefulspark.contract.config import ClaimMode, JobConfig
+from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import RestoreIntent
 from statefulspark_operator.lifecycle.situation import Job
@@ -31,10 +32,9 @@ EXPOSED = {
     "checkpoint.maxAge": "checkpoint.maxAge",
     "checkpoint.pruneGrace": "checkpoint.pruneGrace",
     "checkpoint.history": "checkpoint.history",
-    "restore.snapshot": "restore.from",
+    "restore.source": "restore.source",
     "restore.allowNonRestoredState": "restore.allowNonRestoredState",
     "restore.claimMode": "restore.claimMode",
-    "restore.fresh": "restore.freshState",
     "restore.takeOverSinks": "restore.takeOverSinks",
     "engine.conf": "sparkConf",
     "savepointLocation": "savepoint.location",
@@ -51,7 +51,7 @@ LEFT_OUT = {
     "storage.allowLocalFiles": "state on one node's disk cannot be restored on another; for development outside a cluster",
     "restore.rollback": "the operator's own, for a rollback; a person who restores a snapshot by name has decided",
     "restore.afterStop": "the operator's own, for the savepoint of its stop; a person who names it goes back to it",
-    "restore.id": "made from what is asked for and restore.nonce",
+    "restore.nonce": "made from what is asked for and restore.nonce",
     "restore.takesOverAs": "made from what is asked for and restore.nonce",
     "engine.master": "follows from executor.instances and driver.cores",
     "engine.platform": "follows from driver and executor; never the user's",
@@ -124,13 +124,8 @@ def test_the_driver_is_told_what_the_spec_says_and_the_runtimes_defaults(
 @pytest.mark.parametrize("mode", [None, *ClaimMode])
 def test_a_claim_is_passed_on_to_the_driver(mode: ClaimMode | None) -> None:
     """A.170."""
-    wanted = RestoreIntent(id="a", snapshot="s3://savepoints/a", claim_mode=mode)
+    wanted = RestoreIntent(id="a", source=RestoreSource(uri="s3://savepoints/a"), claim_mode=mode)
 
     made = config.job_config(_subject(), OWNER, restore=wanted)
 
     assert made.restore.claim_mode is (mode or ClaimMode.NO_CLAIM)
-
-
-def test_legacy_is_refused_with_the_way_out() -> None:
-    with pytest.raises(ValidationError, match="Use NoClaim"):
-        _subject(restore={"from": "s3://savepoints/a", "claimMode": "Legacy"})

@@ -14,6 +14,7 @@ from statefulspark.contract.api import StandbyStatus as StandbyWord
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.conditions import JOB_TYPES
+from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -78,7 +79,7 @@ specs = some.builds(
     suspend=some.booleans(),
     deletionPolicy=some.sampled_from(["Retain", "Savepoint", "Delete"]),
     savepoint=some.sampled_from([{}, {"onFailure": "Abort"}, {"onFailure": "UseLatestCheckpoint"}]),
-    restore=some.sampled_from([{}, {"from": "s3://state/sp"}, {"allowNonRestoredState": True}]),
+    restore=some.sampled_from([{}, {"source": {"uri": "s3://state/sp"}}, {"allowNonRestoredState": True}]),
     savepointNonce=some.sampled_from([None, "a"]),
     executor=some.sampled_from([{}, {"instances": 2}]),
     upgrade=some.sampled_from([{"mode": "Cold"}, {"mode": "Warm"}, {"mode": "Warm", "rollback": "Manual"}]),
@@ -120,7 +121,7 @@ snapshots = some.builds(SnapshotStatus.model_construct, id=some.integers(1, 9), 
 restores = some.builds(
     RestoreIntent.model_construct,
     id=some.sampled_from(["a", "b"]),
-    snapshot=some.sampled_from([None, "s3://state/jobs/sp", "checkpoint:1"]),
+    source=some.sampled_from([None, RestoreSource(uri="s3://state/jobs/sp"), RestoreSource(checkpointID=1)]),
 )
 drivers = some.builds(
     DriverIntent.model_construct,
@@ -186,7 +187,9 @@ statuses = some.builds(
     revision=some.none() | some.sampled_from(REVISIONS),
     driver=some.none() | drivers,
     restore=some.none() | restores,
-    restore_applied=some.sampled_from([None, "x", revision.restore_id(a_spec(restore={"from": "s3://state/sp"}))]),
+    restore_applied=some.sampled_from(
+        [None, "x", revision.restore_id(a_spec(restore={"source": {"uri": "s3://state/sp"}}))]
+    ),
     operation=some.none() | operations,
     upgrade=some.none() | upgrades,
     last_checkpoint=some.none() | snapshots,
@@ -451,9 +454,11 @@ def test_state_is_left_behind_only_by_the_word_of_the_spec(situation: Situation)
     decision = decide.decide(situation)
 
     fresh = [
-        act for act in decision.actions if isinstance(act, actions.EnsureConfig) and act.restore and act.restore.fresh
+        act
+        for act in decision.actions
+        if isinstance(act, actions.EnsureConfig) and act.restore and act.restore.starts_empty
     ]
-    assert not fresh or (situation.spec is not None and situation.spec.restore.fresh_state)
+    assert not fresh or (situation.spec is not None and situation.spec.restore.starts_empty)
 
 
 @many

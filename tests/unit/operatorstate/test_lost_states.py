@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 from pyspark.sql import DataFrame
+from restores import a_restore
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
 from statefulspark import errors, operatorstate
@@ -302,7 +303,7 @@ def test_records_travel_with_a_savepoint(bucket: stores.MemoryStore) -> None:
     place = driver.job.savepoint(driver.query)
     driver.run(9)
 
-    restored = Driver(bucket, RestoreConfig(snapshot=place.uri))
+    restored = Driver(bucket, a_restore(snapshot=place.uri))
     held = restored.total
     restored.job.checkpoint(restored.query)
     restored.run(4, 0)

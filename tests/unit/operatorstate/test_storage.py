@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import batch_records, closure, verify
 from statefulspark.checkpoint.segments import SegmentName
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest
 from statefulspark.recovery.plan import StartMode
 from statefulspark.retention import pruning, rules
@@ -103,7 +103,7 @@ def test_a_restore_brings_exactly_what_the_cut_needs(job: Job) -> None:
         query.run_batch()
     job.checkpoint(query)
 
-    restored = job.start(RestoreConfig(snapshot="checkpoint:1"))
+    restored = job.start(a_restore(snapshot="checkpoint:1"))
 
     found = [info.key.split("/", 3)[3] for info in job.store.list(f"generations/{restored.generation:08d}/delays")]
     assert [key for key in found if key.startswith(("source-", "operator-"))] == [

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
+from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
@@ -127,7 +128,7 @@ def test_after_the_stop_of_an_upgrade_only_the_difference_is_copied(world: World
     place = world.job.savepoint(world.query)
     before = len(world.copied())
 
-    plan = world.take_over(RestoreConfig(snapshot=place.uri, id="upgrade"))
+    plan = world.take_over(a_restore(snapshot=place.uri, nonce="upgrade"))
 
     assert (plan.generation, dict(plan.start_batches)) == (2, {"delays": 3})
     assert not any(is_bulk(name) for name in world.copied()[before:])
@@ -306,7 +307,7 @@ def test_a_start_that_goes_on_in_place_leaves_what_it_has_carried(world: World) 
     assert generations.read_all(world.job.store).unfinished == (2,)
 
 
-@pytest.mark.parametrize("wish", [RestoreConfig(snapshot="checkpoint:1", id="back")], ids=["to an older checkpoint"])
+@pytest.mark.parametrize("wish", [a_restore(snapshot="checkpoint:1", nonce="back")], ids=["to an older checkpoint"])
 def test_a_start_that_goes_back_takes_nothing_that_was_carried(world: World, wish: RestoreConfig) -> None:
     world.runs_on()
     world.follow()

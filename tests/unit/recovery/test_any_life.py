@@ -13,11 +13,12 @@ from datetime import timedelta
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from restores import a_restore
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
 from statefulspark.checkpoint import batch_records, catalog, closure, savepoint, verify
 from statefulspark.contract import layout
-from statefulspark.contract.config import ClaimMode, RestoreConfig
+from statefulspark.contract.config import ClaimMode
 from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.recovery.plan import ReadyState
 from statefulspark.retention import pruning, rules
@@ -117,7 +118,7 @@ class Life(RuleBasedStateMachine):
             return
         self.wishes += 1
         named = snapshots[choice % len(snapshots)]
-        wish = RestoreConfig(snapshot=named, claim_mode=mode, id=str(self.wishes))
+        wish = a_restore(snapshot=named, claim_mode=mode, nonce=str(self.wishes))
         self.dies(death, lambda job: job.boot(wish))
         self.goes_on(self.job.boot(wish))
 
@@ -181,7 +182,7 @@ class Life(RuleBasedStateMachine):
         for name, manifest in self.snapshots().items():
             world = Job(Clock(self.job.clock.now), self.job.epoch).on(self.job.bucket.copy())
             uri = name if name.startswith("memory:") else f"{self.job.store.uri}/{name}"
-            plan = world.boot(RestoreConfig(snapshot=uri, id="last"))
+            plan = world.boot(a_restore(snapshot=uri, nonce="last"))
             assert plan.start_batches == {query.uid: query.batch_id for query in manifest.queries}
             assert verify.verify_queries(world.store, plan.queries, deep=True).ok
         self.job.clock.forward(1)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import doctor, errors
 from statefulspark.checkpoint import epochs
 from statefulspark.contract import layout
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.recovery.plan import StartMode
 from statefulspark.retention import rules
 from statefulspark.testing import stores
@@ -39,7 +39,7 @@ def test_a_root_that_has_epochs_and_no_state_any_more_does_not_start_empty(also:
         job.boot()
 
     assert raised.value.reason == "StateMissing"
-    assert job.boot(RestoreConfig(fresh=True)).mode is StartMode.EMPTY
+    assert job.boot(a_restore(empty=True)).mode is StartMode.EMPTY
     assert job.boot().mode is StartMode.CONTINUE
 
 

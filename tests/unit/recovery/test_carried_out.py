@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark.contract import layout
@@ -26,7 +27,7 @@ def running(job: Job, plan: ReadyState, batches: int = 2) -> FakeQuery:
 
 def stopped(job: Job, query: FakeQuery, upgrade: int) -> RestoreConfig:
     """Stop the job for an upgrade; the operator asks for the savepoint under an id of its own."""
-    return RestoreConfig(snapshot=job.savepoint(query).uri, id=f"uid-upgrade-{upgrade}")
+    return a_restore(snapshot=job.savepoint(query).uri, nonce=f"uid-upgrade-{upgrade}")
 
 
 def upgraded_in_place(job: Job, query: FakeQuery) -> FakeQuery:
@@ -49,7 +50,7 @@ def changed(job: Job, query: FakeQuery) -> FakeQuery:
 
 def gone_elsewhere(job: Job, query: FakeQuery) -> FakeQuery:
     running(job, job.boot())
-    return running(job, job.boot(RestoreConfig(snapshot="checkpoint:1", id="another")))
+    return running(job, job.boot(a_restore(snapshot="checkpoint:1", nonce="another")))
 
 
 def fallen_back(job: Job, query: FakeQuery) -> FakeQuery:
@@ -81,7 +82,7 @@ def test_a_restore_that_the_spec_still_asks_for_is_not_repeated_when_the_resourc
 ) -> None:
     job = Job()
     old = job.savepoint(running(job, job.boot())).uri
-    asked = RestoreConfig(fresh=True, id="hash") if fresh else RestoreConfig(snapshot=old, id="hash")
+    asked = a_restore(empty=True, nonce="hash") if fresh else a_restore(snapshot=old, nonce="hash")
     query = running(job, job.boot(asked))
     for change in later:
         query = change(job, query)
@@ -97,7 +98,7 @@ def test_a_restore_that_the_spec_still_asks_for_is_not_repeated_when_the_resourc
 def test_a_root_that_was_copied_remembers_what_was_carried_out_in_it() -> None:
     job = Job()
     query = running(job, job.boot())
-    asked = RestoreConfig(fresh=True, id="hash")
+    asked = a_restore(empty=True, nonce="hash")
     running(job, job.boot(asked))
     for info in job.store.list(""):
         job.bucket.child("default/moved").write(info.key, job.store.read(info.key))
@@ -111,10 +112,10 @@ def test_a_root_that_was_copied_remembers_what_was_carried_out_in_it() -> None:
 def test_a_restore_with_a_new_name_is_carried_out_and_remembered_too() -> None:
     job = Job()
     running(job, job.boot())
-    asked = RestoreConfig(snapshot="checkpoint:1", id="first")
+    asked = a_restore(snapshot="checkpoint:1", nonce="first")
     running(job, job.boot(asked))
 
-    plan = job.boot(asked.model_copy(update={"id": "second"}))
+    plan = job.boot(asked.model_copy(update={"nonce": "second"}))
 
     record = generations.read_all(job.store).current
     assert record is not None

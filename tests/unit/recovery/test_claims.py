@@ -1,10 +1,11 @@
-"""Who owns a snapshot that a job starts from: NO_CLAIM, CLAIM and LEGACY (Flink A.170 to A.172), wherever it lies."""
+"""Who owns a snapshot that a job starts from: NoClaim and Claim (Flink A.170 to A.172), wherever it lies."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 import pytest
+from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
@@ -17,7 +18,6 @@ from statefulspark.storage.port import ObjectStore
 GRACE_S = 60
 POLICY = rules.PrunePolicy(retained=2, grace=timedelta(seconds=GRACE_S))
 BACKUPS = "memory://bucket/backups"
-NOT_OURS = (ClaimMode.NO_CLAIM, ClaimMode.LEGACY)
 
 
 @pytest.fixture
@@ -68,13 +68,12 @@ def names(store: ObjectStore, folder: str) -> list[str]:
 
 
 @each_snapshot
-@pytest.mark.parametrize("mode", NOT_OURS)
-def test_what_is_not_claimed_is_never_touched(source: Job, uri: str, mode: ClaimMode) -> None:
-    """A.170: NO_CLAIM is the default; LEGACY never deletes either."""
+def test_what_is_not_claimed_is_never_touched(source: Job, uri: str) -> None:
+    """A.170."""
     before = source.bucket.list("")
     job = another_job(source)
 
-    run_for_a_while(job, job.boot(RestoreConfig(snapshot=uri, claim_mode=mode)), checkpoints=5)
+    run_for_a_while(job, job.boot(a_restore(snapshot=uri)), checkpoints=5)
 
     assert [info for info in source.bucket.list("") if not info.key.startswith("default/copy/")] == list(before)
 
@@ -88,10 +87,10 @@ def test_no_claim_is_the_default() -> None:
 def test_the_original_may_be_deleted_as_soon_as_the_start_has_copied_it(source: Job, uri: str, mode: ClaimMode) -> None:
     """In Flink only after the first own checkpoint (A.170); here the generation is complete before Spark starts."""
     job = another_job(source)
-    job.boot(RestoreConfig(snapshot=uri, claim_mode=mode))
+    job.boot(a_restore(snapshot=uri, claim_mode=mode))
     source.bucket.delete_many([info.key for info in source.bucket.list("") if "default/copy/" not in info.key])
 
-    again = job.boot(RestoreConfig(snapshot=uri, claim_mode=mode))
+    again = job.boot(a_restore(snapshot=uri, claim_mode=mode))
 
     assert (again.mode, dict(again.start_batches)) == (StartMode.CONTINUE, {"delays": 3})
     assert verify.verify_queries(job.store, again.queries, deep=True).ok
@@ -99,14 +98,14 @@ def test_the_original_may_be_deleted_as_soon_as_the_start_has_copied_it(source: 
 
 @each_snapshot
 def test_several_jobs_may_start_from_what_is_not_claimed(source: Job, uri: str) -> None:
-    plans = [another_job(source, name).boot(RestoreConfig(snapshot=uri)) for name in ("one", "two")]
+    plans = [another_job(source, name).boot(a_restore(snapshot=uri)) for name in ("one", "two")]
 
     assert [dict(plan.start_batches) for plan in plans] == [{"delays": 3}] * 2
 
 
 @each_snapshot
 def test_of_two_jobs_that_claim_a_snapshot_one_is_refused_by_name(source: Job, uri: str) -> None:
-    wish = RestoreConfig(snapshot=uri, claim_mode=ClaimMode.CLAIM)
+    wish = a_restore(snapshot=uri, claim_mode=ClaimMode.CLAIM)
     another_job(source, "one").boot(wish)
     two = another_job(source, "two")
 
@@ -123,7 +122,7 @@ def test_a_claimed_snapshot_is_deleted_once_enough_checkpoints_followed(source: 
     """A.170, A.172: it counts as a checkpoint, and goes when it is beyond the retained number."""
     job = another_job(source)
     folder = uri.removeprefix("memory://bucket/")
-    run_for_a_while(job, job.boot(RestoreConfig(snapshot=uri, claim_mode=ClaimMode.CLAIM)), POLICY.retained - 1)
+    run_for_a_while(job, job.boot(a_restore(snapshot=uri, claim_mode=ClaimMode.CLAIM)), POLICY.retained - 1)
     kept = names(source.bucket, folder)
 
     query = FakeQuery(job.store, 1, batch=3 + POLICY.retained - 1, seed=9)
@@ -143,7 +142,7 @@ def test_of_a_claimed_checkpoint_the_files_stay_with_the_job_that_made_them(sour
     uri = SNAPSHOTS["retained checkpoint"]
     files = names(source.store, "generations")
 
-    run_for_a_while(job, job.boot(RestoreConfig(snapshot=uri, claim_mode=ClaimMode.CLAIM)), POLICY.retained)
+    run_for_a_while(job, job.boot(a_restore(snapshot=uri, claim_mode=ClaimMode.CLAIM)), POLICY.retained)
 
     assert names(source.store, "checkpoints") == []
     assert names(source.store, "generations") == files
@@ -152,7 +151,7 @@ def test_of_a_claimed_checkpoint_the_files_stay_with_the_job_that_made_them(sour
 def test_a_claimed_savepoint_may_be_disposed_of_by_hand(source: Job) -> None:
     job = another_job(source)
     uri = SNAPSHOTS["savepoint"]
-    plan = job.boot(RestoreConfig(snapshot=uri, claim_mode=ClaimMode.CLAIM))
+    plan = job.boot(a_restore(snapshot=uri, claim_mode=ClaimMode.CLAIM))
 
     savepoint.dispose(source.bucket, uri.removeprefix("memory://bucket/"))
     run_for_a_while(job, plan, POLICY.retained + 1)
@@ -164,7 +163,7 @@ def test_a_claimed_savepoint_may_be_disposed_of_by_hand(source: Job) -> None:
 def test_without_a_way_to_open_its_place_a_claimed_snapshot_stays(source: Job) -> None:
     job = another_job(source)
     uri = SNAPSHOTS["savepoint"]
-    plan = job.boot(RestoreConfig(snapshot=uri, claim_mode=ClaimMode.CLAIM))
+    plan = job.boot(a_restore(snapshot=uri, claim_mode=ClaimMode.CLAIM))
     query = FakeQuery(job.store, plan.generation, batch=3, seed=7)
     for _ in range(3):
         query.run_batch()
@@ -180,7 +179,7 @@ def test_without_a_way_to_open_its_place_a_claimed_snapshot_stays(source: Job) -
 def test_a_dry_run_names_the_claimed_snapshot_and_why_it_goes(source: Job) -> None:
     job = another_job(source)
     uri = SNAPSHOTS["savepoint"]
-    plan = job.boot(RestoreConfig(snapshot=uri, claim_mode=ClaimMode.CLAIM))
+    plan = job.boot(a_restore(snapshot=uri, claim_mode=ClaimMode.CLAIM))
     query = FakeQuery(job.store, plan.generation, batch=3, seed=7)
     for _ in range(2):
         query.run_batch()
@@ -195,7 +194,7 @@ def test_a_dry_run_names_the_claimed_snapshot_and_why_it_goes(source: Job) -> No
 @pytest.mark.parametrize("suffix", ["", "/", "/_metadata.json"])
 def test_a_snapshot_is_named_by_its_folder_or_by_its_manifest(source: Job, suffix: str) -> None:
     """A.165: either form is accepted."""
-    plan = another_job(source).boot(RestoreConfig(snapshot=SNAPSHOTS["savepoint"] + suffix))
+    plan = another_job(source).boot(a_restore(snapshot=SNAPSHOTS["savepoint"] + suffix))
 
     assert plan.restored_from == SNAPSHOTS["savepoint"]
 
@@ -217,7 +216,7 @@ def test_what_is_no_snapshot_is_refused_before_anything_is_made(source: Job, uri
     job = another_job(source)
 
     with pytest.raises(errors.StatefulSparkError) as raised:
-        job.boot(RestoreConfig(snapshot=uri))
+        job.boot(a_restore(snapshot=uri))
 
     assert raised.value.reason == reason
     assert words in raised.value.message

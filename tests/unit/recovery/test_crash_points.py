@@ -15,6 +15,7 @@ from datetime import timedelta
 
 import pytest
 from _pytest.mark.structures import ParameterSet
+from restores import a_restore
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
 from statefulspark import errors
@@ -94,7 +95,7 @@ def a_world_in_the_middle_of_a_restore() -> World:
     world = a_world()
     dying = stores.FaultyStore(world.job.bucket, stores.Plan(crash_before=9, only=frozenset({"copy"})))
     with pytest.raises(stores.CrashPoint):
-        world.job.on(dying).boot(RestoreConfig(snapshot="checkpoint:1"))
+        world.job.on(dying).boot(a_restore(snapshot="checkpoint:1"))
     return world
 
 
@@ -120,7 +121,7 @@ def a_world_with_files_to_delete() -> World:
 
 def a_world_that_has_claimed_its_savepoint() -> World:
     world = a_world()
-    plan = world.job.boot(RestoreConfig(snapshot=SAVEPOINT, claim_mode=ClaimMode.CLAIM))
+    plan = world.job.boot(a_restore(snapshot=SAVEPOINT, claim_mode=ClaimMode.CLAIM))
     world.query = world.query.continue_in(plan.generation, 5)
     for _ in range(POLICY.retained):
         world.query.run_batch()
@@ -182,15 +183,15 @@ SCENARIOS = {
     "first start": Scenario(an_empty_world, boot, cut=-1),
     "start that salvages a batch": Scenario(a_world, boot, cut=6),
     "start after a half-made restore": Scenario(a_world_in_the_middle_of_a_restore, boot, cut=6),
-    "restore of a checkpoint": Scenario(a_world, boot, 1, RestoreConfig(snapshot="checkpoint:1")),
-    "restore of a savepoint": Scenario(a_world, boot, 5, RestoreConfig(snapshot=SAVEPOINT)),
+    "restore of a checkpoint": Scenario(a_world, boot, 1, a_restore(snapshot="checkpoint:1")),
+    "restore of a savepoint": Scenario(a_world, boot, 5, a_restore(snapshot=SAVEPOINT)),
     "restore that claims a savepoint": Scenario(
-        a_world, boot, 5, RestoreConfig(snapshot=SAVEPOINT, claim_mode=ClaimMode.CLAIM)
+        a_world, boot, 5, a_restore(snapshot=SAVEPOINT, claim_mode=ClaimMode.CLAIM)
     ),
     "restore in place": Scenario(
-        a_world_at_its_savepoint, boot, 6, RestoreConfig(snapshot=f"{ELSEWHERE}/default-flights-00000005")
+        a_world_at_its_savepoint, boot, 6, a_restore(snapshot=f"{ELSEWHERE}/default-flights-00000005")
     ),
-    "fresh start": Scenario(a_world, boot, -1, RestoreConfig(fresh=True)),
+    "fresh start": Scenario(a_world, boot, -1, a_restore(empty=True)),
     "checkpoint": Scenario(a_world, lambda job, query, _: job.checkpoint(query), cut=6),
     "savepoint": Scenario(a_world, lambda job, query, _: job.savepoint(query), cut=6),
     "disposal of a savepoint": Scenario(

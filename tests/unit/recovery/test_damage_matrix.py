@@ -15,13 +15,13 @@ from types import SimpleNamespace
 import etags
 import pytest
 from packwriting import a_name, put
+from restores import a_restore
 from snapshots import Job
 from snapshotwriters import a_writer, an_order
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, checksums, verify
 from statefulspark.contract import config, layout
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest
 from statefulspark.contract.notes import DamageNote
 from statefulspark.driver.running import queries
@@ -245,7 +245,7 @@ def test_a_damaged_record_leaves_open_whether_a_restore_was_done_so_a_person_dec
     world.spoil(layout.generation_record(1), "empty")
 
     with pytest.raises(errors.StateUnknownError, match="no restore") as raised:
-        world.job.boot(RestoreConfig(snapshot="checkpoint:1"))
+        world.job.boot(a_restore(snapshot="checkpoint:1"))
 
     assert raised.value.reason == "RestoreUnknown"
     assert world.job.boot().generation == 2
@@ -271,7 +271,7 @@ def test_a_savepoint_with_a_damaged_file_is_refused_by_name(any_world: World, ki
     copy.spoil(key, how)
 
     with pytest.raises(errors.SnapshotCorruptError, match=re.escape(key)) as raised:
-        any_world.job.boot(RestoreConfig(snapshot=place.uri))
+        any_world.job.boot(a_restore(snapshot=place.uri))
 
     assert raised.value.reason == "SnapshotBroken"
     assert any_world.job.boot().restored_from == "checkpoint 2"
@@ -598,7 +598,7 @@ def test_checksums_of_content_travel_with_savepoints_and_into_new_generations(wo
     """Also of what is rewritten on the way: what arrives is compared with what was written, not with what lies there."""
     place = world.job.savepoint(world.query, location="memory://bucket/backups")
     saved = catalog.read_manifest(place.store, place.folder).queries[0]
-    plan = world.job.boot(RestoreConfig(snapshot="checkpoint:2"))
+    plan = world.job.boot(a_restore(snapshot="checkpoint:2"))
     key = f"{plan.queries[0].path}/offsets/5"
     world.job.store = RottenStore(world.job.store, {key: world.job.store.read(key).replace(b"51", b"41")})
 

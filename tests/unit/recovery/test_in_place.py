@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 from manifests import a_generation, a_manifest, a_query, an_operator
+from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark.contract.config import ClaimMode, RestoreConfig
@@ -99,7 +100,7 @@ def test_after_a_stop_the_job_goes_on_in_its_generation(
 ) -> None:
     _, uri = stopped(job, location)
 
-    restore = RestoreConfig.model_validate({"snapshot": uri, **wish})
+    restore = a_restore(uri, **wish)
     why_copied = job.plan(restore).why_copied
     plan = job.boot(restore)
 
@@ -113,8 +114,8 @@ def test_without_a_wish_it_goes_on_as_well_and_the_savepoint_stays_for_a_rollbac
     plan = job.boot()
     query.run_batch()
 
-    why_copied = job.plan(RestoreConfig(snapshot=uri, id="back")).why_copied
-    back = job.boot(RestoreConfig(snapshot=uri, id="back"))
+    why_copied = job.plan(a_restore(snapshot=uri, nonce="back")).why_copied
+    back = job.boot(a_restore(snapshot=uri, nonce="back"))
 
     assert (plan.mode, plan.generation) == (StartMode.CONTINUE, 1)
     assert (back.mode, back.generation, dict(back.start_batches)) == (StartMode.COPY, 2, {"delays": 2})
@@ -126,7 +127,7 @@ def test_a_dropped_query_is_left_behind_in_a_new_generation(job: Job) -> None:
     job.epoch += 1
     job.hold_epoch()
 
-    plan = job.plan(RestoreConfig(snapshot=uri, allow_non_restored_state=True), query_uids=["other"])
+    plan = job.plan(a_restore(snapshot=uri, allow_non_restored_state=True), query_uids=["other"])
 
     assert (plan.mode, plan.queries) == (StartMode.COPY, ())
 
@@ -156,8 +157,8 @@ def test_the_savepoint_replaces_a_generation_that_is_damaged_at_the_same_cut(
     query, uri = stopped(job)
     harm(job, query)
 
-    why_copied = job.plan(RestoreConfig(snapshot=uri)).why_copied
-    plan = job.boot(RestoreConfig(snapshot=uri))
+    why_copied = job.plan(a_restore(snapshot=uri)).why_copied
+    plan = job.boot(a_restore(snapshot=uri))
 
     assert (plan.mode, plan.generation, dict(plan.start_batches)) == (StartMode.COPY, 2, {"delays": 2})
     assert why in (why_copied or "")
@@ -182,7 +183,7 @@ def test_a_job_has_gone_on_after_its_savepoint_if_it_has_all_of_that_and_more(
 
 
 def of_the_stop(uri: str) -> RestoreConfig:
-    return RestoreConfig(snapshot=uri, id="uid-upgrade-2-1-1", after_stop=True)
+    return a_restore(snapshot=uri, nonce="uid-upgrade-2-1-1", after_stop=True)
 
 
 @pytest.mark.parametrize("covered", [False, True], ids=["in no checkpoint", "in a checkpoint"])

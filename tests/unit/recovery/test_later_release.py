@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from restores import a_restore
 from snapshots import Job, a_manifest
 from sparkroot import FakeQuery
 from statefulspark import doctor, errors
 from statefulspark.checkpoint import batch_records, catalog, closure
 from statefulspark.contract import base, layout
-from statefulspark.contract.config import ClaimMode, RestoreConfig
+from statefulspark.contract.config import ClaimMode
 from statefulspark.contract.manifest import FileEntry
 from statefulspark.contract.notes import CLAIM_NAME, WRITER_NAME, DamageNote
 from statefulspark.contract.prepared import OutputRecord
@@ -130,7 +131,7 @@ def test_a_rollback_restores_by_name_what_it_can_read_beside_checkpoints_of_a_la
     job.checkpoint(query)
     raise_version(job, layout.checkpoint_manifest(5))
 
-    plan = job.boot(RestoreConfig(snapshot="checkpoint:2", id="back"))
+    plan = job.boot(a_restore(snapshot="checkpoint:2", nonce="back"))
     again = job.boot()
 
     assert (plan.generation, dict(plan.start_batches)) == (2, {"delays": 1})
@@ -139,12 +140,12 @@ def test_a_rollback_restores_by_name_what_it_can_read_beside_checkpoints_of_a_la
 
 def test_a_claim_of_a_later_release_is_nobodys_to_take(job: Job) -> None:
     a_root_with_every_document(job)
-    job.boot(RestoreConfig(snapshot=f"memory://bucket/default/flights/{SAVEPOINT}", claim_mode=ClaimMode.CLAIM, id="a"))
+    job.boot(a_restore(snapshot=f"memory://bucket/default/flights/{SAVEPOINT}", claim_mode=ClaimMode.CLAIM, nonce="a"))
     raise_version(job, f"{SAVEPOINT}/{CLAIM_NAME}")
 
     with pytest.raises(errors.FormatVersionError, match="for claims of snapshots"):
         job.boot(
-            RestoreConfig(snapshot=f"memory://bucket/default/flights/{SAVEPOINT}", claim_mode=ClaimMode.CLAIM, id="b")
+            a_restore(snapshot=f"memory://bucket/default/flights/{SAVEPOINT}", claim_mode=ClaimMode.CLAIM, nonce="b")
         )
 
 

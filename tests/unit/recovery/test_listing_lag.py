@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from restores import a_restore
 from snapshots import Job, a_manifest
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, closure, epochs, verify
 from statefulspark.contract import layout
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import FileEntry
 from statefulspark.recovery.plan import StartMode
 from statefulspark.retention import pruning, rules
@@ -126,7 +126,7 @@ def test_a_generation_that_is_not_listed_is_the_one_in_use() -> None:
     world.bucket.catch_up()
     world.query.run_batch()
     world.job.checkpoint(world.query)
-    restored = world.job.boot(RestoreConfig(snapshot="checkpoint:1"))
+    restored = world.job.boot(a_restore(snapshot="checkpoint:1"))
 
     again = world.job.boot()
 
@@ -206,7 +206,7 @@ def _one_round(world: Lagging, number: int) -> None:
     if number == 5:
         world.bucket.catch_up()
         newest = catalog.list_snapshots(world.job.store)[0]
-        plan = world.job.boot(RestoreConfig(snapshot=f"checkpoint:{newest.id}", id=str(world.job.epoch)))
+        plan = world.job.boot(a_restore(snapshot=f"checkpoint:{newest.id}", nonce=str(world.job.epoch)))
         world.query = world.query.continue_in(plan.generation, plan.start_batches["delays"])
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from manifests import a_manifest
+from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark.checkpoint import catalog, closure, savepoint
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest, MasterStateEntry
 from statefulspark.recovery.plan import StartMode
 
@@ -52,9 +52,9 @@ def test_a_restored_savepoint_brings_its_answers_until_the_next_checkpoint(job: 
     query.run_batch()
     a_checkpoint_with_answers(job, query, 2)
 
-    plan = job.start(RestoreConfig(snapshot=place.uri, id="go-back"))
+    plan = job.start(a_restore(snapshot=place.uri, nonce="go-back"))
     savepoint.dispose(place.store, place.folder)
-    after_a_crash = job.start(RestoreConfig(snapshot=place.uri, id="go-back"))
+    after_a_crash = job.start(a_restore(snapshot=place.uri, nonce="go-back"))
 
     assert (plan.mode, plan.master_states) == (StartMode.COPY, answer(1))
     assert after_a_crash.master_states == answer(1)
@@ -64,7 +64,7 @@ def test_a_savepoint_that_is_continued_in_place_brings_its_answers_too(job: Job)
     query = job.running(1)
     a_checkpoint_with_answers(job, query, 1)
     query.run_batch()
-    wish = RestoreConfig(snapshot=a_savepoint_with_answers(job, query, 2).uri, id="go-on")
+    wish = a_restore(snapshot=a_savepoint_with_answers(job, query, 2).uri, nonce="go-on")
 
     plan, after_a_crash = job.start(wish), job.start(wish)
     query.run_batch()

@@ -9,12 +9,12 @@ from __future__ import annotations
 import etags
 import pytest
 from manifests import a_manifest
+from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, closure, content, relocate, verify
 from statefulspark.contract import layout
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import FileEntry, QueryEntry
 from statefulspark.recovery.plan import StartMode
 from statefulspark.storage.port import ObjectStore
@@ -75,7 +75,7 @@ def test_a_copy_of_a_savepoint_verifies_and_is_restored(written: etags.EtagOf, v
 
     relocate.relocate(place.store, place.folder, other.bucket, "archive/words")
     report = verify.verify(other.bucket, catalog.read_manifest(other.bucket, "archive/words"), root="archive/words")
-    plan = other.boot(RestoreConfig(snapshot=f"{other.bucket.uri}/archive/words"))
+    plan = other.boot(a_restore(snapshot=f"{other.bucket.uri}/archive/words"))
 
     assert (report.problems, report.uncompared) == ((), ())
     assert dict(plan.start_batches) == {"delays": 5}
@@ -94,7 +94,7 @@ def test_damage_in_a_copy_is_found(written: etags.EtagOf, verified: etags.EtagOf
     other.bucket.write(key, bytes([body[0] ^ 1]) + body[1:])
 
     with pytest.raises(errors.SnapshotCorruptError, match=key) as raised:
-        other.boot(RestoreConfig(snapshot=f"{other.bucket.uri}/words"))
+        other.boot(a_restore(snapshot=f"{other.bucket.uri}/words"))
 
     assert raised.value.reason == "SnapshotBroken"
 

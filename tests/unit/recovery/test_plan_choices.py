@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from manifests import a_generation
 from packwriting import a_name
+from restores import a_restore
 from startsituations import a_start_situation
 from statefulspark import errors
 from statefulspark.checkpoint import transfer
@@ -35,8 +36,8 @@ from statefulspark.testing.stores import MemoryStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NOTHING = RestoreConfig()
-SNAPSHOT = RestoreConfig(snapshot="checkpoint:1")
-FRESH = RestoreConfig(fresh=True)
+SNAPSHOT = a_restore(snapshot="checkpoint:1")
+FRESH = a_restore(empty=True)
 
 
 CASES = {
@@ -49,7 +50,7 @@ CASES = {
         Intent.RECOVER,
     ),
     "the same snapshot under a new id is restored again": (
-        a_start_situation(RestoreConfig(snapshot="checkpoint:1", id="b"), a_generation(carried_out=("a",))),
+        a_start_situation(a_restore(snapshot="checkpoint:1", nonce="b"), a_generation(carried_out=("a",))),
         Intent.RESTORE,
     ),
     "another snapshot is restored": (
@@ -126,7 +127,7 @@ def test_traces_of_state_that_is_gone_never_lead_to_an_empty_start() -> None:
     gone = replace(a_start_situation(), traces=("epochs/began.json",))
 
     with pytest.raises(
-        errors.StateUnknownError, match=r"generations/.*checkpoints/.*restore\.freshState.*--fresh"
+        errors.StateUnknownError, match=r"generations/.*checkpoints/.*restore\.source\.empty.*--restore-empty"
     ) as raised:
         decide(gone)
 
@@ -152,7 +153,7 @@ def test_traces_of_state_that_is_gone_never_lead_to_an_empty_start() -> None:
             id="a snapshot, without a checkpoint since",
         ),
         pytest.param(
-            RestoreConfig(snapshot="checkpoint:1", id="again"),
+            a_restore(snapshot="checkpoint:1", nonce="again"),
             "checkpoint 4",
             "The restore of checkpoint:1 was done before, under the name 'again', and is not repeated: the job "
             "continues from checkpoint 4.",
@@ -179,7 +180,7 @@ def test_a_restore_that_was_done_before_says_so_and_how_to_ask_again(
 def test_a_savepoint_that_its_driver_has_outlived_is_named_with_what_the_job_goes_on_from(
     restored_from: str | None, state: str
 ) -> None:
-    said = left_savepoint(RestoreConfig(snapshot="s3://b/savepoints/7"), restored_from=restored_from)
+    said = left_savepoint(a_restore(snapshot="s3://b/savepoints/7"), restored_from=restored_from)
 
     assert said.startswith("The savepoint s3://b/savepoints/7 is complete, but its driver went on")
     assert state in said
@@ -231,17 +232,16 @@ def test_what_was_carried_out_is_told_once_the_oldest_first() -> None:
     assert carried_out(records) == ("a", "b", "c")
 
 
-_LEAVES = "and leaves the newer state behind. Remove {} to continue from the newest state."
+_LEAVES = "and leaves the newer state behind. Remove restore.source to continue from the newest state."
 ASKED = {
     "empty state that is new": (
         (FRESH, (), False),
-        "It also asks for empty state, which was not carried out there: a start begins with empty state, "
-        + _LEAVES.format("restore.freshState"),
+        "It also asks for empty state, which was not carried out there: a start begins with empty state, " + _LEAVES,
     ),
     "a snapshot that is new": (
         (SNAPSHOT, ("fresh",), False),
         "It also asks for a restore of checkpoint:1, which was not carried out there: a start goes back to that snapshot, "
-        + _LEAVES.format("restore.from"),
+        + _LEAVES,
     ),
     "a snapshot that was restored": (
         (SNAPSHOT, ("checkpoint:1",), True),
@@ -269,5 +269,5 @@ def test_a_deletion_that_was_not_completed_is_refused_by_name() -> None:
     assert refused.value.message == (
         f"The state at {situation.uri} was deleted on purpose, and generations/00000001/generation.json is there: the "
         "deletion is not complete, or state was put back. Complete the deletion, or put back all objects, with those of "
-        "lineages/; or request empty state with restore.freshState (on the command line --fresh)."
+        "lineages/; or request empty state with restore.source.empty (on the command line --restore-empty)."
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from manifests import a_generation
+from restores import a_restore
 from startsituations import a_start_situation
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.recovery import generations
 from statefulspark.recovery.plan import CandidateName, Intent, decide, order_candidates
 
-_SNAPSHOT = RestoreConfig(snapshot="checkpoint:1")
+_SNAPSHOT = a_restore(snapshot="checkpoint:1")
 _UNREADABLE = "generations/00000001/generation.json is damaged."
 
 

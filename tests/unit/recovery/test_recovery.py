@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
@@ -213,7 +214,7 @@ def test_a_driver_that_slept_through_a_takeover_cannot_complete_its_restore(job:
     job.checkpoint(query)
     query.run_batch()
     sleeper = job.author()
-    plan = restore.settle(job.store, job.plan(RestoreConfig(snapshot="checkpoint:1")), sleeper)
+    plan = restore.settle(job.store, job.plan(a_restore(snapshot="checkpoint:1")), sleeper)
     successors: list[ReadyState] = []
 
     def wake_up_too_late(copied: api.Progress) -> None:
@@ -304,7 +305,7 @@ def test_an_asked_for_checkpoint_is_restored_into_a_new_generation(job: Job) -> 
     query.run_batch()
     job.checkpoint(query)
 
-    plan = job.start(RestoreConfig(snapshot="checkpoint:1"))
+    plan = job.start(a_restore(snapshot="checkpoint:1"))
 
     assert (plan.mode, plan.generation, plan.restored_from) == (StartMode.COPY, 2, "checkpoint 1")
     assert dict(plan.start_batches) == {"delays": 2}
@@ -315,7 +316,7 @@ def test_a_restored_generation_can_be_continued_and_closed_over(job: Job) -> Non
     query = job.running(4)
     query.upload_snapshots(1)
     job.checkpoint(query)
-    moved = query.continue_in(job.start(RestoreConfig(snapshot="checkpoint:1")).generation, 3)
+    moved = query.continue_in(job.start(a_restore(snapshot="checkpoint:1")).generation, 3)
 
     moved.run_batch()
     manifest = job.checkpoint(moved)
@@ -329,7 +330,7 @@ def test_a_restore_happens_once(job: Job) -> None:
     job.checkpoint(query)
     query.run_batch()
     job.checkpoint(query)
-    wish = RestoreConfig(snapshot="checkpoint:1")
+    wish = a_restore(snapshot="checkpoint:1")
     moved = query.continue_in(job.start(wish).generation, 2)
 
     before_its_first_commit = job.start(wish)
@@ -343,9 +344,9 @@ def test_a_restore_happens_once(job: Job) -> None:
 
 def test_a_restore_with_a_new_id_happens_again(job: Job) -> None:
     job.checkpoint(job.running(3))
-    job.start(RestoreConfig(snapshot="checkpoint:1", id="a"))
+    job.start(a_restore(snapshot="checkpoint:1", nonce="a"))
 
-    plan = job.start(RestoreConfig(snapshot="checkpoint:1", id="b"))
+    plan = job.start(a_restore(snapshot="checkpoint:1", nonce="b"))
 
     assert (plan.mode, plan.generation) == (StartMode.COPY, 3)
 
@@ -353,7 +354,7 @@ def test_a_restore_with_a_new_id_happens_again(job: Job) -> None:
 def test_a_fallback_after_a_restore_does_not_repeat_the_restore(job: Job) -> None:
     query = job.running(3)
     job.checkpoint(query)
-    wish = RestoreConfig(snapshot="checkpoint:1")
+    wish = a_restore(snapshot="checkpoint:1")
     moved = query.continue_in(job.start(wish).generation, 2)
     moved.run_batch()
     job.checkpoint(moved)
@@ -371,7 +372,7 @@ def test_a_checkpoint_left_behind_by_a_restore_is_no_fallback(job: Job) -> None:
     job.checkpoint(query)
     query.run_batch()
     job.checkpoint(query)
-    moved = query.continue_in(job.start(RestoreConfig(snapshot="checkpoint:1")).generation, 2)
+    moved = query.continue_in(job.start(a_restore(snapshot="checkpoint:1")).generation, 2)
     spoil(job, f"{moved.path}/metadata", "missing")
 
     plan = job.start()
@@ -381,7 +382,7 @@ def test_a_checkpoint_left_behind_by_a_restore_is_no_fallback(job: Job) -> None:
 
 def test_a_fresh_start_needs_a_word_and_happens_once(job: Job) -> None:
     job.checkpoint(job.running(3))
-    wish = RestoreConfig(fresh=True)
+    wish = a_restore(empty=True)
 
     first, second = job.start(wish), job.start(wish)
 
@@ -393,7 +394,7 @@ def test_a_snapshot_that_does_not_exist_is_named_with_those_that_do(job: Job) ->
     job.checkpoint(job.running(3))
 
     with pytest.raises(errors.SpecRejectedError, match="these checkpoints: 1") as raised:
-        job.start(RestoreConfig(snapshot="checkpoint:7"))
+        job.start(a_restore(snapshot="checkpoint:7"))
 
     assert raised.value.reason == "SnapshotNotFound"
 
@@ -403,7 +404,7 @@ def test_a_snapshot_that_does_not_exist_is_named_with_those_that_do(job: Job) ->
 )
 def test_a_savepoint_that_does_not_exist_is_named(job: Job, uri: str) -> None:
     with pytest.raises(errors.SpecRejectedError, match=uri) as raised:
-        job.start(RestoreConfig(snapshot=uri))
+        job.start(a_restore(snapshot=uri))
 
     assert raised.value.reason == "SnapshotNotFound"
 
@@ -414,7 +415,7 @@ def test_an_asked_for_snapshot_that_is_broken_is_refused(job: Job) -> None:
     spoil(job, f"{query.path}/metadata", "missing")
 
     with pytest.raises(errors.SnapshotCorruptError, match="metadata") as raised:
-        job.start(RestoreConfig(snapshot="checkpoint:1"))
+        job.start(a_restore(snapshot="checkpoint:1"))
 
     assert raised.value.reason == "SnapshotBroken"
 
@@ -425,7 +426,7 @@ def test_a_savepoint_is_restored_from_wherever_it_lies(job: Job, location: str |
     uri = take_savepoint(job, query, location)
     query.run_batch()
 
-    plan = job.start(RestoreConfig(snapshot=uri))
+    plan = job.start(a_restore(snapshot=uri))
 
     assert (plan.mode, plan.generation, plan.restored_from) == (StartMode.COPY, 2, uri)
     assert verify.verify_queries(job.store, plan.queries, deep=True).ok
@@ -435,7 +436,7 @@ def test_a_savepoint_taken_at_the_stop_is_continued_in_place_without_a_copy(job:
     query = job.running(3)
     job.checkpoint(query)
     query.run_batch()
-    wish = RestoreConfig(snapshot=take_savepoint(job, query, "memory://bucket/backups"))
+    wish = a_restore(snapshot=take_savepoint(job, query, "memory://bucket/backups"))
     watched = stores.FaultyStore(job.store)
 
     plan = job.start(wish, store=watched)
@@ -459,7 +460,7 @@ def test_a_savepoint_is_copied_back_when_the_generation_has_changed_since(job: J
     else:
         FakeQuery(job.store, 1, uid="arrivals").run_batch()
 
-    plan = job.start(RestoreConfig(snapshot=uri))
+    plan = job.start(a_restore(snapshot=uri))
 
     assert (plan.mode, plan.generation, dict(plan.start_batches)) == (StartMode.COPY, 2, {"delays": 2})
 
@@ -468,7 +469,7 @@ def test_another_job_starts_from_a_checkpoint_by_its_uri(job: Job) -> None:
     job.checkpoint(job.running(3))
     store = job.bucket.child("default/copy")
 
-    plan = job.start(RestoreConfig(snapshot=f"{job.store.uri}/checkpoints/00000001"), store=store)
+    plan = job.start(a_restore(snapshot=f"{job.store.uri}/checkpoints/00000001"), store=store)
 
     assert (plan.generation, dict(plan.start_batches)) == (1, {"delays": 2})
     assert verify.verify_queries(store, plan.queries, deep=True).ok
@@ -477,7 +478,7 @@ def test_another_job_starts_from_a_checkpoint_by_its_uri(job: Job) -> None:
 def test_schema_paths_point_into_the_new_generation(job: Job) -> None:
     job.checkpoint(job.running(3))
 
-    plan = job.start(RestoreConfig(snapshot="checkpoint:1"))
+    plan = job.start(a_restore(snapshot="checkpoint:1"))
 
     body = job.store.read(f"{layout.query_root(plan.generation, 'delays')}/state/0/_metadata/v2/0").decode()
     assert f"{job.store.uri}/generations/00000002/delays/state/0/_stateSchema/default/0_" in body
@@ -508,7 +509,7 @@ def test_a_query_that_may_be_dropped_is_left_out_by_a_new_generation(job: Job) -
 
 def test_a_half_copied_generation_is_never_used_and_its_number_is_skipped(job: Job) -> None:
     job.checkpoint(job.running(3))
-    wish = RestoreConfig(snapshot="checkpoint:1")
+    wish = a_restore(snapshot="checkpoint:1")
     plan = job.plan(wish)
     crashing = stores.FaultyStore(job.store, stores.Plan(crash_before=9))
     with pytest.raises(stores.CrashPoint):
@@ -522,7 +523,7 @@ def test_a_half_copied_generation_is_never_used_and_its_number_is_skipped(job: J
 
 def test_two_drivers_never_fill_the_same_generation(job: Job) -> None:
     job.checkpoint(job.running(3))
-    plan = restore.settle(job.store, job.plan(RestoreConfig(snapshot="checkpoint:1")), job.author())
+    plan = restore.settle(job.store, job.plan(a_restore(snapshot="checkpoint:1")), job.author())
 
     numbers = {restore.carry_out(job.store, plan, job.author()).generation for _ in range(3)}
 
@@ -540,7 +541,7 @@ def test_of_two_drivers_that_salvage_the_slower_one_looks_again(job: Job) -> Non
 
 def test_a_start_that_dies_at_any_write_is_repeated_without_loss(job: Job) -> None:
     """Every crash point of salvage and of restore, each one run."""
-    for wish in (RestoreConfig(), RestoreConfig(snapshot="checkpoint:1")):
+    for wish in (RestoreConfig(), a_restore(snapshot="checkpoint:1")):
         for number in range(1, 60):
             fresh = Job()
             query = fresh.running(3)
@@ -620,13 +621,13 @@ def test_a_start_that_declares_what_the_generation_has_writes_nothing(job: Job) 
 @pytest.mark.parametrize(
     ("wish", "what"),
     [
-        pytest.param(RestoreConfig(fresh=True), "The start with empty state was done before", id="fresh"),
+        pytest.param(a_restore(empty=True), "The start with empty state was done before", id="fresh"),
         pytest.param(
-            RestoreConfig(fresh=True, id="july"),
+            a_restore(empty=True, nonce="july"),
             "The start with empty state was done before, under the name 'july'",
             id="fresh, with a name",
         ),
-        pytest.param(RestoreConfig(snapshot="checkpoint:1"), "The restore of checkpoint:1 was done before", id="from"),
+        pytest.param(a_restore(snapshot="checkpoint:1"), "The restore of checkpoint:1 was done before", id="from"),
     ],
 )
 def test_a_restore_that_is_not_repeated_says_so_and_how_to_ask_again(job: Job, wish: RestoreConfig, what: str) -> None:
@@ -642,14 +643,13 @@ def test_a_restore_that_is_not_repeated_says_so_and_how_to_ask_again(job: Job, w
     assert first.restore_skipped is None
     assert second.mode is StartMode.CONTINUE
     assert second.restore_skipped == (
-        f"{what}, and is not repeated: the job continues from checkpoint 2. To repeat it, change restore.nonce of the "
-        "resource; on the command line add --again, or give the restore a new name: --restore-id, or restore.id in a "
-        "configuration file."
+        f"{what}, and is not repeated: the job continues from checkpoint 2. To repeat it, change restore.nonce (on the "
+        "command line add --again, or change --restore-nonce)."
     )
 
 
 def test_a_start_that_is_asked_for_again_is_done_again_and_not_by_the_restart_after_it(job: Job) -> None:
-    wish = RestoreConfig(fresh=True)
+    wish = a_restore(empty=True)
     job.start(wish)
     again = job.start(wish.again(job.clock.now))
 
@@ -659,6 +659,6 @@ def test_a_start_that_is_asked_for_again_is_done_again_and_not_by_the_restart_af
 
 
 def test_a_start_without_a_wish_has_nothing_to_say_of_one(job: Job) -> None:
-    job.start(RestoreConfig(fresh=True))
+    job.start(a_restore(empty=True))
 
     assert job.plan().restore_skipped is None

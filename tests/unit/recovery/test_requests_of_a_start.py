@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
@@ -70,13 +71,13 @@ def asked_for_a_checkpoint() -> World:
     world = at_its_checkpoint()
     world.query.run_batch()
     world.job.checkpoint(world.query)
-    world.wish = RestoreConfig(snapshot="checkpoint:1", id="wish")
+    world.wish = a_restore(snapshot="checkpoint:1", nonce="wish")
     return world
 
 
 def asked_for_the_folder_of_a_checkpoint() -> World:
     world = asked_for_a_checkpoint()
-    world.wish = RestoreConfig(snapshot=f"{world.job.store.uri}/checkpoints/00000001", id="wish")
+    world.wish = a_restore(snapshot=f"{world.job.store.uri}/checkpoints/00000001", nonce="wish")
     return world
 
 
@@ -84,7 +85,7 @@ def asked_for_a_savepoint() -> World:
     world = without_a_checkpoint()
     place = world.job.savepoint(world.query)
     world.query.run_batch()
-    world.wish = RestoreConfig(snapshot=f"{place.store.uri}/{place.folder}", id="wish", claim_mode=ClaimMode.CLAIM)
+    world.wish = a_restore(snapshot=f"{place.store.uri}/{place.folder}", nonce="wish", claim_mode=ClaimMode.CLAIM)
     return world
 
 
@@ -92,14 +93,14 @@ def asked_for_a_savepoint_elsewhere() -> World:
     world = without_a_checkpoint()
     place = world.job.savepoint(world.query, location="memory://bucket/elsewhere")
     world.query.run_batch()
-    world.wish = RestoreConfig(snapshot=f"{place.store.uri}/{place.folder}", id="wish")
+    world.wish = a_restore(snapshot=f"{place.store.uri}/{place.folder}", nonce="wish")
     return world
 
 
 def asked_for_the_savepoint_where_it_stands() -> World:
     world = without_a_checkpoint()
     place = world.job.savepoint(world.query)
-    world.wish = RestoreConfig(snapshot=f"{place.store.uri}/{place.folder}", id="wish")
+    world.wish = a_restore(snapshot=f"{place.store.uri}/{place.folder}", nonce="wish")
     return world
 
 

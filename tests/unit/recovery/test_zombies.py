@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from restores import a_restore
 from sinkdrivers import QUERY, Driver, expected, visible
 from snapshots import Clock, Job
 from snapshotwriters import a_writer, an_order
@@ -17,7 +18,7 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, epochs, savepoint, verify
 from statefulspark.contract import config, layout
-from statefulspark.contract.config import ClaimMode, RestoreConfig
+from statefulspark.contract.config import ClaimMode
 from statefulspark.contract.manifest import EpochRecord, OwnerRecord, SnapshotKind, Trigger
 from statefulspark.driver.api.status import Identity
 from statefulspark.driver.snapshots.snapshot_writer import SnapshotWriter
@@ -272,8 +273,8 @@ def test_a_restore_noted_late_does_not_undo_what_the_successor_noted(bucket: sto
     driver.batch(2)
     place = driver.job.savepoint(driver.query)
     held = HoldingStore(bucket, "replace", "generation.json")
-    zombie = held.freeze(lambda: Driver(held, Clock(), RestoreConfig(snapshot=place.uri, id="first")))
-    Driver(bucket, Clock(), RestoreConfig(snapshot=place.uri, id="second"))
+    zombie = held.freeze(lambda: Driver(held, Clock(), a_restore(snapshot=place.uri, nonce="first")))
+    Driver(bucket, Clock(), a_restore(snapshot=place.uri, nonce="second"))
 
     error = zombie.wake()
 
@@ -348,7 +349,7 @@ def test_a_claimed_savepoint_is_deleted_with_its_claim(bucket: stores.MemoryStor
     driver = Driver(bucket, Clock())
     driver.batch(2)
     place = driver.job.savepoint(driver.query, location=BACKUPS)
-    mine = RestoreConfig(snapshot=place.uri, claim_mode=ClaimMode.CLAIM)
+    mine = a_restore(snapshot=place.uri, claim_mode=ClaimMode.CLAIM)
     Driver(bucket, Clock(), mine)
 
     claims.delete(bucket, "backups/default-flights-00000001", root=driver.job.store.uri)
@@ -367,7 +368,7 @@ def test_a_start_that_clears_half_made_generations_late_finds_nothing_of_its_suc
     job.store.write("generations/00000002/delays/metadata", b"{}")
     held = HoldingStore(job.bucket, operation, "generations/00000002")
     zombie = held.freeze(lambda: job.on(held).boot())
-    plan = job.boot(RestoreConfig(snapshot="checkpoint:1"))
+    plan = job.boot(a_restore(snapshot="checkpoint:1"))
 
     zombie.wake()
     if operation == "delete":

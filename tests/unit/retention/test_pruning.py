@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from restores import a_restore
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, closure, epochs, verify
 from statefulspark.contract import layout
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest
 from statefulspark.recovery import generations, restore
 from statefulspark.retention import pruning, rules
@@ -131,7 +131,7 @@ def test_the_newest_checkpoint_stays_whatever_its_age(job: Job) -> None:
 
 def test_an_old_generation_goes_once_no_retained_checkpoint_names_it(job: Job) -> None:
     query = a_long_history(job, checkpoints=2)
-    moved = query.continue_in(job.start(RestoreConfig(snapshot="checkpoint:2")).generation, query.batch)
+    moved = query.continue_in(job.start(a_restore(snapshot="checkpoint:2")).generation, query.batch)
     for _ in range(POLICY.retained):
         moved.run_batch()
         job.checkpoint(moved)
@@ -144,7 +144,7 @@ def test_an_old_generation_goes_once_no_retained_checkpoint_names_it(job: Job) -
 
 def test_a_generation_that_is_being_made_stays(job: Job) -> None:
     a_long_history(job, checkpoints=2)
-    plan = job.plan(RestoreConfig(snapshot="checkpoint:2"))
+    plan = job.plan(a_restore(snapshot="checkpoint:2"))
     crashing = stores.FaultyStore(job.store, stores.Plan(crash_before=9))
     with pytest.raises(stores.CrashPoint):
         restore.carry_out(crashing, restore.settle(crashing, plan, job.author()), job.author())
@@ -158,7 +158,7 @@ def test_a_generation_that_is_being_made_stays(job: Job) -> None:
 def test_a_half_made_generation_goes_once_a_newer_one_is_in_use(job: Job) -> None:
     query = a_long_history(job, checkpoints=2)
     job.store.write(f"{layout.generation(2)}/delays/metadata", b"half made")
-    moved = query.continue_in(job.start(RestoreConfig(snapshot="checkpoint:2")).generation, query.batch)
+    moved = query.continue_in(job.start(a_restore(snapshot="checkpoint:2")).generation, query.batch)
     moved.run_batch()
     job.checkpoint(moved)
 
@@ -343,7 +343,7 @@ def test_the_state_that_a_restore_has_left_is_whole_for_a_day(job: Job, fresh: b
     job.checkpoint(query)
     query.run_batch()
     left = job.checkpoint(query)
-    job.boot(RestoreConfig(fresh=True, id="hash") if fresh else RestoreConfig(snapshot="checkpoint:1", id="hash"))
+    job.boot(a_restore(empty=True, nonce="hash") if fresh else a_restore(snapshot="checkpoint:1", nonce="hash"))
 
     def live(seconds: int) -> None:
         plan = job.boot()

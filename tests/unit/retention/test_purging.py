@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, epochs
 from statefulspark.contract import layout
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.recovery import generations
 from statefulspark.recovery.plan import ReadyState, StartMode
@@ -34,7 +34,7 @@ def running(job: Job, plan: ReadyState, batches: int = 3) -> FakeQuery:
 def query(job: Job) -> FakeQuery:
     """A job with two generations, three epochs, six checkpoints and a savepoint."""
     running(job, job.boot())
-    query = running(job, job.boot(RestoreConfig(fresh=True, id="once")))
+    query = running(job, job.boot(a_restore(empty=True, nonce="once")))
     job.savepoint(query)
     job.boot()
     return query
@@ -99,7 +99,7 @@ def test_a_later_job_starts_empty_with_numbers_that_nobody_has_used(job: Job, qu
 def test_a_restore_of_the_deleted_state_is_forgotten_with_it(job: Job, query: FakeQuery) -> None:
     purge(job)
 
-    assert job.boot(RestoreConfig(fresh=True, id="once")).restore_skipped is None
+    assert job.boot(a_restore(empty=True, nonce="once")).restore_skipped is None
 
 
 def test_state_of_a_later_job_that_is_lost_is_missed(job: Job, query: FakeQuery) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
+from restores import a_restore
 from sinkdrivers import QUERY, Driver
 from snapshots import Clock
 from statefulspark import errors
@@ -196,10 +197,10 @@ def test_a_savepoint_whose_job_failed_to_commit_is_committed_by_whoever_restores
     place = driver.job.savepoint(driver.query)
     news(sink)
 
-    start(bucket, sink, RestoreConfig(snapshot=place.uri, id="one"))
+    start(bucket, sink, a_restore(snapshot=place.uri, nonce="one"))
     in_place = news(sink)
-    start(bucket, sink, RestoreConfig(snapshot=place.uri, id="two")).batch()
-    last = start(bucket, sink, RestoreConfig(snapshot=place.uri, id="three"))
+    start(bucket, sink, a_restore(snapshot=place.uri, nonce="two")).batch()
+    last = start(bucket, sink, a_restore(snapshot=place.uri, nonce="three"))
     copied = news(sink)
     last.checkpoint()
 

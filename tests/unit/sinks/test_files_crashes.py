@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from restores import a_restore
 from sinkdrivers import OUTPUT, ROWS, Driver, expected, visible
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.contract import layout
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.sinks.files import commits as files_commits
 from statefulspark.sinks.files import orphans as files_orphans
 from statefulspark.storage.port import ObjectStore
@@ -25,8 +25,8 @@ from statefulspark.testing import stores
 pytestmark = pytest.mark.slow
 
 WRITES = frozenset({"write", "create", "copy", "delete"})
-BACK = RestoreConfig(snapshot="checkpoint:1")
-FORWARD = RestoreConfig(snapshot="checkpoint:3", id="forward")
+BACK = a_restore(snapshot="checkpoint:1")
+FORWARD = a_restore(snapshot="checkpoint:3", nonce="forward")
 _RANDOM = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """What of a name differs in each process that collects the tests."""
 
@@ -67,7 +67,7 @@ def live_long(bucket: ObjectStore, clock: Clock) -> None:
 
 def begin_anew(bucket: ObjectStore, clock: Clock) -> None:
     """A start with empty state, which turns out to be a mistake."""
-    driver = Driver(bucket, clock, RestoreConfig(fresh=True, id="by mistake"))
+    driver = Driver(bucket, clock, a_restore(empty=True, nonce="by mistake"))
     for batches in (3, 4):
         driver.batch(batches)
         driver.checkpoint()
@@ -260,7 +260,7 @@ def test_a_future_that_was_left_is_gone_forward_to_again_and_every_listed_file_i
     back.checkpoint()
     Driver(bucket, Clock())  # It sweeps: all files are older than an hour by the real clock.
 
-    Driver(bucket, Clock(), RestoreConfig(snapshot=savepoint, id="forward"))
+    Driver(bucket, Clock(), a_restore(snapshot=savepoint, nonce="forward"))
 
     assert visible(bucket) == expected((1, 7))
 
@@ -277,6 +277,6 @@ def test_files_that_somebody_removed_are_not_listed_by_a_later_generation() -> N
     bucket.delete_many([key for key in files if "/00000001-" in key])
 
     with pytest.raises(errors.StateUnknownError, match="StagedRowsMissing"):
-        Driver(bucket, Clock(), RestoreConfig(snapshot=savepoint, id="forward"))
+        Driver(bucket, Clock(), a_restore(snapshot=savepoint, nonce="forward"))
 
     assert visible(bucket) == expected((1, 1))

@@ -7,6 +7,7 @@ import itertools
 import pytest
 import sinkdrivers
 from manifests import NEW_YEAR
+from restores import a_restore
 from sinkcontexts import a_marker, a_sink_context, at
 from sinkdrivers import QUERY, Driver
 from snapshots import Clock, Job
@@ -34,7 +35,7 @@ def bucket() -> stores.MemoryStore:
 
 
 def to(snapshot: str, *, takes_over: bool = False) -> RestoreConfig:
-    return RestoreConfig(snapshot=snapshot, id=f"wish-{next(_wishes)}", take_over_sinks=takes_over)
+    return a_restore(snapshot=snapshot, nonce=f"wish-{next(_wishes)}", take_over_sinks=takes_over)
 
 
 def start(bucket: stores.MemoryStore, sink: FakeSink, restore: RestoreConfig | None = None) -> Driver:
@@ -150,7 +151,7 @@ def test_empty_state_is_refused_in_front_of_what_was_shown(bucket: stores.Memory
     shown_up_to_batch_4(bucket, sink)
 
     with pytest.raises(errors.SpecRejectedError, match="continue from the beginning"):
-        start(bucket, sink, RestoreConfig(fresh=True, id="anew"))
+        start(bucket, sink, a_restore(empty=True, nonce="anew"))
 
 
 def test_a_files_sink_withdraws_what_the_checkpoint_does_not_contain(bucket: stores.MemoryStore) -> None:
@@ -384,7 +385,7 @@ def test_empty_state_withdraws_the_output_of_a_job_that_began_at_a_later_batch(b
     begun.batch(2)
     begun.show()
     before = sinkdrivers.visible(bucket, "other-output")
-    Driver(bucket, Clock(), RestoreConfig(fresh=True, id="anew"), root="other", output="other-output", visible="batch")
+    Driver(bucket, Clock(), a_restore(empty=True, nonce="anew"), root="other", output="other-output", visible="batch")
 
     assert [value for value, _ in before] == list(range(6, 12))
     assert sinkdrivers.visible(bucket, "other-output") == []

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 import sinkdrivers
+from restores import a_restore
 from sinkdrivers import Driver
 from snapshots import Clock
 from statefulspark import errors
@@ -30,7 +31,7 @@ def bucket() -> stores.MemoryStore:
 
 
 def to(snapshot: str, *, takes_over: bool = False) -> RestoreConfig:
-    return RestoreConfig(snapshot=snapshot, id=f"history-{next(_wishes)}", take_over_sinks=takes_over)
+    return a_restore(snapshot=snapshot, nonce=f"history-{next(_wishes)}", take_over_sinks=takes_over)
 
 
 def anyway() -> RestoreConfig:
@@ -241,7 +242,7 @@ def test_a_sink_from_before_fresh_state_gets_all_that_was_committed_since(kind: 
     backup = world.backup_of_sink()
     world.batches(driver, 3)
     driver.checkpoint()
-    fresh = world.start(RestoreConfig(fresh=True, id="fresh", take_over_sinks=True))
+    fresh = world.start(a_restore(empty=True, nonce="fresh", take_over_sinks=True))
     world.batches(fresh, 3)
     fresh.checkpoint()
     backup()
@@ -265,7 +266,7 @@ def test_a_sink_that_was_put_in_front_of_empty_state_is_not_taken_for_an_empty_o
     older = driver.checkpoint()
     world.batches(driver, 3)
     driver.checkpoint()
-    world.start(RestoreConfig(fresh=True, id="fresh", take_over_sinks=True))
+    world.start(a_restore(empty=True, nonce="fresh", take_over_sinks=True))
 
     if visible == "batch":
         with pytest.raises(errors.SpecRejectedError, match="SinkAhead"):

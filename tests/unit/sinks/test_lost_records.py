@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from restores import a_restore
 from sinkdrivers import Driver, expected, visible
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.checkpoint import batch_records, verify
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.prepared import OutputRecord
 from statefulspark.recovery.plan import StartMode
 from statefulspark.testing import stores
@@ -169,7 +169,7 @@ def test_records_travel_with_a_savepoint(bucket: stores.MemoryStore) -> None:
     place = driver.job.savepoint(driver.query)
     driver.batch()
 
-    restored = Driver(bucket, Clock(), RestoreConfig(snapshot=place.uri))
+    restored = Driver(bucket, Clock(), a_restore(snapshot=place.uri))
     restored.batch(2)
     bucket.delete_many([record_key(restored, 3)])
     again = Driver(bucket, Clock())

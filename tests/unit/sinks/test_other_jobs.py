@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pytest
+from restores import a_restore
 from sinkdrivers import JOB, OUTPUT, QUERY, ROWS, Driver, MemoryFiles, visible
 from snapshots import Clock, Job
 from statefulspark import errors
 from statefulspark.contract import config
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.declaration import Output
 from statefulspark.driver.starting import sink_comparison, start_parts
 from statefulspark.recovery import recovery
@@ -75,7 +75,7 @@ class World:
     def driver(self, job: str = JOB, *, there: bool = False, sink_uid: str = "out", **restore: object) -> Driver:
         """Start a job; `there` if it writes to a target of its own."""
         sink = (Ledger(target="memory://there") if self.ledger else self.elsewhere) if there else self.ledger
-        config = RestoreConfig(**restore)  # type: ignore[arg-type]
+        config = a_restore(**restore)  # type: ignore[arg-type]
         return Driver(self.bucket, self.clock, config, sink=sink, job=job, sink_uid=sink_uid)
 
     @property
@@ -132,7 +132,7 @@ def test_a_job_of_another_name_is_refused_by_name_with_both_ways_out_and_nothing
 def test_a_check_and_a_standby_say_it_before_the_old_job_is_stopped(world: World, word: bool) -> None:
     _, snapshot = the_first_job(world)
     before = world.target
-    restore = RestoreConfig(snapshot=snapshot, take_over_sinks=word)
+    restore = a_restore(snapshot=snapshot, take_over_sinks=word)
     storage = config.StorageConfig(uri="s3://bucket")
     job_config = config.JobConfig(name="renamed", storage=storage, restore=restore, owner_id="uid")
     job = Job(world.clock).on(world.bucket)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pytest
+from restores import a_restore
 from sinkdrivers import JOB, OUTPUT, ROWS, Driver, MemoryFiles, visible
 from snapshots import Clock
 from statefulspark import errors
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.sinks import marker
 from statefulspark.sinks.base import SinkContext
 from statefulspark.testing import stores
@@ -61,7 +61,7 @@ class World:
         self.withdraws = self.ledger is None
 
     def driver(self, root: str, **restore: object) -> Driver:
-        return Driver(self.bucket, self.clock, RestoreConfig(**restore), sink=self.ledger, root=root)  # type: ignore[arg-type]
+        return Driver(self.bucket, self.clock, a_restore(**restore), sink=self.ledger, root=root)  # type: ignore[arg-type]
 
     @property
     def values(self) -> list[int]:
@@ -219,7 +219,7 @@ def test_state_that_was_deleted_is_no_reason_to_drop_the_rows_of_a_second_life(w
 def test_fresh_state_in_the_same_root_begins_the_output_anew(world: World) -> None:
     an_old_job(world)
 
-    fresh = world.driver(OLD, fresh=True)
+    fresh = world.driver(OLD, empty=True)
     fresh.batch(2)
     fresh.checkpoint()
 
@@ -257,7 +257,7 @@ def test_prepared_rows_are_left_to_the_old_job_where_the_new_one_writes_elsewher
     snapshot = old.savepoint()
     there = Ledger() if world.ledger is not None else _elsewhere(world)
 
-    new = Driver(world.bucket, world.clock, RestoreConfig(snapshot=snapshot), sink=there, root=NEW)
+    new = Driver(world.bucket, world.clock, a_restore(snapshot=snapshot), sink=there, root=NEW)
     new.batch(2)
     new.checkpoint()
     old.checkpoint()
@@ -277,7 +277,7 @@ def test_rows_that_were_left_behind_when_a_folder_was_copied_are_named() -> None
             there.write(info.key, world.bucket.child(OUTPUT).read(info.key))
 
     with pytest.raises(errors.StateUnknownError, match="copy the sink's folder as a whole") as refused:
-        Driver(world.bucket, world.clock, RestoreConfig(snapshot=snapshot), sink=_elsewhere(world), root=NEW)
+        Driver(world.bucket, world.clock, a_restore(snapshot=snapshot), sink=_elsewhere(world), root=NEW)
     assert refused.value.reason == "StagedRowsMissing"
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 from plannedqueries import a_planned_operator, a_planned_query
+from restores import a_restore
 from sinkdrivers import QUERY, Driver
 from snapshots import Clock, Job
 from statefulspark import errors
 from statefulspark.checkpoint import plans
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.declaration import Output
 from statefulspark.driver.starting import rollbacks, start_parts
@@ -40,7 +40,7 @@ def stopped(bucket: stores.MemoryStore) -> str:
 def back_to(bucket: stores.MemoryStore, savepoint: str, output: object, *, rollback: bool = True) -> None:
     """Compare as a start does that goes back to a savepoint."""
     store = bucket.child("default/flights")
-    restore = RestoreConfig(snapshot=savepoint, id="rollback", rollback=rollback)
+    restore = a_restore(snapshot=savepoint, nonce="rollback", rollback=rollback)
     plan = recovery.plan_recovery(
         store, restore=restore, open_store=lambda uri: Job(Clock()).on(bucket).open_store(uri)
     )
@@ -57,14 +57,14 @@ def _planned(query: QueryEntry) -> plans.PlannedQuery:
 
 def in_place(bucket: stores.MemoryStore, savepoint: str, batches: int) -> None:
     """The failed version goes on where the old one has stopped."""
-    Driver(bucket, Clock(), RestoreConfig(snapshot=savepoint, id="stop"), sink=FakeSink()).batch(batches)
+    Driver(bucket, Clock(), a_restore(snapshot=savepoint, nonce="stop"), sink=FakeSink()).batch(batches)
 
 
 def in_a_generation_of_its_own(bucket: stores.MemoryStore, savepoint: str, batches: int) -> None:
     """The failed version has another plan: it first restores into a new generation."""
-    before = Driver(bucket, Clock(), RestoreConfig(snapshot=savepoint, id="a"), sink=FakeSink())
+    before = Driver(bucket, Clock(), a_restore(snapshot=savepoint, nonce="a"), sink=FakeSink())
     before.query.plan_batch()
-    Driver(bucket, Clock(), RestoreConfig(snapshot=savepoint, id="b"), sink=FakeSink()).batch(batches)
+    Driver(bucket, Clock(), a_restore(snapshot=savepoint, nonce="b"), sink=FakeSink()).batch(batches)
 
 
 FAILED = pytest.mark.parametrize("failed", [in_place, in_a_generation_of_its_own])
@@ -113,7 +113,7 @@ def test_a_version_that_ran_on_older_state_is_not_judged_by_its_numbers(bucket: 
     older = driver.checkpoint()
     driver.batch(2)
     savepoint = driver.savepoint()
-    restore = RestoreConfig(snapshot=f"checkpoint:{older.id}", id="asked for")
+    restore = a_restore(snapshot=f"checkpoint:{older.id}", nonce="asked for")
     Driver(bucket, Clock(), restore, sink=FakeSink()).batch(1)
 
     with pytest.raises(errors.SpecRejectedError, match="up to batch 1 of other state"):

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import pytest
 from plannedqueries import a_planned_operator, a_planned_query
+from restores import a_restore
 from sinkdrivers import JOB, QUERY, Driver
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
@@ -159,7 +160,7 @@ class World:
 
     def rolls_back(self, snapshot: str) -> RestoreConfig:
         """Return the restore of an automatic rollback, if the driver does not refuse it."""
-        restore = RestoreConfig(snapshot=snapshot, id="uid-rollback-2", rollback=True)
+        restore = a_restore(snapshot=snapshot, nonce="uid-rollback-2", rollback=True)
         store = self.bucket.child(JOB)
         plan = recovery.plan_recovery(store, restore=restore, open_store=Job(self.clock).on(self.bucket).open_store)
         root = start_parts.JobRoot(store, StorageOptions())
@@ -212,9 +213,9 @@ def begun(world: World, start: Start) -> Driver:
     if start.way == "moved" or (start.old == "gone" and start.way in ("copied", "fresh")):
         world.delete()
     restores = {
-        "savepoint elsewhere": RestoreConfig(snapshot=savepoint),
-        "fresh": RestoreConfig(fresh=True),
-        "older checkpoint": RestoreConfig(snapshot=f"checkpoint:{checkpoint.id}"),
+        "savepoint elsewhere": a_restore(snapshot=savepoint),
+        "fresh": a_restore(empty=True),
+        "older checkpoint": a_restore(snapshot=f"checkpoint:{checkpoint.id}"),
     }
     restore = world.rolls_back(savepoint) if start.way == "rollback" else restores.get(start.way)
     return world.driver(NEW if start.way in ("moved", "copied", "savepoint elsewhere") else OLD, restore)

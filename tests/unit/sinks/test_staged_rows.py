@@ -8,13 +8,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from restores import a_restore
 from sinkdrivers import QUERY, ROWS, Driver
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.canonical import skeleton
 from statefulspark.checkpoint import catalog, closure, verify
 from statefulspark.contract import layout
-from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest
 from statefulspark.evolution import rewrite
 from statefulspark.recovery.plan import StartMode
@@ -34,7 +34,7 @@ def bucket(tmp_path: Path) -> LocalStore:
 
 
 def start(bucket: ObjectStore, sink: StagedSink, snapshot: str | None = None, *, root: str = "") -> Driver:
-    restore = RestoreConfig(snapshot=snapshot, id=f"wish-{next(_wishes)}") if snapshot else None
+    restore = a_restore(snapshot=snapshot, nonce=f"wish-{next(_wishes)}") if snapshot else None
     options = StorageOptions(allow_local_files=True)
     return Driver(bucket, Clock(), restore, sink=sink, root=root, options=options)
 

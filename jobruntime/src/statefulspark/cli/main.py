@@ -49,7 +49,7 @@ exit codes:
 class _Parser(argparse.ArgumentParser):
     """Reports wrong flags in one sentence that names `--help` of the command, and the flag that was meant.
 
-    Flags are never abbreviated: `--restore` would mean `--restore-id`, until another flag begins alike.
+    Flags are never abbreviated: `--restore` would mean `--restore-uri`, until another flag begins alike.
     """
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 -- argparse's own

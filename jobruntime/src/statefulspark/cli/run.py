@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -28,10 +27,11 @@ examples:
     statefulspark run job.py --storage s3://bucket/prefix --endpoint http://minio:9000 --checkpoint-interval 5s
 
   Continue from a savepoint:
-    statefulspark run job.py --storage s3://bucket/prefix --from s3://bucket/prefix/default/words/savepoints/00000043
+    statefulspark run job.py --storage s3://bucket/prefix \
+      --restore-uri s3://bucket/prefix/default/words/savepoints/00000043
 
   Start with empty state again, although the same command did it before:
-    statefulspark run job.py --storage s3://bucket/prefix --fresh --again
+    statefulspark run job.py --storage s3://bucket/prefix --restore-empty --again
 
   Check whether a new version of the job fits its state, before starting it:
     statefulspark run job.py --storage s3://bucket/prefix --check
@@ -48,7 +48,6 @@ exit codes:
 """
 
 _Fields = dict[str, object]
-_CHECKPOINT_REFERENCE = re.compile(r"(?:checkpoint:)?([1-9][0-9]*)")
 
 
 def add_parser(commands: options.SubParsers) -> None:
@@ -130,19 +129,24 @@ def _add_checkpoints(parser: argparse.ArgumentParser) -> None:
 def _add_restore(parser: argparse.ArgumentParser) -> None:
     restore = parser.add_argument_group("where to start")
     start = restore.add_mutually_exclusive_group()
-    start.add_argument("--from", dest="snapshot", type=_snapshot, metavar="SNAPSHOT",
-                       help="URI of a savepoint, or the number of a checkpoint")  # fmt: skip
-    start.add_argument("--fresh", action="store_true", help="start with empty state although there are checkpoints")
+    start.add_argument(
+        "--restore-uri", type=_snapshot_uri, metavar="URI", help="start from the savepoint in this folder"
+    )
+    start.add_argument(
+        "--restore-checkpoint", type=_checkpoint_id, metavar="ID", help="start from a retained checkpoint of the job"
+    )
+    start.add_argument("--restore-empty", action="store_true",
+                       help="start with empty state although there are checkpoints")  # fmt: skip
     name = restore.add_mutually_exclusive_group()
     name.add_argument("--again", action="store_true",
-                      help="do it although it was done before. Without this flag the same --from or --fresh is done once, "
+                      help="do it although it was done before. Without this flag the same restore is done once, "
                       "so that a restart continues the job, and --take-over and --take-over-sinks count once; not for "
                       "commands that restart by themselves")  # fmt: skip
-    name.add_argument("--restore-id", metavar="NAME",
-                      help="a name for the --from or --fresh: it is done once for each name")  # fmt: skip
+    name.add_argument("--restore-nonce", metavar="NAME",
+                      help="a name for the restore: the same restore is done once for each name")  # fmt: skip
     restore.add_argument("--claim-mode", choices=tuple(config.ClaimMode), metavar="MODE",
-                       help="who owns the snapshot afterwards: NO_CLAIM (nothing changes), CLAIM (the job, which deletes it "
-                       "once it is subsumed) or LEGACY (as NO_CLAIM)")  # fmt: skip
+                       help="who owns the snapshot afterwards: NoClaim (nothing changes; the default) or Claim (the job, "
+                       "which deletes it once it is subsumed)")  # fmt: skip
     restore.add_argument("--allow-non-restored-state", action="store_true",
                        help="drop state whose uid is not in the job any more, instead of refusing to start")  # fmt: skip
     restore.add_argument("--take-over", action="store_true",
@@ -253,18 +257,23 @@ def _api_tls(args: argparse.Namespace) -> _Fields:
 
 
 def _restore(args: argparse.Namespace, base: _Fields) -> _Fields:
-    """Return the restore options; --from and --fresh replace those of the file, whose id names another restore."""
-    is_requested = args.snapshot is not None or args.fresh
+    """Return the restore options; a source replaces that of the file, whose nonce names another restore."""
+    members = _given(
+        uri=args.restore_uri, checkpoint_id=args.restore_checkpoint, empty={} if args.restore_empty else None
+    )
     takes_over = args.take_over or args.take_over_sinks
-    if not is_requested and (args.restore_id or (args.again and not takes_over)):
+    if not members and (args.restore_nonce or (args.again and not takes_over)):
         raise errors.SpecRejectedError(
             "RestoreMissing",
-            "--restore-id needs --from or --fresh, and --again needs one of them, --take-over or --take-over-sinks; add it.",
+            "--restore-nonce needs --restore-uri, --restore-checkpoint or --restore-empty, and --again needs one of them, "
+            "--take-over or --take-over-sinks; add it.",
         )
     now = clock.utc_now()
-    restore = config.RestoreConfig(snapshot=args.snapshot, fresh=args.fresh, id=args.restore_id)
-    restore = restore.again(now) if args.again else restore
-    start: _Fields = restore.model_dump(include={"snapshot", "fresh", "id"}) if is_requested else base
+    start = base
+    if members:
+        restore = config.RestoreConfig(source=config.RestoreSource.model_validate(members), nonce=args.restore_nonce)
+        restore = restore.again(now) if args.again else restore
+        start = restore.model_dump(include={"source", "nonce"})
     start = {**start, "takes_over_as": f"again at {now.isoformat()}"} if args.again else start
     start = {**start, **_given(claim_mode=args.claim_mode, take_over_sinks=args.take_over_sinks or None)}
     return {**start, "allow_non_restored_state": True} if args.allow_non_restored_state else start
@@ -279,11 +288,15 @@ def _given(**flags: object) -> _Fields:
     return {name: value for name, value in flags.items() if value is not None}
 
 
-def _snapshot(text: str) -> str:
-    """Read `--from`."""
-    checkpoint = _CHECKPOINT_REFERENCE.fullmatch(text)
-    if checkpoint is not None:
-        return f"checkpoint:{checkpoint.group(1)}"
+def _checkpoint_id(text: str) -> int:
+    """Read `--restore-checkpoint`."""
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} must be the number of a checkpoint, as `checkpoint list` shows it")
+
+
+def _snapshot_uri(text: str) -> str:
+    """Read `--restore-uri`."""
     if text.startswith(config.ALLOWED_SCHEMES):
         return text.rstrip("/")
-    raise argparse.ArgumentTypeError(f"{text!r} must be the URI of a savepoint, or the number of a checkpoint")
+    raise argparse.ArgumentTypeError(f"{text!r} must be the URI of a savepoint's folder")

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Self
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from statefulspark.contract import durations
+from statefulspark.contract import durations, layout
 from statefulspark.contract.base import WireModel
 
 ENV_CONFIG = "STATEFULSPARK_CONFIG"
@@ -110,27 +111,49 @@ _REPEATED_AT = " again at "
 class ClaimMode(StrEnum):
     """Who owns the snapshot after a job has started from it (Flink: execution.state-recovery.claim-mode)."""
 
-    NO_CLAIM = "NO_CLAIM"
+    NO_CLAIM = "NoClaim"
     """Its owner keeps it, and the job never changes it; the job starts from a copy, so the owner may delete it after the
     start."""
-    CLAIM = "CLAIM"
+    CLAIM = "Claim"
     """The job owns it, and deletes it after it has completed as many checkpoints as are retained. No other job can claim
     it."""
-    LEGACY = "LEGACY"
-    """Same as NO_CLAIM. In Flink, later checkpoints may use the snapshot's files; here they never do."""
+
+
+class NoState(WireModel):
+    """No state: a start with it is the only one that forgets state."""
+
+
+class RestoreSource(WireModel):
+    """What a start is from, instead of the newest committed batch: exactly one member."""
+
+    uri: str | None = None
+    """URI of a savepoint's folder."""
+    checkpoint_id: int | None = Field(default=None, ge=1, alias="checkpointID")
+    """Number of a retained checkpoint of the job."""
+    empty: NoState | None = None
+    """Empty state, although the job has checkpoints; the only way to start with it."""
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if [self.uri, self.checkpoint_id, self.empty].count(None) != 2:
+            raise ValueError("it has exactly one of the members uri, checkpointID and empty")
+        return self
+
+    @property
+    def snapshot(self) -> str | None:
+        """The name of the snapshot: its URI, or `checkpoint:<id>`; None for empty state."""
+        return self.uri if self.checkpoint_id is None else f"{layout.CHECKPOINT_REFERENCE}{self.checkpoint_id}"
 
 
 class RestoreConfig(WireModel):
     """The snapshot to start from, if it is not the newest committed batch."""
 
-    snapshot: str | None = None
-    """URI of a savepoint's folder, or `checkpoint:<id>`; absent means the newest committed batch."""
+    source: RestoreSource | None = None
+    """What to start from; absent means the newest committed batch."""
     allow_non_restored_state: bool = False
     """Drop state whose uid no longer exists in the job, instead of refusing to start."""
     claim_mode: ClaimMode = ClaimMode.NO_CLAIM
-    """Who owns `snapshot` after the start, if it is named by its URI."""
-    fresh: bool = False
-    """Start with empty state although the job has checkpoints; the only way to do that."""
+    """Who owns the snapshot of `source` after the start, if it is named by its URI."""
     take_over_sinks: bool = False
     """Write to sinks that hold output of state from which this start does not descend, or output that is newer than the
     restored cut and cannot be withdrawn. That output stays, and may be there twice. Also: this job continues the one with
@@ -141,18 +164,18 @@ class RestoreConfig(WireModel):
     after_stop: bool = False
     """The snapshot is the savepoint that this job was stopped with, to go on after it. A stop whose answer was lost may have
     written it although the job went on: then the job goes on from its newest state, which has all of the savepoint."""
-    id: str | None = None
+    nonce: str | None = None
     """Identifies this restore request, which is carried out once in the life of the root; the snapshot's name when absent.
-    Change it to restore from the same snapshot again."""
+    Change it to restore from the same source again."""
 
     takes_over_as: str | None = None
-    """Identifies the words `takeOver` and `takeOverSinks`, of which each counts once in the life of the root; as `id` when
-    absent. Change it to say them again."""
+    """Identifies the words `takeOver` and `takeOverSinks`, of which each counts once in the life of the root; as `nonce`
+    when absent. Change it to say them again."""
 
     def again(self, now: datetime) -> RestoreConfig:
         """Return the same request as a new one that was never done; when it is done, this request counts as done, too."""
-        bare = self.model_copy(update={"id": None})
-        return self.model_copy(update={"id": f"{bare.once_key}{_REPEATED_AT}{now.isoformat()}"})
+        bare = self.model_copy(update={"nonce": None})
+        return self.model_copy(update={"nonce": f"{bare.once_key}{_REPEATED_AT}{now.isoformat()}"})
 
     def is_done(self, carried_out: Iterable[str]) -> bool:
         """Tell whether this request was carried out.
@@ -184,9 +207,17 @@ class RestoreConfig(WireModel):
     @property
     def once_key(self) -> str | None:
         """The key that a generation records for this request; None if no restore is requested."""
-        if self.fresh:
-            return self.id or "fresh"
-        return (self.id or self.snapshot) if self.snapshot else None
+        return None if self.source is None else self.nonce or self.source.snapshot or "fresh"
+
+    @property
+    def snapshot(self) -> str | None:
+        """The name of the snapshot to start from; None for the newest committed batch, and for empty state."""
+        return self.source.snapshot if self.source is not None else None
+
+    @property
+    def starts_empty(self) -> bool:
+        """Whether empty state is requested."""
+        return self.source is not None and self.source.empty is not None
 
 
 class EngineConfig(WireModel):

@@ -29,9 +29,10 @@ BY_FIELD = {
     "checkpoint.tolerableFailures": "--tolerable-failures",
     "checkpoint.retained": "--retained",
     "checkpoint.maxAge": "--checkpoint-max-age",
-    "restore.snapshot": "--from",
-    "restore.fresh": "--fresh",
-    "restore.id": "--restore-id",
+    "restore.source.uri": "--restore-uri",
+    "restore.source.checkpointID": "--restore-checkpoint",
+    "restore.source.empty": "--restore-empty",
+    "restore.nonce": "--restore-nonce",
     "restore.claimMode": "--claim-mode",
     "restore.allowNonRestoredState": "--allow-non-restored-state",
     "restore.takeOverSinks": "--take-over-sinks",
@@ -42,9 +43,13 @@ BY_FIELD = {
 
 _SENTENCES = (
     (" (restore.takeOverSinks)", ""),
-    ("restore.freshState (on the command line --fresh)", "--fresh"),
-    ("change restore.nonce of the resource; on the command line add --again", "add --again"),
-    ("--restore-id, or restore.id in a configuration file", "--restore-id"),
+    ("restore.source.empty (on the command line --restore-empty)", "--restore-empty"),
+    ("restore.source (on the command line --restore-uri)", "--restore-uri"),
+    ("--restore-checkpoint, or restore.source.checkpointID", "--restore-checkpoint"),
+    (
+        "change restore.nonce (on the command line add --again, or change --restore-nonce)",
+        "add --again, or change --restore-nonce",
+    ),
     ("--endpoint, storage.endpoint, or ", "--endpoint or "),
     ("--region, storage.region, or ", "--region or "),
     ("Set restore.takeOver to true", "Add --take-over"),
@@ -57,8 +62,7 @@ _SENTENCES = (
         "then change restore.nonce to say it again (on the command line --take-over-sinks --again)",
         "then add --take-over-sinks --again",
     ),
-    ("Remove restore.freshState", "Leave --fresh out"),
-    ("Remove restore.from", "Leave --from out"),
+    ("Remove restore.source", "Leave --restore-uri, --restore-checkpoint or --restore-empty out"),
     ("another name or storage.uri", "another --name or --storage"),
     ("Set it in job.parameters, or with --parameter", "Set it with --parameter"),
     ("driver.memory", "--conf spark.driver.memory=2g"),
@@ -67,7 +71,9 @@ _SENTENCES = (
     ("Correct it and apply the job again.", "Correct it and start the job again."),
 )
 _SET_FIELD = re.compile(r"\bset (?=allowNonRestoredState\b)")
-_FIELD = re.compile(r"\b(?:allowNonRestoredState|(?:checkpoint|storage|restore|engine)\.[a-z][A-Za-z]*)\b")
+_FIELD = re.compile(
+    r"\b(?:allowNonRestoredState|restore\.source\.[a-z][A-Za-z]*|(?:checkpoint|storage|restore|engine)\.[a-z][A-Za-z]*)\b"
+)
 
 
 def name_flags(message: str) -> str:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 
 from statefulspark import errors, storage
-from statefulspark.contract import config, engine, layout
+from statefulspark.contract import config, engine
 from statefulspark.engine import gateway
 from statefulspark.storage import StorageOptions
 
@@ -65,8 +65,9 @@ def require_startable(job: config.JobConfig) -> None:
             f"These Spark settings contradict the endpoint or the credentials of the job's storage: {', '.join(replaced)}. "
             "Remove them, or configure only them and neither the endpoint nor keys of the storage.",
         )
-    for uri in (job.storage.uri, job.savepoint_location, job.restore.snapshot):
-        if uri is not None and not uri.startswith(layout.CHECKPOINT_REFERENCE):
+    restored = job.restore.source.uri if job.restore.source is not None else None
+    for uri in (job.storage.uri, job.savepoint_location, restored):
+        if uri is not None:
             storage.require_location(uri.rstrip("/"), options)
 
 

@@ -1,4 +1,4 @@
-"""Claims: a job that starts from a snapshot in claim mode CLAIM owns the snapshot, and deletes it later.
+"""Claims: a job that starts from a snapshot in claim mode Claim owns the snapshot, and deletes it later.
 
 `_claim.json` in the snapshot's folder is created conditionally, so that exactly one job owns it. The generation that is
 made from the snapshot is a complete copy, so the snapshot is needed only as a second fallback; the job deletes it once it
@@ -43,7 +43,7 @@ def claim(store: ObjectStore, folder: str, *, root: str, owner_id: str, now: dat
         raise errors.SpecRejectedError(
             "SnapshotClaimed",
             f"{store.uri}/{folder} has belonged to the job at {present.root} since {present.claimed_at.isoformat()}, which "
-            f"will delete it; restore it with claim mode NO_CLAIM, or delete {key} there if that job is gone.",
+            f"will delete it; restore it with claim mode NoClaim, or delete {key} there if that job is gone.",
         ) from error
 
 

@@ -83,7 +83,7 @@ def decide(situation: Situation) -> Intent:
             "Request no restore to continue from the newest checkpoint.",
         )
     if asked is not None and not situation.restore.is_done(situation.carried_out):
-        return Intent.EMPTY if situation.restore.fresh else Intent.RESTORE
+        return Intent.EMPTY if situation.restore.starts_empty else Intent.RESTORE
     if situation.current is not None:
         return Intent.RECOVER
     if situation.half_purged is not None:
@@ -91,7 +91,7 @@ def decide(situation: Situation) -> Intent:
             "StateWithoutCheckpoint",
             f"The state at {situation.uri} was deleted on purpose, and {situation.half_purged} is there: the deletion is "
             "not complete, or state was put back. Complete the deletion, or put back all objects, with those of "
-            f"{layout.LINEAGES}/; or request empty state with restore.freshState (on the command line --fresh).",
+            f"{layout.LINEAGES}/; or request empty state with restore.source.empty (on the command line --restore-empty).",
         )
     counts = {"checkpoints": situation.checkpoints, "savepoints": situation.savepoints}
     leftovers = [f"{count} {kind}" for kind, count in counts.items() if count]
@@ -107,7 +107,7 @@ def decide(situation: Situation) -> Intent:
             "StateMissing",
             f"{situation.uri} has held state, as {situation.traces[0]} shows, and neither {layout.GENERATIONS}/ nor "
             f"{layout.CHECKPOINTS}/ holds any of it now. Put them back, restore a savepoint by name, or request empty state "
-            "with restore.freshState (on the command line --fresh).",
+            "with restore.source.empty (on the command line --restore-empty).",
         )
     return Intent.EMPTY
 
@@ -119,13 +119,12 @@ def skipped_restore(restore: RestoreConfig, *, restored_from: str | None) -> str
         restore: The requested restore.
         restored_from: The snapshot from which the job continues instead.
     """
-    what = "The start with empty state" if restore.fresh else f"The restore of {restore.snapshot}"
-    name = f", under the name {restore.id!r}" if restore.id is not None else ""
+    what = "The start with empty state" if restore.starts_empty else f"The restore of {restore.snapshot}"
+    name = f", under the name {restore.nonce!r}" if restore.nonce is not None else ""
     state = restored_from or "the beginning of its generation"
     return (
         f"{what} was done before{name}, and is not repeated: the job continues from {state}. To repeat it, change "
-        "restore.nonce of the resource; on the command line add --again, or give the restore a new name: --restore-id, or "
-        "restore.id in a configuration file."
+        "restore.nonce (on the command line add --again, or change --restore-nonce)."
     )
 
 
@@ -156,17 +155,17 @@ def asked_restore(restore: RestoreConfig, done: Iterable[str], *, unknown: bool)
         done: Keys of everything that was carried out in the root.
         unknown: Whether a record that may name it cannot be read.
     """
-    what = "empty state" if restore.fresh else f"a restore of {restore.snapshot}"
+    what = "empty state" if restore.starts_empty else f"a restore of {restore.snapshot}"
     if restore.is_done(done):
         return f"It also asks for {what}, which was carried out there before and is not repeated."
     if unknown:
         return (
             f"It also asks for {what}, and a record of what was carried out there cannot be read: the start is refused."
         )
-    effect = "begins with empty state" if restore.fresh else "goes back to that snapshot"
+    effect = "begins with empty state" if restore.starts_empty else "goes back to that snapshot"
     return (
         f"It also asks for {what}, which was not carried out there: a start {effect}, and leaves the newer state behind. "
-        f"Remove {'restore.freshState' if restore.fresh else 'restore.from'} to continue from the newest state."
+        "Remove restore.source to continue from the newest state."
     )
 
 

@@ -317,10 +317,12 @@ def _refusal(relation: Standing, stored: Marker, context: SinkContext, where: st
     root = own.root or "this root"
     if stored.root == root:
         origin = f"the state that was at {root} before (lineage {lineage}; it was deleted, or replaced)"
-        remedy = "Restore that state, or start from a savepoint of it (--from)"
+        remedy = (
+            "Restore that state, or start from a savepoint of it by restore.source (on the command line --restore-uri)"
+        )
     else:
         origin = f"the state at {its_root} (lineage {lineage}), from which the state at {root} does not descend"
-        remedy = "Start from that state (--from)"
+        remedy = "Start from that state by restore.source (on the command line --restore-uri)"
     return errors.SpecRejectedError(
         "SinkTaken",
         f"The sink {context.uid!r} cannot start: {where} has output of {origin}. {remedy}; or {REMEDIES}.",

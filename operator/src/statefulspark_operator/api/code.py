@@ -35,7 +35,10 @@ URI_MESSAGE = "job.source.s3.uri must be the s3:// address of one file that ends
 
 _KEY_RULE = "self.endsWith('.py')"
 _URI_RULE = "self.matches('^s3://[a-z0-9][a-z0-9.-]+/.*[^/]$') && (self.endsWith('.py') || self.endsWith('.zip'))"
-_NAMES_ONE = "has(self.source.configMap) ? has(self.source.configMap.key) : has(self.source.s3) && self.source.s3.uri.endsWith('.py')"
+_NAMES_ONE = (
+    "has(self.source.configMap) ? has(self.source.configMap.key) : "
+    "has(self.source.s3) && self.source.s3.uri.endsWith('.py')"
+)
 
 
 def rules(*pairs: tuple[str, str]) -> dict[str, JsonValue]:

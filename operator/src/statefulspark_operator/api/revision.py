@@ -87,7 +87,7 @@ def _revision_of(this: _ThisSpec) -> str:
 def restore_id(spec: StatefulSparkJobSpec) -> str | None:
     """Return the identity of the request of `spec.restore`; None if it requests nothing."""
     restore = spec.restore
-    return None if restore.from_ is None and not restore.fresh_state else word_id(spec)
+    return None if restore.source is None else word_id(spec)
 
 
 def word_id(spec: StatefulSparkJobSpec) -> str:
@@ -97,8 +97,7 @@ def word_id(spec: StatefulSparkJobSpec) -> str:
     """
     restore = spec.restore
     request: Mapping[str, JsonValue] = {
-        "from": restore.from_,
-        "freshState": restore.fresh_state,
+        "source": restore.source.model_dump(by_alias=True, exclude_none=True) if restore.source is not None else None,
         "nonce": restore.nonce,
     }
     text = json.dumps(request, sort_keys=True)

@@ -10,21 +10,18 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from statefulspark.contract import engine
 
 from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration, JvmMemory, OpaqueObject, Quantity
 from statefulspark_operator.api.code import JobSource, rules
+from statefulspark_operator.api.restore import Restore
 from statefulspark_operator.api.savepoint_schedule import SavepointSchedule
-from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, STATELESS_RULE, RestoreMode, Upgrade
+from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, STATELESS_RULE, Upgrade
 
 STORAGE_MESSAGE = (
     "storage.uri must be an s3:// location: state on one node's disk (file://, hostPath) cannot be restored on another "
     "node, so a crash or a move of the driver would lose it"
-)
-LEGACY_MESSAGE = (
-    "Legacy is refused: it shares files with a snapshot that nobody owns. Use NoClaim, which copies and leaves the snapshot "
-    "alone, or Claim, which makes it the job's own"
 )
 NAME_MAX_LENGTH = 45
 """Names derived from it, `<name>-driver-<epoch>` and those of executor pods, must fit into 63 characters."""
@@ -119,17 +116,6 @@ class CheckpointingMode(StrEnum):
     """Every record is in the state once."""
     AT_LEAST_ONCE = "AtLeastOnce"
     """Accepted for jobs that come from Flink; every record is in the state once, too."""
-
-
-class ClaimMode(StrEnum):
-    """Who owns the snapshot of `restore.from` after the start."""
-
-    NO_CLAIM = "NoClaim"
-    """Its owner keeps it, and the job never changes it; the owner may delete it after the start."""
-    CLAIM = "Claim"
-    """The job owns it, and deletes it after it has completed as many checkpoints as are retained."""
-    LEGACY = "Legacy"
-    """Refused: with it, checkpoints would depend on the files of a snapshot without an owner."""
 
 
 class SavepointForm(StrEnum):
@@ -339,56 +325,6 @@ class Savepoint(ApiModel):
     spec changes again."""
     schedule: Annotated[SavepointSchedule | None, ChangeCost.RELOAD] = None
     """When savepoints are taken by themselves, each as a SparkSavepoint, and how many of them are kept. Default: never."""
-
-
-class Restore(ApiModel):
-    """The snapshot to start from, if it is not the newest committed batch. Each value is applied once."""
-
-    from_: Annotated[str | None, ChangeCost.RELOAD] = Field(
-        default=None,
-        alias="from",
-        max_length=1024,
-        json_schema_extra=rules(
-            (
-                "self.matches('^(s3://.+|checkpoint:[0-9]+|savepoint:[a-z0-9]([-.a-z0-9]*[a-z0-9])?)$')",
-                "restore.from must be the s3:// folder of a savepoint, checkpoint:<id>, or savepoint:<name of a "
-                "SparkSavepoint>",
-            )
-        ),
-    )
-    """Folder of a savepoint, `checkpoint:<id>`, or `savepoint:<name>` of a SparkSavepoint in the namespace, which is waited
-    for. A new value on a running job restarts it from there; removing the value changes nothing. The storage remembers each
-    value for the life of the state, so a resource that is made anew does not apply it again."""
-    mode: Annotated[RestoreMode, ChangeCost.IGNORE] = RestoreMode.SAVEPOINT
-    """What a new revision goes on from: `Savepoint` (default), taken by the stop of the running one, or `LastCheckpoint`: no
-    savepoint is taken, so that a rollback goes back only if the newest state fits the old revision."""
-    allow_non_restored_state: Annotated[bool, ChangeCost.IGNORE] = False
-    """Drop state whose uid no longer exists in the job, instead of refusing to start."""
-    claim_mode: Annotated[ClaimMode | None, ChangeCost.IGNORE] = Field(
-        default=None, json_schema_extra=rules(("self != 'Legacy'", f"restore.claimMode {LEGACY_MESSAGE}"))
-    )
-    """Who owns the snapshot of `from` after the start: with `NoClaim` (default) its owner keeps it; with `Claim` the job
-    owns it, and deletes it after it has completed as many checkpoints as are retained. Used when `from` is applied."""
-    fresh_state: Annotated[bool, ChangeCost.RELOAD] = False
-    """Start with empty state although the job has checkpoints. This is the only way to do that. The storage remembers it, as
-    it remembers `from`. The newest checkpoint of the old state stays on storage for at least a day."""
-    take_over: Annotated[bool, ChangeCost.IGNORE] = False
-    """Take over the state of another resource with this name, for example of a deleted one. Without it a job refuses to
-    change state that it does not own. It counts once: a job that has lost the state does not take it over again."""
-    take_over_sinks: Annotated[bool, ChangeCost.IGNORE] = False
-    """Write to sinks that hold output of state from which a start does not descend, or output that is newer than the
-    restored state and cannot be withdrawn. That output stays, and may be there twice. Also: this job continues the one with
-    another name whose state it starts from, and takes its sinks over. Without it such a start is refused. It counts once: a
-    job that has lost its sinks to another one does not take them over again."""
-    nonce: Annotated[str | None, ChangeCost.RELOAD] = Field(default=None, max_length=63)
-    """Change it to apply the same `from` or `freshState`, or to say `takeOver` or `takeOverSinks`, again."""
-
-    @field_validator("claim_mode")
-    @classmethod
-    def _refuse_legacy(cls, mode: ClaimMode | None) -> ClaimMode | None:
-        if mode is ClaimMode.LEGACY:
-            raise ValueError(LEGACY_MESSAGE)
-        return mode
 
 
 class Restart(ApiModel):

@@ -14,6 +14,7 @@ from statefulspark.contract.config import ClaimMode
 
 from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import Condition
+from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.savepoint_schedule import SavepointScheduleStatus
 from statefulspark_operator.api.upgrade import UpgradeMode
 
@@ -165,18 +166,26 @@ class RestoreIntent(ApiModel):
 
     id: str
     """Identifies this restore, so that after a later failure the job continues from newer checkpoints and not from here."""
-    snapshot: str | None = None
-    """Folder of a savepoint, or `checkpoint:<id>`."""
+    source: RestoreSource | None = None
+    """What it starts from; absent means the newest committed batch."""
     allow_non_restored_state: bool = False
     """Whether state whose uid no longer exists in the job may be dropped."""
-    fresh: bool = False
-    """Start with empty state although there are checkpoints."""
     rollback: bool = False
     """A rollback: the driver refuses to start if a part of the job would begin without state, or rows would come twice."""
     after_stop: bool = False
     """The snapshot is the savepoint of this job's stop: the driver goes on from newer state, if the job went on after it."""
     claim_mode: ClaimMode | None = None
     """Who owns the snapshot after the start; absent means that its owner keeps it."""
+
+    @property
+    def snapshot(self) -> str | None:
+        """The name of the snapshot in messages: its folder, or `checkpoint:<id>`; None if there is none."""
+        return self.source.snapshot if self.source is not None else None
+
+    @property
+    def starts_empty(self) -> bool:
+        """Whether it starts with empty state."""
+        return self.source is not None and self.source.empty is not None
 
 
 class DriverIntent(ApiModel):

@@ -20,7 +20,7 @@ class UpgradeMode(StrEnum):
     COLD = "Cold"
     """Stop the running driver with a savepoint, then start the new one."""
     STATELESS = "Stateless"
-    """Stop the running driver, and start the new one with empty state. Needs `restore.freshState`, too."""
+    """Stop the running driver, and start the new one with empty state. Needs `restore.source.empty`, too."""
 
 
 class RestoreMode(StrEnum):
@@ -67,10 +67,10 @@ class Upgrade(ApiModel):
 
 
 STATELESS_MESSAGE = (
-    "upgrade.mode Stateless starts every new revision with empty state; set restore.freshState to true as well, or use Warm "
-    "or Cold, which keep the state"
+    "upgrade.mode Stateless starts every new revision with empty state; set restore.source.empty as well, or use Warm or "
+    "Cold, which keep the state"
 )
 STATELESS_RULE = (
     "!has(self.upgrade) || !has(self.upgrade.mode) || self.upgrade.mode != 'Stateless' || "
-    "(has(self.restore) && has(self.restore.freshState) && self.restore.freshState)"
+    "(has(self.restore) && has(self.restore.source) && has(self.restore.source.empty))"
 )

@@ -361,7 +361,7 @@ class SnapshotStorageReader:
             return NoSavepoint(f"{location} is a checkpoint, which belongs to its job; take a savepoint of it.")
         author = f"{manifest.namespace}/{manifest.job}"
         if author != target.owner:
-            return NoSavepoint(f"{location} is a savepoint of {author}; a job starts from it by restore.from.")
+            return NoSavepoint(f"{location} is a savepoint of {author}; a job starts from it by restore.source.uri.")
         report = verify.verify(store, manifest)
         return _as_status(manifest, location) if report.ok else NoSavepoint(f"{location}: {report.sentence}")
 

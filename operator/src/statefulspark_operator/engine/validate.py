@@ -49,7 +49,7 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
     name = resources.text(resource, "metadata", "name")
     if len(name) > NAME_MAX_LENGTH:
         return Rejection("NameTooLong", f"The name {name!r} has more than {NAME_MAX_LENGTH} characters.")
-    if spec.upgrade.mode is UpgradeMode.STATELESS and not spec.restore.fresh_state:
+    if spec.upgrade.mode is UpgradeMode.STATELESS and not spec.restore.starts_empty:
         return Rejection("SpecInvalid", f"{STATELESS_MESSAGE}.")
     schedule = spec.savepoint.schedule
     if schedule is not None:

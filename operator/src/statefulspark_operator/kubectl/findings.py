@@ -76,8 +76,8 @@ ADVICE: Mapping[Reason, str | None] = {
     Reason.FINISHED: "Change spec.restartNonce to run it again.",
     Reason.BACKING_OFF: f"It is started again by itself. Why the last one ended: {LOGS} --previous",
     Reason.STORAGE_UNREADABLE: _STORAGE,
-    Reason.SAVEPOINT_AWAITED: "Look at it: kubectl get ssp -o wide; or name another one in spec.restore.from.",
-    Reason.SAVEPOINT_MISSING: "Name a snapshot that is there in spec.restore.from, or put that one back.",
+    Reason.SAVEPOINT_AWAITED: "Look at it: kubectl get ssp -o wide; or name another one in spec.restore.source.",
+    Reason.SAVEPOINT_MISSING: "Name a snapshot that is there in spec.restore.source, or put that one back.",
     Reason.STARTING: _WAIT,
     Reason.RESUMING_START: _WAIT,
     Reason.EXECUTORS_REMOVED: _WAIT,
@@ -95,7 +95,7 @@ ADVICE: Mapping[Reason, str | None] = {
 """The next step for each reason of the operator; None where there is nothing to do."""
 _OTHER_ADVICE: Mapping[str, str] = {
     "SpecInvalid": "Correct the field that the message names.",
-    "NameTooLong": "Create the job under a shorter name; restore.from may name a savepoint of this one.",
+    "NameTooLong": "Create the job under a shorter name; restore.source may name a savepoint of this one.",
     "SettingRefused": "Remove that setting from spec.sparkConf.",
     "CodeMissing": "Put the code where spec.job.source names it, or correct spec.job; it is looked for every half minute.",
     "CodeChecksumMismatch": "Correct the checksum in spec.job.source if the code is the right one.",
@@ -110,16 +110,16 @@ _OTHER_ADVICE: Mapping[str, str] = {
     "ApiServerRefused": "Update the operator's chart, which has its roles.",
     "ApiServerUnavailable": _WAIT,
     "StateUnknown": "Make the storage readable, or restore what is missing there; nothing was changed.",
-    "SnapshotNotFound": "Name a snapshot that is there in spec.restore.from.",
+    "SnapshotNotFound": "Name a snapshot that is there in spec.restore.source.",
     "NonRestoredState": "Give the operator its uid back, or set spec.restore.allowNonRestoredState to drop its state.",
     "SinkAhead": "Read what the message says about output; spec.restore.takeOverSinks accepts that it is there twice.",
     "SinkOfAnotherJob": "If it continues that job, set spec.restore.takeOverSinks; else give the sink its own uid.",
     "SinkTaken": "Read what the message says about output; spec.restore.takeOverSinks accepts that it is there twice.",
 }
 _BY_EXIT: Mapping[int, str] = {
-    ExitCode.STATE_UNKNOWN: "Put back what the message names, or name a snapshot in spec.restore.from; then change "
+    ExitCode.STATE_UNKNOWN: "Put back what the message names, or name a snapshot in spec.restore.source; then change "
     "spec.restartNonce. Look into the storage with: statefulspark doctor",
-    ExitCode.SNAPSHOT_NOT_FOUND: "Name a snapshot that is there in spec.restore.from.",
+    ExitCode.SNAPSHOT_NOT_FOUND: "Name a snapshot that is there in spec.restore.source.",
     ExitCode.INCOMPATIBLE_STATE: f"Change the job so that its state fits, or go back: {_ROLLBACK}",
     ExitCode.USAGE: "Correct the setting that the message names.",
     ExitCode.STORAGE_UNAVAILABLE: "Bring back what the message names; then change spec.restartNonce.",

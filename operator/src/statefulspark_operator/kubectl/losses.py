@@ -46,8 +46,8 @@ def _state(view: View) -> Iterator[str]:
     elif view.live_driver is None and phase in (Phase.SUSPENDED, Phase.STOPPED):
         restore, checkpoint = view.status.restore, view.status.last_checkpoint
         source = f"checkpoint {checkpoint.id}" if checkpoint is not None else "what is on storage"
-        if restore is not None and restore.fresh:
-            source = "empty state, as spec.restore.freshState says"
+        if restore is not None and restore.starts_empty:
+            source = "empty state, as spec.restore.source says"
         elif restore is not None and restore.snapshot is not None:
             source = restore.snapshot
         yield f"Nothing: no driver runs. A start continues from {source}."

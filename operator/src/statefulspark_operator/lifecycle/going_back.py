@@ -6,8 +6,11 @@ stop, from which the failed revision began; its driver refuses that if rows woul
 
 from __future__ import annotations
 
+import json
+
 from statefulspark.contract.exit_codes import ExitCode
 
+from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -16,7 +19,7 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.lifecycle.situation import Job, Situation
+from statefulspark_operator.lifecycle.situation import Situation
 
 _OF_A_LATER_RELEASE = "FormatVersionUnknown"
 """The runtime's reason for state that a later release has written."""
@@ -33,7 +36,8 @@ def intent(situation: Situation, driver: DriverIntent, snapshot: str | None) -> 
         driver: The driver that has ended; every step of the way has another one, and so an id of its own.
         snapshot: The savepoint of the stop; None for the newest state.
     """
-    return RestoreIntent(id=f"{situation.job.uid}-rollback-{driver.epoch}", snapshot=snapshot, rollback=True)
+    source = RestoreSource(uri=snapshot) if snapshot is not None else None
+    return RestoreIntent(id=f"{situation.job.uid}-rollback-{driver.epoch}", source=source, rollback=True)
 
 
 def under_way(status: StatefulSparkJobStatus, revision: str | None) -> UpgradeStatus | None:
@@ -82,11 +86,15 @@ def last_resort(situation: Situation) -> str:
         return ""
     return (
         f"It runs on the state that revision {upgrade.to_revision} has left. To go back to the savepoint before, which "
-        f"repeats output in sinks that cannot withdraw it: {command(situation.job, upgrade.savepoint)}."
+        f"repeats output in sinks that cannot withdraw it: {command(situation, upgrade.savepoint)}."
     )
 
 
-def command(job: Job, savepoint: str) -> str:
+def command(situation: Situation, savepoint: str) -> str:
     """Return the command that restores a savepoint although output comes twice."""
-    patch = f'{{"spec":{{"restore":{{"from":"{savepoint}","takeOverSinks":true}}}}}}'
+    job, before = situation.job, situation.spec.restore.source if situation.spec is not None else None
+    # A merge leaves what it does not name, and a source has one member.
+    others = dict.fromkeys(before.model_dump(by_alias=True, exclude_none=True)) if before is not None else {}
+    restore = {"source": {**others, "uri": savepoint}, "takeOverSinks": True}
+    patch = json.dumps({"spec": {"restore": restore}}, separators=(",", ":"))
     return f"kubectl -n {job.namespace} patch ssj {job.name} --type merge -p '{patch}'"

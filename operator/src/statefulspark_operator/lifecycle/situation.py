@@ -323,8 +323,8 @@ class Situation:
 
     @property
     def named_restore(self) -> naming.Resolved | naming.Unresolved | None:
-        """What a `spec.restore.from` that has not been carried out stands for; None if there is none."""
-        source = self.spec.restore.from_ if self.spec else None
+        """What a `spec.restore.source` that has not been carried out stands for; None if there is none."""
+        source = self.spec.restore.source if self.spec else None
         if self.spec is None or source is None or revision.restore_id(self.spec) == self.status.restore_applied:
             return None
         return naming.resolve(source, {savepoint.name: savepoint.status for savepoint in self.savepoints})

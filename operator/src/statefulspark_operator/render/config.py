@@ -81,7 +81,9 @@ def restore_config(subject: Subject, restore: RestoreIntent | None) -> RestoreCo
 def _restore(subject: Subject, restore: RestoreIntent | None) -> dict[str, object]:
     spec = subject.spec
     words = {"takeOverSinks": spec.restore.take_over_sinks, "takesOverAs": word_id(spec)}
-    return {**(_given(restore) if restore else {}), **words}
+    if restore is None:
+        return words
+    return {**_given(restore, exclude={"id"}), "nonce": restore.id, **words}
 
 
 def _given(model: WireModel, exclude: set[str] | None = None) -> dict[str, object]:

@@ -21,11 +21,12 @@ from manifests import a_manifest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming import stateful_processor
+from restores import a_restore
 from s3server import S3Server
 from statefulspark import errors, state_reading, storage
 from statefulspark.checkpoint import closure, epochs, savepoint, transfer, verify
 from statefulspark.contract import layout
-from statefulspark.contract.config import EngineConfig, JobConfig, RestoreConfig, StorageConfig
+from statefulspark.contract.config import EngineConfig, JobConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.declaration import QueryContext
 from statefulspark.driver.starting import start, start_parts
@@ -105,7 +106,7 @@ class Rig(TwoSides):
         job_config = JobConfig(
             name="flights",
             storage=StorageConfig(uri="s3://unused"),
-            restore=RestoreConfig(snapshot=f"{self.store.uri}/{FOLDER}"),
+            restore=a_restore(snapshot=f"{self.store.uri}/{FOLDER}"),
             engine=EngineConfig(conf={"spark.sql.shuffle.partitions": str(partitions)}),
         )
         epochs.claim(self.store, assigned=None, holder="pod", claim_id="start", now=NOW)
@@ -333,7 +334,7 @@ def test_a_missing_or_swapped_file_is_refused_by_name_before_anything_is_made(ri
     rig.run("keyed state and an aggregation of Spark's", generation=1)
     (entry,) = rig.take(batch=0).queries
     parts = [f"{FOLDER}/{entry.path}/{file.path}" for file in entry.files if file.path.endswith(".parquet")]
-    wish = RestoreConfig(snapshot=f"{rig.store.uri}/{FOLDER}")
+    wish = a_restore(snapshot=f"{rig.store.uri}/{FOLDER}")
     for part in parts[:2]:
         body = rig.store.read(part)
         for damage in (None, bytes(reversed(body))):

@@ -21,6 +21,7 @@ from kubectlworld import (
     not_ready,
 )
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.restore import EmptyState, RestoreSource
 from statefulspark_operator.api.status import DriverState, Phase, RestoreIntent, StallStatus
 from statefulspark_operator.kubectl import findings, losses, pages, reports
 from statefulspark_operator.kubectl.findings import ADVICE, Finding
@@ -187,12 +188,20 @@ GONE = a_recorded_driver(state=DriverState.ENDED, end_reason="StateMissing", end
         ),
         pytest.param(a_view(a_stored_status(phase=None)), "Nothing: the job has not been started.", id="never started"),
         pytest.param(
-            a_view(a_stored_status(phase=Phase.SUSPENDED, restore=RestoreIntent(id="x", snapshot="s3://b/43"))),
+            a_view(
+                a_stored_status(
+                    phase=Phase.SUSPENDED, restore=RestoreIntent(id="x", source=RestoreSource(uri="s3://b/43"))
+                )
+            ),
             "Nothing: no driver runs. A start continues from s3://b/43.",
             id="suspended",
         ),
         pytest.param(
-            a_view(a_stored_status(phase=Phase.SUSPENDED, restore=RestoreIntent(id="x", fresh=True))),
+            a_view(
+                a_stored_status(
+                    phase=Phase.SUSPENDED, restore=RestoreIntent(id="x", source=RestoreSource(empty=EmptyState()))
+                )
+            ),
             "Nothing: no driver runs. A start continues from empty state",
             id="suspended, with an empty start asked for",
         ),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
+from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.spark_savepoint import SavepointDisposal, SavepointPhase, SparkSavepointStatus
 from statefulspark_operator.lifecycle.savepoints import naming
 from statefulspark_operator.lifecycle.savepoints.naming import Deleted, Farewell, Resolved, Unresolved
@@ -20,21 +22,23 @@ OBJECTS = {
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        pytest.param("s3://other/7", Resolved("s3://other/7"), id="a folder is itself"),
-        pytest.param("checkpoint:42", Resolved("checkpoint:42"), id="a checkpoint is itself"),
-        pytest.param("savepoint:night", Resolved(FOLDER), id="a complete one is its folder"),
+        pytest.param({"uri": "s3://other/7"}, Resolved(RestoreSource(uri="s3://other/7")), id="a folder is itself"),
+        pytest.param({"checkpointID": 42}, Resolved(RestoreSource(checkpointID=42)), id="a checkpoint is itself"),
         pytest.param(
-            "savepoint:now",
+            {"savepointName": "night"}, Resolved(RestoreSource(uri=FOLDER)), id="a complete one is its folder"
+        ),
+        pytest.param(
+            {"savepointName": "now"},
             Unresolved("SparkSavepoint 'now' is InProgress; the start waits for it.", may_come=True),
             id="one that is being taken",
         ),
         pytest.param(
-            "savepoint:broken",
+            {"savepointName": "broken"},
             Unresolved("SparkSavepoint 'broken' failed: disk full. Name another one.", may_come=False),
             id="one that failed",
         ),
         pytest.param(
-            "savepoint:nigth",
+            {"savepointName": "nigth"},
             Unresolved(
                 "There is no SparkSavepoint 'nigth' in the namespace; there are: broken, night, now.", may_come=True
             ),
@@ -42,8 +46,17 @@ OBJECTS = {
         ),
     ],
 )
-def test_a_source_stands_for(source: str, said: Resolved | Unresolved) -> None:
-    assert naming.resolve(source, OBJECTS) == said
+def test_a_source_stands_for(source: dict[str, object], said: Resolved | Unresolved) -> None:
+    assert naming.resolve(RestoreSource.model_validate(source), OBJECTS) == said
+
+
+@pytest.mark.parametrize(
+    "source", [{}, {"sparkCheckpoint": {}}, {"uri": "s3://b/1", "empty": {}}, {"savepointName": "a", "checkpointID": 1}]
+)
+def test_a_source_is_one_thing(source: dict[str, object]) -> None:
+    """A snapshot and empty state at once were accepted, and the state was empty."""
+    with pytest.raises(ValidationError, match="exactly one of the members savepointName, uri, checkpointID and empty"):
+        RestoreSource.model_validate(source)
 
 
 DISPOSED = Deleted(SavepointDisposal.DISPOSE, SavepointPhase.COMPLETED, FOLDER)

@@ -187,8 +187,8 @@ def find(
     )
     _log.info("state found", extra={"restored_from": start_plan.restored_from or "nothing: first start"})
     if start_plan.restore_skipped is not None:
-        # A restore with an id is done once on purpose, through any number of restarts.
-        level = logging.WARNING if restore_config.id is None else logging.INFO
+        # A restore with a name is done once on purpose, through any number of restarts.
+        level = logging.WARNING if restore_config.nonce is None else logging.INFO
         _log.log(level, "the requested restore is not done", extra={"why": start_plan.restore_skipped})
     if start_plan.fallback is not None:
         _log.warning("fell back to an older snapshot", extra={"why": start_plan.fallback})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from datetime import timedelta
 
+from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.spec import Restart
 from statefulspark_operator.api.status import (
     DriverState,
@@ -172,7 +173,7 @@ def _restore_after(situation: Situation, end: DriverEnd, operation: OperationSta
         return situation.status.restore
     if operation.location is None or not operation.location.startswith("s3://"):
         return situation.status.restore
-    return RestoreIntent(id=operation.id, snapshot=operation.location, after_stop=True)
+    return RestoreIntent(id=operation.id, source=RestoreSource(uri=operation.location), after_stop=True)
 
 
 def _note_failure(restarts: RestartStatus, situation: Situation, end: DriverEnd) -> RestartStatus:

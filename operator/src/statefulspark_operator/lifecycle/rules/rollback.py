@@ -82,13 +82,13 @@ def ask_for_decision(situation: Situation) -> Decision | None:
     if upgrade.savepoint is None:
         message += (
             f"no savepoint was taken before revision {upgrade.to_revision}: {why} "
-            f"Restore an older snapshot by name (restore.from). {others}"
+            f"Restore an older snapshot by name (restore.source). {others}"
         )
     else:
         message += (
             f"the operator does not go back to the savepoint before revision {upgrade.to_revision} on its own: {why} To go "
             "back to it anyway, which repeats that output in sinks that cannot withdraw it: "
-            f"{going_back.command(situation.job, upgrade.savepoint)}. {others} {upgrade.message or ''}"
+            f"{going_back.command(situation, upgrade.savepoint)}. {others} {upgrade.message or ''}"
         )
     again = going_back.intent(situation, driver, None)
     stalled = situation.stalled(Reason.ROLLBACK_NEEDS_DECISION.word, message)

@@ -46,10 +46,10 @@ def await_named(situation: Situation) -> Decision | None:
     named = situation.named_restore
     if not isinstance(named, naming.Unresolved) or situation.spec is None:
         return None
-    name = (situation.spec.restore.from_ or "").removeprefix(naming.PREFIX)
+    name = situation.spec.restore.source.savepoint_name if situation.spec.restore.source is not None else None
     if situation.intent is not None and any(own.name == name and own.awaits_driver for own in situation.own_savepoints):
         return None  # This job's own driver is to take it: waiting for it would never end.
-    message = f"spec.restore.from: {named.why}"
+    message = f"spec.restore.source.savepointName: {named.why}"
     if named.may_come:
         return Decision(Reason.SAVEPOINT_AWAITED, message, Phase.PENDING, situation.status, (), LATER)
     stalled = situation.stalled(Reason.SAVEPOINT_AWAITED.word, message)

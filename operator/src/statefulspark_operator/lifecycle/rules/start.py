@@ -8,9 +8,8 @@ if the content of storage is known.
 
 from __future__ import annotations
 
-from statefulspark.contract import config
-
 from statefulspark_operator.api import names, revision
+from statefulspark_operator.api.restore import EmptyState, RestoreSource
 from statefulspark_operator.api.spec import SavepointFailurePolicy
 from statefulspark_operator.api.status import (
     DriverIntent,
@@ -177,7 +176,7 @@ def refuse_missing_savepoint(situation: Situation, storage: StorageFacts) -> Dec
         return Decision(Reason.SAVEPOINT_MISSING, message, _phase(situation), status, (), AT_ONCE)
     message = (
         f"The savepoint {restore.snapshot} is not complete on storage. Restore its files, or select with "
-        "spec.restore.from another snapshot to start from."
+        "spec.restore.source another snapshot to start from."
     )
     stalled = situation.stalled(Reason.SAVEPOINT_MISSING.word, message)
     status = situation.status.model_copy(update={"stalled": stalled})
@@ -188,7 +187,7 @@ def start(situation: Situation, storage: StorageFacts) -> Decision:
     """Start the driver that the spec requests."""
     target = situation.desired_revision or ""
     restore = _restore(situation)
-    standby = None if restore is not None and restore.fresh else situation.usable_standby
+    standby = None if restore is not None and restore.starts_empty else situation.usable_standby
     if situation.live_pods and standby is None:
         return _await_end(situation)  # A standby need not wait: its epoch fences a driver that has ended its work.
     pods = (pod.epoch for pod in situation.pods)
@@ -220,8 +219,8 @@ def start(situation: Situation, storage: StorageFacts) -> Decision:
         }
     )
     checkpoint = situation.status.last_checkpoint
-    if restore is not None and restore.fresh:
-        source = "empty state, as spec.restore.freshState requests"
+    if restore is not None and restore.starts_empty:
+        source = "empty state, as spec.restore.source requests"
     elif restore is not None and restore.snapshot is not None:
         source = restore.snapshot
     else:
@@ -249,10 +248,9 @@ def _restore(situation: Situation) -> RestoreIntent | None:
         named = situation.named_restore
         return RestoreIntent(
             id=requested,
-            snapshot=named.snapshot if isinstance(named, naming.Resolved) else None,
+            source=named.source if isinstance(named, naming.Resolved) else None,
             allow_non_restored_state=spec.restore.allow_non_restored_state,
-            fresh=spec.restore.fresh_state,
-            claim_mode=config.ClaimMode[spec.restore.claim_mode.name] if spec.restore.claim_mode else None,
+            claim_mode=spec.restore.claim_mode,
         )
     driver, recorded = situation.intent, situation.status.restore
     if recorded is not None and recorded.rollback:
@@ -261,9 +259,10 @@ def _restore(situation: Situation) -> RestoreIntent | None:
         recorded = recorded if is_under_way else None
     is_new = driver is not None and driver.revision != situation.desired_revision
     # The spec has to request an empty state with both words.
-    starts_empty = is_new and spec.upgrade.mode is UpgradeMode.STATELESS and spec.restore.fresh_state
+    starts_empty = is_new and spec.upgrade.mode is UpgradeMode.STATELESS and spec.restore.starts_empty
     if starts_empty and (recorded is None or not recorded.rollback):
-        return RestoreIntent(id=f"{situation.job.uid}-stateless-{situation.job.generation}", fresh=True)
+        empty = RestoreSource(empty=EmptyState())
+        return RestoreIntent(id=f"{situation.job.uid}-stateless-{situation.job.generation}", source=empty)
     if recorded is not None:
         return recorded.model_copy(update={"allow_non_restored_state": spec.restore.allow_non_restored_state})
     if spec.restore.allow_non_restored_state:

@@ -11,10 +11,8 @@ from enum import Enum
 
 from statefulspark.contract import layout
 
+from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.spark_savepoint import SavepointDisposal, SavepointPhase, SparkSavepointStatus
-
-PREFIX = "savepoint:"
-"""A value of `restore.from` that begins with it names an object in the job's namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +20,10 @@ class Resolved:
     """The snapshot to start from.
 
     Attributes:
-        snapshot: Its folder, or `checkpoint:<id>`.
+        source: What the start is from; it names no object any more.
     """
 
-    snapshot: str
+    source: RestoreSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +39,22 @@ class Unresolved:
     may_come: bool
 
 
-def resolve(source: str, objects: Mapping[str, SparkSavepointStatus]) -> Resolved | Unresolved:
-    """Return what a value of `restore.from` stands for.
+def resolve(source: RestoreSource, objects: Mapping[str, SparkSavepointStatus]) -> Resolved | Unresolved:
+    """Return what a value of `restore.source` stands for.
 
     Args:
         source: The value.
         objects: Status of the savepoint objects in the namespace, of any job, by name.
     """
-    if not source.startswith(PREFIX):
+    name = source.savepoint_name
+    if name is None:
         return Resolved(source)
-    name = source.removeprefix(PREFIX)
     status = objects.get(name)
     if status is None:
         listed = ", ".join(sorted(objects)) or "none"
         return Unresolved(f"There is no SparkSavepoint {name!r} in the namespace; there are: {listed}.", may_come=True)
     if status.phase is SavepointPhase.COMPLETED and status.location is not None:
-        return Resolved(status.location)
+        return Resolved(RestoreSource(uri=status.location))
     if status.phase is SavepointPhase.FAILED:
         why = (status.message or "no reason given").rstrip(".")
         return Unresolved(f"SparkSavepoint {name!r} failed: {why}. Name another one.", may_come=False)

@@ -285,7 +285,7 @@ def _used_folders(situation: Situation) -> frozenset[str | None]:
     if status.upgrade is not None:
         used.append(status.upgrade.savepoint)
     if isinstance(situation.named_restore, naming.Resolved):
-        used.append(situation.named_restore.snapshot)
+        used.append(situation.named_restore.source.snapshot)
     return frozenset(objects.folder_of(location) for location in used if location is not None)
 
 
