@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -83,7 +83,7 @@ class Count(ss.KeyedProcessFunction):
         self.count: state.ValueState[object] = ctx.value_state("count", self._counter.type, ttl=self._ttl)
         self.is_plain = not self._counter.value_bytes
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Count the rows of a key."""
         if self.is_plain:
             counted = (self.count.get() or 0) + len(rows)  # type: ignore[operator]  # a number
@@ -98,7 +98,7 @@ class Count(ss.KeyedProcessFunction):
 class TimedCount(Count):
     """Counts rows per key, and sets a timer for each key that it sees for the first time."""
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Count the rows of a key."""
         before = self.count.get()
         if before is None:

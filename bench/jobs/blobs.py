@@ -6,7 +6,7 @@ Batches come from files: `fill-*.parquet` hold all keys once, `touch-*.parquet` 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import statefulspark as ss
@@ -28,7 +28,7 @@ class Blob(ss.KeyedProcessFunction):
         """Declare the value."""
         self.blob = ctx.value_state("blob", bytes)
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Replace the key's bytes."""
         self.blob.update(os.urandom(self._size_bytes))
         yield key, len(rows)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import statefulspark as ss
 from pyspark.sql import SparkSession
+from statefulspark.sinks import visibility
 
 job = ss.Job("relaying")
 
@@ -34,7 +35,9 @@ def relayed(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     sent = events.selectExpr("CAST(key AS string) AS name", "CAST(value AS string) AS sent")
     counted = ss.keyed_process(sent, key="name", function=Count(), uid="count", schema="key string, value string")
     sink = ss.KafkaSink(
-        ctx.parameter("to"), bootstrap_servers=ctx.parameter("brokers"), visible=ctx.parameter("visible")
+        ctx.parameter("to"),
+        bootstrap_servers=ctx.parameter("brokers"),
+        visible=visibility.Visibility(ctx.parameter("visible")),
     )
     return ss.write(counted, sink=sink, uid="kafka")
 

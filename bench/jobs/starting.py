@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import statefulspark as ss
@@ -20,7 +20,7 @@ class Count(ss.KeyedProcessFunction):
         """Declare the value."""
         self.seen = ctx.value_state("seen", int)
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Add the rows."""
         seen = (self.seen.get() or 0) + len(rows)
         self.seen.update(seen)

@@ -20,7 +20,7 @@ job = ss.Job("average")
 class Sum(NamedTuple):
     """How many values there were, and their sum."""
 
-    count: int
+    values: int
     total: int
 
 
@@ -35,10 +35,10 @@ class CountWindowAverage(ss.KeyedProcessFunction):
         """Add the values of a key, in order."""
         for row in rows:
             before = self.sum.get() or Sum(0, 0)
-            after = Sum(before.count + 1, before.total + row.value)
+            after = Sum(before.values + 1, before.total + row.value)
             self.sum.update(after)
-            if after.count >= 2:
-                yield key, after.total // after.count
+            if after.values >= 2:
+                yield key, after.total // after.values
                 self.sum.clear()
 
 

@@ -45,7 +45,7 @@ class Sessions(ss.KeyedProcessFunction):
 
     def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterator[tuple[str, int, int]]:
         """Emit a session that is over."""
-        yield ctx.key, self.events.get(), self.late.get() or 0
+        yield ctx.key, self.events.get() or 0, self.late.get() or 0
         self.events.clear()
         self.last.clear()
 

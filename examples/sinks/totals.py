@@ -32,8 +32,10 @@ def totals(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
 @job.query(uid="archive")
 def archive(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Keep every order."""
-    catalog = {"type": "rest", "uri": ctx.parameter("catalog"), "token": ss.Secret.env("CATALOG_TOKEN")}
-    sink = ss.IcebergSink("shop.orders", catalog=catalog)
+    sink = ss.IcebergSink(
+        "shop.orders",
+        catalog={"type": "rest", "uri": ctx.parameter("catalog"), "token": ss.Secret.env("CATALOG_TOKEN")},
+    )
     return ss.write(orders(spark, ctx, group="orders-archive"), sink=sink, uid="iceberg")
 
 

@@ -14,9 +14,13 @@ from collections.abc import Iterator
 
 import statefulspark as ss
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
 
 job = ss.Job("fraud")
 SMALL, LARGE, MINUTE_MS = 1.0, 500.0, 60_000
@@ -38,7 +42,7 @@ class Fraud(StatefulProcessor):
         for row in sorted(rows, key=lambda row: row.time):
             at_ms = int(row.time.timestamp() * 1000)
             before = self.spent.getValue((row.place,))
-            self.spent.updateValue((row.place,), ((before.amount if before else 0.0) + row.amount,))
+            self.spent.updateValue((row.place,), ((before[0] if before else 0.0) + row.amount,))
             self.places.put([*self.places.get(), (row.place,)][-3:])
             until = self.probed.get()
             if until is not None and row.amount >= LARGE and at_ms <= until[0]:

@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import processes
@@ -64,7 +64,7 @@ class Tags(state.KeyedProcessFunction):
         host = next(host for host in HOSTS if f"work-{host}" in os.getcwd())
         Path(self._folder, f"batch-{_batch()}.on-{host}.{time.monotonic_ns()}").touch()
 
-    def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         """Give the key another tag."""
         kept, tag = self.tag.get(), os.urandom(8).hex()
         self.tag.update(tag)
@@ -85,7 +85,7 @@ class Followers(state.KeyedProcessFunction):
         """Declare the tag."""
         self.tag = ctx.value_state("tag")
 
-    def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         """Take the key's tag over."""
         if _batch() == ACCIDENT:
             self._stand_still()

@@ -155,7 +155,7 @@ class Sums(state.KeyedProcessFunction):
             _after(log.SparkChunkLog, name, lambda _, name=name: accidents.reach(name))  # type: ignore[misc]
         _after(heads.GroupHead, "has_ancestor", lambda is_valid: None if is_valid else accidents.refuse())
 
-    def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         """Add the values of a key."""
         for row in rows:
             self.sum.add(cast("int", row.value) + self._error)

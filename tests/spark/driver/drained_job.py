@@ -6,7 +6,7 @@ a folder for a files sink per query.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import statefulspark as ss
 from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +24,7 @@ class Reminder(ss.KeyedProcessFunction):
         """Declare the state."""
         self.seen = ctx.value_state("seen", int)
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Say what was late, and set the timers."""
         for row in rows:
             self.seen.update((self.seen.get() or 0) + 1)
@@ -41,7 +41,7 @@ class Reminder(ss.KeyedProcessFunction):
 class Alarm(ss.KeyedProcessFunction):
     """Calls back an hour of processing time after each row, so that Spark plans empty batches for ever."""
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Set the timer."""
         for row in rows:
             ctx.timer_service.register_processing_time_timer(ctx.timer_service.current_processing_time() + FAR_MS)

@@ -5,7 +5,7 @@ Parameters: `input`, a folder of JSON files with `k string`; `output`, a folder 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 import statefulspark as ss
@@ -24,7 +24,7 @@ def broken(*_: object) -> NoReturn:
 class PerKey(ss.KeyedProcessFunction):
     """Raises for a key."""
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Raise."""
         return broken(key)
 

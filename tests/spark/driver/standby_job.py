@@ -6,7 +6,7 @@ Parameters: `input`, a folder of Parquet files with `key string`, read one file 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import statefulspark as ss
 from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ class Count(ss.KeyedProcessFunction):
         """Declare the state."""
         self.seen = ctx.value_state("seen", int)
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Count."""
         if self.version == "bad":
             raise ValueError("this version is bad")

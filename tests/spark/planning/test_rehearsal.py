@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -113,7 +113,7 @@ def test_a_rehearsal_ends_when_it_is_told_to(spark: SparkSession, noted: Path) -
 class _Waiting(ss.KeyedProcessFunction):
     """Sets a timer for each key, a day from now."""
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         now_ms = ctx.timer_service.current_processing_time()
         ctx.timer_service.register_processing_time_timer(now_ms + 86_400_000)
         yield (key,)
@@ -140,7 +140,7 @@ class _Telling(ss.KeyedProcessFunction):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         task = TaskContext.get()
         assert task is not None
         (self.folder / f"{ctx.is_rehearsal} {task.getLocalProperty('statefulspark.rehearsal')}").touch()

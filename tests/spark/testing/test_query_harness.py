@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,7 +25,7 @@ class Reminder(ss.KeyedProcessFunction):
     def open(self, ctx: ss.KeyedContext) -> None:
         self.count = ctx.value_state("count", int)
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> None:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> None:
         self.count.update((self.count.get() or 0) + len(rows))
         ctx.timer_service.register_processing_time_timer(ctx.timer_service.current_processing_time() + 3_600_000)
 

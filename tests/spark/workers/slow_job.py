@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import statefulspark as ss
 from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ class Count(ss.KeyedProcessFunction):
         """Declare the state."""
         self.seen = ctx.value_state("seen", int)
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Count."""
         self.seen.update((self.seen.get() or 0) + len(rows))
         yield key, self.seen.get()

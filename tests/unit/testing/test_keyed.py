@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -20,7 +20,9 @@ class Totals(ss.KeyedProcessFunction):
     def open(self, ctx: ss.KeyedContext) -> None:
         self.total = ctx.value_state("total")
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, object]]:
+    def process(
+        self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext
+    ) -> Iterator[tuple[object, object]]:
         for row in rows:
             if row.amount < 0:
                 raise ValueError(f"{key} has a negative amount")
@@ -31,7 +33,9 @@ class Totals(ss.KeyedProcessFunction):
 class Means(Totals):
     """A later version, which keeps the same state."""
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, object]]:
+    def process(
+        self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext
+    ) -> Iterator[tuple[object, object]]:
         yield key, -1 * (self.total.get() or 0)
 
 
@@ -44,7 +48,7 @@ class Sessions(ss.KeyedProcessFunction):
     def open(self, ctx: ss.KeyedContext) -> None:
         self.count = ctx.value_state("count")
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> None:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> None:
         self.count.update((self.count.get() or 0) + len(rows))
         if self.domain == "event-time":
             ctx.timer_service.register_event_time_timer(rows[-1].at + timedelta(minutes=1))
@@ -192,7 +196,7 @@ def test_a_clock_that_does_not_exist_is_told() -> None:
 class Mails(ss.KeyedProcessFunction):
     """Sends a mail for each row, which a rehearsal must not."""
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[str]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[str]:
         yield "planned" if ctx.is_rehearsal else "sent"
 
 

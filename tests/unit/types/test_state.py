@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pytest
@@ -66,7 +66,7 @@ class Everything(ss.KeyedProcessFunction):
         self.map = ctx.map_state("map")
         self.by_value = ctx.map_state("by_value")
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[str]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[str]:
         yield shown((self.value.get(), list(self.list.get()), dict(self.map.items()), dict(self.by_value.items())))
         value = rows[0]["value"]
         self.value.update(value)
@@ -102,7 +102,7 @@ class Counted(ss.KeyedProcessFunction):
     def open(self, ctx: ss.KeyedContext) -> None:
         self.count = ctx.value_state("count", int)
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[str, int]]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[str, int]]:
         self.count.update((self.count.get() or 0) + len(rows))
         ctx.timer_service.register_event_time_timer(1_000)
         yield shown(key), self.count.get() or 0
@@ -172,7 +172,7 @@ def test_a_declared_type_takes_the_values_of_its_columns() -> None:
         def open(self, ctx: ss.KeyedContext) -> None:
             self.value = ctx.value_state("value", self.text)
 
-        def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[str]:
+        def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[str]:
             yield shown(self.value.get())
             self.value.update(rows[0]["value"])
 

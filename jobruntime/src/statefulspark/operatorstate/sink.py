@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import KW_ONLY, dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from statefulspark import errors
 from statefulspark.operatorstate.functions import BroadcastSinkFunction, SinkFunction
@@ -34,7 +34,7 @@ class DriverSink:
             `invoke` of one; for a `BroadcastSinkFunction` only. Their order within a batch is undefined.
     """
 
-    function: SinkFunction[object]
+    function: SinkFunction[Any]
     _: KW_ONLY
     parallelism: int = 1
     broadcast: str | None = None

@@ -9,7 +9,9 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
+
+from typing_extensions import TypeVar
 
 from statefulspark import errors
 from statefulspark.state import (
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+Key = TypeVar("Key", default=Any)
+
+
 @dataclass(slots=True)
 class _State:
     """A declared state with its view of the tables and its conversion."""
@@ -43,7 +48,7 @@ class _State:
         return self.declaration.meta
 
 
-class KeyedContext(declaring.StateDeclarations):
+class KeyedContext(declaring.StateDeclarations, Generic[Key]):
     """State, timers and time of a keyed function.
 
     Args:
@@ -95,7 +100,7 @@ class KeyedContext(declaring.StateDeclarations):
         self._values_of: Callable[[pa.ChunkedArray], list[object]]
 
     @property
-    def key(self) -> object:
+    def key(self) -> Key:
         """The key that is being processed: a value, or a tuple for a key of several columns.
 
         Points in time are in the session's time zone.
@@ -105,7 +110,8 @@ class KeyedContext(declaring.StateDeclarations):
         """
         if self._scope.key is kinds.NO_KEY:
             raise errors.SpecRejectedError("NoCurrentKey", "There is no current key outside process() and on_timer().")
-        return self._scope.key if self._shown_key is None else self._shown_key(self._scope.key)
+        # No cast: functions ask for each key, and a call costs.
+        return self._scope.key if self._shown_key is None else self._shown_key(self._scope.key)  # type: ignore[return-value]
 
     @property
     def processing_time(self) -> datetime.datetime:

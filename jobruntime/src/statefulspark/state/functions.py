@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol
+
+from typing_extensions import TypeVar
 
 from statefulspark.state import evolution, timers, ttl, valuestate
 from statefulspark.state.context import KeyedContext
@@ -31,27 +33,36 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 S = TypeVar("S")
+Key = TypeVar("Key", default=Any)
+Out = TypeVar("Out", default=Any)
 
 
 class InputRow(Protocol):
     """A row: a tuple whose columns are also attributes, and items by name."""
 
-    def __getattr__(self, column: str) -> object: ...
+    def __getattr__(self, column: str) -> Any: ...  # noqa: ANN401 - a checker does not see the schema
 
-    def __getitem__(self, column: str | int) -> object: ...
+    def __getitem__(self, column: str | int) -> Any: ...  # noqa: ANN401
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def __len__(self) -> int: ...
 
 
-class KeyedProcessFunction:
-    """Base class of functions over keyed rows. Override `process`, and `open` to declare state."""
+class KeyedProcessFunction(Generic[Key, Out]):
+    """Base class of functions over keyed rows. Override `process`, and `open` to declare state.
 
-    def open(self, ctx: KeyedContext) -> None:
+    `KeyedProcessFunction[str, tuple[str, int]]` tells a type checker the type of the key, and of an output row.
+    """
+
+    def open(self, ctx: KeyedContext[Key]) -> None:
         """Declare states with `ctx.value_state` and the like, and keep the handles. Called once per partition and batch.
 
         At the start of the job a copy is also opened on the driver, with `ctx.declares_only`, to compare declared types
         with stored ones before anything runs: return then after declaring the states if the rest is expensive.
         """
 
-    def process(self, key: object, rows: list[InputRow], ctx: KeyedContext) -> Iterable[object] | None:
+    def process(self, key: Key, rows: Sequence[InputRow], ctx: KeyedContext[Key]) -> Iterable[Out] | None:
         """Process all rows of one key in a batch, in the order of the batch.
 
         Args:
@@ -65,7 +76,7 @@ class KeyedProcessFunction:
         """
         raise NotImplementedError(f"{type(self).__qualname__} must override process()")
 
-    def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterable[object] | None:
+    def on_timer(self, timestamp: int, ctx: KeyedContext[Key]) -> Iterable[Out] | None:
         """Handle a due timer, after the rows of the batch. The timer is already deleted and may be set again.
 
         Args:
@@ -80,7 +91,7 @@ class KeyedProcessFunction:
         """Release what `open` acquired. Called once per partition and batch, unless the batch failed."""
 
 
-class VectorizedProcessFunction(KeyedProcessFunction):
+class VectorizedProcessFunction(KeyedProcessFunction[Any, Any]):
     """Base class of functions over whole tables: all rows of a key group in a batch, as Arrow columns.
 
     Rows are aggregated with Arrow, and every state takes and returns columns with an item for each key (`add_many`,
@@ -102,7 +113,7 @@ class VectorizedProcessFunction(KeyedProcessFunction):
         raise NotImplementedError(f"{type(self).__qualname__} must override process_table()")
 
 
-class FlatMapWithState(KeyedProcessFunction, Generic[S]):
+class FlatMapWithState(KeyedProcessFunction[Any, Any], Generic[S]):
     """Turns each row into any number of rows, with one value of state per key.
 
     Args:
@@ -124,7 +135,7 @@ class FlatMapWithState(KeyedProcessFunction, Generic[S]):
         """Declare the state."""
         self._state = ctx.declare(self._descriptor)
 
-    def process(self, key: object, rows: list[InputRow], ctx: KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[InputRow], ctx: KeyedContext) -> Iterable[object]:
         """Give each row with the state to the function, in order."""
         output: list[object] = []
         state = self._state.get()

@@ -6,7 +6,7 @@ pytest                            tests the function without Spark, and the job 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import statefulspark as ss
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,7 @@ class Totals(ss.KeyedProcessFunction):
         self.count = ctx.value_state("count")
         self.total = ctx.value_state("total")
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
         """Take the orders of one customer in a batch, and yield a row of the output."""
         self.count.update((self.count.get() or 0) + len(rows))
         self.total.update((self.total.get() or 0) + sum(row.amount for row in rows))

@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,7 +138,9 @@ def _everything() -> ss.KeyedProcessFunction:
             self.most = ctx.reducing_state("most", max)
             self.summed = ctx.aggregating_state("summed", Sum())
 
-        def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
+        def process(
+            self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext
+        ) -> Iterator[tuple[object, ...]]:
             values = [row.v for row in rows]
             total = (self.total.get() or 0) + sum(values)
             self.total.update(total)

@@ -9,7 +9,7 @@ import runpy
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -285,7 +285,7 @@ class CountPerDigit(ss.KeyedProcessFunction):
     def open(self, ctx: ss.KeyedContext) -> None:
         self.seen = ctx.value_state("seen", int)
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[object]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[object]:
         self.seen.update((self.seen.get() or 0) + len(rows))
         yield key, self.seen.get()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ class ShortMemory(state.KeyedProcessFunction):
     def open(self, ctx: state.KeyedContext) -> None:
         self.seen = ctx.value_state("seen", int, ttl=state.Ttl(milliseconds=1))
 
-    def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         self.seen.update(len(rows))
         yield (key,)
 

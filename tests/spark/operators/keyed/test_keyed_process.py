@@ -9,7 +9,7 @@ import random
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -345,7 +345,7 @@ class Remembers(state.KeyedProcessFunction):
     def open(self, ctx: state.KeyedContext) -> None:
         self.last = ctx.value_state("last", "bigint", ttl=self._life)
 
-    def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         yield key, self.last.get()
         self.last.update(len(rows))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import operator
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -81,7 +81,7 @@ class Clock(ss.KeyedProcessFunction):
     def __init__(self, marker: Path) -> None:
         self._marker = marker
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         now_ms = ctx.timer_service.current_processing_time()
         if not self._marker.exists():
             self._marker.write_text(str(now_ms))

@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -34,7 +34,7 @@ class Counting(state.KeyedProcessFunction):
         self.count = ctx.value_state("count", int)
         self.list = ctx.list_state("list", int)
 
-    def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         self._die_at("before the first key")
         for _ in rows:
             self.count.update((self.count.get() or 0) + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,7 @@ class Reminder(state.KeyedProcessFunction):
     def open(self, ctx: state.KeyedContext) -> None:
         self.seen = ctx.reducing_state("seen", lambda one, two: one + two)
 
-    def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         if self._marker is not None and key == "k3" and not self._marker.exists():
             self._marker.touch()
             raise ValueError("once")
@@ -114,7 +114,7 @@ class Alarm(state.KeyedProcessFunction):
     def open(self, ctx: state.KeyedContext) -> None:
         self.rows = ctx.value_state("rows", int)
 
-    def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
+    def process(self, key: object, rows: Sequence[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         now_ms = ctx.timer_service.current_processing_time()
         if self.rows.get() is None:
             ctx.timer_service.register_processing_time_timer(now_ms + 1000)
@@ -169,7 +169,7 @@ def test_processing_time_timers_fire_once_without_any_rows(spark: SparkSession, 
 class Silent(state.KeyedProcessFunction):
     """Has a callback and does nothing."""
 
-    def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> None:
+    def process(self, key: object, rows: Sequence[state.InputRow], ctx: state.KeyedContext) -> None:
         """Do nothing."""
 
     def on_timer(self, timestamp: int, ctx: state.KeyedContext) -> None:

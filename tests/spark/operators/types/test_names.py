@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -35,7 +35,7 @@ VALUES = tuple(range(len(NAMES)))
 class Rows(ss.KeyedProcessFunction):
     """Gives the columns of a row by their names, once as items and once as attributes."""
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
         (row,) = rows
         yield key  # type: ignore[misc]  # a tuple, since there are several columns
         yield tuple(row[name] for name in NAMES)

@@ -134,7 +134,7 @@ class Rows(ss.KeyedProcessFunction):
         self.map = ctx.map_state("map")
         self.by_value = ctx.map_state("by_value")
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[dict[str, object]]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[dict[str, object]]:
         (row,) = rows
         if self.value.get() is None:
             given = {name: row[name] for name in NAMES}
@@ -157,7 +157,7 @@ class Keys(ss.KeyedProcessFunction):
     def open(self, ctx: ss.KeyedContext) -> None:
         self.numbers = ctx.list_state("numbers", int)
 
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[dict[str, object]]:
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[dict[str, object]]:
         if not self.numbers.get():
             self.numbers.update([row["n"] for row in rows])
         values = dict(zip(KEYS, key, strict=True))

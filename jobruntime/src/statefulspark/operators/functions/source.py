@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.pandas import types as arrow_types
 from pyspark.sql.types import StructType
@@ -24,7 +24,7 @@ BUFFER_ROWS = 10_000
 def read_function(
     spark: SparkSession,
     *,
-    function: SourceFunction[object],
+    function: SourceFunction[Any],
     schema: str | StructType,
     uid: str,
     parallelism: int = 1,

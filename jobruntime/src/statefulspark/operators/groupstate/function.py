@@ -7,7 +7,7 @@ changes are stored after its output was read to the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import cast
+from typing import Any, cast
 
 import pandas as pd
 from pyspark import errors as spark_errors
@@ -23,7 +23,7 @@ from statefulspark.operators.transform import processor as transform_processor
 from statefulspark.operators.transform.wrapping import KeyedInput
 from statefulspark.state import valuestate
 
-StateFunction = Callable[[tuple[object, ...], Iterable[pd.DataFrame], GroupState], Iterable[pd.DataFrame]]
+StateFunction = Callable[[tuple[Any, ...], Iterable[pd.DataFrame], GroupState], Iterable[pd.DataFrame]]
 STATE = "state"
 """Name of the state."""
 

@@ -31,7 +31,7 @@ import io
 import uuid
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -61,7 +61,7 @@ class FilesSink:
     uri: str
     _: KW_ONLY
     compression: str = "zstd"
-    visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT
+    visible: visibility.Visibility | Literal["checkpoint", "batch"] = visibility.Visibility.CHECKPOINT
     takes_batches_again: ClassVar = True
     """It withdraws what the restored state does not contain."""
     withdraws: ClassVar[bool] = True

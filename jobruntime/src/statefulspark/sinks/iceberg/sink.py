@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -45,7 +45,7 @@ class IcebergSink:
     _: KW_ONLY
     catalog: Mapping[str, str | secret.Secret] = field(repr=False)
     catalog_name: str = "default"
-    visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT
+    visible: visibility.Visibility | Literal["checkpoint", "batch"] = visibility.Visibility.CHECKPOINT
 
     def __post_init__(self) -> None:
         """Reject an unknown visibility.

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -88,8 +88,8 @@ class KafkaSink:
     serializer: records.Serializer | None = None
     options: Mapping[str, str | secret.Secret] = field(default_factory=dict, repr=False)
     offsets_kept: timedelta = timedelta(days=1)
-    after_lost_marker: AfterLostMarker | str = AfterLostMarker.FAIL
-    visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT
+    after_lost_marker: AfterLostMarker | Literal["fail", "commit", "skip"] = AfterLostMarker.FAIL
+    visible: visibility.Visibility | Literal["checkpoint", "batch"] = visibility.Visibility.CHECKPOINT
 
     def __post_init__(self) -> None:
         """Reject settings that would break a guarantee, and a topic that no broker can have.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -43,7 +43,7 @@ class PostgresSink:
     _: KW_ONLY
     dsn: str | secret.Secret = field(repr=False)
     upsert_by: str | Sequence[str] = ()
-    visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT
+    visible: visibility.Visibility | Literal["checkpoint", "batch"] = visibility.Visibility.CHECKPOINT
     _columns: dict[str, columntypes.TableColumn] = field(default_factory=dict, init=False, repr=False, compare=False)
     """The table's columns at the start, by name; they go to workers with the sink."""
 
