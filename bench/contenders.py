@@ -227,7 +227,7 @@ def _vectorized(rows: DataFrame, counter: Counter) -> DataFrame:
 
 def _processor(rows: DataFrame, counter: Counter) -> DataFrame:
     processor = SparkCount(counter, in_pandas=False)
-    return ss.transform_with_state(rows.groupBy("key"), processor, SCHEMA, "Update", "None", uid="processor")
+    return ss.compat.transform_with_state(rows.groupBy("key"), processor, SCHEMA, "Update", "None", uid="processor")
 
 
 def _spark_rows(rows: DataFrame, counter: Counter) -> DataFrame:

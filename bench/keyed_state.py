@@ -3,9 +3,10 @@
     python -m bench.keyed_state [--rows 200000 --keys 200000] [--skewed] [--value-bytes 200] [--only NAME,…] [--json FILE]
 
 `floor` shuffles and goes through Python without any state, `jvm` is Spark's `groupBy().count()`, `plain`, `ttl`, `timers`
-and `vectorized` are ours, `processor` is `ss.transform_with_state` with the processor that `spark-rows` runs, `spark-rows`
-is `transformWithState`, `spark-pandas` `transformWithStateInPandas`, `spark-groups` `applyInPandasWithState`. Rows from as
-many keys as rows touch 63% of them in a batch: 200,000 of 200,000 are 126,000 keys; 1,000,000 of 2,000,000 are 787,000.
+and `vectorized` are ours, `processor` is `ss.compat.transform_with_state` with the processor that `spark-rows` runs,
+`spark-rows` is `transformWithState`, `spark-pandas` `transformWithStateInPandas`, `spark-groups`
+`applyInPandasWithState`. Rows from as many keys as rows touch 63% of them in a batch: 200,000 of 200,000 are 126,000
+keys; 1,000,000 of 2,000,000 are 787,000.
 Every contender has a process of its own, so that none pays for the memory of another, and the same files. They take turns,
 batch by batch, and are stopped in between: what a shared machine gains or loses in these minutes, it does for all. The first
 batches warm up and are not counted. The only action on what comes out of a batch is the aggregation that checks it, the same

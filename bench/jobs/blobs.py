@@ -45,7 +45,7 @@ def blobs(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         uid="blob",
         schema="key bigint, n int",
     )
-    return ss.write(kept, sink=ss.FilesSink(ctx.parameter("output")), uid="out")
+    return ss.write(kept, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out")
 
 
 job.run()

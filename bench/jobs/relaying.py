@@ -34,7 +34,7 @@ def relayed(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     events = reader.option("subscribe", ctx.parameter("from")).option("startingOffsets", "earliest").load()
     sent = events.selectExpr("CAST(key AS string) AS name", "CAST(value AS string) AS sent")
     counted = ss.keyed_process(sent, key="name", function=Count(), uid="count", schema="key string, value string")
-    sink = ss.KafkaSink(
+    sink = ss.sinks.KafkaSink(
         ctx.parameter("to"),
         bootstrap_servers=ctx.parameter("brokers"),
         visible=visibility.Visibility(ctx.parameter("visible")),

@@ -37,7 +37,7 @@ def keyed(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     counts = ss.keyed_process(
         _rows(spark, ctx), key="key", function=Count(), uid="count", schema="key bigint, seen bigint"
     )
-    return ss.write(counts, sink=ss.FilesSink(f"{ctx.parameter('output')}/keyed"), uid="keyed-out")
+    return ss.write(counts, sink=ss.sinks.FilesSink(f"{ctx.parameter('output')}/keyed"), uid="keyed-out")
 
 
 @job.query(uid="aggregated")
@@ -45,7 +45,10 @@ def aggregated(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Count in the JVM."""
     counts = _rows(spark, ctx).groupBy("key").count()
     return ss.write(
-        counts, sink=ss.FilesSink(f"{ctx.parameter('output')}/aggregated"), uid="aggregated-out", output_mode="update"
+        counts,
+        sink=ss.sinks.FilesSink(f"{ctx.parameter('output')}/aggregated"),
+        uid="aggregated-out",
+        output_mode="update",
     )
 
 

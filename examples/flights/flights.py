@@ -108,7 +108,7 @@ def aircraft(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     )
     return ss.write(
         logbook,
-        sink=ss.FilesSink(ctx.parameter("output") + "/aircraft"),
+        sink=ss.sinks.FilesSink(ctx.parameter("output") + "/aircraft"),
         uid="aircraft-out",
         trigger=ctx.parameter("trigger", "0 seconds"),
     )
@@ -123,7 +123,7 @@ def carriers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     )
     return ss.write(
         score,
-        sink=ss.FilesSink(ctx.parameter("output") + "/carriers"),
+        sink=ss.sinks.FilesSink(ctx.parameter("output") + "/carriers"),
         uid="carriers-out",
         trigger=ctx.parameter("trigger", "0 seconds"),
     )

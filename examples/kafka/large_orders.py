@@ -58,7 +58,7 @@ def large(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     reader = reader.option("subscribe", ctx.parameter("from", "orders")).option("startingOffsets", "earliest")
     order = functions.from_json(functions.col("value").cast("string"), "id bigint, customer string, amount double")
     orders = reader.load().select(order.alias("order")).select("order.*")
-    sink = ss.KafkaSink(ctx.parameter("to", "large-orders"), bootstrap_servers=brokers)
+    sink = ss.sinks.KafkaSink(ctx.parameter("to", "large-orders"), bootstrap_servers=brokers)
     return ss.write(large_of(orders), sink=sink, uid="kafka")
 
 

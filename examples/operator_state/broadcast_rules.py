@@ -16,14 +16,14 @@ from pyspark.sql import Row, SparkSession
 job = ss.Job("rules")
 
 
-class RuleFilter(ss.BroadcastSinkFunction[Row], ss.CheckpointedFunction):
+class RuleFilter(ss.driver.BroadcastSinkFunction[Row], ss.driver.CheckpointedFunction):
     """Appends the numbers that some rule divides to a file per subtask and rule."""
 
     def __init__(self, folder: str) -> None:
         """Write below a folder of this machine."""
         self.folder = folder
 
-    def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
+    def initialize_state(self, context: ss.driver.FunctionInitializationContext) -> None:
         """Declare the map of rules: divisor to the name of its file."""
         self.subtask = context.subtask_index
         self.rules = context.operator_state_store.broadcast_state("rules", int, str)
@@ -39,7 +39,7 @@ class RuleFilter(ss.BroadcastSinkFunction[Row], ss.CheckpointedFunction):
                 with Path(self.folder, f"{name}.subtask-{self.subtask}.txt").open("a") as target:
                     target.write(f"{value.n}\n")
 
-    def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
+    def snapshot_state(self, context: ss.driver.FunctionSnapshotContext) -> None:
         """Nothing to do: the state itself is what the function works on."""
 
 
@@ -52,7 +52,7 @@ def numbers_by_rule(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     slow = spark.readStream.format("rate").option("rowsPerSecond", "1").load()
     numbers = fast.selectExpr("'number' AS kind", "value AS n")
     rules = slow.where("value % 10 = 0").selectExpr("'rule' AS kind", "value DIV 10 + 2 AS n")
-    sink = ss.DriverSink(RuleFilter(str(folder)), parallelism=2, broadcast="kind = 'rule'")
+    sink = ss.sinks.DriverSink(RuleFilter(str(folder)), parallelism=2, broadcast="kind = 'rule'")
     return ss.write(numbers.unionByName(rules), sink=sink, uid="rules", trigger="1 second")
 
 

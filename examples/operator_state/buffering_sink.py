@@ -18,7 +18,7 @@ from pyspark.sql import Row, SparkSession
 job = ss.Job("buffering")
 
 
-class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction):
+class BufferingSink(ss.driver.SinkFunction[Row], ss.driver.CheckpointedFunction):
     """Writes a file for every `threshold` rows."""
 
     def __init__(self, folder: str, threshold: int) -> None:
@@ -27,7 +27,7 @@ class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction):
         self.threshold = threshold
         self.buffered: list[int] = []
 
-    def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
+    def initialize_state(self, context: ss.driver.FunctionInitializationContext) -> None:
         """Declare the state, and take back what was buffered."""
         self.state = context.operator_state_store.list_state("buffered-elements", int)
         if context.is_restored:
@@ -44,7 +44,7 @@ class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction):
         Path(self.folder, f"from-{self.buffered[0]:09d}.json").write_text(json.dumps(self.buffered))
         self.buffered = []
 
-    def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
+    def snapshot_state(self, context: ss.driver.FunctionSnapshotContext) -> None:
         """Keep what is buffered."""
         self.state.update(self.buffered)
 
@@ -56,7 +56,7 @@ def buffering(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     folder.mkdir(parents=True, exist_ok=True)
     numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", "20")).load()
     function = BufferingSink(str(folder), threshold=int(ctx.parameter("threshold", "25")))
-    sink = ss.DriverSink(function, parallelism=int(ctx.parameter("parallelism", "2")))
+    sink = ss.sinks.DriverSink(function, parallelism=int(ctx.parameter("parallelism", "2")))
     return ss.write(numbers.selectExpr("value AS number"), sink=sink, uid="buffer", trigger="1 second")
 
 

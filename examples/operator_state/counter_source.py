@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 job = ss.Job("numbers")
 
 
-class CounterSource(ss.SourceFunction[tuple[int, int]], ss.CheckpointedFunction):
+class CounterSource(ss.driver.SourceFunction[tuple[int, int]], ss.driver.CheckpointedFunction):
     """Emits (subtask, number) a few times a second."""
 
     def __init__(self, pause_s: float) -> None:
@@ -24,14 +24,14 @@ class CounterSource(ss.SourceFunction[tuple[int, int]], ss.CheckpointedFunction)
         self.offset = 0
         self.is_running = True
 
-    def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
+    def initialize_state(self, context: ss.driver.FunctionInitializationContext) -> None:
         """Declare the state, and go on where the restored snapshot ends."""
         self.subtask = context.subtask_index
         self.state = context.operator_state_store.list_state("offset", int)
         for offset in self.state:
             self.offset = offset
 
-    def run(self, ctx: ss.SourceContext[tuple[int, int]]) -> None:
+    def run(self, ctx: ss.driver.SourceContext[tuple[int, int]]) -> None:
         """Emit, and count what was emitted, as one step."""
         while self.is_running:
             with ctx.checkpoint_lock:
@@ -43,7 +43,7 @@ class CounterSource(ss.SourceFunction[tuple[int, int]], ss.CheckpointedFunction)
         """Leave `run` soon."""
         self.is_running = False
 
-    def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
+    def snapshot_state(self, context: ss.driver.FunctionSnapshotContext) -> None:
         """Keep the next number."""
         self.state.update([self.offset])
 
@@ -59,7 +59,7 @@ def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         uid="counter",
         parallelism=int(ctx.parameter("parallelism", "2")),
     )
-    return ss.write(frame, sink=ss.FilesSink(ctx.parameter("output")), uid="out")
+    return ss.write(frame, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 job = ss.Job("journal")
 
 
-class Journal(ss.MasterHook):
+class Journal(ss.driver.MasterHook):
     """A file that only grows, and its length at every checkpoint."""
 
     def __init__(self) -> None:

@@ -25,14 +25,14 @@ def orders(spark: SparkSession, ctx: ss.QueryContext, *, group: str) -> DataFram
 def totals(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Keep one row per customer up to date."""
     sums = orders(spark, ctx, group="orders-totals").groupBy("customer").agg(functions.sum("amount").alias("total"))
-    sink = ss.PostgresSink("totals", dsn=ss.Secret.env("PG_DSN"), upsert_by="customer")
+    sink = ss.sinks.PostgresSink("totals", dsn=ss.Secret.env("PG_DSN"), upsert_by="customer")
     return ss.write(sums, sink=sink, uid="postgres", output_mode="update")
 
 
 @job.query(uid="archive")
 def archive(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Keep every order."""
-    sink = ss.IcebergSink(
+    sink = ss.sinks.IcebergSink(
         "shop.orders",
         catalog={"type": "rest", "uri": ctx.parameter("catalog"), "token": ss.Secret.env("CATALOG_TOKEN")},
     )

@@ -69,7 +69,7 @@ class Fraud(StatefulProcessor):
 def alerts_of(payments: DataFrame) -> DataFrame:
     """Return the alerts of a stream of `card string, amount double, place string, time timestamp`."""
     cards = payments.withWatermark("time", "10 seconds").groupBy("card")
-    return ss.transform_with_state(cards, Fraud(), ALERTS, "Append", "EventTime", uid="fraud")
+    return ss.compat.transform_with_state(cards, Fraud(), ALERTS, "Append", "EventTime", uid="fraud")
 
 
 @job.query(uid="alerts")

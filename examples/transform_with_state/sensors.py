@@ -66,7 +66,7 @@ class Violations(StatefulProcessor):
 
 def reports_of(readings: DataFrame, known: DataFrame) -> DataFrame:
     """Return the reports of a stream of `id string, temperature bigint`, given `id string, violations bigint`."""
-    return ss.transform_with_state_in_pandas(
+    return ss.compat.transform_with_state_in_pandas(
         readings.groupBy("id"),
         Violations(),
         REPORTS,

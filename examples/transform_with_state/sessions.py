@@ -38,7 +38,7 @@ def track(key: tuple[str], clicks: Iterable[pd.DataFrame], state: GroupState) ->
 def sessions_of(clicks: DataFrame) -> DataFrame:
     """Return the sessions of a stream of `id string, at_ms bigint, time timestamp` with a watermark."""
     # clicks.groupBy("id").applyInPandasWithState(track, SESSIONS, OPEN_SESSION, "Append", EventTimeTimeout)
-    return ss.apply_in_pandas_with_state(
+    return ss.compat.apply_in_pandas_with_state(
         clicks.groupBy("id"),
         track,
         SESSIONS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -10,67 +11,92 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import statefulspark
 
 ROOT = Path(__file__).resolve().parents[2]
-_PUBLIC = [
-    "AggregateFunction",
-    "AggregatingState",
-    "BroadcastState",
-    "BroadcastSinkFunction",
-    "CheckpointListener",
-    "CheckpointedFunction",
-    "Codec",
-    "FilesSink",
-    "FunctionInitializationContext",
-    "DriverSink",
-    "FunctionSnapshotContext",
-    "IcebergSink",
-    "InputRow",
-    "Job",
-    "JsonSerializer",
-    "KafkaRecord",
-    "KafkaSink",
-    "KeyedContext",
-    "KeyedProcessFunction",
-    "ListCheckpointed",
-    "ListState",
-    "MAX_WATERMARK",
-    "MapState",
-    "MasterHook",
-    "NO_WATERMARK",
-    "OperatorListState",
-    "OperatorStateStore",
-    "CodecCompatibility",
-    "Output",
-    "PostgresSink",
-    "QueryContext",
-    "ReducingState",
-    "Secret",
-    "SinkFunction",
-    "SourceCancelledError",
-    "SourceContext",
-    "SourceFunction",
-    "CodecVersion",
-    "TimeDomain",
-    "TimerService",
-    "Ttl",
-    "TtlChange",
-    "TtlUpdate",
-    "TtlVisibility",
-    "ValueState",
-    "VectorizedProcessFunction",
-    "apply_in_pandas_with_state",
-    "flat_map_with_state",
-    "read_function",
-    "keyed_process",
-    "map_with_state",
-    "read_state",
-    "named_source",
-    "transform_with_state",
-    "transform_with_state_in_pandas",
-    "write",
-]
+_PUBLIC = {
+    "statefulspark": [
+        "AggregateFunction",
+        "AggregatingState",
+        "InputRow",
+        "Job",
+        "KeyedContext",
+        "KeyedProcessFunction",
+        "ListState",
+        "MAX_WATERMARK",
+        "MapState",
+        "NO_WATERMARK",
+        "Output",
+        "QueryContext",
+        "ReducingState",
+        "Secret",
+        "TimeDomain",
+        "TimerService",
+        "Ttl",
+        "TtlChange",
+        "TtlUpdate",
+        "TtlVisibility",
+        "ValueState",
+        "VectorizedProcessFunction",
+        "codecs",
+        "compat",
+        "driver",
+        "errors",
+        "flat_map_with_state",
+        "keyed_process",
+        "map_with_state",
+        "named_source",
+        "read_function",
+        "read_state",
+        "sinks",
+        "testing",
+        "write",
+    ],
+    "statefulspark.sinks": [
+        "AfterLostMarker",
+        "DriverSink",
+        "FilesSink",
+        "IcebergSink",
+        "JsonSerializer",
+        "KafkaRecord",
+        "KafkaSink",
+        "PostgresSink",
+        "Visibility",
+    ],
+    "statefulspark.driver": [
+        "BroadcastSinkFunction",
+        "BroadcastState",
+        "CheckpointListener",
+        "CheckpointedFunction",
+        "FunctionInitializationContext",
+        "FunctionSnapshotContext",
+        "ListCheckpointed",
+        "MasterHook",
+        "OperatorListState",
+        "OperatorStateStore",
+        "SinkFunction",
+        "SourceCancelledError",
+        "SourceContext",
+        "SourceFunction",
+    ],
+    "statefulspark.codecs": [
+        "Codec",
+        "CodecCompatibility",
+        "CodecVersion",
+    ],
+    "statefulspark.compat": [
+        "apply_in_pandas_with_state",
+        "transform_with_state",
+        "transform_with_state_in_pandas",
+    ],
+    "statefulspark.testing": [
+        "JobHarness",
+        "JobTestError",
+        "KeyedHarness",
+        "KillPoint",
+        "QueryHarness",
+    ],
+}
+_PUBLIC_NAMES = [(module, name) for module, names in _PUBLIC.items() for name in names]
 
 
 def _python(code: str, *, cwd: Path = ROOT) -> str:
@@ -124,31 +150,50 @@ def test_test_folders_are_no_packages() -> None:
     assert [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("__init__.py")] == []
 
 
-def test_the_public_names_stay_what_they_are() -> None:
+@pytest.mark.parametrize("module", _PUBLIC)
+def test_the_public_names_stay_what_they_are(module: str) -> None:
     """A name that is gone breaks every job file that uses it; adding one is a decision."""
-    assert sorted(statefulspark.__all__) == sorted(_PUBLIC)  # type: ignore[attr-defined]
-    assert dir(statefulspark) == sorted(_PUBLIC)
+    public = importlib.import_module(module)
+
+    assert sorted(public.__all__) == sorted(_PUBLIC[module])
+    assert dir(public) == sorted(_PUBLIC[module])
 
 
-def test_a_public_name_is_written_once_and_on_a_line_of_its_own() -> None:
-    package = ROOT / "jobruntime/src/statefulspark"
-    lines = [line.split() for line in (package / "__init__.pyi").read_text().splitlines() if line.startswith("from ")]
-    code = (package / "__init__.py").read_text()
+@pytest.mark.parametrize("module", _PUBLIC)
+def test_a_public_name_is_written_once_and_on_a_line_of_its_own(module: str) -> None:
+    public = Path(str(importlib.import_module(module).__file__))
+    lines = [line.split() for line in public.with_suffix(".pyi").read_text().splitlines() if line.startswith("from ")]
+    code = public.read_text()
 
-    assert sorted(words[3] for words in lines) == sorted(_PUBLIC)
+    assert sorted(words[3] for words in lines) == sorted(_PUBLIC[module])
     assert [words for words in lines if words != ["from", words[1], "import", words[3], "as", words[3]]] == []
-    assert [name for name in _PUBLIC if f'"{name}"' in code or f"import {name}" in code] == []
+    assert [name for name in _PUBLIC[module] if f'"{name}"' in code or f"import {name}" in code] == []
 
 
-def test_importing_the_library_imports_nothing_but_its_version() -> None:
+def test_importing_the_library_imports_nothing_but_its_version_and_the_loader_of_names() -> None:
     code = "import sys; before = set(sys.modules); import statefulspark; print(sorted(set(sys.modules) - before))"
 
-    assert _python(code) == "['statefulspark', 'statefulspark._version']"
+    assert _python(code) == "['statefulspark', 'statefulspark._exports', 'statefulspark._version']"
 
 
-@pytest.mark.parametrize("name", _PUBLIC)
-def test_every_public_name_leads_somewhere(name: str) -> None:
-    assert getattr(statefulspark, name).__doc__
+@pytest.mark.parametrize("module", [name for name in _PUBLIC if "." in name])
+def test_a_public_module_needs_no_import_of_its_own_and_loads_nothing_by_itself(module: str) -> None:
+    code = f"import sys, statefulspark; {module}; print([name for name in sys.modules if name.startswith('statefulspark')])"
+
+    assert set(ast.literal_eval(_python(code))) == {
+        "statefulspark",
+        "statefulspark._exports",
+        "statefulspark._version",
+        module,
+    }
+
+
+@pytest.mark.parametrize(("module", "name"), _PUBLIC_NAMES)
+def test_every_public_name_leads_somewhere_and_is_kept(module: str, name: str) -> None:
+    public = importlib.import_module(module)
+
+    assert getattr(public, name).__doc__
+    assert vars(public)[name] is getattr(public, name)
 
 
 @pytest.mark.parametrize(

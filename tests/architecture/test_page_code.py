@@ -175,7 +175,7 @@ def test_a_function_that_loads_a_model_does_so_on_workers_only() -> None:
 
 
 def test_the_codec_of_the_page_reads_both_of_its_versions() -> None:
-    names: dict[str, type[ss.Codec[float]]] = {"ss": ss}  # type: ignore[dict-item]
+    names: dict[str, type[ss.codecs.Codec[float]]] = {"ss": ss}  # type: ignore[dict-item]
     exec(block("docs/state.md", 3), names)  # noqa: S102 -- the page's own code
     codec = names["Celsius"]()
 
@@ -198,7 +198,7 @@ def test_the_sinks_of_the_page_can_be_made() -> None:
     codes = (block("docs/sinks.md", 2), block("docs/sinks.md", 3), block("docs/sinks.md", 4), block("docs/sinks.md", 5))
     sinks = [eval(code, {"ss": ss}) for code in codes]  # noqa: S307 -- the page's own code
 
-    kinds = (ss.KafkaSink, ss.KafkaSink, ss.PostgresSink, ss.IcebergSink)
+    kinds = (ss.sinks.KafkaSink, ss.sinks.KafkaSink, ss.sinks.PostgresSink, ss.sinks.IcebergSink)
     assert [type(sink) for sink in sinks] == list(kinds)
 
 

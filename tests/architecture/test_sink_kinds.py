@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import statefulspark
+import statefulspark as ss
 from statefulspark.sinks import base, kinds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ def test_every_folder_of_a_sink_has_one_row() -> None:
 def test_the_folder_exports_the_sink_that_job_files_write(kind: kinds.SinkKind) -> None:
     exported = getattr(importlib.import_module(kind.module), kind.name)
 
-    assert getattr(statefulspark, kind.name) is exported
+    assert getattr(ss.sinks, kind.name) is exported
     assert issubclass(exported, base.TwoPhaseSink)
 
 

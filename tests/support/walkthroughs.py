@@ -82,7 +82,7 @@ class _Totals(ss.KeyedProcessFunction):
 def follow_row(tracer: Tracer) -> None:
     """Pass a row through a keyed function, and commit what it gives to the files sink."""
     with tempfile.TemporaryDirectory() as folder:
-        sink, local = ss.FilesSink(f"file://{folder}/out"), StorageOptions(allow_local_files=True)
+        sink, local = ss.sinks.FilesSink(f"file://{folder}/out"), StorageOptions(allow_local_files=True)
         uris = {"staging_uri": f"file://{folder}/state/q", "notes_uri": f"file://{folder}/state/notes"}
         context = sinkcontexts.a_sink_context(options=local, **uris)
         harness = testing.KeyedHarness(_Totals(), key="customer")

@@ -37,6 +37,16 @@ def refuse(source: str) -> None:
             "Job() got an unexpected keyword argument 'nam' (did you mean 'name'?)",
             id="a misspelt argument of a class",
         ),
+        pytest.param(
+            "import statefulspark as ss\nss.sinks.FileSink('s3://b')",
+            "module 'statefulspark.sinks' has no attribute 'FileSink' (did you mean 'FilesSink'?)",
+            id="a name of a public module",
+        ),
+        pytest.param(
+            "import statefulspark as ss\nss.sinks.FilesSink('s3://b', 'zstd')",
+            "FilesSink() too many positional arguments",
+            id="a call of a public module",
+        ),
         pytest.param("import statefulspark as ss\nss.x1\nss.x2", "line 2 raises", id="the first of several"),
     ],
 )
@@ -63,6 +73,8 @@ def test_a_call_that_raises_is_told_with_its_line(source: str, why: str) -> None
         pytest.param("import statefulspark as ss\ntry:\n    ss.old()\nexcept AttributeError:\n    pass", id="a try"),
         pytest.param("from other import write\nwrite()", id="a function of another library"),
         pytest.param("import statefulspark as ss\nss.__version__", id="the version"),
+        pytest.param("import statefulspark as ss\nss.sinks.FilesSink('s3://b', compression='gzip')", id="a sink"),
+        pytest.param("import statefulspark as ss\nss.Secret.env('X').reveal()", id="a method of a class"),
     ],
 )
 def test_what_may_work_is_left_alone(source: str) -> None:

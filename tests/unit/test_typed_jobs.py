@@ -120,19 +120,19 @@ _RIGHT = {
             return [row.time + datetime.timedelta(minutes=row["minutes"]) for row in rows if ctx.is_late(row.time)]
     """,
     "operator state": """
-        class Buffer(ss.SinkFunction[tuple[str, int]], ss.CheckpointedFunction):
-            def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
+        class Buffer(ss.driver.SinkFunction[tuple[str, int]], ss.driver.CheckpointedFunction):
+            def initialize_state(self, context: ss.driver.FunctionInitializationContext) -> None:
                 self.kept = context.operator_state_store.list_state("kept", int)
                 self.rules = context.operator_state_store.broadcast_state("rules", int, str)
 
-            def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
+            def snapshot_state(self, context: ss.driver.FunctionSnapshotContext) -> None:
                 self.kept.update([len(self.rules.get(1) or "")])
 
             def invoke(self, value: tuple[str, int]) -> None:
                 self.kept.add(value[1])
 
 
-        sink = ss.DriverSink(Buffer())
+        sink = ss.sinks.DriverSink(Buffer())
     """,
 }
 _WRONG = {
@@ -188,7 +188,7 @@ _WRONG = {
             )
     """,
     "a sink that shows batches at no known time": """
-        sink = ss.FilesSink("s3://bucket/out", visible="bacth")  # wrong
+        sink = ss.sinks.FilesSink("s3://bucket/out", visible="bacth")  # wrong
     """,
 }
 

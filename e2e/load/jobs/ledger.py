@@ -136,7 +136,7 @@ class Ledger(ss.KeyedProcessFunction):
         return "event", key, row.sequence, row.number, *account, now_ms, self.remembered.get(), None, None, None
 
 
-class Counter(ss.SourceFunction[tuple[int, int]], ss.CheckpointedFunction):
+class Counter(ss.driver.SourceFunction[tuple[int, int]], ss.driver.CheckpointedFunction):
     """Emits (subtask, number), each number once."""
 
     def __init__(self, pause_s: float) -> None:
@@ -145,14 +145,14 @@ class Counter(ss.SourceFunction[tuple[int, int]], ss.CheckpointedFunction):
         self.next = 0
         self.is_running = True
 
-    def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
+    def initialize_state(self, context: ss.driver.FunctionInitializationContext) -> None:
         """Declare the state, and go on where the restored snapshot ends."""
         self.subtask = context.subtask_index
         self.state = context.operator_state_store.list_state("next", int)
         for number in self.state:
             self.next = number
 
-    def run(self, ctx: ss.SourceContext[tuple[int, int]]) -> None:
+    def run(self, ctx: ss.driver.SourceContext[tuple[int, int]]) -> None:
         """Emit, and count what was emitted, as one step."""
         while self.is_running:
             with ctx.checkpoint_lock:
@@ -164,7 +164,7 @@ class Counter(ss.SourceFunction[tuple[int, int]], ss.CheckpointedFunction):
         """Leave `run` soon."""
         self.is_running = False
 
-    def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
+    def snapshot_state(self, context: ss.driver.FunctionSnapshotContext) -> None:
         """Keep the next number."""
         self.state.update([self.next])
 
@@ -207,8 +207,8 @@ def ledger(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         timers="both",
     )
     rows_of, brokers = ctx.parameter("rows"), ctx.parameter("brokers")
-    sink = ss.KafkaSink(
-        rows_of, bootstrap_servers=brokers, serializer=ss.JsonSerializer(key="key"), visible=visible(ctx)
+    sink = ss.sinks.KafkaSink(
+        rows_of, bootstrap_servers=brokers, serializer=ss.sinks.JsonSerializer(key="key"), visible=visible(ctx)
     )
     return ss.write(rows, sink=sink, uid="ledger-out", trigger=trigger(ctx))
 
@@ -224,7 +224,7 @@ def windows(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     else:
         kept = by_window.agg(*sums)
     rows = kept.selectExpr("key", "unix_millis(window.start) AS begin_ms", "events", "total")
-    sink = ss.PostgresSink("windows", dsn=ss.Secret.env("LOAD_DSN"), visible=visible(ctx))
+    sink = ss.sinks.PostgresSink("windows", dsn=ss.Secret.env("LOAD_DSN"), visible=visible(ctx))
     return ss.write(rows, sink=sink, uid="windows-out", trigger=trigger(ctx))
 
 
@@ -238,7 +238,7 @@ def confirmed(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         event.number = line.number AND confirmed >= time AND confirmed <= time + INTERVAL 5 SECONDS
     """)
     pairs = once.join(lines.alias("line"), near).selectExpr("event.number", "key", "sequence", "amount", "confirmed_ms")
-    sink = ss.FilesSink(ctx.parameter("output") + "/confirmed", visible=visible(ctx))
+    sink = ss.sinks.FilesSink(ctx.parameter("output") + "/confirmed", visible=visible(ctx))
     return ss.write(pairs, sink=sink, uid="confirmed-out", trigger=trigger(ctx))
 
 
@@ -257,7 +257,7 @@ def counter(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         "uri": ss.Secret.env("LOAD_CATALOG"),
         "warehouse": ctx.parameter("warehouse"),
     }
-    sink = ss.IcebergSink("load.numbers", catalog=catalog, visible=visible(ctx))
+    sink = ss.sinks.IcebergSink("load.numbers", catalog=catalog, visible=visible(ctx))
     return ss.write(numbers, sink=sink, uid="counter-out", trigger=trigger(ctx))
 
 

@@ -29,7 +29,7 @@ class Job:
         def counts(spark, ctx):
             lines = spark.readStream.text(ctx.parameter("input"))
             words = lines.selectExpr("explode(split(value, ' ')) AS word").groupBy("word").count()
-            return ss.write(words, sink=ss.FilesSink(ctx.parameter("output")), uid="out", output_mode="update")
+            return ss.write(words, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out", output_mode="update")
 
         if __name__ == "__main__":
             job.run()
@@ -94,7 +94,8 @@ class Job:
         """
         if not isinstance(hook, MasterHook):
             raise errors.SpecRejectedError(
-                "HookInvalid", f"job.hook takes an instance of a class that extends ss.MasterHook, not {hook!r:.100}."
+                "HookInvalid",
+                f"job.hook takes an instance of a class that extends ss.driver.MasterHook, not {hook!r:.100}.",
             )
         if isinstance(timeout_s, bool) or timeout_s <= 0:
             raise errors.SpecRejectedError(

@@ -39,15 +39,31 @@ def _wrong(tree: ast.Module, library: ModuleType) -> Iterator[tuple[int, str]]:
     modules, names = _imported(tree)
     for node in _unguarded(tree, modules):
         match node:
-            case ast.Attribute(value=ast.Name(id=alias), attr=name) if alias in modules and _is_unknown(library, name):
-                hint = _meant(name, dir(library))
-                yield node.lineno, f"AttributeError: module {_LIBRARY!r} has no attribute {name!r}{hint}"
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=alias), attr=name)) if alias in modules:
-                yield from _wrong_call(node, library, name)
+            case ast.Attribute(value=owner, attr=name):
+                module = _module(owner, modules, library)
+                if module is not None and _is_unknown(module, name):
+                    hint = _meant(name, dir(module))
+                    yield node.lineno, f"AttributeError: module {module.__name__!r} has no attribute {name!r}{hint}"
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)):
+                module = _module(owner, modules, library)
+                if module is not None:
+                    yield from _wrong_call(node, module, name)
             case ast.Call(func=ast.Name(id=local)) if local in names:
                 yield from _wrong_call(node, library, names[local])
             case _:
                 pass
+
+
+def _module(node: ast.expr, modules: set[str], library: ModuleType) -> ModuleType | None:
+    """Return the module that an expression is: the library, or a public module of it such as `ss.sinks`."""
+    match node:
+        case ast.Name(id=alias) if alias in modules:
+            return library
+        case ast.Attribute(value=ast.Name(id=alias), attr=name) if alias in modules and not _is_unknown(library, name):
+            public = getattr(library, name)
+            return public if isinstance(public, ModuleType) else None
+        case _:
+            return None
 
 
 def _imported(tree: ast.Module) -> tuple[set[str], dict[str, str]]:

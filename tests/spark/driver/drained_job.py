@@ -52,20 +52,20 @@ class Alarm(ss.KeyedProcessFunction):
         yield "alarm", timestamp
 
 
-class Counter(ss.SourceFunction[tuple[int]], ss.CheckpointedFunction):
+class Counter(ss.driver.SourceFunction[tuple[int]], ss.driver.CheckpointedFunction):
     """Emits numbers, then nothing any more."""
 
     def __init__(self) -> None:
         """Begin at nought."""
         self.offset = 0
 
-    def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
+    def initialize_state(self, context: ss.driver.FunctionInitializationContext) -> None:
         """Go on where the state ends."""
         self.state = context.operator_state_store.list_state("offset", int)
         for offset in self.state:
             self.offset = offset
 
-    def run(self, ctx: ss.SourceContext[tuple[int]]) -> None:
+    def run(self, ctx: ss.driver.SourceContext[tuple[int]]) -> None:
         """Emit."""
         while self.offset < NUMBERS:
             with ctx.checkpoint_lock:
@@ -75,7 +75,7 @@ class Counter(ss.SourceFunction[tuple[int]], ss.CheckpointedFunction):
     def cancel(self) -> None:
         """Nothing to leave."""
 
-    def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
+    def snapshot_state(self, context: ss.driver.FunctionSnapshotContext) -> None:
         """Keep the next number."""
         self.state.update([self.offset])
 
@@ -87,9 +87,9 @@ def timed(spark: SparkSession, ctx: ss.QueryContext) -> DataFrame:
     return rows.withColumn("time", sql.timestamp_millis("at")).withWatermark("time", "1 second")
 
 
-def sink(ctx: ss.QueryContext, name: str) -> ss.FilesSink:
+def sink(ctx: ss.QueryContext, name: str) -> ss.sinks.FilesSink:
     """Return the sink of a query."""
-    return ss.FilesSink(f"{ctx.parameter('output')}/{name}")
+    return ss.sinks.FilesSink(f"{ctx.parameter('output')}/{name}")
 
 
 @job.query(uid="timers")

@@ -51,7 +51,7 @@ def counts(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter | ss.O
         broken()
     if where == "foreach_batch":
         return rows.writeStream.foreachBatch(broken)
-    return ss.write(frame_of(rows, where), sink=ss.FilesSink(ctx.parameter("output")), uid="out")
+    return ss.write(frame_of(rows, where), sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out")
 
 
 if __name__ == "__main__":

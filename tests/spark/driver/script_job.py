@@ -20,7 +20,7 @@ def ticks(session, ctx):
     facts = [conf.get(f"spark.sql.{key}") for key in ("shuffle.partitions", "streaming.minBatchesToRetain")]
     print("found", arguments.name, session is spark, *facts, flush=True)
     rows = session.readStream.format("rate").load()
-    return ss.write(rows, sink=ss.FilesSink(ctx.parameter("output")), uid="out")
+    return ss.write(rows, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out")
 
 
 job.run()

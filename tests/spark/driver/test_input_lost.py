@@ -28,7 +28,7 @@ def clicks(spark, ctx):
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", ctx.parameter("brokers"))
     rows = reader.option("subscribe", ctx.parameter("topic")).option("startingOffsets", "earliest").load()
     values = rows.selectExpr("CAST(value AS STRING) AS value")
-    return ss.write(values, sink=ss.FilesSink(ctx.parameter("output")), uid="out")
+    return ss.write(values, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out")
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ class World:
                 schema="key string, seen bigint",
                 max_parallelism=PARTITIONS,
             )
-            sink = ss.FilesSink((self.folder / "out").as_uri())
+            sink = ss.sinks.FilesSink((self.folder / "out").as_uri())
             return ss.write(counted, sink=sink, uid="out", trigger="100 milliseconds")
 
         return job

@@ -342,8 +342,10 @@ def every_door(left: DataFrame, right: DataFrame) -> DataFrame:
 
     mapped = ss.map_with_state(left, key="k", function=counted, uid="mapped", schema="step string, k string, n bigint")
     rows = ss.keyed_process(left, key="k", function=CountOfTables(), uid="tables", schema="k string, n bigint")
-    spark = ss.transform_with_state(right.groupBy("k"), Nothing(), "k string, n bigint", "Update", "None", uid="rows")
-    pandas = ss.transform_with_state_in_pandas(
+    spark = ss.compat.transform_with_state(
+        right.groupBy("k"), Nothing(), "k string, n bigint", "Update", "None", uid="rows"
+    )
+    pandas = ss.compat.transform_with_state_in_pandas(
         right.groupBy("k"), Nothing(), "k string, n bigint", "Update", "None", uid="pandas"
     )
     named = [(sql.lit(uid).alias("step"), frame) for uid, frame in (("t", rows), ("r", spark), ("p", pandas))]

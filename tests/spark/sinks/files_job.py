@@ -38,7 +38,7 @@ class Bomb:
 class ExplodingSink:
     """A files sink with a bomb in it."""
 
-    files: ss.FilesSink
+    files: ss.sinks.FilesSink
     bomb: Bomb
 
     @property
@@ -79,7 +79,9 @@ def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     bomb = Bomb(ctx.parameter("kill", ""))
     explode_after_the_record(bomb)
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", 2).load()
-    sink = ExplodingSink(ss.FilesSink(ctx.parameter("output"), visible=ctx.parameter("visible", "checkpoint")), bomb)
+    sink = ExplodingSink(
+        ss.sinks.FilesSink(ctx.parameter("output"), visible=ctx.parameter("visible", "checkpoint")), bomb
+    )
     return ss.write(source.select("value"), sink=sink, uid="out", trigger="200 milliseconds")
 
 

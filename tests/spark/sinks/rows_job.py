@@ -17,7 +17,7 @@ def words(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     rows = read.json(ctx.parameter("input"))
     if ctx.parameter("corrected") == "yes":
         rows = rows.selectExpr("id", "substring(word, 1, 5) as word")
-    sink = ss.PostgresSink("words", dsn=ctx.parameter("dsn"))
+    sink = ss.sinks.PostgresSink("words", dsn=ctx.parameter("dsn"))
     return ss.write(rows, sink=sink, uid="out", trigger="100 milliseconds")
 
 

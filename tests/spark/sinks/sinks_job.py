@@ -35,7 +35,7 @@ def die_before_a_commit(sink: str) -> None:
         kind.commit = dying  # type: ignore[method-assign]
 
 
-def query(uid: str, sink: ss.KafkaSink | ss.PostgresSink | ss.IcebergSink, group: str = "") -> None:
+def query(uid: str, sink: ss.sinks.KafkaSink | ss.sinks.PostgresSink | ss.sinks.IcebergSink, group: str = "") -> None:
     @job.query(uid=uid)
     def build(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         die_before_a_commit(ctx.parameter("kill", ""))
@@ -52,15 +52,17 @@ def query(uid: str, sink: ss.KafkaSink | ss.PostgresSink | ss.IcebergSink, group
 
 query(
     "to-kafka",
-    ss.KafkaSink(
-        os.environ["TEST_TOPIC"], bootstrap_servers=os.environ["TEST_KAFKA"], serializer=ss.JsonSerializer(key="id")
+    ss.sinks.KafkaSink(
+        os.environ["TEST_TOPIC"],
+        bootstrap_servers=os.environ["TEST_KAFKA"],
+        serializer=ss.sinks.JsonSerializer(key="id"),
     ),
     group="sinks-job",
 )
-query("to-postgres", ss.PostgresSink("words", dsn=ss.Secret.env("TEST_DSN")))
+query("to-postgres", ss.sinks.PostgresSink("words", dsn=ss.Secret.env("TEST_DSN")))
 query(
     "to-iceberg",
-    ss.IcebergSink(
+    ss.sinks.IcebergSink(
         "shop.words",
         catalog={"type": "sql", "uri": ss.Secret.env("TEST_CATALOG"), "warehouse": os.environ["TEST_WAREHOUSE"]},
     ),

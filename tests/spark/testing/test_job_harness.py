@@ -41,7 +41,7 @@ def totals(spark, ctx):
                                                                      "CAST(CAST(value AS STRING) AS INT) AS amount")
     totals = ss.keyed_process(orders, key="customer", function=Totals(), uid="customers",
                               schema="customer string, total bigint")
-    return ss.write(totals, sink=ss.KafkaSink("totals", bootstrap_servers=ctx.parameter("brokers")), uid="kafka")
+    return ss.write(totals, sink=ss.sinks.KafkaSink("totals", bootstrap_servers=ctx.parameter("brokers")), uid="kafka")
 
 
 if __name__ == "__main__":

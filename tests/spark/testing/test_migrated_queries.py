@@ -32,7 +32,7 @@ def in_spark(grouped: GroupedData, *arguments: object) -> DataFrame:
 
 
 def in_ours(grouped: GroupedData, *arguments: object) -> DataFrame:
-    return ss.apply_in_pandas_with_state(grouped, *arguments, uid="seen")
+    return ss.compat.apply_in_pandas_with_state(grouped, *arguments, uid="seen")
 
 
 def windowed_count(rows: DataFrame, apply: Apply) -> DataFrame:
@@ -87,7 +87,7 @@ def test_the_default_output_mode_is_sparks(
     @job.query(uid="query")
     def query(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         source = ss.named_source(spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "input")), uid="rows")
-        return ss.write(build(source, in_ours), sink=ss.FilesSink((tmp_path / "sink").as_uri()), uid="out")
+        return ss.write(build(source, in_ours), sink=ss.sinks.FilesSink((tmp_path / "sink").as_uri()), uid="out")
 
     ours = job_harness(job)
     for batch in BATCHES:

@@ -168,7 +168,7 @@ def test_the_mean_of_the_page_about_state_is_kept(
     job_harness: Start, write: Callable[[str], Path], folder: str
 ) -> None:
     given = f'flights = spark.readStream.schema("carrier string, dep_delay int").csv("{folder}")'
-    ends = 'return ss.write(state, sink=ss.FilesSink("/nowhere"), uid="out")'
+    ends = 'return ss.write(state, sink=ss.sinks.FilesSink("/nowhere"), uid="out")'
     job = job_harness(write(a_job_with(block("docs/state.md", 1), given=given, ends=ends, before=_MEAN)))
     job.add({"carrier": "UA", "dep_delay": 4})
     job.run()
@@ -183,7 +183,7 @@ def test_the_mean_of_the_page_about_state_is_kept(
 
 def test_the_timer_of_the_page_about_state_fires(job_harness: Start, write: Callable[[str], Path], folder: str) -> None:
     given = f'rows = spark.readStream.schema("customer string, time timestamp").json("{folder}")'
-    ends = 'return ss.write(reminders, sink=ss.FilesSink("/nowhere"), uid="out")'
+    ends = 'return ss.write(reminders, sink=ss.sinks.FilesSink("/nowhere"), uid="out")'
     before = "from datetime import timedelta"
     job = job_harness(write(a_job_with(block("docs/state.md", 5), given=given, ends=ends, before=before)))
     job.add({"customer": "ada", "time": NOON})
@@ -203,7 +203,7 @@ def test_the_sink_function_of_the_page_gets_rows(
 from pathlib import Path
 
 
-class BufferingSink(ss.SinkFunction):
+class BufferingSink(ss.driver.SinkFunction):
     def __init__(self, threshold):
         self.threshold = threshold
 
@@ -292,7 +292,7 @@ def test_a_source_that_publishes_its_offsets_is_a_reader(names: dict[str, object
 
 
 def test_a_source_function_has_the_columns_that_the_page_gives_it(names: dict[str, object]) -> None:
-    class CounterSource(ss.SourceFunction[int]):
+    class CounterSource(ss.driver.SourceFunction[int]):
         def run(self, ctx: object) -> None: ...
 
         def cancel(self) -> None: ...

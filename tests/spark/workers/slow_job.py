@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 job = ss.Job("slow")
 
 
-class Numbers(ss.SourceFunction[tuple[int]]):
+class Numbers(ss.driver.SourceFunction[tuple[int]]):
     """Emits ten numbers, then nothing any more."""
 
-    def run(self, ctx: ss.SourceContext[tuple[int]]) -> None:
+    def run(self, ctx: ss.driver.SourceContext[tuple[int]]) -> None:
         """Emit."""
         with ctx.checkpoint_lock:
             for number in range(10):
@@ -44,7 +44,7 @@ def counts(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     frame = ss.keyed_process(
         keyed, key="key", function=Count(), uid="count", schema="key bigint, seen int", max_parallelism=4
     )
-    return ss.write(frame, sink=ss.FilesSink(ctx.parameter("output")), uid="out", trigger="200 milliseconds")
+    return ss.write(frame, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out", trigger="200 milliseconds")
 
 
 if __name__ == "__main__":

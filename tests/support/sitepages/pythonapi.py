@@ -1,4 +1,4 @@
-"""The Python API, from its docstrings: every public name, in the order of the list in `__init__.pyi`."""
+"""The Python API, from its docstrings: every public name, in the order of the stubs that list them."""
 
 from __future__ import annotations
 
@@ -10,30 +10,34 @@ import re
 import sys
 import textwrap
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
+from types import ModuleType
 
 import statefulspark
 from sitepages import markdown, members
-from statefulspark import testing
+from statefulspark import _exports
 
 _TITLES = {
     "statefulspark.declaration": "Queries",
-    "statefulspark.hooks": "Master hooks",
     "statefulspark.job": "The job",
     "statefulspark.operators": "Operators",
-    "statefulspark.operatorstate": "Functions on the driver",
     "statefulspark.planning": "Sources",
-    "statefulspark.sinks": "Sinks",
+    "statefulspark.sinks": "Secrets",
     "statefulspark.state": "Keyed state",
     "statefulspark.state_reading": "Reading state",
 }
 _GUIDES = {
-    "Functions on the driver": "[Functions on the driver](../operator-state.md)",
-    "Sinks": "[Sinks](../sinks.md)",
     "Keyed state": "[Keyed state](../state.md)",
     "Operators": "[Keyed state](../state.md)",
+    "ss.sinks": "[Sinks](../sinks.md)",
+    "ss.driver": "[Functions on the driver](../operator-state.md)",
+    "ss.codecs": "[Classes of your own](../state.md)",
+    "ss.compat": "[Spark's own operators](../state.md#sparks-statefulprocessor-unchanged)",
+    "ss.testing": "[Test a job without a cluster](../testing.md)",
 }
+_DOORS = ("sinks", "driver", "codecs", "compat", "testing")
+"""Public modules with a list of names; `ss.errors` has classes of its own."""
 _FENCED = re.compile(r"(```.*?```)", re.DOTALL)
 _SECTIONS = re.compile(r"^(Args|Returns|Yields|Raises|Attributes|Example|Examples|Note):$")
 
@@ -42,34 +46,42 @@ def page() -> str:
     """Return the page."""
     lines = markdown.head(
         "Python API",
-        "Everything that `import statefulspark as ss` gives, from the docstrings. At the end: `statefulspark.testing`.",
+        "Everything that `import statefulspark as ss` gives, from the docstrings: first the names of `ss`, then those of "
+        f"{', '.join(f'`ss.{door}`' for door in _DOORS)}, and `ss.errors`.",
     )
     for title, names in _groups().items():
-        lines.extend((f"## {title}", ""))
-        if title in _GUIDES:
-            lines.extend((f"With examples: {_GUIDES[title]}.", ""))
-        for name in names:
-            lines.extend(_entry(name, getattr(statefulspark, name)))
-    lines.extend(("## Tests of jobs", "", "With examples: [Test a job without a cluster](../testing.md).", ""))
-    for name in sorted(testing.__all__ if hasattr(testing, "__all__") else ["KeyedHarness"]):
-        lines.extend(_entry(name, getattr(testing, name)))
+        lines.extend(_section(title, statefulspark, names))
+    for door in _DOORS:
+        module = getattr(statefulspark, door)
+        lines.extend(_section(f"ss.{door}", module, dir(module)))
     return markdown.finish(lines)
+
+
+def _section(title: str, module: ModuleType, names: Iterable[str]) -> Iterator[str]:
+    yield from (f"## {title}", "")
+    if title in _GUIDES:
+        yield from (f"With examples: {_GUIDES[title]}.", "")
+    for name in names:
+        yield from _entry(name, module)
 
 
 def _groups() -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
-    for name, module in statefulspark._modules().items():  # type: ignore[attr-defined]  # the stub has the public names
+    for name, module in _exports.homes(vars(statefulspark)).items():
+        if module == statefulspark.__name__:
+            continue
         home = next((prefix for prefix in (module, ".".join(module.split(".")[:2])) if prefix in _TITLES), module)
         groups.setdefault(_TITLES.get(home, home), []).append(name)
     return dict(sorted(groups.items(), key=lambda item: _order(item[0])))
 
 
 def _order(title: str) -> tuple[int, str]:
-    order = ("The job", "Queries", "Operators", "Keyed state", "Sources", "Sinks", "Functions on the driver")
+    order = ("The job", "Queries", "Operators", "Keyed state", "Sources")
     return (order.index(title) if title in order else len(order), title)
 
 
-def _entry(name: str, thing: object) -> Iterator[str]:
+def _entry(name: str, public: ModuleType) -> Iterator[str]:
+    thing = getattr(public, name)
     yield from (f"### {name}", "")
     if inspect.isclass(thing):
         yield from _class(name, thing)
@@ -77,12 +89,12 @@ def _entry(name: str, thing: object) -> Iterator[str]:
         yield from _signature(name, thing)
         yield from _docstring(thing.__doc__)
     else:
-        yield from _constant(name)
+        yield from _constant(name, public)
 
 
-def _constant(name: str) -> Iterator[str]:
+def _constant(name: str, public: ModuleType) -> Iterator[str]:
     """Yield what the source says below a constant."""
-    module = importlib.import_module(statefulspark._modules()[name])  # type: ignore[attr-defined]
+    module = importlib.import_module(_exports.homes(vars(public))[name])
     for candidate in (module, *_modules_below(module)):
         found = dict(members.docstrings(ast.parse(inspect.getsource(candidate)).body))
         if name in found:

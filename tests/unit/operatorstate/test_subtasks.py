@@ -347,10 +347,8 @@ def test_functions_that_cannot_run_are_refused(make, reason: str) -> None:  # ty
     assert caught.value.reason == reason
 
 
-def test_a_job_file_finds_everything_under_one_name() -> None:
-    assert [getattr(ss, name) for name in operatorstate.__all__] == [
-        getattr(operatorstate, name) for name in operatorstate.__all__
-    ]
+def test_a_job_file_finds_everything_in_two_public_modules() -> None:
+    assert {*dir(ss.driver), *dir(ss.sinks)} >= set(operatorstate.__all__)
 
 
 class Level(enum.Enum):
@@ -360,7 +358,7 @@ class Level(enum.Enum):
     HIGH = 2
 
 
-class Celsius(ss.Codec[float]):
+class Celsius(ss.codecs.Codec[float]):
     """A codec that wrote whole tenths first, and text since."""
 
     name = "celsius"

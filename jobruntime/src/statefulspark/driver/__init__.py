@@ -12,4 +12,10 @@ output      sinks: from the result of a query function to what is visible
 running     the queries themselves, how they pause and how they end
 ```
 Decisions are taken below: by the coordinator, by recovery and by evolution.
+
+The package is a public module, too: the names of `ss.driver` are in the stub beside this file, and load when they are used.
 """
+
+from statefulspark import _exports
+
+__getattr__, __dir__ = _exports.lazily(globals())

@@ -205,7 +205,7 @@ class JobHarness:
         uid = self._query(query)
         if isinstance(self._outputs[uid].sink, DriverSink):
             raise JobTestError(
-                f"The sink of {uid!r} is a function of the job (ss.DriverSink); look at what it has done."
+                f"The sink of {uid!r} is a function of the job (ss.sinks.DriverSink); look at what it has done."
             )
         return outputs.read(self._output_folder(uid))
 

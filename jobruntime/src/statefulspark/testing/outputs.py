@@ -1,7 +1,7 @@
 """The visible output of a job under test: the rows that its sinks have committed.
 
 Each sink of a query is replaced by the files sink, which shows its rows when the replaced one would. A function that is a
-sink (`ss.DriverSink`) stays, since it is the job's own code.
+sink (`ss.sinks.DriverSink`) stays, since it is the job's own code.
 """
 
 from __future__ import annotations

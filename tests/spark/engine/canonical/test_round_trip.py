@@ -203,7 +203,7 @@ def _session_lengths() -> stateful_processor.StatefulProcessor:
 
 def _with_processor(rig: Rig) -> DataFrame:
     timed = rig.source().withColumn("at", sql.timestamp_seconds("v")).withWatermark("at", "5 seconds")
-    return ss.transform_with_state(
+    return ss.compat.transform_with_state(
         timed.groupBy("k", "n"),
         _session_lengths(),
         "k int, total bigint, seen bigint, fired boolean",

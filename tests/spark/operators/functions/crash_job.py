@@ -40,7 +40,7 @@ class Bomb:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-class CounterSource(ss.SourceFunction[int], ss.ListCheckpointed[int]):
+class CounterSource(ss.driver.SourceFunction[int], ss.driver.ListCheckpointed[int]):
     """Emits its numbers, then ends."""
 
     def __init__(self, numbers: int, plan: str) -> None:
@@ -49,7 +49,7 @@ class CounterSource(ss.SourceFunction[int], ss.ListCheckpointed[int]):
         self.offset = 0
         self.is_running = True
 
-    def run(self, ctx: ss.SourceContext[int]) -> None:
+    def run(self, ctx: ss.driver.SourceContext[int]) -> None:
         while self.is_running and self.offset < self.numbers:
             with ctx.checkpoint_lock:
                 ctx.collect(self.offset)
@@ -68,7 +68,7 @@ class CounterSource(ss.SourceFunction[int], ss.ListCheckpointed[int]):
         [self.offset] = state
 
 
-class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction, ss.CheckpointListener):
+class BufferingSink(ss.driver.SinkFunction[Row], ss.driver.CheckpointedFunction, ss.driver.CheckpointListener):
     """Writes a file for every 7 rows, and what is left after each batch; what is written twice must be the same."""
 
     def __init__(self, folder: str, plan: str) -> None:
@@ -77,7 +77,7 @@ class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction, ss.Checkpoint
         self.buffered: list[int] = []
         self.files = 0
 
-    def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
+    def initialize_state(self, context: ss.driver.FunctionInitializationContext) -> None:
         self.subtask = context.subtask_index
         self.state = context.operator_state_store.list_state("buffered")
         for buffered, files in self.state:
@@ -103,7 +103,7 @@ class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction, ss.Checkpoint
         with (self.folder / f"{self.subtask}-of-{os.getpid()}.completed").open("a") as told:
             told.write(f"{checkpoint_id}\n")
 
-    def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
+    def snapshot_state(self, context: ss.driver.FunctionSnapshotContext) -> None:
         self.state.update([(self.buffered, self.files)])
         self.bomb.at("snapshot")
         write(self.folder / f"{self.subtask}-rest.json", json.dumps(self.buffered))
@@ -114,7 +114,7 @@ def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     count, plan, folder = int(ctx.parameter("numbers")), ctx.parameter("kill", ""), ctx.parameter("output")
     source = CounterSource(count, plan)
     frame = ss.read_function(spark, function=source, schema="n BIGINT", uid="counter", parallelism=2, buffer_rows=40)
-    sink = ss.DriverSink(BufferingSink(folder, plan), parallelism=2)
+    sink = ss.sinks.DriverSink(BufferingSink(folder, plan), parallelism=2)
     return ss.write(frame, sink=sink, uid="buffer")
 
 

@@ -37,7 +37,7 @@ NUMBERS = 120
 RANGES = 4
 
 
-class RangeSource(ss.SourceFunction[int], ss.CheckpointedFunction):
+class RangeSource(ss.driver.SourceFunction[int], ss.driver.CheckpointedFunction):
     """Emits the numbers of its ranges; the ranges are its state, so they may be dealt to any number of subtasks."""
 
     def __init__(self, limit: int = NUMBERS, *, failing_at: int | None = None) -> None:
@@ -46,13 +46,13 @@ class RangeSource(ss.SourceFunction[int], ss.CheckpointedFunction):
         self.ranges: list[tuple[int, int]] = []
         self.is_running = True
 
-    def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
+    def initialize_state(self, context: ss.driver.FunctionInitializationContext) -> None:
         self.state = context.operator_state_store.list_state("ranges")
         size = NUMBERS // RANGES
         mine = range(context.subtask_index, RANGES, context.parallelism)
         self.ranges = self.state.get() if context.is_restored else [(one * size, (one + 1) * size) for one in mine]
 
-    def run(self, ctx: ss.SourceContext[int]) -> None:
+    def run(self, ctx: ss.driver.SourceContext[int]) -> None:
         emitted = 0
         while self.is_running and emitted < self.limit and any(start < end for start, end in self.ranges):
             index = max(range(len(self.ranges)), key=lambda one: self.ranges[one][1] - self.ranges[one][0])
@@ -68,18 +68,18 @@ class RangeSource(ss.SourceFunction[int], ss.CheckpointedFunction):
     def cancel(self) -> None:
         self.is_running = False
 
-    def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
+    def snapshot_state(self, context: ss.driver.FunctionSnapshotContext) -> None:
         self.state.update(self.ranges)
 
 
-class Collecting(ss.SinkFunction[Row], ss.CheckpointedFunction, ss.CheckpointListener):
+class Collecting(ss.driver.SinkFunction[Row], ss.driver.CheckpointedFunction, ss.driver.CheckpointListener):
     """Holds every value in its state, and tells what became of it in a file per subtask."""
 
     def __init__(self, folder: Path, *, failing_at: object = None) -> None:
         self.folder = folder
         self.failing_at = failing_at
 
-    def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
+    def initialize_state(self, context: ss.driver.FunctionInitializationContext) -> None:
         self.context = context
         self.state = context.operator_state_store.list_state("values")
         self.values = self.state.get()
@@ -89,7 +89,7 @@ class Collecting(ss.SinkFunction[Row], ss.CheckpointedFunction, ss.CheckpointLis
             raise ValueError(f"row {value[0]}")
         self.values.append(tuple(value))
 
-    def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
+    def snapshot_state(self, context: ss.driver.FunctionSnapshotContext) -> None:
         self.state.update(self.values)
         one = self.context
         told = {
@@ -193,7 +193,7 @@ def numbers(
         frame = ss.read_function(
             spark, function=function, schema="n BIGINT", uid=source_uid, parallelism=source, buffer_rows=10
         )
-        collecting = ss.DriverSink(Collecting(world.folder, failing_at=failing_at), parallelism=sink)
+        collecting = ss.sinks.DriverSink(Collecting(world.folder, failing_at=failing_at), parallelism=sink)
         return ss.write(frame, sink=collecting, uid=sink_uid)
 
     return build
@@ -250,23 +250,23 @@ def test_a44_a_new_uid_starts_without_state_and_an_old_one_may_not_vanish(world:
     assert world.told(1)[0]["restored"] is False
 
 
-class Noticing(ss.SinkFunction[Row], ss.CheckpointedFunction):
+class Noticing(ss.driver.SinkFunction[Row], ss.driver.CheckpointedFunction):
     """Remembers that there was a row: its state changes once."""
 
-    def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
+    def initialize_state(self, context: ss.driver.FunctionInitializationContext) -> None:
         self.state = context.operator_state_store.list_state("seen")
 
     def invoke(self, value: Row) -> None:
         self.state.update([True])
 
-    def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
+    def snapshot_state(self, context: ss.driver.FunctionSnapshotContext) -> None:
         pass
 
 
 def test_every_batch_of_a_function_has_a_record_whether_it_changed_the_state_or_not(world: World) -> None:
     def build(spark: SparkSession) -> Output:
         frame = ss.read_function(spark, function=RangeSource(), schema="n BIGINT", uid="ranges", buffer_rows=10)
-        return ss.write(frame, sink=ss.DriverSink(Noticing()), uid="notice")
+        return ss.write(frame, sink=ss.sinks.DriverSink(Noticing()), uid="notice")
 
     assert world.run(build, lambda: world.batch >= 3) is None
 
@@ -304,7 +304,7 @@ def test_keyed_state_and_functions_are_one_cut(world: World) -> None:
             uid="count",
             schema="digit BIGINT, seen BIGINT",
         )
-        collecting = ss.DriverSink(Collecting(world.folder, failing_at=None), parallelism=1)
+        collecting = ss.sinks.DriverSink(Collecting(world.folder, failing_at=None), parallelism=1)
         return ss.write(counted.selectExpr("seen * 10 + digit AS n"), sink=collecting, uid="collect")
 
     last = {12 * 10 + digit for digit in range(10)}
@@ -316,13 +316,13 @@ def test_keyed_state_and_functions_are_one_cut(world: World) -> None:
     assert max(seen) == 129  # type: ignore[type-var]  # whole numbers all of them
 
 
-class Once(ss.SourceFunction[object]):
+class Once(ss.driver.SourceFunction[object]):
     """Emits what it is given."""
 
     def __init__(self, *rows: object) -> None:
         self.rows = rows
 
-    def run(self, ctx: ss.SourceContext[object]) -> None:
+    def run(self, ctx: ss.driver.SourceContext[object]) -> None:
         for row in self.rows:
             ctx.collect(row)
 
@@ -350,7 +350,7 @@ SCHEMA = (
 )
 
 
-class Keeping(ss.SinkFunction[Row]):
+class Keeping(ss.driver.SinkFunction[Row]):
     """Writes what it was given, as Python shows it."""
 
     def __init__(self, folder: Path) -> None:
@@ -363,7 +363,7 @@ class Keeping(ss.SinkFunction[Row]):
 def test_every_type_of_column_passes(world: World) -> None:
     def build(spark: SparkSession) -> Output:
         frame = ss.read_function(spark, function=Once(VALUES), schema=SCHEMA, uid="once")
-        return ss.write(frame, sink=ss.DriverSink(Keeping(world.folder)), uid="keep")
+        return ss.write(frame, sink=ss.sinks.DriverSink(Keeping(world.folder)), uid="keep")
 
     written = world.folder / "row.txt"
     assert world.run(build, written.exists) is None
@@ -425,7 +425,7 @@ def test_two_functions_with_one_uid_are_refused(world: World) -> None:
     assert caught.value.reason == "OperatorUidTaken"
 
 
-class Everywhere(ss.BroadcastSinkFunction[Row]):
+class Everywhere(ss.driver.BroadcastSinkFunction[Row]):
     """Takes rows, and rows for all."""
 
     def invoke(self, value: Row) -> None:
@@ -440,7 +440,7 @@ class Everywhere(ss.BroadcastSinkFunction[Row]):
 )
 def test_a_broadcast_condition_that_spark_cannot_evaluate_is_refused(spark: SparkSession, condition: str) -> None:
     rates = spark.readStream.format("rate").load()
-    output = ss.write(rates, sink=ss.DriverSink(Everywhere(), broadcast=condition), uid="everywhere")
+    output = ss.write(rates, sink=ss.sinks.DriverSink(Everywhere(), broadcast=condition), uid="everywhere")
 
     with pytest.raises(errors.SpecRejectedError, match="broadcast=") as caught:
         functions.JobFunctions().declare("numbers", output)

@@ -31,7 +31,7 @@ def _apply(rows: DataFrame, **changed: object) -> DataFrame:
         "timeoutConf": GroupStateTimeout.NoTimeout,
         "uid": "kept",
     }
-    return ss.apply_in_pandas_with_state(rows.groupBy("value"), **{**arguments, **changed})
+    return ss.compat.apply_in_pandas_with_state(rows.groupBy("value"), **{**arguments, **changed})
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def blobs(spark, ctx):
     # Without memory and disk for its groups, a worker reads all of their chunks in each batch.
     blobs = ss.keyed_process(rounds, key="name", function=Blobs(), uid="mean", schema="name string, before bigint",
                              max_parallelism=8, cache_bytes=0, disk_bytes=0)
-    return ss.write(blobs, sink=ss.KafkaSink("blobs", bootstrap_servers="nobody:9092"), uid="kafka")
+    return ss.write(blobs, sink=ss.sinks.KafkaSink("blobs", bootstrap_servers="nobody:9092"), uid="kafka")
 
 
 if __name__ == "__main__":
@@ -76,9 +76,9 @@ class Sums(StatefulProcessor):
 def sums(spark, ctx):
     rounds = spark.readStream.format("kafka").option("kafka.bootstrap.servers", "nobody:9092").option("subscribe", "orders")
     rounds = rounds.load().selectExpr("CAST(key AS STRING) AS name", "CAST(CAST(value AS STRING) AS INT) AS round")
-    sums = ss.transform_with_state(rounds.groupBy("name"), Sums(), "name string, total int", "Update", "None", uid="sum",
-                                   max_parallelism=8)
-    return ss.write(sums, sink=ss.KafkaSink("sums", bootstrap_servers="nobody:9092"), uid="kafka")
+    sums = ss.compat.transform_with_state(rounds.groupBy("name"), Sums(), "name string, total int", "Update", "None",
+                                          uid="sum", max_parallelism=8)
+    return ss.write(sums, sink=ss.sinks.KafkaSink("sums", bootstrap_servers="nobody:9092"), uid="kafka")
 
 
 if __name__ == "__main__":

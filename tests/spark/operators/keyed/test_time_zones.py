@@ -72,7 +72,7 @@ def _keyed(rows: DataFrame) -> DataFrame:
 
 
 def _window(rows: DataFrame) -> DataFrame:
-    return ss.transform_with_state(
+    return ss.compat.transform_with_state(
         rows.groupBy(sql.window("at", "1 hour")),
         SparksHours(),
         outputStructType=OUTPUT,

@@ -43,7 +43,7 @@ def reminders(spark, ctx):
     fired = ss.keyed_process(timed.select("name", "at", "due"), key="name", function=Reminders(), uid="all",
                              schema="name string, at bigint, text string", max_parallelism=4, timers="event-time",
                               cache_bytes=0)
-    return ss.write(fired, sink=ss.KafkaSink("fired", bootstrap_servers="nobody:9092"), uid="kafka")
+    return ss.write(fired, sink=ss.sinks.KafkaSink("fired", bootstrap_servers="nobody:9092"), uid="kafka")
 
 
 if __name__ == "__main__":

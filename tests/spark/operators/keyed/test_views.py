@@ -43,7 +43,7 @@ def everything(spark, ctx):
     rounds = rounds.load().selectExpr("CAST(key AS STRING) AS name", "CAST(CAST(value AS STRING) AS INT) AS round")
     rows = ss.keyed_process(rounds, key="name", function=Everything(), uid="all",
                             schema="name string, rounds int, texts int", max_parallelism=4, cache_bytes=0)
-    return ss.write(rows, sink=ss.KafkaSink("counts", bootstrap_servers="nobody:9092"), uid="kafka")
+    return ss.write(rows, sink=ss.sinks.KafkaSink("counts", bootstrap_servers="nobody:9092"), uid="kafka")
 
 
 if __name__ == "__main__":

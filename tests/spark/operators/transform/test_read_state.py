@@ -77,7 +77,7 @@ def our_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
     arguments = (Keeper(), "key string", "Update", "ProcessingTime")
 
     def build(rows: DataFrame) -> DataFrame:
-        return ss.transform_with_state(rows.groupBy("key"), *arguments, uid="kept", max_parallelism=4)
+        return ss.compat.transform_with_state(rows.groupBy("key"), *arguments, uid="kept", max_parallelism=4)
 
     _run(spark, folder, folder / layout.query_root(1, "q"), build)
     store = storage.open_store(f"file://{folder}", LOCAL)

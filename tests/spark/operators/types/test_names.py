@@ -64,7 +64,9 @@ def rows(spark: SparkSession) -> DataFrame:
 def test_a_column_may_be_called_anything(rows: DataFrame) -> None:
     keyed = ss.keyed_process(rows, key=NAMES, function=Rows(), uid="names", schema=SCHEMA, max_parallelism=2)
     grouped = rows.groupBy(*map(columns.quoted, NAMES))
-    processed = ss.transform_with_state(grouped, Processor(), SCHEMA, "Update", "None", uid="names", max_parallelism=2)
+    processed = ss.compat.transform_with_state(
+        grouped, Processor(), SCHEMA, "Update", "None", uid="names", max_parallelism=2
+    )
     assert [tuple(row) for row in keyed.union(processed).collect()] == [VALUES] * 5
 
 
@@ -85,7 +87,7 @@ def test_columns_that_differ_in_case_are_refused_by_every_operator(rows: DataFra
         ss.keyed_process(given, key="value", function=Rows(), uid="names", schema=SCHEMA)
     grouped = rows.select("_id", "value", rows["class"].alias("VALUE")).groupBy("_id")
     with pytest.raises(errors.SpecRejectedError) as processed:
-        ss.transform_with_state(grouped, Processor(), SCHEMA, "Update", "None", uid="names")
+        ss.compat.transform_with_state(grouped, Processor(), SCHEMA, "Update", "None", uid="names")
     for refused in (keyed, processed):
         assert refused.value.reason == "ColumnsAmbiguous"
         assert "'value' and 'VALUE'" in refused.value.message

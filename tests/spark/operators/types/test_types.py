@@ -271,7 +271,9 @@ def by_tables(rows: DataFrame) -> DataFrame:
 
 def by_processor(rows: DataFrame) -> DataFrame:
     grouped = rows.groupBy(*(f"`{name}`" for name in SPARKS_KEYS))
-    return ss.transform_with_state(grouped, Processor(), OUTPUT, "Update", "None", uid="types", max_parallelism=2)
+    return ss.compat.transform_with_state(
+        grouped, Processor(), OUTPUT, "Update", "None", uid="types", max_parallelism=2
+    )
 
 
 def by_frames(rows: DataFrame) -> DataFrame:
@@ -279,7 +281,7 @@ def by_frames(rows: DataFrame) -> DataFrame:
         *(f"`{name}`" for name in SPARKS_FRAME_KEYS)
     )
     timeout = GroupStateTimeout.NoTimeout
-    return ss.apply_in_pandas_with_state(
+    return ss.compat.apply_in_pandas_with_state(
         grouped, keep, OUTPUT, FRAME, "Update", timeout, uid="types", max_parallelism=2
     )
 

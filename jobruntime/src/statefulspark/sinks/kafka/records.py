@@ -107,7 +107,7 @@ def check(schema: pa.Schema, serializer: Serializer | None) -> None:
         raise errors.SpecRejectedError(
             "SinkSchemaMismatch",
             f"These columns do not fit a Kafka record: {'; '.join(problems)}. The stream has {', '.join(schema.names)}. "
-            "Select value and key, or give the sink a serializer, for example ss.JsonSerializer(key=...).",
+            "Select value and key, or give the sink a serializer, for example ss.sinks.JsonSerializer(key=...).",
         )
 
 

@@ -1,0 +1,16 @@
+"""Functions and hooks that run on the driver, with operator state."""
+
+from statefulspark.hooks import MasterHook as MasterHook
+from statefulspark.operatorstate import BroadcastSinkFunction as BroadcastSinkFunction
+from statefulspark.operatorstate import BroadcastState as BroadcastState
+from statefulspark.operatorstate import CheckpointedFunction as CheckpointedFunction
+from statefulspark.operatorstate import CheckpointListener as CheckpointListener
+from statefulspark.operatorstate import FunctionInitializationContext as FunctionInitializationContext
+from statefulspark.operatorstate import FunctionSnapshotContext as FunctionSnapshotContext
+from statefulspark.operatorstate import ListCheckpointed as ListCheckpointed
+from statefulspark.operatorstate import OperatorListState as OperatorListState
+from statefulspark.operatorstate import OperatorStateStore as OperatorStateStore
+from statefulspark.operatorstate import SinkFunction as SinkFunction
+from statefulspark.operatorstate import SourceCancelledError as SourceCancelledError
+from statefulspark.operatorstate import SourceContext as SourceContext
+from statefulspark.operatorstate import SourceFunction as SourceFunction
