@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from statefulspark.contract import api, config, observations, statistics
+from statefulspark.contract.config import CheckpointConfig
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator import stats
 from statefulspark.driver.api.operations import Operations
@@ -134,6 +135,13 @@ class FakeControl:
 
     def request_activation(self, request: api.ActivateRequest) -> api.Operation:
         return self._begin(request, "activate")
+
+    def configure(self, checkpoint: CheckpointConfig) -> statistics.EffectiveConfig:
+        if self.refusal is not None:
+            raise self.refusal
+        assert self.told is not None
+        self.told = self.told.model_copy(update={"checkpoint": checkpoint})
+        return self.told
 
     def operation(self, request_id: str) -> api.Operation | None:
         return self.operations.get(request_id)

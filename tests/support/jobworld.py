@@ -33,6 +33,7 @@ from statefulspark.contract.api import (
     StandbyStatus,
     StopRequest,
 )
+from statefulspark.contract.config import CheckpointConfig
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.retention.ownership import Ownership
 from statefulspark_operator.api import names
@@ -266,6 +267,8 @@ class FakeDriver:
     last_savepoint: Snapshot | None = None
     next_checkpoint_at: datetime = START
     stop_id: str | None = None
+    configurations: int = 0
+    """How often it was told how to take checkpoints."""
     savepoints_fail: bool = False
     savepoints_take: timedelta = timedelta(0)
     """How long after its first tick with a request a savepoint or stop is complete."""
@@ -290,6 +293,9 @@ class FakeDriver:
     warming_takes: timedelta = START_TAKES
     activations: list[ActivateRequest] = field(default_factory=list)
     _began_at: dict[str, datetime] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.checkpoint_config = CheckpointConfig.model_validate(self.config["checkpoint"])
 
     def tick(self, now: datetime) -> None:
         """Do what a driver does in a second."""
@@ -448,6 +454,7 @@ class FakeDriver:
             checkpoints=CheckpointCounts(completed=self.checkpoints),
             last_checkpoint=summary(self.last_checkpoint) if self.last_checkpoint else None,
             last_savepoint=summary(self.last_savepoint) if self.last_savepoint else None,
+            checkpoint_config=self.checkpoint_config if self.state is JobState.RUNNING else None,
         )
 
 
@@ -517,6 +524,16 @@ class FakeDrivers:
         answer = driver.activate(request) if driver is not None else DriverSilent("no answer")
         self.after_request(f"activate {pod.name}")
         return answer
+
+    async def configure(
+        self, pod: DriverPod, access: DriverAccess, checkpoint: CheckpointConfig
+    ) -> DriverSilent | None:
+        del access
+        driver = self._find(pod)
+        if driver is not None:
+            driver.checkpoint_config = checkpoint
+            driver.configurations += 1
+        return None if driver else DriverSilent("no answer")
 
 
 @dataclass

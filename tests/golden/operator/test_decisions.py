@@ -54,7 +54,7 @@ def _rendered(situation: Situation, decision: Decision) -> list[str]:
     before, after = (json.loads(status.to_json()) for status in (situation.status, decision.status))
     shown = after["message"]
     for status in (before, after):
-        for name in ("phase", "message", "conditions", "observedGeneration"):
+        for name in ("phase", "message", "conditions", "observedGeneration", "updateRevision"):
             status.pop(name, None)
     wait_s = decision.requeue_after.total_seconds()
     lines = [
@@ -92,6 +92,7 @@ def test_a_situation_gets_the_whole_decision(written: dict[str, dict[str, list[s
 
     assert _rendered(situation, decision) == written[rule][name]
     assert (decision.status.phase, decision.status.observed_generation) == (decision.phase, situation.job.generation)
+    assert decision.status.update_revision == (situation.withheld or situation.desired_revision)
 
 
 def test_no_decision_is_written_of_a_situation_that_is_gone(written: dict[str, dict[str, list[str]]]) -> None:

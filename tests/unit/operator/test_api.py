@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from statefulspark_operator import cli
 from statefulspark_operator.api import crd, names, revision
 from statefulspark_operator.api.base import ChangeCost
-from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.api.spec import Checkpoint, StatefulSparkJobSpec
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
@@ -31,6 +31,9 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
 
     assert {name: cost.name for name, cost in costs.items() if cost is not ChangeCost.RESTART} == {
         "driver.terminationGracePeriodSeconds": "IGNORE",
+        "imagePullPolicy": "IGNORE",
+        "imagePullSecrets": "IGNORE",
+        **{f"checkpoint.{field.serialization_alias}": "RELOAD" for field in Checkpoint.model_fields.values()},
         "checkpoint.mode": "IGNORE",
         "restore.allowNonRestoredState": "IGNORE",
         "restore.mode": "IGNORE",
@@ -68,7 +71,8 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         pytest.param({"deletionPolicy": "Delete"}, id="another deletion policy"),
         pytest.param({"savepoint": {"onFailure": "Abort"}}, id="another savepoint policy"),
         pytest.param({"driver": {"terminationGracePeriodSeconds": 90}}, id="another grace period"),
-        pytest.param({"executor": {"instances": 0}}, id="writing out a default"),
+        pytest.param({"checkpoint": {"interval": "1m", "retained": 7}}, id="other checkpoints"),
+        pytest.param({"imagePullSecrets": [{"name": "registry"}]}, id="another secret for the image"),
         pytest.param({"sparkConf": {}}, id="writing out an empty map"),
         pytest.param({"restore": {"source": {"uri": "s3://state/sp"}}}, id="a restore, which restarts by itself"),
     ],
@@ -85,7 +89,6 @@ def test_the_revision_stays_when_the_driver_may_stay(change: dict[str, object]) 
         {"job": {"file": "/j.py", "parameters": {"a": "1"}}},
         {"driver": {"resources": {"limits": {"memory": "2Gi"}}}},
         {"executor": {"instances": 1}},
-        {"checkpoint": {"interval": "1m"}},
         {"sparkConf": {"spark.sql.shuffle.partitions": "8"}},
         {"restartNonce": "1"},
     ],

@@ -42,7 +42,11 @@ def _get(route: str, status: int, path: str, prepare: str = "nothing", token: st
 
 def _post(route: str, path: str, body: str = '{"requestId": "a"}') -> Iterator[Case]:
     yield Case(route, 202, path, body)
-    yield Case(route, 400, path, '{"requestId": ""}')
+    yield from _refused(route, path, body, '{"requestId": ""}')
+
+
+def _refused(route: str, path: str, body: str, wrong: str) -> Iterator[Case]:
+    yield Case(route, 400, path, wrong)
     yield Case(route, 401, path, body, token="wrong")
     yield Case(route, 409, path, body, prepare="refuses")
     yield Case(route, 413, path, body + " " * routes.MAX_BODY_BYTES)
@@ -60,6 +64,8 @@ _CASES = (
     _get("getLosses", 401, "/v1/losses", token=None),
     _get("getConfig", 200, "/v1/config"),
     _get("getConfig", 401, "/v1/config", token=None),
+    Case("putCheckpointConfig", 200, "/v1/config/checkpoint", '{"interval": "1m", "retained": 5}'),
+    *_refused("putCheckpointConfig", "/v1/config/checkpoint", "{}", '{"retained": 0}'),
     _get("getCheckpoints", 200, "/v1/checkpoints", "completed"),
     _get("getCheckpoints", 401, "/v1/checkpoints", token=None),
     _get("getCheckpoint", 200, "/v1/checkpoints/1", "completed"),

@@ -13,7 +13,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from statefulspark.contract.base import UtcDatetime, WireModel
-from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.config import CheckpointConfig, RestoreConfig
 from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
 
 
@@ -269,6 +269,8 @@ class JobStatus(WireModel):
     """While it starts: how far it is within the step, as of now; absent if that is not counted."""
     standby: StandbyStatus | None = None
     """How far a standby is prepared; absent for a driver."""
+    checkpoint_config: CheckpointConfig | None = None
+    """When the running driver takes checkpoints, and how many it keeps; absent before it runs."""
 
 
 class CheckpointRequest(WireModel):

@@ -22,6 +22,7 @@ from statefulspark.coordinator.model import (
     Begin,
     Cleaned,
     Command,
+    Configured,
     CoordinatorSettings,
     Declined,
     Event,
@@ -110,15 +111,17 @@ def step(state: State, event: Event) -> Step:
             return state, ()
         case Acknowledged():
             return _on_acknowledged(state, event)
-        case Declined():
-            message = f"{event.participant} declined: {event.message}"
-            return _abort_one(state, event.snapshot_id, event.reason, message, event.now_s)
-        case Failed():
-            return _abort_one(state, event.snapshot_id, event.reason, event.message, event.now_s)
+        case Declined() | Failed():
+            who = f"{event.participant} declined: " if isinstance(event, Declined) else ""
+            return _abort_one(state, event.snapshot_id, event.reason, f"{who}{event.message}", event.now_s)
         case Finalized():
             return _on_finalized(state, event)
         case Cleaned():
             return _drain_queue(replace(state, cleaning=state.cleaning - {event.snapshot_id}), event.now_s)
+        case Configured():
+            slot_s = event.now_s + event.settings.base_interval_s
+            due_s = None if state.next_trigger_at_s is None else min(state.next_trigger_at_s, slot_s)
+            return _drain_queue(replace(state, settings=event.settings, next_trigger_at_s=due_s), event.now_s)
         case ShutDown():
             return _end(state, AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN, "The driver is shutting down.")
         case _:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from statefulspark.contract.config import CheckpointConfig
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 
 MAX_QUEUED_REQUESTS = 1000
@@ -69,6 +70,18 @@ class CoordinatorSettings:
     max_concurrent: int = 1
     tolerable_failures: int = 0
     retained: int = 1
+
+    @classmethod
+    def read(cls, checkpoint: CheckpointConfig) -> CoordinatorSettings:
+        """Return the settings of a configuration."""
+        return cls(
+            interval_s=checkpoint.interval.total_seconds(),
+            timeout_s=checkpoint.timeout.total_seconds(),
+            min_pause_s=checkpoint.min_pause.total_seconds(),
+            max_concurrent=checkpoint.max_concurrent,
+            tolerable_failures=checkpoint.tolerable_failures,
+            retained=checkpoint.retained,
+        )
 
     @property
     def base_interval_s(self) -> float:
@@ -247,13 +260,33 @@ class Cleaned:
 
 
 @dataclass(frozen=True, slots=True)
+class Configured:
+    """The settings have changed. A periodic checkpoint is due after the new interval at the latest."""
+
+    now_s: float
+    settings: CoordinatorSettings
+
+
+@dataclass(frozen=True, slots=True)
 class ShutDown:
     """The driver ends: abort all pending snapshots, and begin none."""
 
     now_s: float
 
 
-Event = Started | Tick | Requested | HookAnswered | Acknowledged | Declined | Failed | Finalized | Cleaned | ShutDown
+Event = (
+    Started
+    | Tick
+    | Requested
+    | HookAnswered
+    | Acknowledged
+    | Declined
+    | Failed
+    | Finalized
+    | Cleaned
+    | Configured
+    | ShutDown
+)
 
 
 # Commands

@@ -17,6 +17,7 @@ from typing import assert_never
 
 from statefulspark import clock, errors
 from statefulspark.contract import api
+from statefulspark.contract.config import CheckpointConfig
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MasterStateEntry, SnapshotKind, Trigger
 from statefulspark.coordinator import machine, model
@@ -123,6 +124,12 @@ class Cycle:
         is_stop, now_s = isinstance(request, api.StopRequest), time.monotonic()
         kind = requested_kind(request)
         self._step(model.Requested(now_s, model.Request(request.request_id, kind, request.trigger, now_s, is_stop)))
+
+    def configure(self, checkpoint: CheckpointConfig) -> None:
+        """Take, keep and show snapshots as a new configuration says."""
+        self._writer.configure(checkpoint)
+        self._tracker.configure(checkpoint)
+        self._step(model.Configured(time.monotonic(), model.CoordinatorSettings.read(checkpoint)))
 
     def request_own_stop(self, key: str) -> None:
         """Request a stop of the driver itself."""

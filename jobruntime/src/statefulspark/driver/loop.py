@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from statefulspark import errors, failures
 from statefulspark.contract import api, observations, statistics
+from statefulspark.contract.config import CheckpointConfig
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.coordinator import model, stats
 from statefulspark.driver.api.operations import Operations
@@ -262,6 +263,18 @@ class JobLoop:
             f"The request {request.request_id!r} asks for epoch {request.epoch}, but this is the driver of epoch "
             f"{self._status.epoch} and never was a standby; start one with `statefulspark run --standby`.",
         )
+
+    def configure(self, checkpoint: CheckpointConfig) -> statistics.EffectiveConfig:
+        """Change how checkpoints are taken and kept, from the next turn on.
+
+        Raises:
+            PreconditionFailedError: `NotConfigured`: the job was started without a configuration.
+        """
+        current = self.config()
+        if current is None:
+            raise errors.PreconditionFailedError("NotConfigured", "This job was started without a configuration.")
+        self._inbox.put(lambda: self._cycle.configure(checkpoint))
+        return current.model_copy(update={"checkpoint": checkpoint})
 
     def drain(self) -> None:
         """Finish the batch, complete a checkpoint and end with DRAINED."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from statefulspark.contract import api, observations, statistics
+from statefulspark.contract.config import CheckpointConfig
 
 
 class Control(Protocol):
@@ -51,6 +52,10 @@ class Control(Protocol):
 
     def request_activation(self, request: api.ActivateRequest) -> api.Operation:
         """Make a standby the driver, or return the activation that this request id started earlier."""
+        ...
+
+    def configure(self, checkpoint: CheckpointConfig) -> statistics.EffectiveConfig:
+        """Change how checkpoints are taken and kept, and return the configuration with that change."""
         ...
 
     def operation(self, request_id: str) -> api.Operation | None:

@@ -211,6 +211,11 @@ async def _config(request: web.Request) -> web.Response:
     return _json(job_config)
 
 
+@_answers("putCheckpointConfig")
+async def _put_checkpoint_config(request: web.Request) -> web.Response:
+    return _json(request.app[_CONTROL].configure(await _body(request, config.CheckpointConfig)))
+
+
 @_answers("getCheckpoints")
 async def _checkpoints(request: web.Request) -> web.Response:
     return _json(request.app[_CONTROL].checkpoints())

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from functools import cache
+from typing import cast
 
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
@@ -46,7 +48,7 @@ def document() -> _Json:
         "servers": [{"url": "http://127.0.0.1:8090", "description": "After kubectl port-forward to the driver's pod"}],
         "paths": paths,
         "components": {
-            "schemas": _schemas(),
+            "schemas": dict(sorted(_schemas()[1].items())),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "The job's token."}},
         },
     }
@@ -57,7 +59,7 @@ def _operation(route: routes.Route) -> _Json:
     for code, answer in sorted(route.answers.items()):
         content: dict[str, dict[str, _Json]] = {"text/plain": {"schema": {"type": "string"}}}
         if answer.model is not None:
-            content = _content(answer.model)
+            content = _content(answer.model, _WRITTEN)
         elif route.path.endswith(".json"):
             content = {"application/json": {"schema": {"type": "object"}}}
         responses[str(code)] = {"description": answer.meaning, "content": content}
@@ -87,23 +89,23 @@ def _operation(route: routes.Route) -> _Json:
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
-        operation["requestBody"] = {"required": True, "content": _content(route.body)}
+        operation["requestBody"] = {"required": True, "content": _content(route.body, _READ)}
     return operation
 
 
-def _schemas() -> _Json:
-    """Return the schema of every model, as read for bodies and as written for answers."""
+@cache
+def _schemas() -> tuple[Mapping[object, _Json], _Json]:
+    """Return where the schema of each use of a model is, and the schemas: as read for bodies, as written for answers."""
     read = {route.body for route in routes.ROUTES if route.body is not None}
     written = {answer.model for route in routes.ROUTES for answer in route.answers.values() if answer.model is not None}
     used = [(model, mode) for models, mode in ((read, _READ), (written, _WRITTEN)) for model in models]
     ordered = sorted(used, key=lambda pair: pair[0].__name__)
-    _, schemas = models_json_schema(ordered, by_alias=True, ref_template=_REFERENCE)
-    definitions: _Json = schemas["$defs"]
-    return dict(sorted(definitions.items()))
+    references, schemas = models_json_schema(ordered, by_alias=True, ref_template=_REFERENCE)
+    return cast("Mapping[object, _Json]", references), schemas["$defs"]
 
 
-def _content(model: type[base.WireModel]) -> dict[str, dict[str, _Json]]:
-    return {"application/json": {"schema": {"$ref": _REFERENCE.format(model=model.__name__)}}}
+def _content(model: type[base.WireModel], mode: JsonSchemaMode) -> dict[str, dict[str, _Json]]:
+    return {"application/json": {"schema": _schemas()[0][model, mode]}}
 
 
 if __name__ == "__main__":

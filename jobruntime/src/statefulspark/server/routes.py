@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from statefulspark.contract import api, base, observations, statistics
+from statefulspark.contract import api, base, config, observations, statistics
 
 MAX_WAIT_S = 30
 """Longest time that an answer about an operation may be delayed."""
@@ -23,6 +23,7 @@ class Method(StrEnum):
 
     GET = "GET"
     POST = "POST"
+    PUT = "PUT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,16 @@ ROUTES = (
     _get_route(
         "getConfig", "/v1/config", "The configuration of the driver",
         "Contains no secret, and only the names of the user's parameters.", statistics.EffectiveConfig,
+    ),
+    Route(
+        "putCheckpointConfig", Method.PUT, "/v1/config/checkpoint", "Change how checkpoints are taken and kept",
+        "The running job uses it from its next turn on; a later start of the job has the configuration that it is started "
+        "with. The operator sends `spec.checkpoint` whenever the driver's differs.",
+        {
+            200: Answer("The configuration with the change.", statistics.EffectiveConfig),
+            **_BAD, **_UNAUTHORIZED, **_REFUSED, **_TOO_LARGE,
+        },
+        config.CheckpointConfig,
     ),
     _get_route(
         "getCheckpoints", "/v1/checkpoints", "Statistics of checkpoints and savepoints",

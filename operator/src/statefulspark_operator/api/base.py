@@ -1,7 +1,7 @@
 """The base of the resource's models, the cost of changing a field, and the types that fields share.
 
 Every spec field declares the effect of its change on a running job. A change of an unmarked field restarts the job with a
-savepoint, which is the safe default. The revision of a job is the hash of exactly the fields marked RESTART, so that a
+savepoint, which is the safe default. A revision of a job is what its fields marked RESTART mean (`revision`), so that a
 change of any other field never stops a job.
 """
 
@@ -11,10 +11,21 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, PlainSerializer, StringConstraints, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    SerializationInfo,
+    StringConstraints,
+    WithJsonSchema,
+)
 from statefulspark import errors
 from statefulspark.contract import durations
 from statefulspark.contract.base import WireModel
+
+from statefulspark_operator.api import quantities
 
 GROUP = "statefulspark.io"
 VERSION = "v1alpha1"
@@ -34,6 +45,10 @@ class ChangeCost(StrEnum):
     """The operator uses the new value from its next pass on."""
     RESTART = "restarts the job from a savepoint"
     """The job is stopped with a savepoint, and its new revision starts from it."""
+
+
+MEANING = "meaning"
+"""The context in which a value is written in one form, whatever its spelling is, so that equal values are equal text."""
 
 
 class ApiModel(WireModel):
@@ -65,9 +80,15 @@ Duration = Annotated[
 ]
 """A length of time such as `10s`, `5m`, `1h30m` or `7d`."""
 
+
+def _write_quantity(value: str, info: SerializationInfo) -> str:
+    return quantities.canonical(value) if info.context == MEANING else value
+
+
 Quantity = Annotated[
     str,
     BeforeValidator(lambda value: str(value) if isinstance(value, int | float) else value),
+    PlainSerializer(_write_quantity, return_type=str),
     WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}),
 ]
 """A Kubernetes quantity such as `2`, `500m` or `4Gi`."""

@@ -31,3 +31,11 @@ def amount(text: str) -> Decimal:
         raise ValueError(f"{text!r} is no amount; write it like 500m, 2 or 4Gi")
     number, exponent, suffix = parts.groups()
     return Decimal(number + exponent) if exponent else Decimal(number) * _SUFFIXES[suffix]
+
+
+def canonical(text: str) -> str:
+    """Return an amount in its shortest form without a suffix, so that `1Gi` and `1024Mi` are equal; other text as it is."""
+    try:
+        return f"{amount(text).normalize():f}"
+    except ValueError:
+        return text

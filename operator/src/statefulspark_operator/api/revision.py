@@ -1,7 +1,9 @@
-"""The revision of a spec: the identity of all fields whose change needs a new driver.
+"""The revision of a spec: what the fields mean whose change needs a new driver.
 
-Only fields that cost a restart are part of it, and fields with their default value are left out, so that a newer operator
-with more fields computes the same revision for the same resource. Pure.
+Two specs are one revision if these fields mean the same under the costs and defaults of this release: a default may be
+written down, an amount may be spelled otherwise, and variables may be in another order. The name of a revision is a hash,
+and no more than a name: a running revision is compared by its stored spec, so that a release with other costs, other
+defaults or more fields restarts nothing. Pure.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, JsonValue, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from statefulspark_operator.api.base import ChangeCost
+from statefulspark_operator.api.base import MEANING, ChangeCost
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 
 REVISION_LENGTH = 10
@@ -29,34 +31,45 @@ def change_cost(field: FieldInfo) -> ChangeCost:
     return next((mark for mark in field.metadata if isinstance(mark, ChangeCost)), ChangeCost.RESTART)
 
 
-def restart_fields(spec: BaseModel) -> dict[str, JsonValue]:
-    """Return the part of a spec that cannot change for a running driver.
+def meaning(spec: BaseModel) -> dict[str, JsonValue]:
+    """Return what the fields of a spec mean that cannot change for a running driver.
 
     Args:
         spec: The spec, or a part of it.
 
     Returns:
-        JSON names and values of the fields that cost a restart, without those that have their default value.
+        JSON names and values of the fields that cost a restart, each in one form, without those that mean their default.
     """
-    values = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
     parts: dict[str, JsonValue] = {}
-    for attribute, name in _restarting(type(spec)):
-        value = getattr(spec, attribute)
-        part = restart_fields(value) if isinstance(value, BaseModel) else values.get(name)
-        if name in values and part != {}:
-            parts[name] = part
+    for field in _restarting(type(spec)):
+        value = getattr(spec, field.attribute)
+        part = meaning(value) if isinstance(value, BaseModel) else field.write(value)
+        if part not in ({}, None, field.default):
+            parts[field.name] = part
     return parts
 
 
+class _Field:
+    """A field whose change costs a restart."""
+
+    def __init__(self, attribute: str, field: FieldInfo) -> None:
+        self.attribute, self.name = attribute, field.serialization_alias or attribute
+        annotation = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+        self._adapter: TypeAdapter[object] = TypeAdapter(annotation)  # type: ignore[arg-type]  # made as it runs
+        self.default = None if field.is_required() else self.write(field.get_default(call_default_factory=True))
+
+    def write(self, value: object) -> JsonValue:
+        """Return a value in one form."""
+        written: JsonValue = self._adapter.dump_python(
+            value, mode="json", by_alias=True, exclude_none=True, exclude_defaults=True, context=MEANING
+        )
+        return written
+
+
 @functools.cache
-def _restarting(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
-    """Return the fields of a model that cost a restart: attributes and JSON names."""
+def _restarting(model: type[BaseModel]) -> tuple[_Field, ...]:
     fields = model.model_fields.items()
-    return tuple((name, field.serialization_alias or name) for name, field in fields if _costs_a_restart(field))
-
-
-def _costs_a_restart(field: FieldInfo) -> bool:
-    return change_cost(field) is ChangeCost.RESTART
+    return tuple(_Field(name, field) for name, field in fields if change_cost(field) is ChangeCost.RESTART)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,14 +86,14 @@ class _ThisSpec:
 
 
 def revision_of(spec: StatefulSparkJobSpec) -> str:
-    """Return the revision of a spec: ten hexadecimal digits, equal if the fields that cost a restart are equal."""
+    """Return the name of the revision of a spec: ten hexadecimal digits, equal if specs mean the same in this release."""
     return _revision_of(_ThisSpec(spec))
 
 
 @functools.lru_cache(maxsize=64)
 def _revision_of(this: _ThisSpec) -> str:
     """Compute it once for a pass, in which two dozen rules ask for it."""
-    text = json.dumps(restart_fields(this.spec), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(meaning(this.spec), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:REVISION_LENGTH]
 
 
@@ -117,7 +130,7 @@ def running_spec(current: Part, running: Part) -> Part:
     changes: dict[str, object] = {}
     for attribute, field in type(current).model_fields.items():
         value, before = getattr(current, attribute), getattr(running, attribute)
-        if not _costs_a_restart(field):
+        if change_cost(field) is not ChangeCost.RESTART:
             changes[attribute] = value
         elif isinstance(value, BaseModel) and isinstance(before, BaseModel):
             changes[attribute] = running_spec(value, before)

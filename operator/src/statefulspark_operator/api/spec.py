@@ -10,10 +10,18 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, model_validator
-from statefulspark.contract import engine
+from pydantic import (
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    WrapSerializer,
+    model_validator,
+)
+from statefulspark.contract import config, engine
 
-from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration, JvmMemory, OpaqueObject, Quantity
+from statefulspark_operator.api.base import MEANING, ApiModel, ChangeCost, Duration, JvmMemory, OpaqueObject, Quantity
 from statefulspark_operator.api.code import JobSource, rules
 from statefulspark_operator.api.restore import Restore
 from statefulspark_operator.api.savepoint_schedule import SavepointSchedule
@@ -176,6 +184,20 @@ class EnvVar(ApiModel):
     """Take the value from a Secret or a ConfigMap."""
 
 
+def _write_env(
+    value: tuple[EnvVar, ...], handler: SerializerFunctionWrapHandler, info: SerializationInfo
+) -> list[dict[str, JsonValue]]:
+    """Write variables; for a comparison by name, unless one refers to another, which has to be before it."""
+    written: list[dict[str, JsonValue]] = handler(value)
+    if info.context != MEANING or any("$(" in (variable.value or "") for variable in value):
+        return written
+    return sorted(written, key=lambda variable: str(variable["name"]))
+
+
+Env = Annotated[tuple[EnvVar, ...], Field(max_length=500), WrapSerializer(_write_env)]
+"""Environment variables of a container."""
+
+
 class Resources(ApiModel):
     """Resources of a container, as in a Pod."""
 
@@ -194,7 +216,7 @@ class Driver(ApiModel):
     """Heap of the driver's JVM, for example `1g`. Leave room for Python in the container's memory limit."""
     resources: Resources | None = None
     """Resources of the driver's container."""
-    env: tuple[EnvVar, ...] = Field(default=(), max_length=500)
+    env: Env = ()
     """Environment variables of the driver."""
     template: OpaqueObject | None = None
     """A pod template (`metadata`, `spec`) that is merged into the driver's pod: nodeSelector, tolerations, volumes,
@@ -233,7 +255,7 @@ class Executor(ApiModel):
     each core for Python, half of that for keyed state; `resources` names another size."""
     resources: Resources | None = None
     """Resources of an executor's container. Its memory is one value, the limit: what exceeds the JVM's share is Python's."""
-    env: tuple[EnvVar, ...] = Field(default=(), max_length=500)
+    env: Env = ()
     """Environment variables of the executors."""
     template: OpaqueObject | None = None
     """A pod template (`metadata`, `spec`) that is merged into the executors' pods: nodeSelector, tolerations, volumes and so
@@ -271,8 +293,8 @@ class Storage(ApiModel):
     endpoint: str | None = Field(default=None, max_length=1024, pattern=r"^https?://.+")
     """URL of an S3-compatible server; absent means AWS."""
     region: str | None = Field(default=None, max_length=64)
-    """Region used for signing. Default us-east-1."""
-    path_style: bool | None = None
+    """Region used for signing; absent means that of the variable AWS_REGION, and us-east-1 without it."""
+    path_style: bool = True
     """Address buckets as `endpoint/bucket`, which every S3-compatible server understands. Default true."""
     credentials_secret: CredentialsSecret | None = None
     """Secret with the S3 credentials; absent means the identity of the pod (for example a cloud role)."""
@@ -281,28 +303,39 @@ class Storage(ApiModel):
 class Checkpoint(ApiModel):
     """When checkpoints are taken and how many are kept."""
 
-    interval: Duration | None = None
+    interval: Annotated[Duration | None, ChangeCost.RELOAD] = None
     """Interval between two checkpoints. Default 10s."""
-    timeout: Duration | None = None
+    timeout: Annotated[Duration | None, ChangeCost.RELOAD] = None
     """A checkpoint that is not complete after this time is aborted. Default 10m."""
-    min_pause: Duration | None = None
+    min_pause: Annotated[Duration | None, ChangeCost.RELOAD] = None
     """Minimum pause between the end of a checkpoint and the start of the next. Default 0s."""
-    retained: int | None = Field(default=None, ge=1, le=1000)
+    retained: Annotated[int | None, ChangeCost.RELOAD] = Field(default=None, ge=1, le=1000)
     """Number of completed checkpoints to keep. Default 3."""
-    tolerable_failures: int | None = Field(default=None, ge=0, le=1000)
+    tolerable_failures: Annotated[int | None, ChangeCost.RELOAD] = Field(default=None, ge=0, le=1000)
     """Number of consecutive checkpoint failures before the job is restarted. Default 3."""
     mode: Annotated[CheckpointingMode | None, ChangeCost.IGNORE] = None
     """`ExactlyOnce` (default) or `AtLeastOnce`, which is accepted for jobs that come from Flink. A batch has no alignment
     whose cost could be saved, so every record is in the state once with both."""
-    max_concurrent: int | None = Field(default=None, ge=1, le=1000)
+    max_concurrent: Annotated[int | None, ChangeCost.RELOAD] = Field(default=None, ge=1, le=1000)
     """Maximum number of concurrent checkpoints; it does not limit savepoints and stops. Default 1."""
-    max_age: Duration | None = None
+    max_age: Annotated[Duration | None, ChangeCost.RELOAD] = None
     """Checkpoints older than this are deleted, even if they are among the retained; the newest is always kept. Default: no
     limit."""
-    prune_grace: Duration | None = None
+    prune_grace: Annotated[Duration | None, ChangeCost.RELOAD] = None
     """Time between the moment when a file is marked as unused and its deletion. Default 60s."""
-    history: int | None = Field(default=None, ge=0, le=10_000)
+    history: Annotated[int | None, ChangeCost.RELOAD] = Field(default=None, ge=0, le=10_000)
     """Number of ended checkpoints and savepoints whose details the driver's API shows. Default 10."""
+
+    def config(self) -> config.CheckpointConfig:
+        """Return the driver's configuration; what is absent has the driver's default.
+
+        Raises:
+            pydantic.ValidationError: A value is out of the range that the driver accepts.
+        """
+        given = {attribute: getattr(self, attribute) for attribute in type(self).model_fields}
+        if self.mode is not None:
+            given["mode"] = config.CheckpointingMode[self.mode.name]
+        return config.CheckpointConfig.model_validate({key: item for key, item in given.items() if item is not None})
 
 
 class Savepoint(ApiModel):
@@ -347,9 +380,9 @@ class StatefulSparkJobSpec(ApiModel):
 
     image: str = Field(min_length=1, max_length=1024)
     """Image of the driver and the executors, with the job's code in it unless `job.source` names another place."""
-    image_pull_policy: ImagePullPolicy | None = None
+    image_pull_policy: Annotated[ImagePullPolicy | None, ChangeCost.IGNORE] = None
     """When the node pulls the image; absent means that Kubernetes chooses by the tag."""
-    image_pull_secrets: tuple[LocalReference, ...] = Field(default=(), max_length=50)
+    image_pull_secrets: Annotated[tuple[LocalReference, ...], ChangeCost.IGNORE] = Field(default=(), max_length=50)
     """Secrets for pulling the image."""
     job: JobSource
     """The code of the job."""

@@ -424,6 +424,8 @@ class StatefulSparkJobStatus(ApiModel):
     """Highest epoch assigned to a driver."""
     revision: str | None = None
     """Revision of the spec that runs, or ran last."""
+    update_revision: str | None = None
+    """Revision that the spec is; another one than `revision` while a change waits, is carried out, or was refused."""
     code: str | None = None
     """Checksum of the code that the ConfigMap of `spec.job.source` has now; absent if the code is elsewhere."""
     driver: DriverIntent | None = None

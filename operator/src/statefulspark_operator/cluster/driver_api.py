@@ -18,6 +18,7 @@ from typing import Protocol
 import aiohttp
 from pydantic import ValidationError
 from statefulspark.contract.api import ActivateRequest, ApiError, JobStatus, Operation, SavepointRequest, StopRequest
+from statefulspark.contract.config import CheckpointConfig
 
 from statefulspark_operator.api.spec import AUTHORITY_KEY
 from statefulspark_operator.lifecycle.situation import DriverPod, DriverSilent, OperationAbsent
@@ -109,6 +110,12 @@ class DriverApi(Protocol):
         """Ask a standby to become the driver; return None if it accepted the request."""
         ...
 
+    async def configure(
+        self, pod: DriverPod, access: DriverAccess, checkpoint: CheckpointConfig
+    ) -> DriverSilent | None:
+        """Change how a driver takes and keeps checkpoints; return None if it accepted that."""
+        ...
+
 
 class HttpDriverApi:
     """The API over HTTP, at the pod's own address."""
@@ -175,18 +182,26 @@ class HttpDriverApi:
 
     async def stop(self, pod: DriverPod, access: DriverAccess, request: StopRequest) -> DriverSilent | None:
         """Request a stop; return None if the driver accepted the request."""
-        return await self._post(pod, access, "/v1/stop", request.to_json())
+        return await self._send(pod, access, "POST", "/v1/stop", request.to_json())
 
     async def savepoint(self, pod: DriverPod, access: DriverAccess, request: SavepointRequest) -> DriverSilent | None:
         """Request a savepoint; return None if the driver accepted the request."""
-        return await self._post(pod, access, "/v1/savepoints", request.to_json())
+        return await self._send(pod, access, "POST", "/v1/savepoints", request.to_json())
 
     async def activate(self, pod: DriverPod, access: DriverAccess, request: ActivateRequest) -> DriverSilent | None:
         """Ask a standby to become the driver; return None if it accepted the request."""
-        return await self._post(pod, access, "/v1/activate", request.to_json())
+        return await self._send(pod, access, "POST", "/v1/activate", request.to_json())
 
-    async def _post(self, pod: DriverPod, access: DriverAccess, path: str, body: str) -> DriverSilent | None:
-        answer = await self._call(pod, access, "POST", path, body)
+    async def configure(
+        self, pod: DriverPod, access: DriverAccess, checkpoint: CheckpointConfig
+    ) -> DriverSilent | None:
+        """Change how a driver takes and keeps checkpoints; return None if it accepted that."""
+        return await self._send(pod, access, "PUT", "/v1/config/checkpoint", checkpoint.to_json())
+
+    async def _send(
+        self, pod: DriverPod, access: DriverAccess, method: str, path: str, body: str
+    ) -> DriverSilent | None:
+        answer = await self._call(pod, access, method, path, body)
         if isinstance(answer, DriverSilent):
             return answer
         code, content = answer

@@ -97,7 +97,7 @@ class JobMemory:
     Attributes:
         resync_at: When the cache is compared with the API server again; None before the first pass.
         idle: The last pass, if it had nothing to do.
-        revision: The stored spec that was read last, by its name; it never changes.
+        revisions: The stored specs that were read last, by the job's identity and their names; they never change.
         tidied: What the job had come to when its unneeded objects were removed last; None before the first time.
         has_failed: Whether the actions of the last pass failed, which its status says.
         code: What was found of the job's code, if it is not in the image.
@@ -107,7 +107,7 @@ class JobMemory:
 
     resync_at: datetime | None = None
     idle: Idle | None = None
-    revision: tuple[str, Resource] | None = None
+    revisions: dict[str, Resource] = field(default_factory=dict)
     tidied: tuple[object, ...] | None = None
     has_failed: bool = False
     code: CheckedCode | None = None

@@ -96,7 +96,7 @@ async def perform(current: Pass, acts: tuple[actions.Action, ...]) -> None:
                 await _activate(current, act)
             case actions.DeleteDriver() | actions.DeleteExecutors() | actions.DeleteStandby() | actions.ForgetDriver():
                 await _delete(current, act)
-            case actions.RequestStop() | actions.RequestSavepoint():
+            case actions.RequestStop() | actions.RequestSavepoint() | actions.ConfigureDriver():
                 await _request(current, act)
             case actions.PurgeStorage():
                 await _purge(current)
@@ -198,7 +198,9 @@ async def _access_to(current: Pass, pod: DriverPod | None) -> DriverAccess | Non
     return granted if isinstance(granted, DriverAccess) else None
 
 
-async def _request(current: Pass, act: actions.RequestStop | actions.RequestSavepoint) -> None:
+async def _request(
+    current: Pass, act: actions.RequestStop | actions.RequestSavepoint | actions.ConfigureDriver
+) -> None:
     pod = next((pod for pod in current.situation.pods if pod.epoch == act.epoch), None)
     granted = await _access_to(current, pod)
     if pod is None or granted is None:
@@ -222,6 +224,8 @@ async def _request(current: Pass, act: actions.RequestStop | actions.RequestSave
                 format=act.written_as,
             )
             answer = await current.ports.drivers.savepoint(pod, granted, savepoint)
+        case actions.ConfigureDriver():
+            answer = await current.ports.drivers.configure(pod, granted, act.checkpoint)
         case _:
             assert_never(act)
     if answer is not None:

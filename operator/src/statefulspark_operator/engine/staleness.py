@@ -22,6 +22,7 @@ REPORTED = frozenset(
         "phase",
         "message",
         "observed_generation",
+        "update_revision",
         "conditions",
         "executors",
         "last_checkpoint",

@@ -32,6 +32,8 @@ from statefulspark_operator.lifecycle.situation import Accepted, Rejection
 from statefulspark_operator.render import restricted
 from statefulspark_operator.render.base import Subject
 
+MOST_REVISIONS = 4
+"""Stored specs that are remembered of a job: of its driver, of its standby, and the two of an upgrade."""
 LONGEST_ECHO = 200
 """How much of a wrong value a message repeats."""
 
@@ -51,6 +53,11 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
         return Rejection("NameTooLong", f"The name {name!r} has more than {NAME_MAX_LENGTH} characters.")
     if spec.upgrade.mode is UpgradeMode.STATELESS and not spec.restore.starts_empty:
         return Rejection("SpecInvalid", f"{STATELESS_MESSAGE}.")
+    try:
+        spec.checkpoint.config()
+    except ValidationError as error:
+        first_error = error.errors()[0]
+        return Rejection("SpecInvalid", f"spec.checkpoint.{first_error['loc'][0]}: {first_error['msg']}.")
     schedule = spec.savepoint.schedule
     if schedule is not None:
         try:
@@ -104,10 +111,11 @@ async def validate(
     if not isinstance(parsed, Rejection):
         parsed = refused_template(ports, Subject(observe.read_metadata(resource), parsed)) or parsed
     if isinstance(parsed, Rejection):
-        return Accepted(await _read_revision(ports, resource, status.revision), parsed)
+        return Accepted(await _read_revision(ports, resource, status.revision), parsed, revision=status.revision)
     if isinstance(checksum, Rejection):
         running = await _read_revision(ports, resource, status.revision)
-        return Accepted(revision.running_spec(parsed, running) if running is not None else None, checksum)
+        spec = revision.running_spec(parsed, running) if running is not None else None
+        return Accepted(spec, checksum, revision=status.revision)
     if checksum is None or code.config_map_of(parsed) is None:
         return await _without_withheld(ports, resource, status, parsed)
     accepted = await _without_withheld(ports, resource, status, code.pin(parsed, checksum))
@@ -117,32 +125,56 @@ async def validate(
 async def _without_withheld(
     ports: Ports, resource: Resource, status: StatefulSparkJobStatus, current: StatefulSparkJobSpec
 ) -> Accepted:
-    requested = revision.revision_of(current)
+    requested = await name_revision(ports, resource, status, current)
     generation = resources.number(resource, "metadata", "generation")
     withheld = steps.withheld_by(status, requested) or steps.aborted_by(status, requested, generation=generation)
     running = await _read_revision(ports, resource, withheld.from_revision) if withheld is not None else None
-    if running is None:
-        return Accepted(current)
-    return Accepted(revision.running_spec(current, running), withheld=requested)
+    if withheld is None or running is None:
+        return Accepted(current, revision=requested)
+    return Accepted(revision.running_spec(current, running), revision=withheld.from_revision, withheld=requested)
+
+
+async def name_revision(
+    ports: Ports, resource: Resource, status: StatefulSparkJobStatus, spec: StatefulSparkJobSpec
+) -> str:
+    """Return the name of the revision of a spec.
+
+    It is that of the revision in the status which means the same, by its stored spec, and else a hash. A stored spec is
+    read only if its name is not that hash: after a change of the spec, and under an operator that judges otherwise.
+    """
+    hashed = revision.revision_of(spec)
+    upgrade, standby = status.upgrade, status.standby
+    named = [status.driver.revision if status.driver is not None else status.revision]
+    named += [standby.revision] if standby is not None else []
+    named += [upgrade.to_revision, upgrade.from_revision] if upgrade is not None else []
+    if hashed in named:
+        return hashed
+    for name in dict.fromkeys(named):
+        stored = await _read_revision(ports, resource, name)
+        if stored is not None and revision.meaning(stored) == revision.meaning(spec):
+            return name or hashed
+    return hashed
 
 
 async def _read_revision(ports: Ports, resource: Resource, name: str | None) -> StatefulSparkJobSpec | None:
     """Return the stored spec of a revision; None if it is not stored or cannot be read any more.
 
-    A stored spec never changes, so the one that was read last is kept.
+    A stored spec never changes, so the ones that were read last are kept.
     """
-    if name is None:
+    if not name:
         return None
     key = JobKey(resources.text(resource, "metadata", "namespace"), resources.text(resource, "metadata", "name"))
-    memory, identity = ports.memories.get(key), f"{resources.text(resource, 'metadata', 'uid')}/{name}"
-    if memory.revision is None or memory.revision[0] != identity:
+    revisions, identity = ports.memories.get(key).revisions, f"{resources.text(resource, 'metadata', 'uid')}/{name}"
+    if identity not in revisions:
         stored_as = names.controller_revision(key.name, name)
         stored = await ports.gateway.get(resources.CONTROLLER_REVISION, key.namespace, stored_as)
         if stored is None:
             return None
-        memory.revision = (identity, resources.section(stored, "data", "spec"))
+        while len(revisions) >= MOST_REVISIONS:
+            del revisions[next(iter(revisions))]
+        revisions[identity] = resources.section(stored, "data", "spec")
     try:
-        return StatefulSparkJobSpec.model_validate(memory.revision[1])
+        return StatefulSparkJobSpec.model_validate(revisions[identity])
     except ValidationError:
         return None
 
@@ -191,7 +223,7 @@ async def _find_code(
                 if isinstance(chosen, code.Chosen):
                     return chosen.checksum
                 if source.sha256 is not None:  # Code that is kept can run again whatever its ConfigMap has now.
-                    requested = revision.revision_of(spec)
+                    requested = await name_revision(ports, observation.resource, observation.status, spec)
                     kept = await ports.gateway.get(resources.CONFIG_MAP, key.namespace, names.code(key.name, requested))
                     if (
                         kept is not None
@@ -202,7 +234,8 @@ async def _find_code(
                 return Rejection(error.reason, error.message)
             return chosen
         case CodeSource(s3=ObjectCode() as stored_code):
-            if revision.revision_of(spec) == observation.status.revision:
+            named = await name_revision(ports, observation.resource, observation.status, spec)
+            if named == observation.status.revision:
                 return stored_code.sha256  # It was kept before it ran.
             target = await access.connection(ports, key, spec.storage, owner_id=observation.job.uid)
             if not isinstance(target, StorageTarget):

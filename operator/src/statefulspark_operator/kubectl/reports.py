@@ -11,7 +11,6 @@ from statefulspark.contract.base import UtcDatetime
 
 from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
-from statefulspark_operator.api.revision import revision_of
 from statefulspark_operator.api.status import (
     DriverState,
     QueryProgress,
@@ -203,7 +202,7 @@ def history(view: View) -> HistoryReport:
         namespace=view.namespace,
         name=view.name,
         at=view.now,
-        requested=revision_of(view.spec) if view.spec is not None else None,
+        requested=view.requested_revision,
         running=view.status.revision,
         revisions=view.status.history,
         upgrade=view.status.upgrade,

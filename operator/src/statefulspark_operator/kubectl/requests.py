@@ -11,7 +11,7 @@ from datetime import datetime
 from pydantic import JsonValue, ValidationError
 from statefulspark import errors
 
-from statefulspark_operator.api.revision import revision_of, running_spec
+from statefulspark_operator.api.revision import running_spec
 from statefulspark_operator.api.spark_savepoint import SparkSavepointSpec
 from statefulspark_operator.api.spec import SavepointForm, StatefulSparkJobSpec
 from statefulspark_operator.api.status import Phase, RevisionOutcome
@@ -123,7 +123,7 @@ def rollback_target(view: View, wanted: str | None) -> Target:
             "RevisionNotFound",
             f"{view.namespace}/{view.name} has no revision {wanted!r} in its history; there are: {listed}.",
         )
-    current = revision_of(view.spec) if view.spec is not None else None
+    current = view.requested_revision
     target = wanted or _before(view, current)
     if target is None or target == current:
         raise errors.SpecRejectedError(
@@ -172,14 +172,23 @@ def rollback(view: View, revision: str, stored: Resource) -> Resource:
     if view.spec is None:
         return _patch(view, resources.merge_patch(view.raw_spec, _dumped(target)))
     changed = running_spec(view.spec, target)
-    if revision_of(changed) != revision:
-        raise _unreadable(revision, f"it would become revision {revision_of(changed)}")
+    if (field := _unknown_field(stored, target.model_dump(mode="json", by_alias=True), "spec")) is not None:
+        raise _unreadable(revision, f"it does not know {field}")
     return _patch(view, resources.merge_patch(_dumped(view.spec), _dumped(changed)))
 
 
 def _dumped(spec: StatefulSparkJobSpec) -> Resource:
     values: Resource = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
     return values
+
+
+def _unknown_field(stored: JsonValue, read: JsonValue, path: str) -> str | None:
+    """Return the path of a field that was stored and has not been read."""
+    if not isinstance(stored, dict) or not isinstance(read, dict):
+        return None
+    missing = [f"{path}.{name}" for name in stored if name not in read]
+    deeper = (_unknown_field(value, read.get(name), f"{path}.{name}") for name, value in stored.items())
+    return next((name for name in (*missing, *deeper) if name is not None), None)
 
 
 def _unreadable(revision: str, why: str) -> errors.SpecRejectedError:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from statefulspark import errors
 
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from statefulspark_operator.api.revision import revision_of
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.cluster import pods, resources
@@ -99,6 +100,13 @@ class View:
     def is_observed(self) -> bool:
         """Whether the status is about the current spec."""
         return (self.status.observed_generation or 0) >= self.generation
+
+    @property
+    def requested_revision(self) -> str | None:
+        """Name of the revision of the current spec: the operator's, which compares what is stored, else this release's."""
+        if self.is_observed and self.status.update_revision is not None:
+            return self.status.update_revision
+        return revision_of(self.spec) if self.spec is not None else None
 
     @property
     def live_driver(self) -> DriverPod | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from statefulspark.contract.config import CheckpointConfig
 from statefulspark.contract.manifest import SnapshotFormat, Trigger
 
 from statefulspark_operator.api.status import RestoreIntent
@@ -219,6 +220,19 @@ class ForgetDriver:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigureDriver:
+    """Tell the running driver what `spec.checkpoint` is now.
+
+    Attributes:
+        epoch: Epoch of the driver.
+        checkpoint: The configuration.
+    """
+
+    epoch: int
+    checkpoint: CheckpointConfig
+
+
+@dataclass(frozen=True, slots=True)
 class PurgeStorage:
     """Delete everything below the job's folder on storage."""
 
@@ -239,6 +253,7 @@ Action = (
     | DeleteExecutors
     | RequestStop
     | RequestSavepoint
+    | ConfigureDriver
     | ForgetDriver
     | PurgeStorage
 )

@@ -45,12 +45,14 @@ def decide(situation: Situation) -> Decision:
     message = decision.message
     if current.rejection is not None and decision.phase is not Phase.DELETING:
         message = f"The current spec is not carried out: {current.rejection.message}"
-    decision = dataclasses.replace(decision, message=_shorten(decision.message))
+    acts = (*decision.actions, *progress.configure_driver(current, decision))
+    decision = dataclasses.replace(decision, message=_shorten(decision.message), actions=acts)
     changes = {
         "phase": decision.phase,
         "message": _shorten(message),
         "observed_generation": current.job.generation,
         "code": current.code,
+        "update_revision": current.withheld or current.desired_revision,
         "conditions": conditions.derive(current, decision),
     }
     return dataclasses.replace(decision, status=decision.status.model_copy(update=changes))

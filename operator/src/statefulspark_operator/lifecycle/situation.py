@@ -199,6 +199,7 @@ class Accepted:
     Attributes:
         spec: The current spec, or the last valid one; None if there is neither.
         rejection: Why the current spec is rejected; None if it is valid.
+        revision: Name of the revision that `spec` is; None without one.
         withheld: Revision of the current spec, if it was refused, rolled back or aborted, so that the one before
             is carried out.
         code: Checksum of the code in the ConfigMap of the current spec; None if it is elsewhere.
@@ -206,6 +207,7 @@ class Accepted:
 
     spec: StatefulSparkJobSpec | None
     rejection: Rejection | None = None
+    revision: str | None = None
     withheld: str | None = None
     code: str | None = None
 
@@ -255,6 +257,7 @@ class Situation:
         named_here: Those of them that name this job; None if nobody has looked for them.
         calendar: The schedule of savepoints, if the spec has one.
         code: Checksum of what the ConfigMap of the current spec's code has; None if its code is elsewhere.
+        named: Name of the revision that `spec` is; None if it is the hash of what `spec` means.
     """
 
     now: datetime
@@ -274,6 +277,7 @@ class Situation:
     named_here: tuple[SavepointObject, ...] | None = None
     calendar: Calendar | None = None
     code: str | None = None
+    named: str | None = None
 
     def stalled(self, reason: str, message: str) -> StallStatus:
         """Return the stall of what the resource requests now: neither its spec nor its code helps as they are."""
@@ -305,7 +309,7 @@ class Situation:
     @property
     def desired_revision(self) -> str | None:
         """Revision of the spec to carry out."""
-        return revision.revision_of(self.spec) if self.spec else None
+        return (self.named or revision.revision_of(self.spec)) if self.spec else None
 
     @property
     def has_driver(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 from statefulspark.contract.base import WireModel
-from statefulspark.contract.config import CheckpointingMode, JobConfig, RestoreConfig
+from statefulspark.contract.config import JobConfig, RestoreConfig
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.revision import word_id
@@ -41,10 +41,6 @@ def job_config(
     if spec.executor.instances > 0:
         platform |= executor.settings(subject, owner, host=host, template=f"{FOLDER}/{executor.TEMPLATE_FILE}")
         master = "k8s://https://kubernetes.default.svc"
-    checkpoint = spec.checkpoint
-    given = {attribute: getattr(checkpoint, attribute) for attribute in type(checkpoint).model_fields}
-    if checkpoint.mode is not None:
-        given["mode"] = CheckpointingMode[checkpoint.mode.name]
     document: dict[str, object] = {
         "name": job.name,
         "namespace": job.namespace,
@@ -52,7 +48,7 @@ def job_config(
         "takeOver": spec.restore.take_over,
         "revision": owner.revision,
         "storage": _given(spec.storage, exclude={"credentials_secret"}),
-        "checkpoint": {attribute: value for attribute, value in given.items() if value is not None},
+        "checkpoint": spec.checkpoint.config(),
         "restore": _restore(subject, restore),
         "engine": {
             "master": master,

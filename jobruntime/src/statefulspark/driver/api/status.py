@@ -5,12 +5,13 @@ Only the job loop changes it; other threads read frozen values: the published st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from statefulspark import clock
 from statefulspark.checkpoint import lineage_records
 from statefulspark.contract import api, statistics
+from statefulspark.contract.config import CheckpointConfig
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import model, stats
@@ -99,6 +100,12 @@ class JobStatusTracker:
             )
         self.stats = stats.begin(history_size=history, restored=restored)
 
+    def configure(self, checkpoint: CheckpointConfig) -> None:
+        """Note a new configuration of checkpoints."""
+        if self.config is not None:
+            self.config = self.config.model_copy(update={"checkpoint": checkpoint})
+        self.stats = replace(self.stats, history_size=checkpoint.history)
+
     def observe(self, event: model.Event, commands: tuple[model.Command, ...]) -> None:
         """Note one step of the coordinator."""
         self.stats = stats.observe(self.stats, event, commands, clock.utc_now())
@@ -153,4 +160,5 @@ class JobStatusTracker:
             pruned_bytes=self.pruned_bytes,
             last_error=last_error,
             message=message,
+            checkpoint_config=self.config.checkpoint if self.config is not None else None,
         )

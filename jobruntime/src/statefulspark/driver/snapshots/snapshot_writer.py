@@ -169,6 +169,10 @@ class SnapshotWriter:
             for lane in Lane
         }
 
+    def configure(self, settings: config.CheckpointConfig) -> None:
+        """Retain snapshots, from the next pruning on, as new settings say."""
+        self._settings = settings
+
     def complete(
         self, order: SnapshotOrder, batches: Mapping[str, int], *, on_progress: progress.Report | None = None
     ) -> api.SnapshotSummary:

@@ -147,16 +147,8 @@ def build_writer(
 
 def build_coordinator(parts: Parts) -> model.State:
     """Return the coordinator as it begins."""
-    checkpoint = parts.job_config.checkpoint
     return machine.initial(
-        model.CoordinatorSettings(
-            interval_s=checkpoint.interval.total_seconds(),
-            timeout_s=checkpoint.timeout.total_seconds(),
-            min_pause_s=checkpoint.min_pause.total_seconds(),
-            max_concurrent=checkpoint.max_concurrent,
-            tolerable_failures=checkpoint.tolerable_failures,
-            retained=checkpoint.retained,
-        ),
+        model.CoordinatorSettings.read(parts.job_config.checkpoint),
         next_id=parts.plan.next_snapshot_id,
         retained=parts.plan.checkpoint_ids,
         untried=frozenset(parts.plan.untried_ids),

@@ -21,6 +21,7 @@ from datetime import datetime
 from statefulspark import clock, errors
 from statefulspark.checkpoint import progress
 from statefulspark.contract import api, config, observations, statistics
+from statefulspark.contract.config import CheckpointConfig
 from statefulspark.coordinator import stats
 from statefulspark.driver.api.operations import Operations
 from statefulspark.server.control import Control
@@ -159,7 +160,9 @@ class ForwardingControl(ABC):
         return self._driver.checkpoint(snapshot_id) if self._driver is not None else None
 
     def config(self) -> statistics.EffectiveConfig | None:
-        """Return the configuration."""
+        """Return the configuration of the driver, and its own before there is one."""
+        if self._driver is not None:
+            return self._driver.config()
         return statistics.EffectiveConfig.describe(self._config)
 
     def batches(self) -> observations.Batches:
@@ -193,6 +196,10 @@ class ForwardingControl(ABC):
     def request_activation(self, request: api.ActivateRequest) -> api.Operation:
         """Hand over to the driver, which refuses; refuse before there is one."""
         return self._require_driver("activation").request_activation(request)
+
+    def configure(self, checkpoint: CheckpointConfig) -> statistics.EffectiveConfig:
+        """Hand over to the driver; refuse before there is one."""
+        return self._require_driver("new configuration").configure(checkpoint)
 
     def _require_driver(self, what: str) -> Control:
         """Return the driver for something that only it does.

@@ -6,7 +6,7 @@ is usually watching.
 
 from __future__ import annotations
 
-from statefulspark.contract.api import JobState
+from statefulspark.contract.api import JobState, JobStatus
 
 from statefulspark_operator.api.status import Phase, UpgradeState
 from statefulspark_operator.lifecycle import actions, executors, health, steps
@@ -141,3 +141,14 @@ def run(situation: Situation) -> Decision:
     if situation.status.last_checkpoint is None:
         started = f"{started} No checkpoint has completed yet."
     return Decision(Reason.RUNNING, started, Phase.RUNNING, situation.status, acts, STEADY)
+
+
+def configure_driver(situation: Situation, decision: Decision) -> tuple[actions.ConfigureDriver, ...]:
+    """Is `spec.checkpoint` another than what the running driver says? A decision that already does something comes first."""
+    spec, driver, pod = situation.spec, situation.driver, situation.live_pod
+    if spec is None or pod is None or decision.actions or not isinstance(driver, JobStatus):
+        return ()
+    if driver.checkpoint_config is None or driver.epoch != pod.epoch or driver.state is not JobState.RUNNING:
+        return ()
+    requested = spec.checkpoint.config()
+    return () if driver.checkpoint_config == requested else (actions.ConfigureDriver(pod.epoch, requested),)

@@ -8,7 +8,7 @@ if the content of storage is known.
 
 from __future__ import annotations
 
-from statefulspark_operator.api import names, revision
+from statefulspark_operator.api import names
 from statefulspark_operator.api.restore import EmptyState, RestoreSource
 from statefulspark_operator.api.spec import SavepointFailurePolicy
 from statefulspark_operator.api.status import (
@@ -266,7 +266,7 @@ def _restore(situation: Situation) -> RestoreIntent | None:
     if recorded is not None:
         return recorded.model_copy(update={"allow_non_restored_state": spec.restore.allow_non_restored_state})
     if spec.restore.allow_non_restored_state:
-        return RestoreIntent(id=f"{revision.revision_of(spec)}-latest", allow_non_restored_state=True)
+        return RestoreIntent(id=f"{situation.desired_revision}-latest", allow_non_restored_state=True)
     return None
 
 
