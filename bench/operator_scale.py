@@ -188,7 +188,7 @@ def manifest(job: str, bucket: str, endpoint: str, namespace: str = NAMESPACE) -
             "image": "registry.example/flights:1",
             "job": {"file": "/opt/job/flights.py"},
             "storage": {"uri": f"s3://{bucket}/jobs", "endpoint": endpoint, "credentialsSecret": {"name": "s3"}},
-            "upgrade": {"mode": "Cold"},
+            "upgrade": {"strategy": "Cold"},
         },
     }
 

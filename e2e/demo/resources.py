@@ -60,7 +60,7 @@ def break_job() -> kubectl.Json:
 
 def change_cold() -> kubectl.Json:
     """Return a change of the spec that is carried out without a standby of the new revision."""
-    return {"spec": {"upgrade": {"mode": "Cold"}, "sparkConf": {"spark.ui.showConsoleProgress": "false"}}}
+    return {"spec": {"upgrade": {"strategy": "Cold"}, "sparkConf": {"spark.ui.showConsoleProgress": "false"}}}
 
 
 def _secret(connection: cluster.Connection, chosen: settings.Settings) -> Document:

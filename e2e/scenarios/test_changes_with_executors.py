@@ -106,7 +106,7 @@ def test_corrected_version_gets_past_a_batch_that_hangs(subject: job.Job) -> Non
     begin(
         subject,
         job={"file": f"{job.FOLDER}/hangs.py"},
-        savepoint={"timeout": "30s"},
+        upgrade={"savepointTimeout": "30s"},
         health={"unavailableAfter": "20s"},
     )
 

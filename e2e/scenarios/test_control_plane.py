@@ -102,7 +102,7 @@ def test_driver_that_dies_without_an_operator_is_replaced_once_by_the_next_one(
 def test_operator_killed_again_and_again_during_an_upgrade(subject: job.Job, cluster: bed.Bed, mode: str) -> None:
     """At moments that follow from a seed; `tests/transitions` has every two deeds between which it can die."""
     chance = random.Random(f"{SEED}/{mode}")
-    begin(subject, upgrade={"mode": mode})
+    begin(subject, upgrade={"strategy": mode})
 
     subject.change(sparkConf={"spark.sql.shuffle.partitions": "3"})
     for _ in range(KILLS):

@@ -6,7 +6,7 @@ from testbed import claims, job, waiting
 
 
 def test_unknown_uid_goes_back_and_waits_for_a_person(subject: job.Job) -> None:
-    subject.apply(upgrade={"mode": "Cold"})
+    subject.apply(upgrade={"strategy": "Cold"})
     subject.wait_batch(2)
     subject.wait_checkpoint()
 

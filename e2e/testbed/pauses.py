@@ -85,7 +85,7 @@ def bad(job: Job) -> Turn:
     """
     since = settle(job)
     driver, marks = job.driver_pod(), [_mark(MarkKind.BROKEN)]
-    job.change(upgrade={"mode": "Warm"}, job={"file": BROKEN})
+    job.change(upgrade={"strategy": "Warm"}, job={"file": BROKEN})
     waiting.until(job.see, lambda seen: _upgrade_state(seen) == "Blocked", "the version is refused")
     marks.append(_mark(MarkKind.BLOCKED))
     job.wait_batch(job.committed() + CALM_BATCHES)
@@ -141,7 +141,7 @@ def commits(job: Job, after_batch: int) -> tuple[timeline.CommitPoint, ...]:
 def _upgrade(job: Job, mode: str, change: Document) -> Turn:
     since = settle(job)
     mark = _mark(MarkKind.CHANGED)
-    job.change(**change, upgrade={"mode": mode})
+    job.change(**change, upgrade={"strategy": mode})
     return _ended(job, mark, since)
 
 

@@ -115,8 +115,8 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
             "unavailableAfter must be shorter than restartAfter",
             id="a restart of what is available",
         ),
-        pytest.param({"upgrade": {"mode": "Hot"}}, '"Warm", "Cold", "Stateless"', id="an unknown upgrade mode"),
-        pytest.param({"upgrade": {"mode": "Stateless"}}, "set restore.source.empty", id="empty state with one word"),
+        pytest.param({"upgrade": {"strategy": "Hot"}}, '"Warm", "Cold"', id="an unknown strategy"),
+        pytest.param({"upgrade": {"mode": "Cold"}}, "spec.upgrade.mode", id="a field that does not exist"),
         pytest.param({"job": {}}, "job.file is needed", id="no file"),
         pytest.param(
             {"job": {"source": {"configMap": {"name": "a"}}}}, "says which of the files", id="files, not which"
@@ -143,7 +143,11 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         pytest.param(
             {"job": {"source": {"s3": {"uri": "s3://a/b.py"}}}}, "spec.job.source.s3.sha256", id="without one"
         ),
-        pytest.param({"upgrade": {"stableAfter": 0}}, "spec.upgrade.stableAfter", id="stable before it has run"),
+        pytest.param(
+            {"upgrade": {"stableAfterCheckpoints": 0}},
+            "spec.upgrade.stableAfterCheckpoints",
+            id="stable before it has run",
+        ),
     ],
 )
 def test_a_wrong_value_is_refused_where_it_stands(
@@ -169,12 +173,12 @@ def test_code_outside_of_the_image_is_taken(api_server: ApiServer, namespace: st
     assert resources.section(api_server.get(namespace, "ssj/flights"), "spec", "job") == job
 
 
-def test_empty_state_with_both_words_is_taken(api_server: ApiServer, namespace: str) -> None:
-    job = a_resource(namespace, upgrade={"mode": "Stateless"}, restore={"source": {"empty": {}}})
+def test_empty_state_for_each_revision_is_taken(api_server: ApiServer, namespace: str) -> None:
+    job = a_resource(namespace, upgrade={"stateFrom": "Empty"})
 
     api_server.apply(job)
 
-    assert resources.text(api_server.get(namespace, "ssj/flights"), "spec", "upgrade", "mode") == "Stateless"
+    assert resources.text(api_server.get(namespace, "ssj/flights"), "spec", "upgrade", "stateFrom") == "Empty"
 
 
 def test_an_age_in_days_was_refused(api_server: ApiServer, namespace: str) -> None:

@@ -92,7 +92,7 @@ def test_a_job_lives_through_a_loss_an_upgrade_with_an_operator_killed_and_its_d
 
 
 def test_a_standby_becomes_the_driver_by_its_labels_with_the_charts_rights(scene: Scene) -> None:
-    scene.apply(upgrade={"mode": "Warm"})
+    scene.apply(upgrade={"strategy": "Warm"})
     old = scene.play_driver(1)
     scene.until_phase("Running")
     with serving() as port:

@@ -188,7 +188,7 @@ def test_savepoints_are_listed_and_waited_for(server: ApiServer, desk: Console) 
 @pytest.mark.parametrize(
     ("page", "number", "field", "value"),
     [
-        ("docs/upgrading.md", 1, "upgrade", {"rollback": "Automatic"}),
+        ("docs/upgrading.md", 1, "upgrade", {"rollbackPolicy": "Automatic"}),
         ("examples/flights/README.md", 5, "driver", {"standby": True}),
         ("examples/flights/README.md", 6, "job", {"file": "/opt/job/flights_broken.py"}),
         ("examples/flights/README.md", 7, "job", {"file": "/opt/job/flights_v2.py"}),

@@ -8,7 +8,7 @@ SPEC: dict[str, object] = {
     "image": "i:1",
     "job": {"file": "/j.py"},
     "storage": {"uri": "s3://state/jobs"},
-    "upgrade": {"mode": "Cold"},
+    "upgrade": {"strategy": "Cold"},
 }
 """What every spec has to say; and cold upgrades, so that a test that wants a standby says so."""
 

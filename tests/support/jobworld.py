@@ -67,7 +67,7 @@ SPEC: Resource = {
     "image": "registry.example/flights:1",
     "job": {"file": "/opt/job/flights.py"},
     "storage": {"uri": "s3://state/jobs", "credentialsSecret": {"name": "s3"}},
-    "upgrade": {"mode": "Cold"},
+    "upgrade": {"strategy": "Cold"},
 }
 """With cold upgrades, so that a test that wants a standby says so."""
 

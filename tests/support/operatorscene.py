@@ -95,7 +95,7 @@ class Scene:
                 "endpoint": s3.endpoint,
                 "credentialsSecret": {"name": "s3"},
             },
-            "upgrade": {"mode": "Cold"},
+            "upgrade": {"strategy": "Cold"},
         }
 
     @property

@@ -117,7 +117,7 @@ def first_revision(
     return dataclasses.replace(a_situation(history=(first,)), driver=answer)
 
 
-STATELESS = a_spec("i:2", upgrade={"mode": "Stateless"}, restore={"source": {"empty": {}}})
+EMPTYING = a_spec("i:2", upgrade={"stateFrom": "Empty"})
 STOP_THAT_FAILED = an_operation(OperationPhase.FAILED, requested_at=NOW - timedelta(seconds=700))
 
 CASES: dict[str, dict[str, Situation]] = {
@@ -269,7 +269,7 @@ CASES: dict[str, dict[str, Situation]] = {
                                              upgrade=an_upgrade(UpgradeState.SAVEPOINT), spec=a_spec("i:2")),
         "a savepoint takes longer than it may": a_situation(
             operation=an_operation(requested_at=NOW - 31 * SECOND, kind=OperationKind.SAVEPOINT),
-            spec=a_spec(savepoint={"timeout": "30s"}), upgrade=an_upgrade(UpgradeState.STABLE),
+            spec=a_spec(upgrade={"savepointTimeout": "30s"}), upgrade=an_upgrade(UpgradeState.STABLE),
         ),
         "a request for an upgrade never arrived": absent(a_situation(operation=an_operation())),
         "a request for a stop never arrived": absent(
@@ -324,7 +324,7 @@ CASES: dict[str, dict[str, Situation]] = {
             spec=a_spec("i:2"), pods=(a_pod(phase=PodPhase.PENDING),), last_checkpoint=CHECKPOINT
         ),
         "the spec wants no savepoint": a_situation(
-            spec=a_spec("i:2", restore={"mode": "LastCheckpoint"}), last_checkpoint=CHECKPOINT
+            spec=a_spec("i:2", upgrade={"stateFrom": "LatestCheckpoint"}), last_checkpoint=CHECKPOINT
         ),
         "another restore is wanted": a_situation(spec=restoring(source={"uri": SP})),
         "the upgrade goes on": a_situation(spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.SAVEPOINT),
@@ -380,7 +380,7 @@ CASES: dict[str, dict[str, Situation]] = {
         "with executors": situation_with(NEW, spec=a_spec(executor={"instances": 1})),
         "after a checkpoint": situation_with(ENDED, last_checkpoint=CHECKPOINT),
         "with empty state although a savepoint was chosen before": situation_with(
-            ENDED, spec=STATELESS, restore=WANTED, restore_applied=revision.restore_id(STATELESS)
+            ENDED, spec=EMPTYING, restore=WANTED
         ),
         "above the epochs on storage": situation_with(ENDED, storage=StorageFacts(newest_epoch=9)),
         "above the epochs of the status": situation_with(ENDED, epoch=6),
@@ -418,7 +418,7 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the savepoint is missing": situation_with(ENDED, restore=WANTED, storage=MISSING),
         "the savepoint is missing and the checkpoint will do": situation_with(
-            ENDED, restore=WANTED, storage=MISSING, spec=a_spec(savepoint={"onFailure": "UseLatestCheckpoint"})
+            ENDED, restore=WANTED, storage=MISSING, spec=a_spec(upgrade={"onSavepointFailure": "UseLatestCheckpoint"})
         ),
         "the savepoint is missing and another is wanted": situation_with(
             ENDED, restore=WANTED, storage=MISSING, spec=restoring(source={"checkpointID": 41}, claimMode="Claim")
@@ -502,12 +502,9 @@ CASES: dict[str, dict[str, Situation]] = {
     },
     "facts": {
         "a first start from a savepoint": situation_with(NEW, spec=restoring(source={"uri": SP})),
-        "another revision starts empty, by both words": situation_with(
-            ENDED, spec=STATELESS, restore_applied=revision.restore_id(STATELESS)
-        ),
-        "the same revision starts again, with both words": situation_with(
-            ENDED, spec=STATELESS, restore_applied=revision.restore_id(STATELESS),
-            driver=a_driver(DriverState.ENDED, revision=revision.revision_of(STATELESS)),
+        "another revision starts empty": situation_with(ENDED, spec=EMPTYING),
+        "the same revision starts again, where revisions start empty": situation_with(
+            ENDED, spec=EMPTYING, driver=a_driver(DriverState.ENDED, revision=revision.revision_of(EMPTYING)),
         ),
         "the first revision has completed as many checkpoints as it needs": first_revision(3),
         "the first revision has completed a checkpoint too few": first_revision(2),

@@ -182,7 +182,7 @@ def standing_by(state: Preparation = Preparation.READY, **changes: object) -> Jo
 
 def warm(image: str = "i:2", **changes: object) -> StatefulSparkJobSpec:
     """Build a spec of another revision than the running one, with warm upgrades."""
-    return a_spec(image, upgrade={"mode": "Warm", **changes})
+    return a_spec(image, upgrade={"strategy": "Warm", **changes})
 
 
 def preparing(state: UpgradeState = UpgradeState.PREPARE, **changes: object) -> Situation:
@@ -200,7 +200,7 @@ def preparing(state: UpgradeState = UpgradeState.PREPARE, **changes: object) -> 
 
 
 def policy(name: str) -> StatefulSparkJobSpec:
-    return a_spec("i:2", savepoint={"onFailure": name})
+    return a_spec("i:2", upgrade={"onSavepointFailure": name})
 
 
 def restoring(**changes: object) -> StatefulSparkJobSpec:

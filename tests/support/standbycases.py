@@ -37,7 +37,6 @@ from situations import (
 from statefulspark.contract.api import CheckpointCounts, JobState, QueryStatus, SnapshotSummary
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.manifest import SnapshotKind, Trigger
-from statefulspark_operator.api import revision
 from statefulspark_operator.api.restore import EmptyState, RestoreSource
 from statefulspark_operator.api.status import (
     DriverState,
@@ -54,7 +53,7 @@ from statefulspark_operator.api.status import (
     TrialStatus,
     UpgradeState,
 )
-from statefulspark_operator.api.upgrade import UpgradeMode
+from statefulspark_operator.api.upgrade import UpgradeStrategy
 from statefulspark_operator.lifecycle.situation import (
     ContainerExit,
     DriverSilent,
@@ -67,7 +66,7 @@ from statefulspark_operator.lifecycle.storage_facts import CheckpointFact, Savep
 
 SECOND = timedelta(seconds=1)
 SP = "s3://state/sp"
-WITHOUT_SAVEPOINT = a_spec("i:2", upgrade={"mode": "Warm"}, restore={"mode": "LastCheckpoint"})
+WITHOUT_SAVEPOINT = a_spec("i:2", upgrade={"strategy": "Warm", "stateFrom": "LatestCheckpoint"})
 HOT = a_spec(driver={"standby": True})
 STOPPED = an_operation(OperationPhase.COMPLETED, location=SP, requested_at=NOW, finished_at=NOW)
 FOUND = StorageFacts(newest_epoch=1, savepoint=SavepointFact.FOUND)
@@ -256,7 +255,7 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the spec has changed": a_situation(spec=warm()),
         "the spec has changed for a job with executors": a_situation(
-            spec=a_spec("i:2", upgrade={"mode": "Warm"}, executor={"instances": 1})
+            spec=a_spec("i:2", upgrade={"strategy": "Warm"}, executor={"instances": 1})
         ),
         "the spec has changed and the job is stalled": a_situation(
             spec=warm(), stalled=StallStatus(generation=1, reason="BadJob", message="The job file is wrong.")
@@ -264,10 +263,10 @@ CASES: dict[str, dict[str, Situation]] = {
         "the spec has changed while the driver starts": told(a_situation(spec=warm()), JobState.STARTING),
         "the spec has changed while the driver is going": a_situation(spec=warm(), pods=(going(),)),
         "the spec has changed and a restore is wanted": a_situation(
-            spec=a_spec("i:2", upgrade={"mode": "Warm"}, restore={"source": {"uri": SP}})
+            spec=a_spec("i:2", upgrade={"strategy": "Warm"}, restore={"source": {"uri": SP}})
         ),
-        "the spec has changed again": preparing(spec=a_spec("i:3", upgrade={"mode": "Warm"})),
-        "the spec has changed back": preparing(spec=a_spec(upgrade={"mode": "Warm"})),
+        "the spec has changed again": preparing(spec=a_spec("i:3", upgrade={"strategy": "Warm"})),
+        "the spec has changed back": preparing(spec=a_spec(upgrade={"strategy": "Warm"})),
         "the pod was recorded and does not exist": creating(1),
         "the pod could not be created in time": creating(301),
         "the pod has no node yet": creating(300, unschedulable="0/3 nodes"),
@@ -318,7 +317,7 @@ CASES: dict[str, dict[str, Situation]] = {
         "the standby is ready and is going": preparing(
             UpgradeState.READY, standbys=(a_standby_pod(deletion_deadline=LATER),)
         ),
-        "there was no room": preparing(upgrade=an_upgrade(UpgradeState.PREPARE, mode=UpgradeMode.COLD)),
+        "there was no room": preparing(upgrade=an_upgrade(UpgradeState.PREPARE, strategy=UpgradeStrategy.COLD)),
         "the savepoint is being taken": preparing(UpgradeState.SAVEPOINT_PRE_COPY, operation=an_operation()),
         "the savepoint failed": preparing(
             UpgradeState.SAVEPOINT_PRE_COPY, operation=an_operation(OperationPhase.FAILED, message="the disk is full")
@@ -403,12 +402,9 @@ CASES: dict[str, dict[str, Situation]] = {
         "the withheld revision runs, because the one before is not stored": a_situation(
             upgrade=an_upgrade(UpgradeState.BLOCKED, to=REVISION, message="It was refused.")
         ),
-        "the spec is stateless": a_situation(
-            spec=a_spec("i:2", upgrade={"mode": "Stateless"}, restore={"source": {"empty": {}}}),
-            restore_applied="4c5b4ce0cf",
-        ),
+        "new revisions start empty": a_situation(spec=a_spec("i:2", upgrade={"stateFrom": "Empty"})),
         "an empty start of another revision": situation_with(
-            ENDED, spec=a_spec("i:2", upgrade={"mode": "Stateless"}, restore={"source": {"empty": {}}})
+            ENDED, spec=a_spec("i:2", upgrade={"stateFrom": "Empty"})
         ),
         "the revision is withheld": a_situation(
             withheld=OTHER, upgrade=an_upgrade(UpgradeState.BLOCKED, reason="BadJob", message="It was refused.")
@@ -783,7 +779,7 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the savepoint is gone, and the policy is to use a checkpoint": going_back(
             SP, restore=RestoreIntent(id="uid-rollback-3", source=RestoreSource(uri=SP), rollback=True),
-            spec=a_spec(savepoint={"onFailure": "UseLatestCheckpoint"}), storage=MISSING,
+            spec=a_spec(upgrade={"onSavepointFailure": "UseLatestCheckpoint"}), storage=MISSING,
         ),
         "the old revision refuses the newest state": end_while_going_back(14),
         "the old revision fails on the newest state": end_while_going_back(1),
@@ -800,8 +796,7 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the old revision goes back in a job whose revisions start empty": going_back(
             code=1, reason="QueryFailed", storage=FOUND,
-            spec=a_spec(upgrade={"mode": "Stateless"}, restore={"source": {"empty": {}}}),
-            restore_applied=revision.restore_id(a_spec(upgrade={"mode": "Stateless"}, restore={"source": {"empty": {}}})),
+            spec=a_spec(upgrade={"stateFrom": "Empty"}),
         ),
         "another revision follows one that never worked": on_trial(
             1, spec=a_spec("i:3"), storage=FOUND

@@ -34,7 +34,7 @@ class Walk:
     def __init__(self) -> None:
         self.world = JobWorld()
         self.world.change(
-            {"upgrade": {"mode": "Warm"}, "savepoint": {"timeout": "60s"}, "health": {"restartAfter": "10m"}}
+            {"upgrade": {"strategy": "Warm", "savepointTimeout": "60s"}, "health": {"restartAfter": "10m"}}
         )
         self.world.on_start = self._start
         self.world.cluster.before_write = self._before_write
@@ -157,7 +157,7 @@ class Walk:
         job = self.world.cluster.objects[(resources.JOB.name, KEY.namespace, KEY.name)]
         if upgrade is None or upgrade.state is not UpgradeState.ABORTED:
             return False
-        policy = resources.text(job, "spec", "savepoint", "onFailure")
+        policy = resources.text(job, "spec", "upgrade", "onSavepointFailure")
         return policy == "Abort" and upgrade.generation == resources.number(job, "metadata", "generation")
 
     def _check_savepoints(self) -> None:
@@ -307,7 +307,7 @@ def _slow_savepoints(walk: Walk, number: int) -> None:
 
 
 def _policy(walk: Walk, number: int) -> None:
-    walk.world.change({"savepoint": {"onFailure": POLICIES[number % len(POLICIES)]}})
+    walk.world.change({"upgrade": {"onSavepointFailure": POLICIES[number % len(POLICIES)]}})
 
 
 def _lose_node(walk: Walk, number: int) -> None:

@@ -110,7 +110,7 @@ def follow_checkpoint(tracer: Tracer) -> None:
 def follow_change(tracer: Tracer) -> None:
     """Change the image of a running job, until the new revision runs."""
     world = JobWorld()
-    world.change({"upgrade": {"mode": "Warm"}})
+    world.change({"upgrade": {"strategy": "Warm"}})
     world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
     before = world.status.revision
     with tracer.noting():

@@ -465,7 +465,7 @@ def run(seed: int, happenings: Happenings = USUAL) -> Outcome:
     """Live the run of a seed."""
     warm = random.Random(f"spec {seed}").random() < 0.5
     spec = {**jobworld.SPEC, "storage": {**jobworld.SPEC["storage"], "uri": JOBS}}  # type: ignore[dict-item]
-    spec |= {"driver": {"standby": True}, "upgrade": {"mode": "Warm"}} if warm else {}
+    spec |= {"driver": {"standby": True}, "upgrade": {"strategy": "Warm"}} if warm else {}
     with Operated(seed, json.loads(json.dumps(spec)), happenings).entered() as world:
         assert isinstance(world, Operated)
         world.live()

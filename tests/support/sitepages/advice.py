@@ -30,7 +30,7 @@ PHASE = {
 
 SAVEPOINT_PHASE = {
     SavepointPhase.PENDING: "Wait; `status.message` says for what. A job that does not run has to be started first.",
-    SavepointPhase.IN_PROGRESS: "Wait. The limit is `savepoint.timeout` of the job.",
+    SavepointPhase.IN_PROGRESS: "Wait. The limit is `upgrade.savepointTimeout` of the job.",
     SavepointPhase.COMPLETED: "Use it: `restore.source.savepointName: NAME`.",
     SavepointPhase.FAILED: "Read `status.message`, mend that, and create another object.",
 }
@@ -51,7 +51,7 @@ UPGRADE = {
     UpgradeState.STOPPING: NOTHING,
     UpgradeState.ACTIVATING: NOTHING,
     UpgradeState.STARTING: "Wait for its first checkpoint.",
-    UpgradeState.FIRST_CHECKPOINT: "Wait for `upgrade.stableAfter` checkpoints.",
+    UpgradeState.FIRST_CHECKPOINT: "Wait for `upgrade.stableAfterCheckpoints` checkpoints.",
     UpgradeState.STABLE: NOTHING,
     UpgradeState.ROLLED_BACK: (
         "Read the message, correct the job, and apply it. See [roll back](../howto/roll-back.md)."
@@ -148,7 +148,7 @@ REASON = {
     Reason.SUPERSEDED: NOTHING,
     Reason.OPERATION_REPEATED: NOTHING,
     Reason.OPERATION_IN_PROGRESS: _WAIT,
-    Reason.OPERATION_TIMED_OUT: "A batch takes longer than `savepoint.timeout`: raise it, or make batches smaller.",
+    Reason.OPERATION_TIMED_OUT: "A batch takes longer than `upgrade.savepointTimeout`: raise it, or make batches smaller.",
     Reason.STOPPING: _WAIT,
     Reason.STOP_ENFORCED: "Nothing; its savepoint is complete.",
     Reason.SUSPENDING: _WAIT,

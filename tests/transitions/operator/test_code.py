@@ -34,7 +34,7 @@ def write(world: JobWorld, text: str, key: str = "flights.py") -> None:
 
 def world_with(job: resources.Resource, mode: str = "Warm", **spec: resources.Resource) -> JobWorld:
     world_spec: resources.Resource = json.loads(json.dumps(SPEC))
-    return JobWorld(spec={**world_spec, "job": job, "upgrade": {"mode": mode}, **spec})
+    return JobWorld(spec={**world_spec, "job": job, "upgrade": {"strategy": mode}, **spec})
 
 
 def from_config_map(mode: str = "Warm", **spec: resources.Resource) -> JobWorld:
@@ -317,7 +317,7 @@ def test_a_rollback_runs_the_code_of_before_although_the_config_map_has_other_co
 
 
 def test_after_an_aborted_change_other_code_is_tried_and_the_code_of_before_is_ready() -> None:
-    world = from_config_map("Cold", savepoint={"onFailure": "Abort"})
+    world = from_config_map("Cold", upgrade={"strategy": "Cold", "onSavepointFailure": "Abort"})
     world.driver.savepoints_fail = True
     write(world, "second")
     world.run_until(lambda: world.status.upgrade is not None and world.status.upgrade.state is UpgradeState.ABORTED)
@@ -333,7 +333,7 @@ def test_after_an_aborted_change_other_code_is_tried_and_the_code_of_before_is_r
 
 
 def test_a_driver_that_ends_after_other_code_was_aborted_is_followed_by_one_with_the_code_of_before() -> None:
-    world = from_config_map("Cold", savepoint={"onFailure": "Abort"})
+    world = from_config_map("Cold", upgrade={"strategy": "Cold", "onSavepointFailure": "Abort"})
     world.driver.savepoints_fail = True
     write(world, "second")
     world.run_until(lambda: world.status.upgrade is not None and world.status.upgrade.state is UpgradeState.ABORTED)
@@ -388,7 +388,7 @@ def stored(world: JobWorld, kind: str, marked: str = "") -> int:
 
 
 def test_specs_and_code_that_cannot_run_again_are_removed() -> None:
-    world = from_config_map("Cold", upgrade={"mode": "Cold", "stableAfter": 1})
+    world = from_config_map("Cold", upgrade={"strategy": "Cold", "stableAfterCheckpoints": 1})
     for number in range(2, history.LENGTH + 7):
         write(world, f"version {number}")
         world.run_until(lambda: upgraded(world, number))  # noqa: B023 - it is asked within this step
@@ -454,7 +454,7 @@ def test_code_is_not_asked_for_again_once_its_revision_runs() -> None:
 
 def test_kept_objects_go_with_the_revisions_that_named_them() -> None:
     world = from_object("Cold")
-    world.change({"upgrade": {"stableAfter": 1}})
+    world.change({"upgrade": {"stableAfterCheckpoints": 1}})
     checksums = [f"{number:02x}" * 32 for number in range(2, history.LENGTH + 7)]
     for epoch, checksum in enumerate(checksums, start=2):
         world.storage.code[OBJECT] = checksum

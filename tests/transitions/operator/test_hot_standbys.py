@@ -23,7 +23,7 @@ NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}
 def guarded() -> JobWorld:
     """A job that runs, has completed a checkpoint, and has a standby that is ready."""
     world = JobWorld()
-    world.change({"driver": {"standby": True}, "upgrade": {"mode": "Warm"}})
+    world.change({"driver": {"standby": True}, "upgrade": {"strategy": "Warm"}})
     world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
     world.run_until(lambda: is_ready(world))
     return world

@@ -160,7 +160,7 @@ def test_a_crash_of_the_new_revision_after_its_first_checkpoint_starts_from_that
 
 def test_a_field_without_restart_cost_leaves_the_driver_alone() -> None:
     world = running()
-    world.change({"restart": {"maxFailures": 3}, "savepoint": {"onFailure": "Abort"}})
+    world.change({"restart": {"maxFailures": 3}, "upgrade": {"onSavepointFailure": "Abort"}})
 
     world.run(20)
 
@@ -304,7 +304,7 @@ def test_suspend_takes_a_savepoint_and_resume_goes_on_from_it() -> None:
     ],
 )
 def test_a_failing_savepoint_follows_the_policy(policy: str, epoch: int, phase: Phase) -> None:
-    world = running({"savepoint": {"onFailure": policy}})
+    world = running({"upgrade": {"onSavepointFailure": policy}})
     world.driver.savepoints_fail = True
     world.change(NEW_IMAGE)
 
@@ -316,7 +316,7 @@ def test_a_failing_savepoint_follows_the_policy(policy: str, epoch: int, phase: 
 
 @pytest.mark.parametrize("mode", ["Warm", "Cold"])
 def test_a_change_that_wants_no_savepoint_goes_on_from_the_newest_checkpoint(mode: str) -> None:
-    world = running({"restore": {"mode": "LastCheckpoint"}, "upgrade": {"mode": mode}})
+    world = running({"upgrade": {"strategy": mode, "stateFrom": "LatestCheckpoint"}})
     old = world.driver
 
     world.change(NEW_IMAGE)
@@ -331,7 +331,7 @@ def test_a_change_that_wants_no_savepoint_goes_on_from_the_newest_checkpoint(mod
 
 
 def test_an_aborted_upgrade_is_tried_again_when_the_spec_changes_again() -> None:
-    world = running({"savepoint": {"onFailure": "Abort"}})
+    world = running({"upgrade": {"onSavepointFailure": "Abort"}})
     world.driver.savepoints_fail = True
     world.change(NEW_IMAGE)
     world.run(10)
@@ -352,7 +352,7 @@ def _image(world: JobWorld) -> str:
 @pytest.mark.parametrize("mode", ["Warm", "Cold"])
 @pytest.mark.parametrize("end", ["it is killed", "its stop is complete after all"])
 def test_a_driver_that_ends_after_its_upgrade_was_aborted_is_followed_by_the_old_revision(mode: str, end: str) -> None:
-    world = running({"savepoint": {"onFailure": "Abort", "timeout": "30s"}, "upgrade": {"mode": mode}})
+    world = running({"upgrade": {"strategy": mode, "savepointTimeout": "30s", "onSavepointFailure": "Abort"}})
     world.driver.savepoints_take = timedelta(seconds=45)
     world.change(NEW_IMAGE)
     world.run_until(lambda: "UpgradeAborted" in world.reasons)
@@ -383,7 +383,7 @@ def test_a_failed_attempt_of_the_wait_policy_succeeds_later() -> None:
 
 @pytest.mark.parametrize("mode", ["Warm", "Cold"])
 def test_a_stop_that_takes_longer_than_its_time_is_not_repeated_in_vain_and_its_savepoint_is_used(mode: str) -> None:
-    world = running({"savepoint": {"timeout": "30s"}, "upgrade": {"mode": mode}})
+    world = running({"upgrade": {"strategy": mode, "savepointTimeout": "30s"}})
     world.driver.savepoints_take = timedelta(seconds=45)
     world.change(NEW_IMAGE)
 
@@ -517,7 +517,7 @@ def test_deleting_with_policy_savepoint_takes_one_first() -> None:
 
 @pytest.mark.parametrize("policy", ["Retain", "Savepoint", "Delete"])
 def test_deleting_ends_when_storage_and_node_are_gone(policy: str) -> None:
-    world = running({"deletionPolicy": policy, "savepoint": {"timeout": "30s"}})
+    world = running({"deletionPolicy": policy, "upgrade": {"savepointTimeout": "30s"}})
     world.lost_nodes.add("node-1")
     world.driver.answers = False
     world.storage.unreadable = StorageUnreadable("StorageUnreachable", "s3://state did not answer.")

@@ -68,7 +68,7 @@ def running(**upgrade: Resource | str | int) -> JobWorld:
 
 
 def blocked() -> JobWorld:
-    world = running(mode="Warm")
+    world = running(strategy="Warm")
     world.on_start = lambda driver: driver.end(13, "BadJob", "line 7") if driver.standby is not None else None
     world.change(NEW_IMAGE)
     world.run_until(lambda: world.status.upgrade is not None and world.status.upgrade.state is UpgradeState.BLOCKED)
@@ -149,7 +149,7 @@ def test_a_rollback_of_a_blocked_upgrade_makes_the_job_ready_again_without_a_res
 
 
 def test_a_job_that_waits_for_a_person_goes_back_on_the_newest_state() -> None:
-    world = running(mode="Cold", rollback="Manual")
+    world = running(strategy="Cold", rollbackPolicy="Manual")
     old = world.status.revision
     world.change(NEW_IMAGE)
     world.run_until(lambda: world.status.epoch == 2 and world.driver.epoch == 2)
@@ -166,7 +166,7 @@ def test_a_job_that_waits_for_a_person_goes_back_on_the_newest_state() -> None:
 
 @pytest.mark.parametrize("policy", ["Automatic", "Manual"])
 def test_a_rollback_that_would_repeat_output_fails_with_the_command_that_does_it_all_the_same(policy: str) -> None:
-    world = running(mode="Cold", rollback=policy)
+    world = running(strategy="Cold", rollbackPolicy=policy)
     world.change(NEW_IMAGE)
     world.run_until(lambda: world.status.epoch == 2 and world.driver.epoch == 2)
     world.run(6)

@@ -21,7 +21,8 @@ LATE = timedelta(seconds=75)
 def lingering(*, stops_in: timedelta = LATE, **spec: resources.Resource | str) -> JobWorld:
     """A job that waits a minute for a stop, and whose driver goes on for good after it."""
     world = JobWorld()
-    world.change({"savepoint": {"timeout": "60s"}, **spec})
+    world.change({"upgrade": {"savepointTimeout": "60s"}})
+    world.change(spec)
     world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
     world.driver.lingers, world.driver.savepoints_take = True, stops_in
     return world
@@ -38,7 +39,7 @@ def wait_next(world: JobWorld) -> None:
 
 @pytest.mark.parametrize("mode", ["Warm", "Cold"])
 def test_a_driver_that_has_stopped_after_all_is_not_asked_again_and_its_savepoint_is_used(mode: str) -> None:
-    world = lingering(upgrade={"mode": mode})
+    world = lingering(upgrade={"strategy": mode})
     old = world.driver
     world.change(NEW_IMAGE)
 
@@ -52,7 +53,7 @@ def test_a_driver_that_has_stopped_after_all_is_not_asked_again_and_its_savepoin
 
 @pytest.mark.parametrize("stops_in", [timedelta(0), LATE], ids=["in time", "late"])
 def test_a_driver_that_has_stopped_is_deleted_and_the_next_one_starts_from_its_savepoint(stops_in: timedelta) -> None:
-    world = lingering(upgrade={"mode": "Cold"}, stops_in=stops_in)
+    world = lingering(upgrade={"strategy": "Cold"}, stops_in=stops_in)
     old = world.driver
     world.change(NEW_IMAGE)
     world.run_until(lambda: old.state is JobState.STOPPED)
@@ -66,7 +67,7 @@ def test_a_driver_that_has_stopped_is_deleted_and_the_next_one_starts_from_its_s
 
 
 def test_a_driver_that_has_stopped_for_a_change_that_was_taken_back_is_started_again() -> None:
-    world = lingering(upgrade={"mode": "Cold"})
+    world = lingering(upgrade={"strategy": "Cold"})
     world.change(NEW_IMAGE)
     world.run(65)
     world.change({"image": "registry.example/flights:1"})
@@ -77,7 +78,7 @@ def test_a_driver_that_has_stopped_for_a_change_that_was_taken_back_is_started_a
 
 
 def test_a_driver_that_stops_while_it_is_asked_for_a_savepoint_is_started_again() -> None:
-    world = lingering(upgrade={"mode": "Cold"})
+    world = lingering(upgrade={"strategy": "Cold"})
     world.change(NEW_IMAGE)
     world.run(65)
     world.change({"image": "registry.example/flights:1"})
@@ -132,7 +133,7 @@ def test_a_suspended_job_names_the_savepoint_that_its_driver_made_where_nobody_c
 
 
 def test_a_stop_that_was_given_up_and_asked_for_again_names_the_savepoint_of_the_first_request() -> None:
-    world = lingering(upgrade={"mode": "Cold"}, stops_in=timedelta(0))
+    world = lingering(upgrade={"strategy": "Cold"}, stops_in=timedelta(0))
     world.driver.lingers = False
     world.change(NEW_IMAGE)
     world.run_until(lambda: world.status.upgrade is not None)
@@ -168,7 +169,7 @@ def test_a_suspended_job_looks_for_a_savepoint_that_was_given_up_for_minutes_and
 
 
 def test_a_deleted_job_waits_half_a_minute_for_a_driver_that_has_its_last_savepoint() -> None:
-    world = lingering(deletionPolicy="Savepoint", stops_in=timedelta(0), savepoint={"timeout": "10m"})
+    world = lingering(deletionPolicy="Savepoint", stops_in=timedelta(0), upgrade={"savepointTimeout": "10m"})
 
     world.delete()
     world.run_until(lambda: world.driver.state is JobState.STOPPED)
@@ -181,7 +182,7 @@ def test_a_deleted_job_waits_half_a_minute_for_a_driver_that_has_its_last_savepo
 
 @pytest.mark.parametrize("newest", [SnapshotKind.CHECKPOINT, None], ids=["with a checkpoint", "without a word"])
 def test_a_driver_that_has_stopped_without_a_savepoint_is_not_said_to_have_one(newest: SnapshotKind | None) -> None:
-    world = lingering(upgrade={"mode": "Cold"})
+    world = lingering(upgrade={"strategy": "Cold"})
     world.change(NEW_IMAGE)
     world.run(65)
     if newest is not None:
@@ -198,7 +199,7 @@ def test_a_driver_that_has_stopped_without_a_savepoint_is_not_said_to_have_one(n
 
 
 def test_what_the_driver_of_another_epoch_says_ends_no_stop() -> None:
-    world = lingering(upgrade={"mode": "Cold"})
+    world = lingering(upgrade={"strategy": "Cold"})
     world.change(NEW_IMAGE)
     world.run_until(lambda: world.driver.state is JobState.STOPPED)
     status = world.driver.status

@@ -84,7 +84,7 @@ def test_an_older_status_does_not_lead_back_to_the_savepoint_of_an_older_stop(
     mode: str, state: UpgradeState, write: int, with_spec: bool
 ) -> None:
     world = JobWorld()
-    world.change({"upgrade": {"mode": mode, "stableAfter": 2}})
+    world.change({"upgrade": {"strategy": mode, "stableAfterCheckpoints": 2}})
     world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
     backups = backups_of(world, lambda: upgraded(world, 2))
     upgraded(world, 3)

@@ -79,7 +79,7 @@ def has_in_upgrade(world: JobWorld, *states: UpgradeState) -> bool:
 
 
 def warm_upgrade(world: JobWorld) -> None:
-    world.change({"upgrade": {"mode": "Warm"}})
+    world.change({"upgrade": {"strategy": "Warm"}})
     start(world)
     old = world.driver
     world.change({"image": "registry.example/flights:2"})
@@ -104,7 +104,7 @@ def write_code(world: JobWorld, text: str) -> None:
 def other_code(world: JobWorld) -> None:
     write_code(world, "first")
     source: Resource = {"configMap": {"name": "code", "key": "flights.py"}}
-    world.change({"upgrade": {"mode": "Warm"}, "job": {"file": None, "source": source}})
+    world.change({"upgrade": {"strategy": "Warm"}, "job": {"file": None, "source": source}})
     start(world)
     old = world.driver
     write_code(world, "second")
@@ -117,7 +117,7 @@ def other_code(world: JobWorld) -> None:
 
 
 def blocked_upgrade(world: JobWorld) -> None:
-    world.change({"upgrade": {"mode": "Warm"}})
+    world.change({"upgrade": {"strategy": "Warm"}})
     start(world)
 
     def refuse(driver: FakeDriver) -> None:
@@ -131,7 +131,7 @@ def blocked_upgrade(world: JobWorld) -> None:
 
 
 def rolled_back_upgrade(world: JobWorld) -> None:
-    world.change({"upgrade": {"mode": "Warm"}})
+    world.change({"upgrade": {"strategy": "Warm"}})
     start(world)
     world.change({"image": "registry.example/flights:2"})
     until(world, lambda: world.driver.pod == "flights-standby-1" and world.driver.epoch == 2)

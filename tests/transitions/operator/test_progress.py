@@ -14,7 +14,8 @@ from statefulspark_operator.cluster import resources
 def running(**spec: resources.Resource) -> JobWorld:
     """A job that runs and has completed a checkpoint."""
     world = JobWorld()
-    world.change({"savepoint": {"timeout": "60s"}, **spec})
+    world.change({"upgrade": {"savepointTimeout": "60s"}})
+    world.change(spec)
     world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
     return world
 
@@ -87,7 +88,7 @@ def test_a_driver_that_ran_and_does_not_answer_is_not_ready_and_restarted() -> N
 
 
 def test_input_counts_as_processed_at_every_moment_of_a_warm_upgrade_that_goes_well() -> None:
-    world = running(upgrade={"mode": "Warm"})
+    world = running(upgrade={"strategy": "Warm"})
     world.change({"image": "registry.example/flights:2"})
     seen: set[tuple[str, str]] = set()
 
@@ -136,7 +137,7 @@ def test_a_silence_that_ends_is_forgotten() -> None:
 @pytest.mark.parametrize("mode", ["Warm", "Cold"])
 @pytest.mark.parametrize("policy", ["Wait", "UseLatestCheckpoint"])
 def test_a_corrected_revision_gets_past_a_batch_that_hangs(mode: str, policy: str) -> None:
-    world = running(upgrade={"mode": mode}, savepoint={"timeout": "60s", "onFailure": policy})
+    world = running(upgrade={"strategy": mode, "savepointTimeout": "60s", "onSavepointFailure": policy})
     hang(world)
     world.run(5)
     world.change({"image": "registry.example/flights:2"})
@@ -164,14 +165,18 @@ def test_a_batch_that_hangs_from_the_moment_of_the_stop_is_given_up_once_its_dri
 
 @pytest.mark.parametrize(
     "change",
-    [{"image": "registry.example/flights:2"}, {"suspend": True}, {"savepoint": {"onFailure": "UseLatestCheckpoint"}}],
+    [
+        {"image": "registry.example/flights:2"},
+        {"suspend": True},
+        {"upgrade": {"onSavepointFailure": "UseLatestCheckpoint"}},
+    ],
     ids=["changed", "suspended", "changed, and not waited for"],
 )
 def test_a_driver_whose_batch_hangs_is_given_ten_seconds_and_not_its_minute(change: resources.Resource) -> None:
-    world = running(upgrade={"mode": "Cold"}, savepoint={"timeout": "60s"})
+    world = running(upgrade={"strategy": "Cold", "savepointTimeout": "60s"})
     driver = hang(world)
     world.run(65)
-    world.change({"image": "registry.example/flights:2", **change} if "savepoint" in change else change)
+    world.change({"image": "registry.example/flights:2", **change} if "upgrade" in change else change)
     world.run_until(lambda: "SavepointFailed" in world.reasons, within_s=70)
 
     world.run(15)
@@ -181,7 +186,7 @@ def test_a_driver_whose_batch_hangs_is_given_ten_seconds_and_not_its_minute(chan
 
 @pytest.mark.parametrize("mode", ["Warm", "Cold"])
 def test_a_requested_restart_gets_past_a_batch_that_hangs(mode: str) -> None:
-    world = running(upgrade={"mode": mode})
+    world = running(upgrade={"strategy": mode})
     hang(world)
     world.run(5)
     world.change({"restartNonce": "again"})
@@ -246,7 +251,7 @@ def test_a_driver_with_input_runs_once_its_first_batch_is_committed() -> None:
 
 
 def test_a_checkpoint_before_the_first_batch_is_no_success_of_a_new_revision() -> None:
-    world = running(upgrade={"mode": "Cold", "stableAfter": 1})
+    world = running(upgrade={"strategy": "Cold", "stableAfterCheckpoints": 1})
     world.change({"image": "registry.example/flights:2"})
     world.on_start = lambda driver: setattr(driver, "has_committed", False)
     world.run_until(lambda: world.driver.epoch == 2 and world.driver.restored_from is not None)

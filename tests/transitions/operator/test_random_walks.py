@@ -50,7 +50,7 @@ SEVERAL = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(1, 30))
 @pytest.mark.parametrize("disturbance", DISTURBANCES, ids=[f"{name} {number}" for name, number in DISTURBANCES])
 def test_anything_may_happen_in_any_state_of_an_upgrade(mode: str, state: str, disturbance: Step) -> None:
     walk = Walk()
-    walk.world.change({"upgrade": {"mode": mode}})
+    walk.world.change({"upgrade": {"strategy": mode}})
     walk.run(20)
     walk.world.change({"image": "registry.example/flights:bad" if state == "Blocked" else "registry.example/flights:2"})
     assert walk.reach(UpgradeState(state))
@@ -71,7 +71,7 @@ def test_anything_may_happen_while_a_savepoint_takes_too_long(
     mode: str, policy: int, disturbance: Step, change: int
 ) -> None:
     walk = Walk()
-    walk.world.change({"upgrade": {"mode": mode}})
+    walk.world.change({"upgrade": {"strategy": mode}})
     walk.take(("failed savepoints are waited for or not", policy))
     walk.run(20)
     walk.take(("savepoints take their time", 12))
@@ -130,7 +130,7 @@ def test_a_correction_that_comes_before_the_end_of_a_driver_that_cannot_start_is
 @pytest.mark.parametrize("mode", ["Warm", "Cold"])
 def test_a_change_that_is_taken_back_after_its_savepoint_failed_is_over(mode: str) -> None:
     walk = Walk()
-    walk.world.change({"upgrade": {"mode": mode}})
+    walk.world.change({"upgrade": {"strategy": mode}})
     walk.run(20)
     walk.world.driver.savepoints_fail = True
     walk.world.change({"image": "registry.example/flights:2"})

@@ -108,7 +108,7 @@ def test_what_a_job_costs_in_a_minute(job: Callable[[], JobWorld], cost: Cost) -
 )
 def test_what_an_upgrade_costs(mode: str, most: Cost) -> None:
     world = busy()
-    world.change({"upgrade": {"mode": mode}})
+    world.change({"upgrade": {"strategy": mode}})
     world.run(10)
 
     assert cost_of(world, lambda: carry_out(world)) == most
@@ -129,7 +129,7 @@ def passes_that_list_pods(world: JobWorld) -> list[int]:
 @pytest.mark.parametrize("mode", ["Cold", "Warm"])
 def test_a_driver_is_asked_to_stop_by_a_pass_that_has_looked_at_the_api_server(mode: str) -> None:
     world = busy()
-    world.change({"upgrade": {"mode": mode}})
+    world.change({"upgrade": {"strategy": mode}})
     world.run(10)
     looked, asked = passes_that_list_pods(world), list[int]()
     world.drivers.before_request = lambda what: asked.append(world.passes) if what.startswith("stop ") else None

@@ -20,7 +20,7 @@ MODES = pytest.mark.parametrize("mode", ["Warm", "Cold"])
 def running(mode: str, **upgrade: resources.Resource | str | int) -> JobWorld:
     """A job that runs and has completed a checkpoint; its new revisions do not run yet."""
     world = JobWorld()
-    world.change({"upgrade": {"mode": mode, **upgrade}})  # type: ignore[dict-item]
+    world.change({"upgrade": {"strategy": mode, **upgrade}})  # type: ignore[dict-item]
     world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
     return world
 
@@ -102,7 +102,7 @@ def fail_and_go_back(world: JobWorld, policy: str, code: int, reason: str, after
     if policy == "Manual":
         assert world.status.stalled is not None
         assert world.status.stalled.reason == "RollbackNeeded"
-        world.change({"upgrade": {"rollback": "Automatic"}})
+        world.change({"upgrade": {"rollbackPolicy": "Automatic"}})
     savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
     assert savepoint is not None
     return savepoint.rows
@@ -113,7 +113,7 @@ def fail_and_go_back(world: JobWorld, policy: str, code: int, reason: str, after
 def test_a_rollback_goes_on_after_what_the_failed_revision_has_committed(
     policy: str, code: int, reason: str, after_s: int
 ) -> None:
-    world = running("Warm", rollback=policy)
+    world = running("Warm", rollbackPolicy=policy)
     fail_and_go_back(world, policy, code, reason, after_s)
     left = world.storage.head
 
@@ -131,7 +131,7 @@ def test_a_rollback_goes_on_after_what_the_failed_revision_has_committed(
 def test_state_that_the_old_revision_does_not_fit_asks_unless_nothing_was_committed(
     policy: str, code: int, reason: str, after_s: int
 ) -> None:
-    world = running("Warm", rollback=policy)
+    world = running("Warm", rollbackPolicy=policy)
     old_refuses(world, "NonRestoredState")
     before = fail_and_go_back(world, policy, code, reason, after_s)
     left = world.storage.head
@@ -155,7 +155,7 @@ def test_state_that_the_old_revision_does_not_fit_asks_unless_nothing_was_commit
 def test_sinks_that_withdraw_go_back_to_the_savepoint_without_asking(
     policy: str, code: int, reason: str, after_s: int
 ) -> None:
-    world = running("Warm", rollback=policy)
+    world = running("Warm", rollbackPolicy=policy)
     old_refuses(world, "NonRestoredState", withdraws=True)
     fail_and_go_back(world, policy, code, reason, after_s)
 
@@ -247,12 +247,12 @@ def test_a_corrected_revision_that_comes_while_the_way_back_is_refused_is_starte
 
 
 def test_an_old_revision_that_fails_on_the_newest_state_is_told_the_savepoint_as_the_way_back() -> None:
-    world = running("Warm", rollback="Manual")
+    world = running("Warm", rollbackPolicy="Manual")
     world.change({"restart": {"maxFailures": 3}})
     world.change(NEW_IMAGE)
     fail_as_driver(world, 1, "QueryFailed", after_s=7)
     world.on_start = lambda driver: driver.end(1, "QueryFailed", "poisoned")
-    world.change({"upgrade": {"rollback": "Automatic"}})
+    world.change({"upgrade": {"rollbackPolicy": "Automatic"}})
 
     world.run_until(lambda: is_in(world, UpgradeState.ROLLED_BACK))
     world.run_until(lambda: world.status.stalled is not None)
@@ -278,7 +278,7 @@ def test_an_old_revision_that_has_completed_a_checkpoint_is_not_told_to_go_back_
 
 def test_without_a_savepoint_the_old_revision_goes_on_from_the_newest_state() -> None:
     world = running("Cold")
-    world.change({"restore": {"mode": "LastCheckpoint"}})
+    world.change({"upgrade": {"stateFrom": "LatestCheckpoint"}})
     world.change(NEW_IMAGE)
     world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
     fail_as_driver(world, 13, "BadJob")
@@ -290,7 +290,7 @@ def test_without_a_savepoint_the_old_revision_goes_on_from_the_newest_state() ->
 
 def test_without_a_savepoint_state_that_does_not_fit_stalls_and_says_that_there_is_no_way_back() -> None:
     world = running("Cold")
-    world.change({"restore": {"mode": "LastCheckpoint"}})
+    world.change({"upgrade": {"stateFrom": "LatestCheckpoint"}})
     old_refuses(world, "NonRestoredState")
     world.change(NEW_IMAGE)
     world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
@@ -339,7 +339,7 @@ def test_a_revision_that_was_rolled_back_is_not_tried_again_until_the_spec_chang
 
 
 def test_a_stable_revision_is_not_rolled_back() -> None:
-    world = running("Warm", stableAfter=2)
+    world = running("Warm", stableAfterCheckpoints=2)
     world.change(NEW_IMAGE)
     world.run_until(lambda: is_in(world, UpgradeState.STABLE))
     world.fail_driver(13, "BadJob")
@@ -352,7 +352,7 @@ def test_a_stable_revision_is_not_rolled_back() -> None:
 
 
 def test_checkpoints_of_all_drivers_of_a_revision_make_it_stable() -> None:
-    world = running("Warm", stableAfter=4)
+    world = running("Warm", stableAfterCheckpoints=4)
     world.change(NEW_IMAGE)
     for number in (1, 3):
         world.run_until(
@@ -384,25 +384,25 @@ def test_ends_by_the_cluster_do_not_count_against_a_revision() -> None:
 
 
 def test_rollback_by_hand_stalls_with_the_command_that_goes_back() -> None:
-    world = running("Warm", rollback="Manual")
+    world = running("Warm", rollbackPolicy="Manual")
     world.change(NEW_IMAGE)
     fail_as_driver(world, 13, "BadJob")
     world.run(30)
     assert world.status.stalled is not None
     assert world.status.phase is Phase.STALLED
     assert (
-        'kubectl -n demo patch ssj flights --type merge -p \'{"spec":{"upgrade":{"rollback":"Automatic"}}}\''
+        'kubectl -n demo patch ssj flights --type merge -p \'{"spec":{"upgrade":{"rollbackPolicy":"Automatic"}}}\''
         in world.status.stalled.message
     )
 
-    world.change({"upgrade": {"rollback": "Automatic"}})
+    world.change({"upgrade": {"rollbackPolicy": "Automatic"}})
 
     world.run_until(lambda: world.status.phase is Phase.RUNNING)
     assert (image_of(world), world.status.stalled) == ("registry.example/flights:1", None)
 
 
 def test_rollback_by_hand_tries_again_when_the_spec_changes() -> None:
-    world = running("Warm", rollback="Manual")
+    world = running("Warm", rollbackPolicy="Manual")
     world.change(NEW_IMAGE)
     fail_as_driver(world, 13, "BadJob")
 
@@ -432,7 +432,7 @@ def test_a_change_that_follows_a_failing_revision_goes_back_to_the_one_that_work
 
 
 def test_the_history_keeps_the_latest_five_upgrades() -> None:
-    world = running("Cold", stableAfter=1)
+    world = running("Cold", stableAfterCheckpoints=1)
     for number in range(2, 9):
         world.change({"image": f"registry.example/flights:{number}"})
         world.run_until(
@@ -444,7 +444,7 @@ def test_the_history_keeps_the_latest_five_upgrades() -> None:
 
 def test_the_history_begins_with_the_first_revision_which_becomes_stable() -> None:
     world = JobWorld()
-    world.change({"upgrade": {"stableAfter": 2}})
+    world.change({"upgrade": {"stableAfterCheckpoints": 2}})
     world.run_until(lambda: world.status.phase is Phase.RUNNING)
     first = world.status.history
     assert [(record.image, record.outcome) for record in first] == [(OLD_IMAGE, RevisionOutcome.RUNNING)]

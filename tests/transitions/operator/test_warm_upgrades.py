@@ -19,7 +19,7 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.api.upgrade import UpgradeMode
+from statefulspark_operator.api.upgrade import UpgradeStrategy
 from statefulspark_operator.cluster import driver_api, resources
 
 NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}
@@ -32,7 +32,7 @@ REFUSAL = StandbyStatus(
 def running(spec: resources.Resource | None = None) -> JobWorld:
     """A job with warm upgrades that runs and has completed a checkpoint."""
     world = JobWorld()
-    world.change({"upgrade": {"mode": "Warm"}, **(spec or {})})
+    world.change({"upgrade": {"strategy": "Warm"}, **(spec or {})})
     world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
     return world
 
@@ -306,7 +306,7 @@ def test_a_manifest_that_the_api_server_refuses_blocks_its_revision() -> None:
 
 
 def test_a_standby_that_never_gets_ready_blocks_its_revision() -> None:
-    world = running({"upgrade": {"mode": "Warm", "standbyTimeout": "30s"}})
+    world = running({"upgrade": {"strategy": "Warm", "standbyTimeout": "30s"}})
 
     def stick(driver: FakeDriver) -> None:
         driver.warming_takes = timedelta(hours=1)
@@ -320,7 +320,7 @@ def test_a_standby_that_never_gets_ready_blocks_its_revision() -> None:
 
 
 def test_without_room_for_a_standby_the_upgrade_is_cold_after_the_timeout_and_says_so() -> None:
-    world = running({"upgrade": {"mode": "Warm", "standbyTimeout": "30s"}})
+    world = running({"upgrade": {"strategy": "Warm", "standbyTimeout": "30s"}})
     world.has_room = lambda pod: "standby" not in pod
     world.change(NEW_IMAGE)
     world.run(25)
@@ -329,7 +329,7 @@ def test_without_room_for_a_standby_the_upgrade_is_cold_after_the_timeout_and_sa
 
     world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
 
-    assert (world.driver.pod, upgrade_of(world).mode) == ("flights-driver-2", UpgradeMode.COLD)
+    assert (world.driver.pod, upgrade_of(world).strategy) == ("flights-driver-2", UpgradeStrategy.COLD)
     assert world.reasons.count("UpgradeCold") == 1
     assert "flights-standby-1" not in pods(world)
     assert (world.driver.restored_from or "").startswith("savepoint")
@@ -394,7 +394,7 @@ def test_a_change_at_any_step_ends_with_its_revision_running(step: UpgradeState,
 
 
 def test_a_driver_that_dies_while_the_standby_is_ready_is_followed_by_the_standby() -> None:
-    world = running({"savepoint": {"onFailure": "Wait"}})
+    world = running({"upgrade": {"strategy": "Warm", "onSavepointFailure": "Wait"}})
     world.driver.savepoints_fail = True
     world.change(NEW_IMAGE)
     world.run_until(lambda: is_in(world, UpgradeState.SAVEPOINT_PRE_COPY) and len(world.standbys) == 1)
@@ -482,11 +482,12 @@ def test_suspending_while_a_standby_warms_removes_it() -> None:
     assert world.status.standby is None
 
 
-def test_a_stateless_upgrade_starts_every_revision_empty_and_takes_no_savepoint() -> None:
+@pytest.mark.parametrize("strategy", ["Warm", "Cold"])
+def test_state_from_nothing_starts_every_revision_empty_and_takes_no_savepoint(strategy: str) -> None:
     world = running()
-    world.change({"upgrade": {"mode": "Stateless"}, "restore": {"source": {"empty": {}}}})
-    world.run_until(lambda: world.status.epoch == 2 and world.status.last_checkpoint is not None)
+    world.change({"upgrade": {"strategy": strategy, "stateFrom": "Empty"}})
     world.run(15)
+    assert world.status.epoch == 1  # The running revision is not a new one.
     world.change(NEW_IMAGE)
 
     world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
@@ -494,17 +495,8 @@ def test_a_stateless_upgrade_starts_every_revision_empty_and_takes_no_savepoint(
     assert (world.driver.restored_from, world.storage.latest(SnapshotKind.SAVEPOINT)) == (None, None)
 
 
-def test_stateless_without_the_second_word_is_refused() -> None:
-    world = running()
-    world.change({**NEW_IMAGE, "upgrade": {"mode": "Stateless"}})
-    world.run(10)
-
-    assert world.status.epoch == 1
-    assert "restore.source.empty" in (world.status.message or "")
-
-
 def test_a_standby_that_a_quota_forbids_makes_the_upgrade_cold_after_the_timeout() -> None:
-    world = running({"upgrade": {"mode": "Warm", "standbyTimeout": "30s"}})
+    world = running({"upgrade": {"strategy": "Warm", "standbyTimeout": "30s"}})
 
     def forbid(what: str) -> None:
         if what.startswith("create Pod flights-standby"):
@@ -515,7 +507,7 @@ def test_a_standby_that_a_quota_forbids_makes_the_upgrade_cold_after_the_timeout
 
     world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
 
-    assert (world.driver.pod, upgrade_of(world).mode) == ("flights-driver-2", UpgradeMode.COLD)
+    assert (world.driver.pod, upgrade_of(world).strategy) == ("flights-driver-2", UpgradeStrategy.COLD)
 
 
 def test_a_driver_that_ends_while_its_successor_cannot_be_created_is_followed_by_a_new_one() -> None:

@@ -36,23 +36,23 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         **{f"checkpoint.{field.serialization_alias}": "RELOAD" for field in Checkpoint.model_fields.values()},
         "checkpoint.mode": "IGNORE",
         "restore.allowNonRestoredState": "IGNORE",
-        "restore.mode": "IGNORE",
         "restore.claimMode": "IGNORE",
         "restore.takeOver": "IGNORE",
         "restore.takeOverSinks": "IGNORE",
         "savepoint.location": "RELOAD",
-        "savepoint.timeout": "RELOAD",
         "savepoint.format": "RELOAD",
-        "savepoint.onFailure": "RELOAD",
         "savepoint.schedule": "RELOAD",
         "restore.source": "RELOAD",
         "restore.nonce": "RELOAD",
         "driver.standby": "RELOAD",
-        "upgrade.mode": "RELOAD",
+        "upgrade.strategy": "RELOAD",
+        "upgrade.stateFrom": "RELOAD",
+        "upgrade.savepointTimeout": "RELOAD",
+        "upgrade.onSavepointFailure": "RELOAD",
         "upgrade.rehearsal": "IGNORE",
         "upgrade.standbyTimeout": "RELOAD",
-        "upgrade.stableAfter": "RELOAD",
-        "upgrade.rollback": "RELOAD",
+        "upgrade.stableAfterCheckpoints": "RELOAD",
+        "upgrade.rollbackPolicy": "RELOAD",
         "restart.maxFailures": "RELOAD",
         "restart.initialBackoff": "RELOAD",
         "restart.maxBackoff": "RELOAD",
@@ -69,7 +69,7 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
     [
         pytest.param({"suspend": True}, id="suspending"),
         pytest.param({"deletionPolicy": "Delete"}, id="another deletion policy"),
-        pytest.param({"savepoint": {"onFailure": "Abort"}}, id="another savepoint policy"),
+        pytest.param({"upgrade": {"onSavepointFailure": "Abort"}}, id="another savepoint policy"),
         pytest.param({"driver": {"terminationGracePeriodSeconds": 90}}, id="another grace period"),
         pytest.param({"checkpoint": {"interval": "1m", "retained": 7}}, id="other checkpoints"),
         pytest.param({"imagePullSecrets": [{"name": "registry"}]}, id="another secret for the image"),
@@ -151,7 +151,7 @@ def test_a_withheld_spec_changes_what_costs_no_restart_and_keeps_the_running_rev
         "i:2",
         suspend=True,
         driver={"memory": "2g", "standby": True},
-        upgrade={"stableAfter": 7},
+        upgrade={"stableAfterCheckpoints": 7},
         restart={"maxFailures": 1},
     )
 
@@ -159,7 +159,11 @@ def test_a_withheld_spec_changes_what_costs_no_restart_and_keeps_the_running_rev
 
     assert revision.revision_of(carried_out) == revision.revision_of(running)
     assert (carried_out.image, carried_out.driver.memory, carried_out.driver.standby) == ("i:1", "1g", True)
-    assert (carried_out.suspend, carried_out.upgrade.stable_after, carried_out.restart.max_failures) == (True, 7, 1)
+    assert (carried_out.suspend, carried_out.upgrade.stable_after_checkpoints, carried_out.restart.max_failures) == (
+        True,
+        7,
+        1,
+    )
 
 
 def test_upgrades_are_warm_and_roll_back_unless_the_spec_says_otherwise() -> None:
@@ -167,8 +171,8 @@ def test_upgrades_are_warm_and_roll_back_unless_the_spec_says_otherwise() -> Non
         {"image": "i:1", "job": {"file": "/j.py"}, "storage": {"uri": "s3://s/j"}}
     )
 
-    assert (spec.upgrade.mode.value, spec.upgrade.rollback.value) == ("Warm", "Automatic")
-    assert (spec.upgrade.standby_timeout.total_seconds(), spec.upgrade.stable_after) == (300, 3)
+    assert (spec.upgrade.strategy.value, spec.upgrade.rollback_policy.value) == ("Warm", "Automatic")
+    assert (spec.upgrade.standby_timeout.total_seconds(), spec.upgrade.stable_after_checkpoints) == (300, 3)
     assert not spec.driver.standby
 
 

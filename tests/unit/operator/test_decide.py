@@ -33,7 +33,7 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.api.upgrade import UpgradeMode
+from statefulspark_operator.api.upgrade import UpgradeStrategy
 from statefulspark_operator.lifecycle import actions, decide, observed, steps
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.rules import upgrade as upgrade_rules
@@ -78,11 +78,19 @@ specs = some.builds(
     image=some.sampled_from(["i:1", "i:2"]),
     suspend=some.booleans(),
     deletionPolicy=some.sampled_from(["Retain", "Savepoint", "Delete"]),
-    savepoint=some.sampled_from([{}, {"onFailure": "Abort"}, {"onFailure": "UseLatestCheckpoint"}]),
     restore=some.sampled_from([{}, {"source": {"uri": "s3://state/sp"}}, {"allowNonRestoredState": True}]),
     savepointNonce=some.sampled_from([None, "a"]),
     executor=some.sampled_from([{}, {"instances": 2}]),
-    upgrade=some.sampled_from([{"mode": "Cold"}, {"mode": "Warm"}, {"mode": "Warm", "rollback": "Manual"}]),
+    upgrade=some.sampled_from(
+        [
+            {"strategy": "Cold"},
+            {"strategy": "Cold", "onSavepointFailure": "Abort"},
+            {"strategy": "Warm"},
+            {"strategy": "Warm", "rollbackPolicy": "Manual", "onSavepointFailure": "UseLatestCheckpoint"},
+            {"stateFrom": "LatestCheckpoint"},
+            {"stateFrom": "Empty"},
+        ]
+    ),
     driver=some.sampled_from([{}, {"standby": True}]),
 )
 
@@ -157,7 +165,7 @@ upgrades = some.builds(
     requested_at=moments,
     savepoint_completed_at=some.none() | moments,
     savepoint=some.sampled_from([None, "s3://state/jobs/sp"]),
-    mode=some.sampled_from([None, UpgradeMode.COLD]),
+    mode=some.sampled_from([None, UpgradeStrategy.COLD]),
     trial=some.none()
     | some.builds(
         TrialStatus.model_construct,

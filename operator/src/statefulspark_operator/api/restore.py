@@ -10,7 +10,6 @@ from statefulspark.contract.config import ClaimMode
 
 from statefulspark_operator.api.base import ApiModel, ChangeCost
 from statefulspark_operator.api.code import rules
-from statefulspark_operator.api.upgrade import RestoreMode
 
 ONE_RESTORE_SOURCE_MESSAGE = "restore.source has exactly one of the members savepointName, uri, checkpointID and empty"
 _ONE_SOURCE = (
@@ -59,9 +58,6 @@ class Restore(ApiModel):
     """What the job starts from; it has exactly one member. A new value on a running job restarts it from there; removing the
     value changes nothing. The storage remembers each value for the life of the state, so a resource that is made anew does
     not apply it again. Default: the newest committed batch."""
-    mode: Annotated[RestoreMode, ChangeCost.IGNORE] = RestoreMode.SAVEPOINT
-    """What a new revision goes on from: `Savepoint` (default), taken by the stop of the running one, or `LastCheckpoint`: no
-    savepoint is taken, so that a rollback goes back only if the newest state fits the old revision."""
     allow_non_restored_state: Annotated[bool, ChangeCost.IGNORE] = False
     """Drop state whose uid no longer exists in the job, instead of refusing to start."""
     claim_mode: Annotated[ClaimMode | None, ChangeCost.IGNORE] = None

@@ -25,7 +25,7 @@ from statefulspark_operator.api.base import MEANING, ApiModel, ChangeCost, Durat
 from statefulspark_operator.api.code import JobSource, rules
 from statefulspark_operator.api.restore import Restore
 from statefulspark_operator.api.savepoint_schedule import SavepointSchedule
-from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, STATELESS_RULE, Upgrade
+from statefulspark_operator.api.upgrade import Upgrade
 
 STORAGE_MESSAGE = (
     "storage.uri must be an s3:// location: state on one node's disk (file://, hostPath) cannot be restored on another "
@@ -104,17 +104,6 @@ class ImagePullPolicy(StrEnum):
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
     NEVER = "Never"
-
-
-class SavepointFailurePolicy(StrEnum):
-    """The behaviour of an upgrade whose savepoint fails or takes too long."""
-
-    WAIT = "Wait"
-    """Keep the old revision running and try again."""
-    USE_LATEST_CHECKPOINT = "UseLatestCheckpoint"
-    """Continue from the newest committed batch."""
-    ABORT = "Abort"
-    """Keep the old revision running, and abort this change until the spec changes again."""
 
 
 class CheckpointingMode(StrEnum):
@@ -347,15 +336,9 @@ class Savepoint(ApiModel):
         json_schema_extra=rules(("self.startsWith('s3://')", "savepoint.location must be an s3:// location")),
     )
     """Folder for savepoints; absent means `savepoints/` in the job's own folder."""
-    timeout: Annotated[Duration, ChangeCost.RELOAD] = timedelta(minutes=10)
-    """Time that the operator waits for a savepoint before `onFailure` applies. Default 10m."""
     format: Annotated[SavepointForm | None, ChangeCost.RELOAD] = None
     """Form of savepoints that `savepointNonce` requests: `Native` (default), or `Canonical`, which can be restored with
     another number of key groups. Savepoints of upgrades and stops are native, because the job waits for them."""
-    on_failure: Annotated[SavepointFailurePolicy, ChangeCost.RELOAD] = SavepointFailurePolicy.WAIT
-    """The behaviour of an upgrade whose savepoint fails: `Wait` (default) keeps the old revision running and tries again,
-    `UseLatestCheckpoint` continues from the newest committed batch, `Abort` keeps the old revision running until the
-    spec changes again."""
     schedule: Annotated[SavepointSchedule | None, ChangeCost.RELOAD] = None
     """When savepoints are taken by themselves, each as a SparkSavepoint, and how many of them are kept. Default: never."""
 
@@ -375,8 +358,6 @@ class Restart(ApiModel):
 
 class StatefulSparkJobSpec(ApiModel):
     """A streaming job whose state survives crashes, node loss and upgrades."""
-
-    model_config = ConfigDict(json_schema_extra=rules((STATELESS_RULE, STATELESS_MESSAGE)))
 
     image: str = Field(min_length=1, max_length=1024)
     """Image of the driver and the executors, with the job's code in it unless `job.source` names another place."""

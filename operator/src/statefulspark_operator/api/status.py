@@ -16,7 +16,7 @@ from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import Condition
 from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.savepoint_schedule import SavepointScheduleStatus
-from statefulspark_operator.api.upgrade import UpgradeMode
+from statefulspark_operator.api.upgrade import UpgradeStrategy
 
 
 class StandbyState(StrEnum):
@@ -281,7 +281,7 @@ class UpgradeState(StrEnum):
     FIRST_CHECKPOINT = "FirstCheckpoint"
     """The new revision has completed a checkpoint; it is not stable yet."""
     STABLE = "Stable"
-    """The new revision has completed `spec.upgrade.stableAfter` checkpoints."""
+    """The new revision has completed `spec.upgrade.stableAfterCheckpoints` checkpoints."""
     ROLLED_BACK = "RolledBack"
     """The new revision failed before it was stable; the revision before runs again until the spec changes."""
     BLOCKED = "Blocked"
@@ -337,8 +337,8 @@ class UpgradeStatus(ApiModel):
     """Why it is waiting, used a checkpoint, was blocked, rolled back or aborted."""
     reason: str | None = None
     """Reason in PascalCase why it was blocked or rolled back."""
-    mode: UpgradeMode | None = None
-    """How it is carried out, if not as `spec.upgrade.mode` says: a warm upgrade without room for its standby is `Cold`."""
+    strategy: UpgradeStrategy | None = None
+    """How it is carried out, if not as `spec.upgrade.strategy` says: `Cold` if a warm one had no room for its standby."""
     trial: TrialStatus | None = None
     """How the new revision has done so far; absent until it has completed a checkpoint or failed."""
 

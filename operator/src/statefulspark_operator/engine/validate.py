@@ -18,7 +18,6 @@ from statefulspark_operator.api.code import ONE_SOURCE_MESSAGE, CodeSource, Conf
 from statefulspark_operator.api.pod_templates import PodTemplates
 from statefulspark_operator.api.spec import NAME_MAX_LENGTH, StatefulSparkJobSpec
 from statefulspark_operator.api.status import StatefulSparkJobStatus
-from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, UpgradeMode
 from statefulspark_operator.cluster import calendar, resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
@@ -51,8 +50,6 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
     name = resources.text(resource, "metadata", "name")
     if len(name) > NAME_MAX_LENGTH:
         return Rejection("NameTooLong", f"The name {name!r} has more than {NAME_MAX_LENGTH} characters.")
-    if spec.upgrade.mode is UpgradeMode.STATELESS and not spec.restore.starts_empty:
-        return Rejection("SpecInvalid", f"{STATELESS_MESSAGE}.")
     try:
         spec.checkpoint.config()
     except ValidationError as error:

@@ -48,7 +48,7 @@ ADVICE: Mapping[Reason, str | None] = {
     Reason.SUPERSEDED: _WAIT,
     Reason.OPERATION_REPEATED: _WAIT,
     Reason.OPERATION_IN_PROGRESS: _WAIT,
-    Reason.OPERATION_TIMED_OUT: f"Look at what the driver does: {LOGS}. spec.savepoint.timeout is how long it may take.",
+    Reason.OPERATION_TIMED_OUT: f"Look at what the driver does: {LOGS}. It may take spec.upgrade.savepointTimeout.",
     Reason.STOPPING: _WAIT,
     Reason.STOP_ENFORCED: _WAIT,
     Reason.SUSPENDING: _WAIT,

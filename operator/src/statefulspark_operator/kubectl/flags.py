@@ -85,7 +85,7 @@ examples
 _ROLLBACK = """\
 Makes an earlier revision the spec: the one that ran before, or --to. The job is stopped with a savepoint and goes on
 with its state of now, as after any change. Fields that may change without a restart stay as they are.
-A job that waits for a person (RollbackNeeded) goes back to the savepoint of its stop instead: spec.upgrade.rollback
+A job that waits for a person (RollbackNeeded) goes back to the savepoint of its stop instead: spec.upgrade.rollbackPolicy
 becomes Automatic. After an automatic rollback, or a blocked upgrade, the spec becomes what runs already, and the job is
 Ready again without a restart.
 

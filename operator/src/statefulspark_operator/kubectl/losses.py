@@ -47,7 +47,7 @@ def _state(view: View) -> Iterator[str]:
         restore, checkpoint = view.status.restore, view.status.last_checkpoint
         source = f"checkpoint {checkpoint.id}" if checkpoint is not None else "what is on storage"
         if restore is not None and restore.starts_empty:
-            source = "empty state, as spec.restore.source says"
+            source = "empty state, as the spec requests"
         elif restore is not None and restore.snapshot is not None:
             source = restore.snapshot
         yield f"Nothing: no driver runs. A start continues from {source}."

@@ -183,7 +183,7 @@ def rollback(view: View, target: Target, *, generation: int) -> Outcome:
             return Done(
                 f"Revision {target.revision} runs again, from {view.status.restored_from or 'the latest checkpoint'}. The "
                 "spec still asks for the one that failed, which is not tried again until the spec changes; "
-                "spec.upgrade.rollback is Automatic now."
+                "spec.upgrade.rollbackPolicy is Automatic now."
             )
         return Failed(f"The job is {_now(view)}") if view.status.phase is Phase.STALLED else Pending(_now(view))
     given_up = upgrade is not None and upgrade.to_revision == target.revision and upgrade.state in _GIVEN_UP

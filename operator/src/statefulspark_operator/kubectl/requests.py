@@ -32,8 +32,8 @@ class Target:
 
     Attributes:
         revision: The revision.
-        by_policy: The operator goes back by itself as soon as `spec.upgrade.rollback` lets it, from the savepoint of the
-            stop; otherwise the spec becomes that of the revision.
+        by_policy: The operator goes back by itself as soon as `spec.upgrade.rollbackPolicy` lets it, from the savepoint of
+            the stop; otherwise the spec becomes that of the revision.
     """
 
     revision: str
@@ -151,7 +151,7 @@ def _before(view: View, current: str | None) -> str | None:
 
 def rollback_by_policy(view: View) -> Resource:
     """Return the patch that lets the operator go back by itself."""
-    return _patch(view, {"upgrade": {"rollback": RollbackPolicy.AUTOMATIC.value}})
+    return _patch(view, {"upgrade": {"rollbackPolicy": RollbackPolicy.AUTOMATIC.value}})
 
 
 def rollback(view: View, revision: str, stored: Resource) -> Resource:

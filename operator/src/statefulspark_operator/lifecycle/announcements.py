@@ -18,7 +18,7 @@ from statefulspark_operator.api.status import (
     StatefulSparkJobStatus,
     UpgradeState,
 )
-from statefulspark_operator.api.upgrade import UpgradeMode
+from statefulspark_operator.api.upgrade import UpgradeStrategy
 from statefulspark_operator.lifecycle import steps
 from statefulspark_operator.lifecycle.decision import Reason
 
@@ -107,7 +107,7 @@ def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
     route = f"from revision {new.from_revision} to {new.to_revision}"
     if old is None or old.requested_at != new.requested_at:
         yield Announcement("UpgradeStarted", f"Upgrade {route}.")
-    if new.mode is UpgradeMode.COLD and (old is None or old.mode is not UpgradeMode.COLD):
+    if new.strategy is UpgradeStrategy.COLD and (old is None or old.strategy is not UpgradeStrategy.COLD):
         yield Announcement(
             "UpgradeCold", new.message or f"The upgrade {route} continues without a standby.", is_warning=True
         )

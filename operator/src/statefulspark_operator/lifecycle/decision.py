@@ -87,7 +87,7 @@ class Reason(Enum):
     ACTIVATION_REPEATED = "The standby has not received the request to take over; it is sent again."
     ACTIVATION_REFUSED = "The standby refuses to take over; it is removed, and a new driver is started."
     ROLLED_BACK = "The new revision failed before it was stable; the revision before is started again."
-    ROLLBACK_NEEDED = "The new revision failed before it was stable, and spec.upgrade.rollback is Manual."
+    ROLLBACK_NEEDED = "The new revision failed before it was stable, and spec.upgrade.rollbackPolicy is Manual."
     ROLLBACK_TO_SAVEPOINT = "The newest state does not fit the revision before; the savepoint of its stop is tried."
     ROLLBACK_NEEDS_DECISION = (
         "The newest state does not fit the revision before, and going back to its savepoint would repeat output."

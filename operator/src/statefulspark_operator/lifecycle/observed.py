@@ -87,7 +87,7 @@ def clear_old_stall(situation: Situation) -> Situation:
     restarts = situation.status.restarts.model_copy(update={"consecutive": 0, "next_attempt_at": None})
     upgrade, spec = situation.status.upgrade, situation.spec
     # The failures count on if the new spec requests the rollback that they call for.
-    goes_back = spec is None or spec.upgrade.rollback is RollbackPolicy.AUTOMATIC
+    goes_back = spec is None or spec.upgrade.rollback_policy is RollbackPolicy.AUTOMATIC
     if upgrade is not None and upgrade.trial is not None and not goes_back:
         upgrade = steps.record_trial(upgrade, failures=0)
     return set_status(situation, stalled=None, restarts=restarts, upgrade=upgrade)
@@ -316,7 +316,7 @@ def note_first_revision(situation: Situation) -> Situation:
             status, driver.revision, image=spec.image, restore=driver.restore, now=driver.decided_at
         )
     completed = situation.driver_status.checkpoints.completed if situation.driver_status is not None else 0
-    if has_completed_checkpoint(situation) and completed >= spec.upgrade.stable_after:
+    if has_completed_checkpoint(situation) and completed >= spec.upgrade.stable_after_checkpoints:
         revisions = history.stable(revisions, driver.revision, now=situation.now)
     return set_status(situation, history=revisions)
 

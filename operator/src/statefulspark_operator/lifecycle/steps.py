@@ -42,7 +42,7 @@ def withheld_by(status: StatefulSparkJobStatus, revision: str) -> UpgradeStatus 
 
 
 def aborted_by(status: StatefulSparkJobStatus, revision: str, *, generation: int) -> UpgradeStatus | None:
-    """Return the upgrade that `savepoint.onFailure: Abort` has ended, so that the revision before is carried out.
+    """Return the upgrade that `upgrade.onSavepointFailure: Abort` has ended, so that the revision before is carried out.
 
     Args:
         status: The recorded status.
@@ -87,4 +87,4 @@ def trial_has_failed(upgrade: UpgradeStatus | None) -> bool:
 
 def may_go_back(upgrade: UpgradeStatus | None, spec: StatefulSparkJobSpec | None) -> bool:
     """Tell whether the operator goes back by itself, instead of stopping as Stalled."""
-    return trial_has_failed(upgrade) and spec is not None and spec.upgrade.rollback is RollbackPolicy.AUTOMATIC
+    return trial_has_failed(upgrade) and spec is not None and spec.upgrade.rollback_policy is RollbackPolicy.AUTOMATIC

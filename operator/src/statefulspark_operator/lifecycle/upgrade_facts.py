@@ -63,7 +63,7 @@ def current_upgrade(situation: Situation, upgrade: UpgradeStatus, *, has_checkpo
     if not steps.is_on_trial(upgrade, driver):
         return upgrade
     upgrade = _counted(situation, upgrade)
-    if situation.spec is None or steps.trial_of(upgrade).checkpoints < situation.spec.upgrade.stable_after:
+    if situation.spec is None or steps.trial_of(upgrade).checkpoints < situation.spec.upgrade.stable_after_checkpoints:
         return upgrade
     return upgrade.model_copy(update={"state": UpgradeState.STABLE})
 

@@ -266,7 +266,7 @@ def test_a_rollback_by_the_operator_is_done_when_the_old_revision_runs_and_says_
     assert outcomes.rollback(restarting, target, generation=4) == Pending("Restarting: again")
     done = outcomes.rollback(runs, target, generation=4)
     assert isinstance(done, Done)
-    assert "not tried again until the spec changes; spec.upgrade.rollback is Automatic now" in done.message
+    assert "not tried again until the spec changes; spec.upgrade.rollbackPolicy is Automatic now" in done.message
 
 
 def test_a_job_that_runs_and_is_ready_is_told_once_only_for_the_generation_that_was_asked() -> None:

@@ -64,7 +64,7 @@ def _take_savepoint(situation: Situation, deleted_at: datetime) -> Decision | No
     spec, pod, driver = situation.spec, situation.live_pod, situation.intent
     if spec is None or pod is None or driver is None or spec.deletion_policy is not DeletionPolicy.SAVEPOINT:
         return None
-    if situation.now - deleted_at > spec.savepoint.timeout or pod.deletion_deadline is not None:
+    if situation.now - deleted_at > spec.upgrade.savepoint_timeout or pod.deletion_deadline is not None:
         return None
     request_id = f"{situation.job.uid}-deletion-{driver.epoch}"
     act = actions.RequestStop(request_id, driver.epoch, Trigger.STOP, spec.savepoint.location)
@@ -100,7 +100,7 @@ def _purge(situation: Situation, deleted_at: datetime) -> Decision | None:
         return _release(
             situation, Reason.DELETION_STATE_KEPT, f"The state stays on storage: {storage.standing.sentence}"
         )
-    grace = situation.spec.savepoint.timeout if situation.spec else timedelta(0)
+    grace = situation.spec.upgrade.savepoint_timeout if situation.spec else timedelta(0)
     if situation.now - deleted_at > PURGE_DEADLINE + grace:
         why = storage.message if isinstance(storage, StorageUnreadable) else "Another process keeps writing to it."
         return _release(situation, Reason.DELETION_STATE_KEPT, f"The state stays on storage: {why}")

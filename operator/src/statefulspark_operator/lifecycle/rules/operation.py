@@ -111,7 +111,7 @@ def held_up(situation: Situation, stop: OperationStatus) -> health.Obstacle | No
     cause, spec = health.obstacle(situation), situation.spec
     if cause is None or spec is None or cause.since > stop.requested_at:
         return None
-    return cause if health.has_lasted(situation, cause, spec.savepoint.timeout) else None
+    return cause if health.has_lasted(situation, cause, spec.upgrade.savepoint_timeout) else None
 
 
 def delete_after(situation: Situation, stop: OperationStatus | None, pod: DriverPod) -> actions.DeleteDriver:
@@ -152,7 +152,7 @@ def follow(situation: Situation, pod: DriverPod) -> Decision | None:
         return None
     if operation.state is not OperationPhase.REQUESTED or operation.epoch != pod.epoch:
         return None
-    timeout = situation.spec.savepoint.timeout
+    timeout = situation.spec.upgrade.savepoint_timeout
     if situation.now - operation.requested_at > timeout:
         return _fail(situation, operation, f"The driver did not complete it within {durations.format_exact(timeout)}.")
     phase = _phase(operation, situation)

@@ -32,7 +32,11 @@ def _failed(situation: Situation) -> tuple[UpgradeStatus, DriverIntent] | None:
 def roll_back(situation: Situation) -> Decision | None:
     """Has a new revision failed before it was stable, and may the operator go back by itself?"""
     failed = _failed(situation)
-    if failed is None or situation.spec is None or situation.spec.upgrade.rollback is not RollbackPolicy.AUTOMATIC:
+    if (
+        failed is None
+        or situation.spec is None
+        or situation.spec.upgrade.rollback_policy is not RollbackPolicy.AUTOMATIC
+    ):
         return None
     upgrade, driver = failed
     message = (
@@ -103,14 +107,14 @@ def _why(driver: DriverIntent) -> str:
 def stall_for_rollback(situation: Situation) -> Decision | None:
     """Has a new revision failed before it was stable, and does the spec leave the rollback to a person?"""
     failed = _failed(situation)
-    if failed is None or situation.spec is None or situation.spec.upgrade.rollback is not RollbackPolicy.MANUAL:
+    if failed is None or situation.spec is None or situation.spec.upgrade.rollback_policy is not RollbackPolicy.MANUAL:
         return None
     upgrade, driver = failed
     job = situation.job
     message = (
         f"{_verdict(upgrade, driver)} {_committed(situation, upgrade)} To go back to revision {upgrade.from_revision} on "
         f"the newest state: kubectl -n {job.namespace} patch ssj {job.name} --type merge -p "
-        '\'{"spec":{"upgrade":{"rollback":"Automatic"}}}\'. Any other change of the spec tries again.'
+        '\'{"spec":{"upgrade":{"rollbackPolicy":"Automatic"}}}\'. Any other change of the spec tries again.'
     )
     stalled = situation.stalled(Reason.ROLLBACK_NEEDED.word, message)
     if situation.status.stalled is not None and situation.status.stalled.reason == stalled.reason:

@@ -24,7 +24,7 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.api.upgrade import UpgradeMode
+from statefulspark_operator.api.upgrade import UpgradeStrategy
 from statefulspark_operator.lifecycle import actions, history, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, STEADY, Decision, Reason
 from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
@@ -234,7 +234,7 @@ def fall_back(situation: Situation) -> Decision | None:
     else:
         return None
     message = f"{why} The operator upgrades to revision {upgrade.to_revision} without a standby."
-    upgrade = upgrade.model_copy(update={"mode": UpgradeMode.COLD, "message": message})
+    upgrade = upgrade.model_copy(update={"strategy": UpgradeStrategy.COLD, "message": message})
     status = situation.status.model_copy(update={"upgrade": upgrade})
     return Decision(Reason.UPGRADE_COLD, message, _phase(situation), status, (), AT_ONCE)
 

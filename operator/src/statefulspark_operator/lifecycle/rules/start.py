@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.restore import EmptyState, RestoreSource
-from statefulspark_operator.api.spec import SavepointFailurePolicy
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -20,7 +19,7 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.api.upgrade import UpgradeMode
+from statefulspark_operator.api.upgrade import SavepointFailurePolicy, StateSource
 from statefulspark_operator.lifecycle import actions, going_back, history, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision, Reason
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
@@ -169,7 +168,7 @@ def refuse_missing_savepoint(situation: Situation, storage: StorageFacts) -> Dec
         return None
     if storage.savepoint is not SavepointFact.MISSING:
         return None
-    may_use_checkpoint = situation.spec.savepoint.on_failure is SavepointFailurePolicy.USE_LATEST_CHECKPOINT
+    may_use_checkpoint = situation.spec.upgrade.on_savepoint_failure is SavepointFailurePolicy.USE_LATEST_CHECKPOINT
     if may_use_checkpoint and not restore.rollback:
         status = situation.status.model_copy(update={"restore": None})
         message = f"{restore.snapshot} is not complete on storage; continuing from the newest committed batch."
@@ -220,7 +219,7 @@ def start(situation: Situation, storage: StorageFacts) -> Decision:
     )
     checkpoint = situation.status.last_checkpoint
     if restore is not None and restore.starts_empty:
-        source = "empty state, as spec.restore.source requests"
+        source = "empty state, as the spec requests"
     elif restore is not None and restore.snapshot is not None:
         source = restore.snapshot
     else:
@@ -258,11 +257,10 @@ def _restore(situation: Situation) -> RestoreIntent | None:
         is_under_way = going_back.under_way(situation.status, situation.desired_revision) is not None
         recorded = recorded if is_under_way else None
     is_new = driver is not None and driver.revision != situation.desired_revision
-    # The spec has to request an empty state with both words.
-    starts_empty = is_new and spec.upgrade.mode is UpgradeMode.STATELESS and spec.restore.starts_empty
+    starts_empty = is_new and spec.upgrade.state_from is StateSource.EMPTY
     if starts_empty and (recorded is None or not recorded.rollback):
         empty = RestoreSource(empty=EmptyState())
-        return RestoreIntent(id=f"{situation.job.uid}-stateless-{situation.job.generation}", source=empty)
+        return RestoreIntent(id=f"{situation.job.uid}-empty-{situation.job.generation}", source=empty)
     if recorded is not None:
         return recorded.model_copy(update={"allow_non_restored_state": spec.restore.allow_non_restored_state})
     if spec.restore.allow_non_restored_state:

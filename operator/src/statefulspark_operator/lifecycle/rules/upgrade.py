@@ -10,7 +10,6 @@ from datetime import timedelta
 
 from statefulspark.contract.api import JobState
 
-from statefulspark_operator.api.spec import SavepointFailurePolicy
 from statefulspark_operator.api.status import (
     OperationKind,
     OperationPhase,
@@ -20,7 +19,7 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.api.upgrade import RestoreMode, UpgradeMode
+from statefulspark_operator.api.upgrade import SavepointFailurePolicy, StateSource, UpgradeStrategy
 from statefulspark_operator.lifecycle import backoff, code, going_back, steps
 from statefulspark_operator.lifecycle.decision import QUICK, SOON, STEADY, Decision, Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
@@ -41,14 +40,18 @@ def is_aborted(situation: Situation) -> bool:
 def is_warm(situation: Situation) -> bool:
     """Tell whether a change of the spec is to be carried out with a standby.
 
-    A requested restore is not: the standby compares the job with the newest state, not with the requested one.
+    A requested restore is not, and neither is empty state: the standby compares the job with the newest state.
     """
     spec, upgrade, driver = situation.spec, situation.status.upgrade, situation.intent
     if spec is None or driver is None or driver.revision == situation.desired_revision:
         return False
-    if spec.upgrade.mode is not UpgradeMode.WARM or situation.pending_restore is not None or is_aborted(situation):
+    if spec.upgrade.strategy is not UpgradeStrategy.WARM or spec.upgrade.state_from is StateSource.EMPTY:
         return False
-    return not (_is_of_this_change(situation, upgrade) and upgrade is not None and upgrade.mode is UpgradeMode.COLD)
+    if situation.pending_restore is not None or is_aborted(situation):
+        return False
+    return not (
+        _is_of_this_change(situation, upgrade) and upgrade is not None and upgrade.strategy is UpgradeStrategy.COLD
+    )
 
 
 def _is_of_this_change(situation: Situation, upgrade: UpgradeStatus | None) -> bool:
@@ -75,12 +78,11 @@ def replace_driver(situation: Situation, pod: DriverPod) -> Decision | None:
         return Decision(Reason.STOPPING, message, Phase.UPGRADING, situation.status, (), SOON)
     if not runs_the_job(situation, pod):
         return _stop_without_savepoint(situation, pod, "The driver was not running the job yet.")
-    if situation.spec is not None and situation.spec.upgrade.mode is UpgradeMode.STATELESS:
-        return _stop_without_savepoint(situation, pod, "spec.upgrade.mode is Stateless.")
     if awaits_standby(situation):
         return None
-    if situation.spec is not None and situation.spec.restore.mode is RestoreMode.LAST_CHECKPOINT:
-        return _stop_without_savepoint(situation, pod, "spec.restore.mode is LastCheckpoint.")
+    if situation.spec is not None and situation.spec.upgrade.state_from is not StateSource.SAVEPOINT:
+        why = f"spec.upgrade.stateFrom is {situation.spec.upgrade.state_from}."
+        return _stop_without_savepoint(situation, pod, why)
     stop = operations.stop_operation(situation)
     if stop is None or stop.state is not OperationPhase.FAILED or stop.generation != situation.job.generation:
         return _request(situation, pod, attempt=1)
@@ -166,7 +168,7 @@ def _stop_without_savepoint(
     upgrade = begin(situation, UpgradeState.STOPPING).model_copy(update={"message": why})
     status = situation.status.model_copy(update={"upgrade": upgrade})
     checkpoint = situation.status.last_checkpoint
-    if situation.spec is not None and situation.spec.upgrade.mode is UpgradeMode.STATELESS:
+    if situation.spec is not None and situation.spec.upgrade.state_from is StateSource.EMPTY:
         source = "starts with empty state"
     elif checkpoint is None:
         source = "continues from the newest committed batch, if there is one"
@@ -180,7 +182,7 @@ def _stop_without_savepoint(
 
 def _after_failure(situation: Situation, pod: DriverPod, stop: OperationStatus) -> Decision:
     """Apply the user's policy to a failed savepoint."""
-    policy = situation.spec.savepoint.on_failure if situation.spec else SavepointFailurePolicy.WAIT
+    policy = situation.spec.upgrade.on_savepoint_failure if situation.spec else SavepointFailurePolicy.WAIT
     why = f"The savepoint failed: {stop.message or 'no reason given.'}"
     if policy is SavepointFailurePolicy.USE_LATEST_CHECKPOINT:
         return _stop_without_savepoint(situation, pod, why, stop)
