@@ -51,9 +51,9 @@ def attacking_savepoints(jobs: Sequence[Resource], of_each: int) -> list[Resourc
         name = resources.text(job, "metadata", "name")
         bucket = name.partition("-")[0]
         spec: Resource = {
-            "job": name,
-            "from": f"s3://{bucket}/jobs/{NAMESPACE}/{name}/savepoints/{number:08}-a",
-            "disposal": "Dispose",
+            "jobName": name,
+            "source": {"uri": f"s3://{bucket}/jobs/{NAMESPACE}/{name}/savepoints/{number:08}-a"},
+            "deletionPolicy": "Delete",
         }
         meta: Resource = {"name": f"{name}-{number}", "namespace": NAMESPACE}
         kind = resources.SAVEPOINT

@@ -98,7 +98,7 @@ def test_deleted_job_leaves_nothing_if_its_policy_says_so(subject: job.Job) -> N
                 "apiVersion": "statefulspark.io/v1alpha1",
                 "kind": "SparkSavepoint",
                 "metadata": {"name": "before"},
-                "spec": {"job": job.NAME},
+                "spec": {"jobName": job.NAME},
             }
         ]
     )

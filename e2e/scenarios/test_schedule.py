@@ -77,8 +77,8 @@ def is_of_its_minute(name: str, savepoint: Mapping[str, object]) -> None:
     made_at, done_at = time_at(savepoint, "metadata", "creationTimestamp"), time_at(savepoint, "status", "completedAt")
     assert moment_of(name) <= made_at < moment_of(name) + 2 * MINUTE
     assert made_at <= done_at < made_at + 2 * MINUTE
-    spec = (kubectl.text(savepoint, "spec", "job"), kubectl.text(savepoint, "spec", "disposal"))
-    assert spec == (job.NAME, "Dispose")
+    spec = (kubectl.text(savepoint, "spec", "jobName"), kubectl.text(savepoint, "spec", "deletionPolicy"))
+    assert spec == (job.NAME, "Delete")
     assert kubectl.text(savepoint, "status", "origin") == "Scheduled"
     assert location_of(savepoint).endswith(f"-{name}")
 

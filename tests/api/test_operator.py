@@ -136,10 +136,10 @@ def test_a_job_whose_batch_does_not_end_is_not_ready_and_then_restarted(scene: S
     assert resources.text(scene.status(), "restarts", "lastReason") == "BatchRunning"
 
 
-def savepoint_object(scene: Scene, name: str, **spec: str) -> Resource:
+def savepoint_object(scene: Scene, name: str, **spec: object) -> Resource:
     """A savepoint object as a user writes it."""
     meta: Resource = {"name": name, "namespace": scene.namespace}
-    wanted: Resource = {"job": "flights", **spec}
+    wanted: Resource = {"jobName": "flights", **spec}  # type: ignore[dict-item]
     return {
         "apiVersion": resources.SAVEPOINT.api_version,
         "kind": resources.SAVEPOINT.name,
@@ -153,8 +153,8 @@ def test_savepoint_objects_are_taken_shown_and_disposed_of_with_the_charts_right
     scene.play_driver(1)
     scene.until_phase("Running")
 
-    scene.server.apply(savepoint_object(scene, "before-the-move", disposal="Dispose"))
-    scene.server.call("-n", scene.namespace, "wait", "ssp/before-the-move", "--for=jsonpath={.status.phase}=Completed")
+    scene.server.apply(savepoint_object(scene, "before-the-move", deletionPolicy="Delete"))
+    scene.server.call("-n", scene.namespace, "wait", "ssp/before-the-move", "--for=condition=Complete")
     status = resources.section(scene.server.get(scene.namespace, "ssp/before-the-move"), "status")
     location = resources.text(status, "location")
     folder = location.removeprefix(scene.store.uri).strip("/")
@@ -165,13 +165,13 @@ def test_savepoint_objects_are_taken_shown_and_disposed_of_with_the_charts_right
 
     # What it stands for is fixed, and what becomes of its files is not.
     patch = ("-n", scene.namespace, "patch", "ssp", "before-the-move", "--type=merge", "-p")
-    refused = scene.server.kubectl(*patch, '{"spec":{"job":"other"}}')
-    assert "only disposal can be changed" in refused.stderr
-    scene.server.call(*patch, '{"spec":{"disposal":"Dispose"}}')
+    refused = scene.server.kubectl(*patch, '{"spec":{"jobName":"other"}}')
+    assert "only deletionPolicy and storage can be changed" in refused.stderr
+    scene.server.call(*patch, '{"spec":{"deletionPolicy":"Delete"}}')
 
     # A second object names the same folder: the files go with the last one.
-    scene.server.apply(savepoint_object(scene, "adopted", disposal="Dispose", **{"from": location}))
-    scene.server.call("-n", scene.namespace, "wait", "ssp/adopted", "--for=jsonpath={.status.phase}=Completed")
+    scene.server.apply(savepoint_object(scene, "adopted", deletionPolicy="Delete", source={"uri": location}))
+    scene.server.call("-n", scene.namespace, "wait", "ssp/adopted", "--for=condition=Complete")
     scene.server.call("-n", scene.namespace, "delete", "ssp", "before-the-move", "--timeout=60s")
     assert scene.store.list(folder) != ()
     scene.server.call("-n", scene.namespace, "delete", "ssj", "flights", "--timeout=60s")

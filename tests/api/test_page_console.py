@@ -173,11 +173,17 @@ def test_the_page_of_a_job_is_shown(server: ApiServer, desk: Console, operator: 
 
 
 def test_savepoints_are_listed_and_waited_for(server: ApiServer, desk: Console) -> None:
-    wished: Resource = {"job": "flights"}
+    wished: Resource = {"jobName": "flights"}
     server.apply(
         manifest_of(resources.SAVEPOINT.name, "demo", "before-the-move", resources.SAVEPOINT.api_version, spec=wished)
     )
-    server.patch_status("demo", "ssp/before-the-move", {"phase": "Completed"})
+    complete: Resource = {
+        "type": "Complete",
+        "status": "True",
+        "reason": "Completed",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    server.patch_status("demo", "ssp/before-the-move", {"phase": "Completed", "conditions": [complete]})
 
     shown = desk.run("docs/savepoints.md", 1)
 

@@ -119,10 +119,10 @@ class Tenant(Scene):
         meta: Resource = {"name": "s3", "namespace": self.namespace}
         self.server.apply({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": keys})
 
-    def adopt(self, location: str, disposal: str) -> str:
+    def adopt(self, location: str, policy: str) -> str:
         """Have a savepoint object made of files that are there, and return what it says at its end."""
         name = f"mine-{next(_numbers)}"
-        wanted: Resource = {"job": "flights", "from": location, "disposal": disposal}
+        wanted: Resource = {"jobName": "flights", "source": {"uri": location}, "deletionPolicy": policy}
         kind: Resource = {"apiVersion": resources.SAVEPOINT.api_version, "kind": resources.SAVEPOINT.name}
         self.server.apply({**kind, "metadata": {"name": name, "namespace": self.namespace}, "spec": wanted})
 
@@ -132,7 +132,7 @@ class Tenant(Scene):
         self.until("an answer", lambda: message() != "")
         assert "Completed" not in self.server.call("-n", self.namespace, "get", f"ssp/{name}")
         told = message()
-        patch = ("patch", "ssp", name, "--type=merge", "-p", '{"spec":{"disposal":"Dispose"}}')
+        patch = ("patch", "ssp", name, "--type=merge", "-p", '{"spec":{"deletionPolicy":"Delete"}}')
         self.server.call("-n", self.namespace, *patch)
         self.server.call("-n", self.namespace, "delete", "ssp", name, "--timeout=60s")
         return told
@@ -174,17 +174,17 @@ def victim(s3: S3Server) -> Victim:
 
 
 @pytest.mark.parametrize(
-    ("disposal", "why"),
-    [("Keep", "is a savepoint of team-b/billing"), ("Dispose", "so it is adopted with disposal Keep only")],
+    ("policy", "why"),
+    [("Retain", "is a savepoint of team-b/billing"), ("Delete", "so it is adopted with deletionPolicy Retain only")],
 )
 def test_with_keys_that_reach_both_a_savepoint_of_another_cannot_be_adopted_nor_deleted(
-    tenant: Tenant, victim: Victim, s3: S3Server, disposal: str, why: str
+    tenant: Tenant, victim: Victim, s3: S3Server, policy: str, why: str
 ) -> None:
     tenant.keys = s3.options()
     tenant.apply()
     tenant.until_phase("Suspended")
 
-    assert why in tenant.adopt(victim.location, disposal)
+    assert why in tenant.adopt(victim.location, policy)
 
     assert victim.is_untouched
 
@@ -195,7 +195,7 @@ def test_keys_of_one_tenant_reach_nothing_of_another_and_whoever_tries_is_told(t
     tenant.apply()
     tenant.until_phase("Suspended")
 
-    told = tenant.adopt(victim.location, "Keep")
+    told = tenant.adopt(victim.location, "Retain")
 
     assert "AccessDenied" in told
     assert victim.location in told

@@ -44,7 +44,7 @@ from statefulspark_operator.cluster import cache, resources
 from statefulspark_operator.cluster.driver_api import DriverAccess
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.cluster.storage_reader import NoSavepoint, StorageTarget
+from statefulspark_operator.cluster.storage_reader import NoSavepoint, Sought, StorageTarget
 from statefulspark_operator.engine import observe, reconcile
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle.pruning import Freed, PrunedFolder
@@ -88,6 +88,9 @@ class Snapshot:
     at: datetime
     trigger: Trigger
     request_id: str | None = None
+    name: str | None = None
+    """The name that the request gave it."""
+    form: SnapshotFormat = SnapshotFormat.NATIVE
 
 
 @dataclass
@@ -137,11 +140,14 @@ class FakeStorage:
         epoch: int,
         at: datetime,
         trigger: Trigger,
+        request: SavepointRequest | None = None,
         request_id: str | None = None,
     ) -> Snapshot:
         number = max((found.id for found in self.snapshots), default=0) + 1
         location = f"s3://state/jobs/demo/flights/{kind.value}s/{number:08d}"
         snapshot = Snapshot(number, kind, location, rows, epoch, at, trigger, request_id=request_id)
+        if request is not None:
+            snapshot = dataclasses.replace(snapshot, name=request.name, form=request.format)
         self.snapshots.append(snapshot)
         return snapshot
 
@@ -185,6 +191,19 @@ class FakeStorage:
         if found is None or found.kind is not SnapshotKind.SAVEPOINT:
             return NoSavepoint(f"{location} has no savepoint.")
         return SnapshotStatus(id=found.id, completed_at=found.at, location=location, size_bytes=found.rows)
+
+    async def find_named(
+        self, target: StorageTarget, sought: tuple[Sought, ...]
+    ) -> Mapping[str, SnapshotStatus] | StorageUnreadable:
+        del target
+        if self.unreadable is not None:
+            return self.unreadable
+        named = {(found.name, found.form): found for found in self.snapshots if found.name is not None}
+        return {
+            one.name: SnapshotStatus(id=found.id, completed_at=found.at, location=found.location, size_bytes=found.rows)
+            for one in sought
+            if (found := named.get((one.name, one.form))) is not None
+        }
 
     async def dispose(self, target: StorageTarget, location: str) -> None:
         del target
@@ -273,6 +292,7 @@ class FakeDriver:
     savepoints_take: timedelta = timedelta(0)
     """How long after its first tick with a request a savepoint or stop is complete."""
     savepoint_formats: dict[str, SnapshotFormat] = field(default_factory=dict)
+    requests: dict[str, SavepointRequest] = field(default_factory=dict)
     answers: bool = True
     lingers: bool = False
     """Whether its process goes on after a completed stop."""
@@ -422,6 +442,7 @@ class FakeDriver:
                 at=now,
                 trigger=Trigger.UPGRADE,
                 request_id=request_id,
+                request=self.requests.get(request_id),
             )
             done = {"state": OperationState.COMPLETED, "snapshot": summary(self.last_savepoint)}
             self.operations[request_id] = operation.model_copy(update=done)
@@ -515,6 +536,7 @@ class FakeDrivers:
             running = Operation(request_id=request.request_id, kind="savepoint", state=OperationState.IN_PROGRESS)
             driver.operations.setdefault(request.request_id, running)
             driver.savepoint_formats[request.request_id] = request.format
+            driver.requests[request.request_id] = request
         return None if driver else DriverSilent("no answer")
 
     async def activate(self, pod: DriverPod, access: DriverAccess, request: ActivateRequest) -> DriverSilent | None:

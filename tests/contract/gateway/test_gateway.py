@@ -366,7 +366,7 @@ def test_an_event_about_a_savepoint_is_accepted(subject: Subject) -> None:
 
 def savepoint_object(subject: Subject, name: str, **metadata: object) -> Resource:
     """Create a savepoint object and return it as it is listed."""
-    manifest = subject.manifest(resources.SAVEPOINT, name, spec={"job": "flights"})
+    manifest = subject.manifest(resources.SAVEPOINT, name, spec={"jobName": "flights"})
     resources.section(manifest, "metadata").update(metadata)  # type: ignore[arg-type]
     assert subject(lambda gateway: gateway.create(manifest)) is True
     listed = subject(lambda gateway: gateway.list_all(resources.SAVEPOINT, subject.namespace))
@@ -378,7 +378,7 @@ def test_savepoints_are_listed_whole_and_of_one_namespace(subject: Subject) -> N
     second = savepoint_object(subject, "second")
 
     assert (second["kind"], second["apiVersion"]) == ("SparkSavepoint", "statefulspark.io/v1alpha1")
-    assert second["spec"] == {"job": "flights"}
+    assert second["spec"] == {"jobName": "flights"}
     assert len(subject(lambda gateway: gateway.list_all(resources.SAVEPOINT, subject.namespace)) or ()) == 2
     assert subject(lambda gateway: gateway.list_all(resources.SAVEPOINT, "elsewhere")) == ()
 

@@ -28,11 +28,11 @@ def running(change: Resource | None = None) -> JobWorld:
     return world
 
 
-def ask(world: JobWorld, name: str, **spec: str) -> None:
+def ask(world: JobWorld, name: str, **spec: object) -> None:
     """Create an object, as a user does."""
     meta: Resource = {"name": name, "namespace": KEY.namespace}
     kind, version = resources.SAVEPOINT.name, resources.SAVEPOINT.api_version
-    wanted: Resource = {"job": KEY.name, **spec}
+    wanted: Resource = {"jobName": KEY.name, **spec}  # type: ignore[dict-item]
     world.cluster.add({"apiVersion": version, "kind": kind, "metadata": meta, "spec": wanted})
 
 
@@ -166,7 +166,7 @@ def test_the_object_of_an_upgrade_that_was_deleted_is_not_made_again() -> None:
     world.run(40)
 
     assert found(world) == {}
-    assert len(savepoints(world)) == 1, "its disposal is Keep"
+    assert len(savepoints(world)) == 1, "its deletionPolicy is Retain"
 
 
 def test_the_last_savepoint_of_a_deleted_job_has_an_object_that_outlives_it() -> None:
@@ -183,7 +183,7 @@ def test_the_last_savepoint_of_a_deleted_job_has_an_object_that_outlives_it() ->
 
 def test_an_object_outlives_its_job_and_its_files_can_still_be_disposed_of() -> None:
     world = running()
-    ask(world, "kept", disposal="Dispose")
+    ask(world, "kept", deletionPolicy="Delete")
     world.run_until(is_in(world, SavepointPhase.COMPLETED, "kept"))
     world.delete()
     world.run_until(lambda: not world.exists)
@@ -196,10 +196,10 @@ def test_an_object_outlives_its_job_and_its_files_can_still_be_disposed_of() -> 
     assert (world.reasons[-1], world.cluster.told_about[-1]) == ("SavepointDisposed", "SparkSavepoint kept")
 
 
-@pytest.mark.parametrize(("disposal", "left"), [("Keep", 1), ("Dispose", 0)])
-def test_deleting_an_object_keeps_or_disposes_of_its_files(disposal: str, left: int) -> None:
+@pytest.mark.parametrize(("policy", "left"), [("Retain", 1), ("Delete", 0)])
+def test_deleting_an_object_keeps_or_deletes_its_files(policy: str, left: int) -> None:
     world = running()
-    ask(world, "mine", disposal=disposal)
+    ask(world, "mine", deletionPolicy=policy)
     world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
 
     discard(world, "mine")
@@ -211,7 +211,7 @@ def test_deleting_an_object_keeps_or_disposes_of_its_files(disposal: str, left: 
 
 def test_bytes_of_a_savepoint_are_told_and_counted_once_however_often_its_object_has_changed_meanwhile() -> None:
     world = running()
-    ask(world, "mine", disposal="Dispose")
+    ask(world, "mine", deletionPolicy="Delete")
     world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
     size_bytes = found(world)["mine"].size_bytes
     discard(world, "mine")
@@ -230,7 +230,7 @@ def test_bytes_of_a_savepoint_are_told_and_counted_once_however_often_its_object
 
 def test_files_that_cannot_be_deleted_hold_the_object_which_says_why() -> None:
     world = running()
-    ask(world, "mine", disposal="Dispose")
+    ask(world, "mine", deletionPolicy="Delete")
     world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
     world.storage.unreadable = StorageUnreadable("StorageUnreachable", "s3 does not answer.")
 
@@ -249,7 +249,7 @@ def test_files_that_cannot_be_deleted_hold_the_object_which_says_why() -> None:
 def test_an_object_that_is_deleted_while_its_savepoint_is_taken_goes_after_it() -> None:
     world = running()
     world.driver.hangs_since = world.time
-    ask(world, "mine", disposal="Dispose")
+    ask(world, "mine", deletionPolicy="Delete")
     world.run_until(is_in(world, SavepointPhase.IN_PROGRESS, "mine"))
 
     discard(world, "mine")
@@ -270,8 +270,8 @@ def test_what_is_on_storage_is_adopted_also_outside_the_folder_of_the_job() -> N
     )
     world.storage.snapshots[-1] = type(elsewhere)(**{**vars(elsewhere), "location": "s3://archive/old/43"})
 
-    ask(world, "old", **{"from": "s3://archive/old/43/"})
-    ask(world, "lost", **{"from": "s3://archive/old/44"})
+    ask(world, "old", source={"uri": "s3://archive/old/43/"})
+    ask(world, "lost", source={"uri": "s3://archive/old/44"})
     world.run(5)
 
     status = found(world)
@@ -306,7 +306,7 @@ def test_a_first_start_waits_for_the_object_that_it_is_to_start_from() -> None:
     waiting = world.status
 
     source = world.storage.add(SnapshotKind.SAVEPOINT, rows=5, epoch=1, at=world.time, trigger=Trigger.MANUAL)
-    ask(world, "golden", **{"from": source.location})
+    ask(world, "golden", source={"uri": source.location})
     world.run_until(lambda: world.status.phase is Phase.RUNNING)
 
     assert waiting.phase is Phase.PENDING
@@ -317,7 +317,7 @@ def test_a_first_start_waits_for_the_object_that_it_is_to_start_from() -> None:
 
 def test_a_start_from_an_object_that_failed_asks_for_another_one() -> None:
     world = JobWorld()
-    ask(world, "lost", **{"from": "s3://archive/old/44"})
+    ask(world, "lost", source={"uri": "s3://archive/old/44"})
     world.change({"restore": {"source": {"savepointName": "lost"}}})
 
     world.run_until(lambda: world.status.phase is Phase.STALLED)
@@ -395,7 +395,7 @@ def test_a_job_with_objects_lists_them_only_after_they_have_changed() -> None:
 
 def scenario(world: JobWorld) -> None:
     """A savepoint that is taken, an upgrade, and an object whose files go."""
-    ask(world, "mine", disposal="Dispose")
+    ask(world, "mine", deletionPolicy="Delete")
     world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
     world.change({"suspend": True})
     world.run_until(lambda: world.driver.exit_code is not None and len(found(world)) == 2)
@@ -439,19 +439,127 @@ def test_an_operator_that_dies_at_any_write_goes_on_to_the_same_end(number: int,
     assert [stopped.location] == savepoints(world)
 
 
+def lose_status(world: JobWorld, name: str) -> None:
+    """Restore an object as backup tools do: without its status."""
+    stored = world.cluster.objects[place(name)]
+    resources.section(stored, "metadata")["finalizers"] = []
+    discard(world, name)
+    meta: Resource = {"name": name, "namespace": KEY.namespace}
+    world.cluster.add({**{key: stored[key] for key in ("apiVersion", "kind", "spec")}, "metadata": meta})
+
+
+def correct(world: JobWorld, name: str, change: Resource) -> None:
+    """Change the spec of an object, as a user does."""
+    stored = world.cluster.objects[place(name)]
+    metadata = resources.section(stored, "metadata")
+    metadata["generation"] = resources.number(metadata, "generation") + 1
+    resources.section(stored, "spec").update(change)
+    world.cluster.show(stored)
+
+
+def reconcile_often(world: JobWorld) -> None:
+    """Let the operator work where no job is."""
+    for _ in range(5):
+        world.reconcile()
+
+
+def test_an_object_that_comes_back_without_its_status_adopts_its_savepoint_and_none_is_taken() -> None:
+    world = running()
+    ask(world, "before-the-move", deletionPolicy="Delete")
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "before-the-move"))
+    before = found(world)["before-the-move"]
+    spec = resources.section(world.cluster.objects[place("before-the-move")], "spec")
+    lose_status(world, "before-the-move")
+    ask(world, "another", **{**spec, "format": "Canonical"})
+
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "before-the-move", "another"))
+
+    status = found(world)["before-the-move"]
+    assert (status.location, status.completed_at, status.attempt) == (before.location, before.completed_at, 0)
+    assert len(savepoints(world)) == 2, "of another name one is taken"
+    discard(world, "before-the-move")
+    world.run(5)
+    assert before.location not in savepoints(world)
+
+
+def test_a_savepoint_is_requested_only_when_storage_was_searched_for_it() -> None:
+    world = running()
+    world.storage.unreadable = StorageUnreadable("StorageUnavailable", "s3://state does not answer.")
+    ask(world, "mine")
+    world.run(10)
+
+    waiting = found(world)["mine"]
+    assert (waiting.phase, waiting.attempt) == (SavepointPhase.PENDING, 0)
+    assert "does not answer" in (waiting.message or "")
+
+    world.storage.unreadable = None
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
+
+
+@pytest.mark.parametrize("source", [{}, {"source": {"uri": "s3://state/jobs/demo/flights/savepoints/00000002"}}])
+def test_without_its_job_an_object_adopts_by_its_own_storage_and_can_be_deleted_with_its_files(
+    source: dict[str, object],
+) -> None:
+    world = running()
+    ask(world, "kept")
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "kept"))
+    (location,) = savepoints(world)
+    assert location.endswith("/00000002")
+    world.delete()
+    world.run_until(lambda: not world.exists)
+    resources.section(world.cluster.objects[place("kept")], "metadata")["finalizers"] = []
+    discard(world, "kept")
+    storage = {"uri": "s3://state/jobs", "credentialsSecret": {"name": "s3"}}
+
+    ask(world, "kept", storage=storage, **source)
+    reconcile_often(world)
+    assert found(world)["kept"].location == location
+
+    correct(world, "kept", {"deletionPolicy": "Delete"})
+    discard(world, "kept")
+    reconcile_often(world)
+    assert (found(world), savepoints(world)) == ({}, [])
+
+
+def test_without_its_job_nothing_is_adopted_whose_files_would_go_with_the_object() -> None:
+    world = running()
+    world.delete()
+    world.run_until(lambda: not world.exists)
+
+    ask(world, "mine", storage={"uri": "s3://state/jobs"}, deletionPolicy="Delete", source={"uri": "s3://state/b/43"})
+    reconcile_often(world)
+
+    status = found(world)["mine"]
+    assert (status.phase, status.message) == (
+        SavepointPhase.PENDING,
+        "Waits for job flights, which does not exist in the namespace.",
+    )
+
+
+def test_a_status_says_for_which_spec_it_holds() -> None:
+    world = running()
+    ask(world, "mine")
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
+    before = found(world)["mine"].observed_generation or 0
+
+    correct(world, "mine", {"deletionPolicy": "Delete"})
+
+    world.run_until(lambda: found(world)["mine"].observed_generation == before + 1)
+
+
 def test_a_savepoint_outside_the_folder_is_not_adopted_if_its_files_would_go_with_the_object() -> None:
     """Who may only create objects could delete by one that a pod owns."""
     world = running()
-    ask(world, "mine", disposal="Dispose", **{"from": "s3://state/backups/00000043-x"})
+    ask(world, "mine", deletionPolicy="Delete", source={"uri": "s3://state/backups/00000043-x"})
 
     world.run_until(is_in(world, SavepointPhase.FAILED, "mine"))
 
-    assert "with disposal Keep only" in (found(world)["mine"].message or "")
+    assert "with deletionPolicy Retain only" in (found(world)["mine"].message or "")
 
 
 def test_state_of_another_owner_stays_with_its_savepoints_and_the_job_goes() -> None:
     world = running({"deletionPolicy": "Delete"})
-    ask(world, "mine", disposal="Dispose")
+    ask(world, "mine", deletionPolicy="Delete")
     world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
     world.storage.standing = Ownership(Whose.ANOTHERS, "demo/flights with uid elsewhere")
     before = savepoints(world)
@@ -477,7 +585,7 @@ def test_of_many_objects_one_is_looked_at_on_storage_in_a_pass_and_each_in_turn(
 
     world.storage.find_savepoint = unreadable  # type: ignore[method-assign, assignment]
     for number in range(4):
-        ask(world, f"adopted-{number}", **{"from": f"s3://state/backups/{number}"})
+        ask(world, f"adopted-{number}", source={"uri": f"s3://state/backups/{number}"})
     world.run(1)
     looked.clear()
 

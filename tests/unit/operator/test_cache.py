@@ -128,7 +128,9 @@ def test_jobs_that_come_and_go_leave_only_their_identities_which_are_limited() -
         pytest.param(a_shown_object(resources.JOB, "trains", 1), "trains", id="a job is its own"),
         pytest.param(shown_pod(1), "flights", id="a pod belongs to that of its label"),
         pytest.param(
-            a_shown_object(resources.SAVEPOINT, "s", 1, spec={"job": "trains"}), "trains", id="a savepoint names one"
+            a_shown_object(resources.SAVEPOINT, "s", 1, spec={"jobName": "trains"}),
+            "trains",
+            id="a savepoint names one",
         ),
         pytest.param(
             a_shown_object(resources.SAVEPOINT, "s", 1, spec={}), None, id="a savepoint without one wakes nobody"

@@ -14,7 +14,7 @@ from snapshots import a_manifest
 from statefulspark import errors
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
+from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.contract.notes import SavepointPointer
 from statefulspark.storage import ObjectStore, StorageOptions
 from statefulspark.testing import stores
@@ -169,6 +169,40 @@ def test_what_is_no_whole_savepoint_is_not_adopted() -> None:
     assert [isinstance(why, storage_reader.NoSavepoint) for why in whys] == [True, True, True]
     assert isinstance(whys[0], storage_reader.NoSavepoint)
     assert "state/1.zip" in whys[0].why
+
+
+def named_savepoint(bucket: stores.MemoryStore, number: int, name: str, trigger: Trigger = Trigger.MANUAL) -> None:
+    """Write a whole savepoint with a name into the job's folder."""
+    root, folder = root_of(bucket), layout.savepoint(number, name)
+    root.write(f"{folder}/files/delays/state/1.zip", bytes(10))
+    query = a_query("delays", files=["state/1.zip"], path="files/delays")
+    manifest = a_manifest(number, [query], kind=SnapshotKind.SAVEPOINT)
+    named = {"savepoint_name": name, "trigger": trigger, "namespace": TARGET.namespace, "job": TARGET.job}
+    catalog.write_manifest(root, folder, manifest.model_copy(update=named))
+
+
+def test_the_newest_whole_savepoint_of_a_name_is_found_and_none_of_a_stop_or_of_another_form() -> None:
+    bucket = stores.MemoryStore("s3://bucket/state")
+    for number in (5, 6, 7):
+        named_savepoint(bucket, number, "nightly")
+    root_of(bucket).delete_many([f"{layout.savepoint(7, 'nightly')}/files/delays/state/1.zip"])
+    named_savepoint(bucket, 8, "upgrade", Trigger.UPGRADE)
+    named_savepoint(bucket, 9, "other")
+    native = SnapshotFormat.NATIVE
+    sought = (
+        storage_reader.Sought("nightly", native),
+        storage_reader.Sought("upgrade", native),
+        storage_reader.Sought("other", SnapshotFormat.CANONICAL),
+        storage_reader.Sought("absent", native),
+    )
+    reader = storage_reader.SnapshotStorageReader(
+        lambda uri, _options: bucket.child(uri.removeprefix("s3://bucket/state").strip("/"))
+    )
+
+    named = asyncio.run(reader.find_named(TARGET, sought))
+
+    assert isinstance(named, dict)
+    assert {name: snapshot.id for name, snapshot in named.items()} == {"nightly": 6}
 
 
 def test_disposing_deletes_a_savepoint_and_never_a_checkpoint() -> None:

@@ -183,7 +183,9 @@ def test_a_savepoint_object_wakes_the_job_that_it_names_and_is_kept() -> None:
         assert await woken.get() == JobKey("demo", "trains")
         assert [found.version for found in copies.entries(resources.SAVEPOINT, "demo")] == ["5"]
 
-    asyncio.run(watch(Server(a_shown_object(resources.SAVEPOINT, "nightly", 5, spec={"job": "trains"})), copies, act))
+    asyncio.run(
+        watch(Server(a_shown_object(resources.SAVEPOINT, "nightly", 5, spec={"jobName": "trains"})), copies, act)
+    )
 
 
 def test_savepoint_objects_that_may_not_be_listed_hold_up_no_job() -> None:

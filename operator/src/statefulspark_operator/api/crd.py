@@ -37,7 +37,7 @@ PRINTER_COLUMNS: list[JsonValue] = [
 ]
 
 SAVEPOINT_COLUMNS: list[JsonValue] = [
-    {"name": "Job", "type": "string", "jsonPath": ".spec.job"},
+    {"name": "Job", "type": "string", "jsonPath": ".spec.jobName"},
     {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
     {"name": "Origin", "type": "string", "jsonPath": ".status.origin"},
     {"name": "Completed", "type": "date", "jsonPath": ".status.completedAt"},
@@ -113,6 +113,19 @@ def model_schema(model: type[BaseModel]) -> JsonObject:
     return _structural(schema, _mapping(schema.get("$defs", {})))
 
 
+def _status_schema(model: type[BaseModel]) -> JsonObject:
+    """Return the schema of a status: what the operator has written needs no rule, and a later one may write more."""
+    return _mapping(_without(model_schema(model), frozenset({"x-kubernetes-validations"})))
+
+
+def _without(part: JsonValue, keywords: frozenset[str]) -> JsonValue:
+    if isinstance(part, list):
+        return [_without(item, keywords) for item in part]
+    if not isinstance(part, dict):
+        return part
+    return {name: _without(value, keywords) for name, value in part.items() if name not in keywords}
+
+
 def _add_costs(schema: JsonObject, model: type[BaseModel]) -> None:
     """Add the effect of a change to the description of every leaf field, for `kubectl explain`."""
     properties = _mapping(schema["properties"])
@@ -152,15 +165,15 @@ def build_crd() -> JsonObject:
     spec = model_schema(StatefulSparkJobSpec)
     _add_costs(spec, StatefulSparkJobSpec)
     description = "A PySpark streaming job that keeps its state on shared storage through crashes and upgrades."
-    return _definition(_JOB, _root(description, spec, model_schema(StatefulSparkJobStatus), validations=_NAME_RULES))
+    return _definition(_JOB, _root(description, spec, _status_schema(StatefulSparkJobStatus), validations=_NAME_RULES))
 
 
 def build_savepoint_crd() -> JsonObject:
     """Return the CustomResourceDefinition of `SparkSavepoint`."""
     description = (
-        "A savepoint of a StatefulSparkJob. It outlives the job; disposal says what its deletion does to the files."
+        "A savepoint of a StatefulSparkJob. It outlives the job; deletionPolicy says what becomes of the files."
     )
-    root = _root(description, model_schema(SparkSavepointSpec), model_schema(SparkSavepointStatus))
+    root = _root(description, model_schema(SparkSavepointSpec), _status_schema(SparkSavepointStatus))
     return _definition(_SAVEPOINT, root)
 
 

@@ -15,17 +15,17 @@ from statefulspark_operator.api.code import rules
 from statefulspark_operator.api.conditions import Condition
 from statefulspark_operator.api.spec import SavepointForm, Storage
 
-FIXED_MESSAGE = "only disposal can be changed: create another SparkSavepoint for another savepoint"
+FIXED_MESSAGE = "only deletionPolicy and storage can be changed: create another SparkSavepoint for another savepoint"
 _FIXED_RULES = (
-    ("self.job == oldSelf.job", FIXED_MESSAGE),
+    ("self.jobName == oldSelf.jobName", FIXED_MESSAGE),
     *(
         (
             f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
             FIXED_MESSAGE,
         )
-        for field in ("location", "format", "from")
+        for field in ("location", "format", "source")
     ),
-    ("!(has(self.from) && has(self.location))", "from adopts a savepoint where it is: leave location out"),
+    ("!(has(self.source) && has(self.location))", "source adopts a savepoint where it is: leave location out"),
 )
 
 
@@ -43,15 +43,15 @@ class SavepointOrigin(StrEnum):
     DELETION = "Deletion"
     """The deletion of the job, with deletionPolicy Savepoint."""
     ADOPTED = "Adopted"
-    """It was on storage already, and `from` names it."""
+    """It was on storage already, and `source` names it."""
 
 
-class SavepointDisposal(StrEnum):
+class SavepointDeletionPolicy(StrEnum):
     """What happens to the files when the object is deleted."""
 
-    KEEP = "Keep"
+    RETAIN = "Retain"
     """They stay, and a later object may adopt them."""
-    DISPOSE = "Dispose"
+    DELETE = "Delete"
     """They are deleted, the manifest first."""
 
 
@@ -68,41 +68,51 @@ class SavepointPhase(StrEnum):
     """It will not be taken; the message says why."""
 
 
+class SavepointSource(ApiModel):
+    """A savepoint that exists."""
+
+    uri: str = Field(
+        max_length=1024,
+        json_schema_extra=rules(
+            (
+                "self.matches('^s3://[^/]+/.+')",
+                "source.uri must be the s3:// folder of a savepoint, for example "
+                "s3://bucket/jobs/demo/flights/savepoints/00000043-nightly",
+            )
+        ),
+    )
+    """Folder of the savepoint, in the job's folder or elsewhere."""
+
+
 class SparkSavepointSpec(ApiModel):
     """A savepoint of a job: one to take, or one that exists."""
 
     model_config = ConfigDict(json_schema_extra=rules(*_FIXED_RULES))
 
-    job: str = Field(min_length=1, max_length=253)
+    job_name: str = Field(min_length=1, max_length=253)
     """Name of the job, in the same namespace."""
     location: str | None = Field(
         default=None,
         max_length=1024,
         json_schema_extra=rules(("self.startsWith('s3://')", "location must be an s3:// location")),
     )
-    """Folder for the savepoint; absent means `spec.savepoint.location` of the job, or `savepoints/` in its own folder."""
+    """Folder for the savepoint. Default: `spec.savepoint.location` of the job, or `savepoints/` in its own folder."""
     format: SavepointForm = SavepointForm.NATIVE
-    """`Native` (default) or `Canonical`."""
-    disposal: SavepointDisposal = SavepointDisposal.KEEP
-    """What happens to the files when this object is deleted: `Keep` (default) or `Dispose`."""
-    from_: str | None = Field(
-        default=None,
-        alias="from",
-        max_length=1024,
-        json_schema_extra=rules(
-            (
-                "self.matches('^s3://[^/]+/.+')",
-                "from must be the s3:// folder of a savepoint, for example "
-                "s3://bucket/jobs/demo/flights/savepoints/00000043-nightly",
-            )
-        ),
-    )
-    """Folder of a savepoint that exists, also outside the job's folder: it is adopted, and none is taken."""
+    """Form of the savepoint. Default `Native`."""
+    source: SavepointSource | None = None
+    """A savepoint that exists: the object adopts it, and none is taken."""
+    storage: Storage | None = None
+    """Connection to the storage while the job does not exist, by which the object adopts a savepoint and deletes its files.
+    Default: the job's, as the object's status recorded it."""
+    deletion_policy: SavepointDeletionPolicy = SavepointDeletionPolicy.RETAIN
+    """What happens to the files when this object is deleted. Default `Retain`."""
 
 
 class SparkSavepointStatus(ApiModel):
     """The observed state of a savepoint."""
 
+    observed_generation: int | None = None
+    """Generation of the spec that this status is about."""
     phase: SavepointPhase = SavepointPhase.PENDING
     """The state in one word, for printing only: tools use the conditions."""
     origin: SavepointOrigin | None = None
@@ -113,6 +123,8 @@ class SparkSavepointStatus(ApiModel):
     """Id of the request to the driver; the same id starts nothing twice."""
     attempt: int = 0
     """Number of requests so far."""
+    searched: bool = False
+    """Whether the operator has looked on storage for a savepoint of this name, which it adopts instead of taking one."""
     joined: str | None = None
     """Name of the object whose savepoint this is, too, because both waited for the same one."""
     location: str | None = None
@@ -122,7 +134,7 @@ class SparkSavepointStatus(ApiModel):
     completed_at: UtcDatetime | None = None
     """When it was complete."""
     storage: Storage | None = None
-    """The connection of its job, by which its files can be deleted after the job is gone."""
+    """The connection by which it was read or taken, and its files can be deleted after the job is gone."""
     conditions: tuple[Condition, ...] = Field(
         default=(),
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},

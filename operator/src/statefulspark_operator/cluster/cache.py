@@ -65,7 +65,7 @@ def job_of(resource: Resource) -> JobKey | None:
         case resources.JOB.name:
             name = resources.text(resource, "metadata", "name")
         case resources.SAVEPOINT.name:
-            name = resources.text(resource, "spec", "job")
+            name = resources.text(resource, "spec", "jobName")
         case _:
             name = resources.text(resource, "metadata", "labels", names.LABEL_JOB)
     return JobKey(namespace, name) if namespace and name else None

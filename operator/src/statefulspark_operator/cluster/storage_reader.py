@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 from statefulspark import clock, errors, storage
 from statefulspark.checkpoint import catalog, epochs, read_cache, verify
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
+from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.recovery import external_savepoints
 from statefulspark.retention import disposal, owners, purging
 
@@ -79,6 +79,27 @@ class NoSavepoint:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A savepoint that is looked for by the name that its request gave it.
+
+    Attributes:
+        name: That name.
+        form: Its format.
+        location: Folder in which it was asked for; None if nobody said where.
+    """
+
+    name: str
+    form: SnapshotFormat
+    location: str | None = None
+
+    def fits(self, manifest: Manifest, location: str) -> bool:
+        """Tell whether a savepoint is the one; those of stops are not, which are named by why they were taken."""
+        if (manifest.savepoint_name, manifest.format, manifest.trigger) != (self.name, self.form, Trigger.MANUAL):
+            return False
+        return self.location is None or location.startswith(f"{self.location.rstrip('/')}/")
+
+
 class StorageReader(Protocol):
     """The operator's view of storage."""
 
@@ -102,6 +123,17 @@ class StorageReader(Protocol):
         Args:
             target: The job's storage, by whose connection the savepoint is read.
             location: Folder of the savepoint, also outside the job's folder.
+        """
+        ...
+
+    async def find_named(
+        self, target: StorageTarget, sought: tuple[Sought, ...]
+    ) -> Mapping[str, SnapshotStatus] | StorageUnreadable:
+        """Return the newest complete savepoint of the job for each name that there is one for.
+
+        Args:
+            target: The job's storage; its folder names also the savepoints that are elsewhere.
+            sought: What is looked for.
         """
         ...
 
@@ -227,6 +259,17 @@ class SnapshotStorageReader:
             return await self._run(target, lambda: self._find_savepoint(target, location.rstrip("/")))
         except (errors.ObjectNotFoundError, errors.SnapshotCorruptError) as error:
             return NoSavepoint(error.message)
+        except errors.TransientError as error:
+            return StorageUnreadable(error.reason, error.message)
+        except errors.StatefulSparkError as error:
+            return StorageUnreadable(error.reason, error.message, may_pass=False)
+
+    async def find_named(
+        self, target: StorageTarget, sought: tuple[Sought, ...]
+    ) -> Mapping[str, SnapshotStatus] | StorageUnreadable:
+        """Return the newest complete savepoint of the job for each name that there is one for."""
+        try:
+            return await self._run(target, lambda: self._find_named(target, sought))
         except errors.TransientError as error:
             return StorageUnreadable(error.reason, error.message)
         except errors.StatefulSparkError as error:
@@ -364,6 +407,28 @@ class SnapshotStorageReader:
             return NoSavepoint(f"{location} is a savepoint of {author}; a job starts from it by restore.source.uri.")
         report = verify.verify(store, manifest)
         return _as_status(manifest, location) if report.ok else NoSavepoint(f"{location}: {report.sentence}")
+
+    def _find_named(self, target: StorageTarget, sought: tuple[Sought, ...]) -> Mapping[str, SnapshotStatus]:
+        root = self._root(target)
+        located: list[tuple[int, str, Manifest]] = []
+        for ref in catalog.list_snapshots(root):
+            if ref.kind is SnapshotKind.SAVEPOINT and any(ref.folder.endswith(f"-{asked.name}") for asked in sought):
+                with contextlib.suppress(errors.SnapshotCorruptError, errors.ObjectNotFoundError):
+                    located.append((ref.id, f"{root.uri}/{ref.folder}", catalog.read_manifest(root, ref.folder)))
+        located += [
+            (other.id, other.location, other.manifest)
+            for other in external_savepoints.list_all(root, lambda uri: self._open(uri, target))
+            if isinstance(other.manifest, Manifest)
+        ]
+        named: dict[str, SnapshotStatus] = {}
+        for _, location, manifest in sorted(located, key=lambda entry: entry[0], reverse=True):
+            for asked in sought:
+                if asked.name in named or not asked.fits(manifest, location):
+                    continue
+                with contextlib.suppress(errors.SnapshotCorruptError, errors.ObjectNotFoundError):
+                    snapshot = self._find_savepoint(target, location)
+                    named |= {asked.name: snapshot} if isinstance(snapshot, SnapshotStatus) else {}
+        return named
 
     def _purge(self, target: StorageTarget) -> Freed:
         root = self._root(target)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import assert_never
 
 from statefulspark import errors
+from statefulspark.contract.manifest import SnapshotFormat
 
 from statefulspark_operator.api import base, names
 from statefulspark_operator.api.spark_savepoint import (
@@ -26,7 +28,7 @@ from statefulspark_operator.api.status import SnapshotStatus
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.cluster.storage_reader import NoSavepoint, StorageTarget
+from statefulspark_operator.cluster.storage_reader import NoSavepoint, Sought, StorageTarget
 from statefulspark_operator.engine import access, observe
 from statefulspark_operator.engine.memory import ParsedSavepoints
 from statefulspark_operator.engine.ports import Ports
@@ -38,6 +40,8 @@ from statefulspark_operator.lifecycle.situation import Situation
 from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
 
 _LOG = logging.getLogger("statefulspark.savepoints")
+_Slow = plan.Adopt | plan.Find | plan.Dispose
+"""What asks storage."""
 
 
 async def list_objects(ports: Ports, namespace: str) -> tuple[SavepointObject, ...] | None:
@@ -63,7 +67,7 @@ async def list_objects(ports: Ports, namespace: str) -> tuple[SavepointObject, .
             parsed = (copy.version, _parse(copy.read()))
         by_uid[copy.uid] = parsed
         if parsed[1] is not None:
-            by_job.setdefault(parsed[1].spec.job, []).append(parsed[1])
+            by_job.setdefault(parsed[1].spec.job_name, []).append(parsed[1])
     everything = tuple(savepoint for _, savepoint in by_uid.values() if savepoint is not None)
     ports.listings.parsed[namespace] = ParsedSavepoints(changes, by_uid, everything, by_job)
     return everything
@@ -176,17 +180,18 @@ def _take_turns(ports: Ports, key: JobKey, planned: tuple[plan.Change, ...]) -> 
     Each may take as long as a store lets it, and a job may have any number of objects.
     """
     turns, owner = ports.listings.turns, (key.namespace, key.name)
-    slow = sorted(
-        (change for change in planned if isinstance(change, plan.Adopt | plan.Dispose)),
-        key=lambda change: change.savepoint.uid,
-    )
+    slow = sorted((change for change in planned if isinstance(change, _Slow)), key=_turn)
     if not slow:
         turns.pop(owner, None)
         return planned
     after = turns.get(owner, "")
-    chosen = next((change for change in slow if change.savepoint.uid > after), slow[0])
-    turns[owner] = chosen.savepoint.uid
+    chosen = next((change for change in slow if _turn(change) > after), slow[0])
+    turns[owner] = _turn(chosen)
     return tuple(change for change in planned if change is chosen or change not in slow)
+
+
+def _turn(change: plan.Adopt | plan.Find | plan.Dispose) -> str:
+    return change.savepoints[0].uid if isinstance(change, plan.Find) else change.savepoint.uid
 
 
 async def _read_live(ports: Ports, namespace: str) -> tuple[SavepointObject, ...]:
@@ -203,11 +208,11 @@ async def reconcile_without_job(
     Returns:
         The delay until they are looked at again; None if an event will wake them.
     """
-    own = tuple(savepoint for savepoint in savepoints or () if savepoint.spec.job == key.name)
+    own = tuple(savepoint for savepoint in savepoints or () if savepoint.spec.job_name == key.name)
     planned = plan.changes_without_job(own, savepoints or ())
     if any(isinstance(change, plan.Dispose | plan.Delete) for change in planned):
         savepoints = await _read_live(ports, key.namespace)
-        own = tuple(savepoint for savepoint in savepoints if savepoint.spec.job == key.name)
+        own = tuple(savepoint for savepoint in savepoints if savepoint.spec.job_name == key.name)
         planned = plan.changes_without_job(own, savepoints)
     for change in _take_turns(ports, key, planned):
         await _carry_out(ports, _Job(key), change)
@@ -234,7 +239,7 @@ async def _carry_out(ports: Ports, job: _Job, change: plan.Change) -> bool:
             },
         )
     else:
-        return not isinstance(change, plan.Adopt | plan.Dispose)
+        return not isinstance(change, _Slow)
     return False
 
 
@@ -248,6 +253,8 @@ async def _perform(ports: Ports, job: _Job, change: plan.Change) -> None:
             await _write(ports, job, change.savepoint, change.status)
         case plan.Adopt():
             await _adopt(ports, job, change)
+        case plan.Find():
+            await _find(ports, job, change.savepoints)
         case plan.Dispose():
             await _dispose(ports, job, change)
         case plan.Create():
@@ -283,7 +290,7 @@ async def _write(ports: Ports, job: _Job, savepoint: SavepointObject, status: Sp
     answers = progress.derive_conditions(
         status, savepoint.status.conditions, now=ports.now(), generation=savepoint.generation
     )
-    status = status.model_copy(update={"conditions": answers})
+    status = status.model_copy(update={"conditions": answers, "observed_generation": savepoint.generation})
     patch = resources.merge_patch(json.loads(savepoint.status.to_json()), json.loads(status.to_json()))
     if not patch:
         return
@@ -296,7 +303,7 @@ async def _write(ports: Ports, job: _Job, savepoint: SavepointObject, status: Sp
 
 async def _adopt(ports: Ports, job: _Job, change: plan.Adopt) -> None:
     """Look at a savepoint on storage; what cannot be read now is looked at again."""
-    savepoint, storage = change.savepoint, job.storage
+    savepoint, storage = change.savepoint, job.storage or change.savepoint.spec.storage
     if storage is None:
         return
     target = await access.connection(ports, job.key, storage, owner_id=job.uid)
@@ -322,10 +329,40 @@ async def _adopt(ports: Ports, job: _Job, change: plan.Adopt) -> None:
     await _write(ports, job, savepoint, status)
 
 
+async def _find(ports: Ports, job: _Job, savepoints: tuple[SavepointObject, ...]) -> None:
+    """Look for savepoints that carry the names of objects; what cannot be read now is looked at again."""
+    storage = job.storage or savepoints[0].spec.storage
+    if storage is None:
+        return
+    target = await access.connection(ports, job.key, storage, owner_id=job.uid)
+    named: Mapping[str, SnapshotStatus] | StorageUnreadable
+    if isinstance(target, StorageTarget):
+        sought = [
+            Sought(asking.name, SnapshotFormat[asking.spec.format.name], asking.spec.location) for asking in savepoints
+        ]
+        named = await ports.storage.find_named(target, tuple(sought))
+    else:
+        named = target
+    if isinstance(named, StorageUnreadable):
+        access.invalidate_credentials(ports, job.key.namespace, storage)
+    for savepoint in savepoints:
+        status = savepoint.status.model_copy(update={"origin": savepoint.origin})
+        if isinstance(named, StorageUnreadable):
+            message = f"The operator cannot look for a savepoint of this name: {named.message}"
+            status = status.model_copy(update={"message": message})
+        else:
+            status = status.model_copy(update={"searched": True, "message": None})
+            snapshot = named.get(savepoint.name)
+            if snapshot is not None and snapshot.location is not None:
+                finished = progress.Finished(snapshot.location, snapshot.size_bytes, snapshot.completed_at)
+                status = progress.after(status.model_copy(update={"storage": storage}), finished)
+        await _write(ports, job, savepoint, status)
+
+
 async def _dispose(ports: Ports, job: _Job, change: plan.Dispose) -> None:
     """Delete the files, and then let the object go; until they are deleted its status says why."""
     savepoint = change.savepoint
-    storage = job.storage or savepoint.status.storage
+    storage = job.storage or savepoint.spec.storage or savepoint.status.storage
     if storage is None:
         await _set_finalizers(ports, job, savepoint, ())
         return
@@ -337,8 +374,8 @@ async def _dispose(ports: Ports, job: _Job, change: plan.Dispose) -> None:
     except errors.StatefulSparkError as error:
         access.invalidate_credentials(ports, job.key.namespace, storage)
         message = (
-            f"The operator cannot delete the files: {error.message} To delete the object without them, set disposal to "
-            "Keep."
+            f"The operator cannot delete the files: {error.message} To delete the object without them, set "
+            "deletionPolicy to Retain."
         )
         await _write(ports, job, savepoint, savepoint.status.model_copy(update={"message": message}))
         raise

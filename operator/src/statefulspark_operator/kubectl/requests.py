@@ -77,7 +77,7 @@ def savepoint_object(view: View, name: str, form: SavepointForm) -> Resource:
         form: Form of the savepoint.
     """
     _require_present(view)
-    asked = SparkSavepointSpec(job=view.name, format=form)
+    asked = SparkSavepointSpec(job_name=view.name, format=form)
     return {
         "apiVersion": resources.SAVEPOINT.api_version,
         "kind": resources.SAVEPOINT.name,

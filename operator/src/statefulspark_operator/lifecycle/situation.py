@@ -322,7 +322,7 @@ class Situation:
         """The savepoint objects of this job, the oldest first."""
         own = self.named_here
         if own is None:
-            own = tuple(savepoint for savepoint in self.savepoints if savepoint.spec.job == self.job.name)
+            own = tuple(savepoint for savepoint in self.savepoints if savepoint.spec.job_name == self.job.name)
         return tuple(sorted(own, key=lambda savepoint: (savepoint.created_at, savepoint.name)))
 
     @property

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from statefulspark_operator.api.restore import RestoreSource
-from statefulspark_operator.api.spark_savepoint import SavepointDisposal, SavepointPhase, SparkSavepointStatus
+from statefulspark_operator.api.spark_savepoint import SavepointDeletionPolicy, SavepointPhase, SparkSavepointStatus
 from statefulspark_operator.lifecycle.savepoints import naming
 from statefulspark_operator.lifecycle.savepoints.naming import Deleted, Farewell, Resolved, Unresolved
 
@@ -59,8 +59,8 @@ def test_a_source_is_one_thing(source: dict[str, object]) -> None:
         RestoreSource.model_validate(source)
 
 
-DISPOSED = Deleted(SavepointDisposal.DISPOSE, SavepointPhase.COMPLETED, FOLDER)
-KEPT = Deleted(SavepointDisposal.KEEP, SavepointPhase.COMPLETED, FOLDER, is_in_use=True)
+DISPOSED = Deleted(SavepointDeletionPolicy.DELETE, SavepointPhase.COMPLETED, FOLDER)
+KEPT = Deleted(SavepointDeletionPolicy.RETAIN, SavepointPhase.COMPLETED, FOLDER, is_in_use=True)
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,19 @@ KEPT = Deleted(SavepointDisposal.KEEP, SavepointPhase.COMPLETED, FOLDER, is_in_u
         ),
         pytest.param(KEPT, (), Farewell.RELEASE, id="kept, whoever uses it"),
         pytest.param(
-            Deleted(SavepointDisposal.DISPOSE, SavepointPhase.COMPLETED, FOLDER, is_in_use=True),
+            Deleted(SavepointDeletionPolicy.DELETE, SavepointPhase.COMPLETED, FOLDER, is_in_use=True),
             (),
             Farewell.WAIT,
             id="a start still goes back to it",
         ),
         pytest.param(
-            Deleted(SavepointDisposal.KEEP, SavepointPhase.IN_PROGRESS, None), (), Farewell.WAIT, id="being taken"
+            Deleted(SavepointDeletionPolicy.RETAIN, SavepointPhase.IN_PROGRESS, None),
+            (),
+            Farewell.WAIT,
+            id="being taken",
         ),
         pytest.param(
-            Deleted(SavepointDisposal.DISPOSE, SavepointPhase.FAILED, None),
+            Deleted(SavepointDeletionPolicy.DELETE, SavepointPhase.FAILED, None),
             (),
             Farewell.RELEASE,
             id="there are no files",
@@ -98,7 +101,7 @@ def test_a_deleted_object_parts_with_its_files(
 
 DELETED = st.builds(
     Deleted,
-    disposal=st.sampled_from(SavepointDisposal),
+    policy=st.sampled_from(SavepointDeletionPolicy),
     phase=st.sampled_from(SavepointPhase),
     location=st.sampled_from([None, FOLDER, "s3://b/44"]),
     is_in_use=st.booleans(),
@@ -108,7 +111,7 @@ DELETED = st.builds(
 @given(deleted=DELETED, others=st.lists(st.sampled_from([None, FOLDER, f"{FOLDER}/", "s3://b/44"]), max_size=3))
 def test_files_that_somebody_else_needs_are_never_deleted(deleted: Deleted, others: list[str | None]) -> None:
     if naming.part_with(deleted, others) is Farewell.DISPOSE:
-        assert deleted.disposal is SavepointDisposal.DISPOSE
+        assert deleted.policy is SavepointDeletionPolicy.DELETE
         assert not deleted.is_in_use
         assert deleted.location is not None
         assert deleted.location not in {other.rstrip("/") for other in others if other is not None}

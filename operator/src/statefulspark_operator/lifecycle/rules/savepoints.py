@@ -11,7 +11,11 @@ from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 
 def take(situation: Situation, pod: DriverPod) -> Decision | None:
     """Does an object wait for a savepoint, and is it its turn?"""
-    waiting = [own for own in situation.own_savepoints if own.awaits_driver and not plan.has_ended(situation, own)]
+    waiting = [
+        own
+        for own in situation.own_savepoints
+        if own.awaits_driver and not own.is_unsearched and not plan.has_ended(situation, own)
+    ]
     chosen = plan.choose(
         [
             plan.Request(

@@ -12,7 +12,7 @@ from enum import Enum
 from statefulspark.contract import layout
 
 from statefulspark_operator.api.restore import RestoreSource
-from statefulspark_operator.api.spark_savepoint import SavepointDisposal, SavepointPhase, SparkSavepointStatus
+from statefulspark_operator.api.spark_savepoint import SavepointDeletionPolicy, SavepointPhase, SparkSavepointStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,13 @@ class Deleted:
     """A savepoint object that is being deleted.
 
     Attributes:
-        disposal: What its spec says about the files.
+        policy: What its spec says about the files.
         phase: Its phase.
         location: Folder of its savepoint.
         is_in_use: Whether a start that is not complete, or an upgrade on trial, goes back to it.
     """
 
-    disposal: SavepointDisposal
+    policy: SavepointDeletionPolicy
     phase: SavepointPhase
     location: str | None
     is_in_use: bool = False
@@ -97,7 +97,7 @@ def part_with(deleted: Deleted, others: Sequence[str | None]) -> Farewell:
     """
     if deleted.phase is SavepointPhase.IN_PROGRESS:
         return Farewell.WAIT
-    if deleted.disposal is SavepointDisposal.KEEP or deleted.location is None:
+    if deleted.policy is SavepointDeletionPolicy.RETAIN or deleted.location is None:
         return Farewell.RELEASE
     folders = {layout.snapshot_folder(other) for other in others if other is not None}
     if layout.snapshot_folder(deleted.location) in folders:

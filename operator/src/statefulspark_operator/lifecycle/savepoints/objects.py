@@ -47,14 +47,19 @@ class SavepointObject:
 
     def __post_init__(self) -> None:
         """Name the folder once: every job of the namespace asks every object for it."""
-        object.__setattr__(self, "folder", folder_of(self.status.location or self.spec.from_))
+        object.__setattr__(self, "folder", folder_of(self.status.location or self.source_uri))
+
+    @property
+    def source_uri(self) -> str | None:
+        """Folder of the savepoint that it adopts."""
+        return self.spec.source.uri if self.spec.source is not None else None
 
     @property
     def origin(self) -> SavepointOrigin:
         """Who asked for it."""
         if self.made_for is not None:
             return self.made_for
-        return SavepointOrigin.ADOPTED if self.spec.from_ is not None else SavepointOrigin.MANUAL
+        return SavepointOrigin.ADOPTED if self.spec.source is not None else SavepointOrigin.MANUAL
 
     @property
     def is_over(self) -> bool:
@@ -64,7 +69,12 @@ class SavepointObject:
     @property
     def awaits_driver(self) -> bool:
         """Whether a driver is to be asked for it."""
-        return not (self.is_over or self.is_deleted or self.spec.from_ is not None)
+        return not (self.is_over or self.is_deleted or self.spec.source is not None)
+
+    @property
+    def is_unsearched(self) -> bool:
+        """Whether storage may have its savepoint already: the object may have been restored without its status."""
+        return self.awaits_driver and self.has_finalizer and not self.status.searched
 
 
 def folder_of(location: str | None) -> str | None:

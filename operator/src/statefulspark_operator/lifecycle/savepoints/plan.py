@@ -13,7 +13,7 @@ from datetime import datetime
 from statefulspark.contract import layout
 
 from statefulspark_operator.api.spark_savepoint import (
-    SavepointDisposal,
+    SavepointDeletionPolicy,
     SavepointOrigin,
     SavepointPhase,
     SparkSavepointSpec,
@@ -78,6 +78,17 @@ class Adopt:
 
 
 @dataclass(frozen=True, slots=True)
+class Find:
+    """Look on storage for completed savepoints that carry the names of objects, and adopt what there is.
+
+    Attributes:
+        savepoints: The objects.
+    """
+
+    savepoints: tuple[SavepointObject, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """Write an object's status.
 
@@ -107,7 +118,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete an object; what becomes of its files, its disposal says.
+    """Delete an object; what becomes of its files, its deletionPolicy says.
 
     Attributes:
         savepoint: The object.
@@ -118,7 +129,7 @@ class Delete:
     why: str
 
 
-Change = Hold | Release | Dispose | Adopt | Note | Create | Delete
+Change = Hold | Release | Dispose | Adopt | Find | Note | Create | Delete
 
 
 _ORIGINS = {
@@ -143,10 +154,12 @@ def changes_of_job(situation: Situation) -> tuple[Change, ...]:
         if change is None and savepoint.is_deleted:
             change = _part_with(savepoint, situation.savepoints, is_in_use=savepoint.folder in in_use)
         changes += [change] if change is not None else []
+    unsearched = tuple(savepoint for savepoint in own if _may_exist(situation, savepoint))
+    changes += [Find(unsearched)] if unsearched else []
     changes += _made_by_operations(situation)
     due = timetable.due(situation)
     if due is not None:
-        spec = SparkSavepointSpec(job=situation.job.name, disposal=SavepointDisposal.DISPOSE)
+        spec = SparkSavepointSpec(job_name=situation.job.name, deletion_policy=SavepointDeletionPolicy.DELETE)
         changes.append(Create(scheduled_name(situation.job.name, due), SavepointOrigin.SCHEDULED, spec))
     return (*changes, *_dropped(situation))
 
@@ -168,14 +181,34 @@ def changes_without_job(own: Iterable[SavepointObject], others: Iterable[Savepoi
     for savepoint in own:
         status = savepoint.status
         if status.phase is SavepointPhase.IN_PROGRESS:
-            why = f"Job {savepoint.spec.job} was deleted before the savepoint was complete."
+            why = f"Job {savepoint.spec.job_name} was deleted before the savepoint was complete."
             changes.append(_noted(savepoint, progress.after(status, progress.Refused(why))))
         elif savepoint.is_deleted:
             changes.append(_part_with(savepoint, everything))
-        elif not savepoint.is_over:
-            message = f"Waits for job {savepoint.spec.job}, which does not exist in the namespace."
+        elif savepoint.is_over:
+            changes.append(_noted(savepoint, status))
+        elif (search := _search_without_job(savepoint)) is not None:
+            changes.append(search)
+        else:
+            message = f"Waits for job {savepoint.spec.job_name}, which does not exist in the namespace."
             changes.append(_noted(savepoint, status.model_copy(update={"message": message, "joined": None})))
     return tuple(change for change in changes if change is not None)
+
+
+def _search_without_job(savepoint: SavepointObject) -> Change | None:
+    """Return how an object adopts what is at its own storage, if its files stay (see `_settle`)."""
+    is_kept = savepoint.spec.deletion_policy is SavepointDeletionPolicy.RETAIN
+    if savepoint.spec.storage is None or not is_kept:
+        return None
+    if not savepoint.has_finalizer:
+        return Hold(savepoint)
+    if savepoint.source_uri is not None:
+        return Adopt(savepoint, objects.folder_of(savepoint.source_uri) or "")
+    return Find((savepoint,)) if savepoint.is_unsearched else None
+
+
+def _may_exist(situation: Situation, savepoint: SavepointObject) -> bool:
+    return situation.spec is not None and savepoint.is_unsearched
 
 
 def _settle(situation: Situation, savepoint: SavepointObject) -> Change | None:
@@ -183,19 +216,21 @@ def _settle(situation: Situation, savepoint: SavepointObject) -> Change | None:
     if not savepoint.is_deleted and not savepoint.has_finalizer:
         return Hold(savepoint)
     if savepoint.is_over:
+        return None if savepoint.is_deleted else _noted(savepoint, savepoint.status)
+    if _may_exist(situation, savepoint):
         return None
-    if savepoint.spec.from_ is not None:
+    if savepoint.source_uri is not None:
         if savepoint.is_deleted:
             return None
         # Whoever may create an object, and nothing else, could delete by it whatever the job's credentials reach, since its
         # owner reference decides when it goes. So one outside the job's folder is adopted only if its files stay.
-        folder, spec = objects.folder_of(savepoint.spec.from_) or "", situation.spec
-        is_kept = savepoint.spec.disposal is SavepointDisposal.KEEP
+        folder, spec = objects.folder_of(savepoint.source_uri) or "", situation.spec
+        is_kept = savepoint.spec.deletion_policy is SavepointDeletionPolicy.RETAIN
         if spec is None or is_kept or folder.startswith(_root(situation.job, spec.storage)):
             return Adopt(savepoint, folder)
         why = (
-            f"{folder} is not in the folder of {savepoint.spec.job}, so it is adopted with disposal Keep only; delete its "
-            "files with `statefulspark savepoint dispose`."
+            f"{folder} is not in the folder of {savepoint.spec.job_name}, so it is adopted with deletionPolicy Retain only; "
+            "delete its files with `statefulspark savepoint dispose`."
         )
         return _noted(savepoint, progress.after(savepoint.status, progress.Refused(why)))
     status = progress.after(savepoint.status, _event(situation, savepoint))
@@ -223,8 +258,8 @@ def _root(job: Job, storage: Storage) -> str:
 
 
 def _noted(savepoint: SavepointObject, status: SparkSavepointStatus) -> Note | None:
-    """Return the change to a status, if it is one; who asked is in every status."""
-    named = status.model_copy(update={"origin": savepoint.origin})
+    """Return the change to a status, if it is one; who asked, and for which spec it holds, is in every status."""
+    named = status.model_copy(update={"origin": savepoint.origin, "observed_generation": savepoint.generation})
     return Note(savepoint, named) if named != savepoint.status else None
 
 
@@ -260,13 +295,14 @@ def _part_with(
     if not savepoint.has_finalizer:
         return None
     deleted = naming.Deleted(
-        savepoint.spec.disposal, savepoint.status.phase, savepoint.status.location, is_in_use=is_in_use
+        savepoint.spec.deletion_policy, savepoint.status.phase, savepoint.status.location, is_in_use=is_in_use
     )
     # Two that are disposed of together share no savepoint that anybody else wants.
     holders = [
         other.folder
         for other in everything
-        if other.uid != savepoint.uid and not (other.is_deleted and other.spec.disposal is SavepointDisposal.DISPOSE)
+        if other.uid != savepoint.uid
+        and not (other.is_deleted and other.spec.deletion_policy is SavepointDeletionPolicy.DELETE)
     ]
     match naming.part_with(deleted, holders):
         case naming.Farewell.WAIT:
@@ -299,7 +335,7 @@ def _made_by_operations(situation: Situation) -> tuple[Change, ...]:
         return ()
     number = layout.parse_number((folder or "").rpartition("/")[2].partition("-")[0])
     name = f"{situation.job.name}-{operation.trigger}-{number if number is not None else operation.epoch}"
-    spec = SparkSavepointSpec.model_validate({"job": situation.job.name, "from": folder})
+    spec = SparkSavepointSpec.model_validate({"jobName": situation.job.name, "source": {"uri": folder}})
     return (Create(name, _ORIGINS.get(operation.trigger, SavepointOrigin.MANUAL), spec),)
 
 
