@@ -16,7 +16,7 @@ RESOURCE = f"statefulsparkjob/{JOB}"
 INPUT, OUTPUT, STATE = "input", "output", "state"
 VERSION_2_FILE = "/opt/job/flights_v2.py"
 BROKEN_FILE = "/opt/job/flights_broken.py"
-TRIGGER = "2 seconds"
+TRIGGER = "2s"
 """Time between two batches: on a quick machine, too, there shall be flights left for the last chapter."""
 
 EXECUTOR = {"memory": "512m", "resources": {"requests": {"cpu": "200m"}}}

@@ -24,7 +24,7 @@ Change = Callable[[World], None]
 
 AT_ONCE = ("--parameter", "visible=batch")
 RESCALED = ("--conf", "spark.sql.shuffle.partitions=3")
-SLOWER = ("--parameter", "trigger=2 seconds")
+SLOWER = ("--parameter", "trigger=2s")
 CANNOT_START = ("--parameter", "trigger=nonsense")
 DOES_NOT_FIT = ("--parameter", "accounts=others")
 RAISES = ("--parameter", "broken=yes")

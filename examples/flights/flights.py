@@ -110,7 +110,7 @@ def aircraft(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         logbook,
         sink=ss.sinks.FilesSink(ctx.parameter("output") + "/aircraft"),
         uid="aircraft-out",
-        trigger=ctx.parameter("trigger", "0 seconds"),
+        trigger=ctx.parameter("trigger", "0s"),
     )
 
 
@@ -125,7 +125,7 @@ def carriers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         score,
         sink=ss.sinks.FilesSink(ctx.parameter("output") + "/carriers"),
         uid="carriers-out",
-        trigger=ctx.parameter("trigger", "0 seconds"),
+        trigger=ctx.parameter("trigger", "0s"),
     )
 
 

@@ -113,7 +113,7 @@ def aircraft(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         logbook,
         sink=ss.sinks.FilesSink(ctx.parameter("output") + "/aircraft"),
         uid="aircraft-out",
-        trigger=ctx.parameter("trigger", "0 seconds"),
+        trigger=ctx.parameter("trigger", "0s"),
     )
 
 
@@ -128,7 +128,7 @@ def carriers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         score,
         sink=ss.sinks.FilesSink(ctx.parameter("output") + "/carriers"),
         uid="carriers-out",
-        trigger=ctx.parameter("trigger", "0 seconds"),
+        trigger=ctx.parameter("trigger", "0s"),
     )
 
 

@@ -53,7 +53,7 @@ def numbers_by_rule(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     numbers = fast.selectExpr("'number' AS kind", "value AS n")
     rules = slow.where("value % 10 = 0").selectExpr("'rule' AS kind", "value DIV 10 + 2 AS n")
     sink = ss.sinks.DriverSink(RuleFilter(str(folder)), parallelism=2, broadcast="kind = 'rule'")
-    return ss.write(numbers.unionByName(rules), sink=sink, uid="rules", trigger="1 second")
+    return ss.write(numbers.unionByName(rules), sink=sink, uid="rules", trigger="1s")
 
 
 if __name__ == "__main__":

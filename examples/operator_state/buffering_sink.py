@@ -57,7 +57,7 @@ def buffering(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", "20")).load()
     function = BufferingSink(str(folder), threshold=int(ctx.parameter("threshold", "25")))
     sink = ss.sinks.DriverSink(function, parallelism=int(ctx.parameter("parallelism", "2")))
-    return ss.write(numbers.selectExpr("value AS number"), sink=sink, uid="buffer", trigger="1 second")
+    return ss.write(numbers.selectExpr("value AS number"), sink=sink, uid="buffer", trigger="1s")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 _PUBLIC = {
     "statefulspark": [
+        "AVAILABLE_NOW",
         "AggregateFunction",
         "AggregatingState",
         "InputRow",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 
 import pytest
 import statefulspark as ss
@@ -29,6 +30,26 @@ def test_an_output_mode_that_spark_does_not_have_is_refused_and_the_default_is_s
 
     assert raised.value.reason == "OutputModeInvalid"
     assert ss.write(None, sink=None, uid="out").output_mode == "append"
+
+
+@pytest.mark.parametrize(
+    ("given", "trigger"),
+    [
+        ("1s500ms", timedelta(seconds=1.5)),
+        (timedelta(minutes=1), timedelta(minutes=1)),
+        (ss.AVAILABLE_NOW, ss.AVAILABLE_NOW),
+        (None, None),
+    ],
+)
+def test_a_trigger_is_a_duration_in_the_grammar_of_the_resource_or_available_now(
+    given: object, trigger: object
+) -> None:
+    assert ss.write(None, sink=None, uid="out", trigger=given).trigger == trigger
+
+
+def test_a_trigger_in_sparks_words_is_refused() -> None:
+    with pytest.raises(errors.SpecRejectedError, match="'5 seconds' must be a number with a unit"):
+        ss.write(None, sink=None, uid="out", trigger="5 seconds")
 
 
 def test_queries_keep_the_order_of_their_declaration() -> None:

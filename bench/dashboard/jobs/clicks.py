@@ -33,7 +33,7 @@ def by_user(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     counted = ss.keyed_process(
         rows, key="user", function=Clicks(), uid="clicks", schema="user STRING, count BIGINT", max_parallelism=4
     )
-    return ss.write(counted, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out", trigger="2 seconds")
+    return ss.write(counted, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out", trigger="2s")
 
 
 if __name__ == "__main__":

@@ -187,7 +187,7 @@ def read_topic(spark: SparkSession, ctx: ss.QueryContext, topic: str) -> DataFra
 
 def trigger(ctx: ss.QueryContext) -> str:
     """Return the pause between two batches of every query."""
-    return ctx.parameter("trigger", "1 second")
+    return ctx.parameter("trigger", "1s")
 
 
 def visible(ctx: ss.QueryContext) -> str:

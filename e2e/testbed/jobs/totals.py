@@ -75,7 +75,7 @@ def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     )
     if ctx.parameter("operators", "1") == "2":
         totals = ss.keyed_process(totals, key="key", function=Latest(), uid="latest", schema=SCHEMA, max_parallelism=4)
-    return ss.write(totals, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out", trigger="1 second")
+    return ss.write(totals, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out", trigger="1s")
 
 
 if __name__ == "__main__":

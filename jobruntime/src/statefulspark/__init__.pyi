@@ -11,6 +11,7 @@ from statefulspark import driver as driver
 from statefulspark import errors as errors
 from statefulspark import sinks as sinks
 from statefulspark import testing as testing
+from statefulspark.declaration import AVAILABLE_NOW as AVAILABLE_NOW
 from statefulspark.declaration import Output as Output
 from statefulspark.declaration import QueryContext as QueryContext
 from statefulspark.declaration import write as write

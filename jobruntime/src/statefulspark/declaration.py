@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
 from typing import TYPE_CHECKING, Literal, get_args
 
 from statefulspark import errors
-from statefulspark.contract import layout
+from statefulspark.contract import durations, layout
 from statefulspark.hooks import HookDefinition
 
 if TYPE_CHECKING:
@@ -22,6 +24,18 @@ if TYPE_CHECKING:
 
 
 OutputMode = Literal["append", "update", "complete"]
+
+
+class TriggerMode(Enum):
+    """When a query plans batches, other than by a duration."""
+
+    AVAILABLE_NOW = "available-now"
+    """Until it has read what its sources had at the start; then it ends."""
+
+
+AVAILABLE_NOW = TriggerMode.AVAILABLE_NOW
+"""A `trigger` of `write`: the query reads what its sources have at the start, in as many batches as their limits need, and
+ends. When all queries have ended, the job completes a last checkpoint and ends with exit code 0."""
 
 
 def require_uid(uid: str, what: str) -> str:
@@ -86,7 +100,7 @@ class Output:
     sink: TwoPhaseSink | DriverSink
     uid: str
     output_mode: str
-    trigger: str | None
+    trigger: timedelta | TriggerMode | None
 
 
 QueryFunction = Callable[["SparkSession", QueryContext], "DataStreamWriter | Output"]
@@ -124,7 +138,7 @@ def write(
     sink: TwoPhaseSink | DriverSink,
     uid: str,
     output_mode: OutputMode = "append",
-    trigger: str | None = None,
+    trigger: str | timedelta | TriggerMode | None = None,
 ) -> Output:
     """Connect a stream with a sink.
 
@@ -134,17 +148,36 @@ def write(
         uid: Name of the sink in the job.
         output_mode: Spark's output mode, with Spark's default. An aggregation without a watermark needs `update`, which
             writes each changed row again. Rows of keyed functions are the same in `append` and in `update`.
-        trigger: Shortest time between two batches, for example `1 second`; as fast as possible when omitted.
+        trigger: Shortest time between two batches, for example `1s`; as fast as possible when omitted. With `AVAILABLE_NOW`
+            the query ends when it has read what its sources have at the start.
 
     Returns:
         The output, which the query function returns.
 
     Raises:
-        SpecRejectedError: `UidInvalid`, `OutputModeInvalid`.
+        SpecRejectedError: `UidInvalid`, `OutputModeInvalid`, `DurationInvalid`.
     """
     if output_mode not in get_args(OutputMode):
         raise errors.SpecRejectedError(
             "OutputModeInvalid",
             f"The sink {uid!r} has output_mode={output_mode!r}; use one of {', '.join(map(repr, get_args(OutputMode)))}.",
         )
-    return Output(df, sink, require_uid(uid, "a sink"), output_mode, trigger)
+    pause = durations.parse(trigger) if isinstance(trigger, str) else trigger
+    return Output(df, sink, require_uid(uid, "a sink"), output_mode, pause)
+
+
+def batch_writer(output: Output, run: Callable[[DataFrame, int], None]) -> DataStreamWriter:
+    """Return the writer of a query that passes each batch to a function.
+
+    Args:
+        output: What the query function has returned.
+        run: Gets each batch and its number.
+    """
+    writer = output.frame.writeStream.outputMode(output.output_mode).foreachBatch(run)
+    match output.trigger:
+        case None:
+            return writer
+        case TriggerMode.AVAILABLE_NOW:
+            return writer.trigger(availableNow=True)
+        case pause:
+            return writer.trigger(processingTime=f"{pause // timedelta(milliseconds=1)} milliseconds")

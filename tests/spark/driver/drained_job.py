@@ -104,7 +104,7 @@ def timers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         max_parallelism=4,
         timers="event-time",
     )
-    return ss.write(frame, sink=sink(ctx, "timers"), uid="timers", trigger="200 milliseconds")
+    return ss.write(frame, sink=sink(ctx, "timers"), uid="timers", trigger="200ms")
 
 
 @job.query(uid="alarms")
@@ -119,7 +119,7 @@ def alarms(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         max_parallelism=4,
         timers="processing-time",
     )
-    return ss.write(frame, sink=sink(ctx, "alarms"), uid="alarms", trigger="200 milliseconds")
+    return ss.write(frame, sink=sink(ctx, "alarms"), uid="alarms", trigger="200ms")
 
 
 @job.query(uid="windows")
@@ -127,14 +127,14 @@ def windows(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Rows per ten seconds, by Spark's own operator, once a window is over."""
     counted = timed(spark, ctx).groupBy(sql.window("time", "10 seconds")).count()
     frame = counted.selectExpr("unix_millis(window.start) as start", "count as rows")
-    return ss.write(frame, sink=sink(ctx, "windows"), uid="windows", trigger="200 milliseconds")
+    return ss.write(frame, sink=sink(ctx, "windows"), uid="windows", trigger="200ms")
 
 
 @job.query(uid="numbers")
 def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """What a function emits."""
     frame = ss.read_function(spark, function=Counter(), schema="n bigint", uid="counter")
-    return ss.write(frame, sink=sink(ctx, "numbers"), uid="numbers", trigger="200 milliseconds")
+    return ss.write(frame, sink=sink(ctx, "numbers"), uid="numbers", trigger="200ms")
 
 
 if __name__ == "__main__":

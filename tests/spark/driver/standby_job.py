@@ -47,7 +47,7 @@ def counts(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         schema="key string, seen bigint",
         max_parallelism=4,
     )
-    return ss.write(frame, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out", trigger="100 milliseconds")
+    return ss.write(frame, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out", trigger="100ms")
 
 
 job.query(uid="counts")(counts)

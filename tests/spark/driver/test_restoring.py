@@ -94,7 +94,7 @@ class World:
                 max_parallelism=PARTITIONS,
             )
             sink = ss.sinks.FilesSink((self.folder / "out").as_uri())
-            return ss.write(counted, sink=sink, uid="out", trigger="100 milliseconds")
+            return ss.write(counted, sink=sink, uid="out", trigger="100ms")
 
         return job
 

@@ -82,7 +82,7 @@ def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     sink = ExplodingSink(
         ss.sinks.FilesSink(ctx.parameter("output"), visible=ctx.parameter("visible", "checkpoint")), bomb
     )
-    return ss.write(source.select("value"), sink=sink, uid="out", trigger="200 milliseconds")
+    return ss.write(source.select("value"), sink=sink, uid="out", trigger="200ms")
 
 
 if __name__ == "__main__":

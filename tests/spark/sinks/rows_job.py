@@ -18,7 +18,7 @@ def words(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     if ctx.parameter("corrected") == "yes":
         rows = rows.selectExpr("id", "substring(word, 1, 5) as word")
     sink = ss.sinks.PostgresSink("words", dsn=ctx.parameter("dsn"))
-    return ss.write(rows, sink=sink, uid="out", trigger="100 milliseconds")
+    return ss.write(rows, sink=sink, uid="out", trigger="100ms")
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def query(uid: str, sink: ss.sinks.KafkaSink | ss.sinks.PostgresSink | ss.sinks.
         rows = rows.selectExpr(
             "CAST(CAST(value AS STRING) AS BIGINT) AS id", "concat('word ', CAST(value AS STRING)) AS word"
         )
-        return ss.write(rows, sink=sink, uid="out", trigger="200 milliseconds")
+        return ss.write(rows, sink=sink, uid="out", trigger="200ms")
 
 
 query(

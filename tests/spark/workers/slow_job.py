@@ -44,7 +44,7 @@ def counts(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     frame = ss.keyed_process(
         keyed, key="key", function=Count(), uid="count", schema="key bigint, seen int", max_parallelism=4
     )
-    return ss.write(frame, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out", trigger="200 milliseconds")
+    return ss.write(frame, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out", trigger="200ms")
 
 
 if __name__ == "__main__":

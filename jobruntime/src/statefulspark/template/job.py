@@ -49,7 +49,7 @@ def totals(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter | ss.O
     )
     output = ctx.parameter("output", "")
     if output:
-        return ss.write(result, sink=ss.sinks.FilesSink(output), uid="out", trigger="5 seconds")
+        return ss.write(result, sink=ss.sinks.FilesSink(output), uid="out", trigger="5s")
     return result.writeStream.outputMode("update").format("console").trigger(processingTime="5 seconds")
 
 

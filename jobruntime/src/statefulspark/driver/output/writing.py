@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql.pandas import types as arrow_types
 
 from statefulspark import errors
-from statefulspark.declaration import Output
+from statefulspark.declaration import Output, batch_writer
 from statefulspark.driver.output import sink_calls
 from statefulspark.engine import jvm
 from statefulspark.operators import columns, spark_errors
@@ -205,8 +205,7 @@ def as_writer(built: object, uid: str, participant: BatchParticipant | None) -> 
         raise errors.InternalError(
             "SinkNotBound", f"The sink {built.uid!r} has no participant that writes its batches."
         )
-    writer = built.frame.writeStream.outputMode(built.output_mode).foreachBatch(participant.run)
-    return writer.trigger(processingTime=built.trigger) if built.trigger else writer
+    return batch_writer(built, participant.run)
 
 
 def _part_writer(

@@ -15,6 +15,7 @@ from statefulspark import clock, errors
 from statefulspark.checkpoint import batch_records
 from statefulspark.contract import base
 from statefulspark.contract.prepared import UnchangedRecord
+from statefulspark.declaration import batch_writer
 from statefulspark.operators import spark_errors
 from statefulspark.operatorstate.functions import FunctionSnapshotContext
 
@@ -95,8 +96,7 @@ class BoundSink:
 
     def writer(self, output: Output) -> DataStreamWriter:
         """Return the query's writer, which passes its batches to the function."""
-        writer = output.frame.writeStream.outputMode(output.output_mode).foreachBatch(self.write_batch)
-        return writer.trigger(processingTime=output.trigger) if output.trigger else writer
+        return batch_writer(output, self.write_batch)
 
 
 def check_condition(output: Output, condition: str | None) -> None:
