@@ -14,7 +14,7 @@ def test_unknown_uid_goes_back_and_waits_for_a_person(subject: job.Job) -> None:
 
     subject.wait_stalled("RolledBack")
     seen = subject.wait_running(epoch=3)
-    claims.says(seen, "operator 'a' of query 'numbers'", "allowNonRestoredState", "Change the spec to try again")
+    claims.says(seen, "operator 'a' of query 'numbers'", "restore.dropState", "Change the spec to try again")
     batch = subject.wait_batch(subject.committed() + 3)
     claims.is_exact(subject)
     before = subject.files()

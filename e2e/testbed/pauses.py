@@ -152,7 +152,7 @@ def _another_turn() -> Document:
 
 def _with_operators(count: int) -> Document:
     """Return a change to a plan with so many operators with state; what it has no longer may be dropped."""
-    return {"job": {"parameters": {"operators": str(count)}}, "restore": {"allowNonRestoredState": True}}
+    return {"job": {"parameters": {"operators": str(count)}}, "restore": {"dropState": ["latest"]}}
 
 
 def _killed(job: Job, kind: MarkKind) -> Turn:

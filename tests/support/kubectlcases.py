@@ -39,7 +39,7 @@ from statefulspark_operator.kubectl.view import View
 
 FAILURE = "The query 'counts' failed at /app/job.py:17 in bad: RuntimeError: this key is bad: 2."
 MISSING = "generations/ is missing below s3://state/jobs/demo/flights; somebody has deleted it. Put it back."
-REFUSAL = "State of uid 'by-k' has no place in the job; give the uid back, or allowNonRestoredState."
+REFUSAL = "State of uid 'by-k' has no place in the job; give the uid back, or add it to restore.dropState."
 UPGRADE = UpgradeStatus(
     from_revision=OLD_REVISION,
     to_revision=NEW_REVISION,

@@ -92,7 +92,7 @@ class Driver:
         self.steps: list[str] = []
         self.committer.start(
             self.plan.queries,
-            allow_non_restored=bool(restore and restore.allow_non_restored_state),
+            drop_state=restore.drop_state if restore else (),
             origin="checkpoint 7",
             begin_step=self._at,
         )

@@ -427,11 +427,11 @@ CASES: dict[str, dict[str, Situation]] = {
         "a savepoint is missing that is not wanted any more": situation_with(ENDED, storage=MISSING),
         "from the savepoint of the last stop": situation_with(
             ENDED, restore=WANTED, storage=StorageFacts(savepoint=SavepointFact.FOUND),
-            spec=restoring(allowNonRestoredState=True),
+            spec=restoring(dropState=["old"]),
         ),
-        "with state that may be dropped": situation_with(ENDED, spec=restoring(allowNonRestoredState=True)),
+        "with state that may be dropped": situation_with(ENDED, spec=restoring(dropState=["old"])),
         "from a savepoint that was asked for": situation_with(
-            ENDED, spec=restoring(source={"uri": SP}, allowNonRestoredState=True)
+            ENDED, spec=restoring(source={"uri": SP}, dropState=["old"])
         ),
         "from a savepoint that was asked for before": situation_with(
             ENDED, spec=restoring(source={"uri": SP}), restore_applied=revision.restore_id(restoring(source={"uri": SP})),

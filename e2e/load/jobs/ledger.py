@@ -173,7 +173,7 @@ def read_events(spark: SparkSession, ctx: ss.QueryContext) -> DataFrame:
     """Stream the events, of a second topic too if there is one, with their time as the watermark's column."""
     rows = read_topic(spark, ctx, ctx.parameter("events"))
     if more := ctx.parameter("more", ""):
-        rows = rows.union(read_topic(spark, ctx, more))
+        rows = rows.union(ss.named_source(read_topic(spark, ctx, more), uid="more"))
     event = functions.from_json(functions.col("value").cast("string"), EVENT)
     timed = rows.select(event.alias("event")).select("event.*")
     return timed.withColumn("time", functions.timestamp_millis("at_ms")).withWatermark("time", DELAY)

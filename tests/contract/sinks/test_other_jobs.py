@@ -104,9 +104,9 @@ def test_a_test_job_with_a_sink_uid_of_its_own_appends_and_the_first_job_goes_on
     old, snapshot = place.the_first_job()
     if place.withdraws:
         with pytest.raises(errors.SpecRejectedError, match="SinkFolderTaken"):
-            place.start(RENAMED, snapshot=snapshot, sink_uid="mine", allow_non_restored_state=True)
+            place.start(RENAMED, snapshot=snapshot, sink_uid="mine", drop_state=("out",))
         return
-    test = place.start(RENAMED, snapshot=snapshot, sink_uid="mine", allow_non_restored_state=True)
+    test = place.start(RENAMED, snapshot=snapshot, sink_uid="mine", drop_state=("out",))
     test.batch(1)
     test.checkpoint()
     old.batch(1)

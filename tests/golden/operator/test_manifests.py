@@ -158,18 +158,18 @@ def test_the_driver_reads_what_the_operator_writes() -> None:
 def test_a_standby_is_told_of_state_that_may_be_dropped_and_of_no_snapshot() -> None:
     spec = {
         **SMALL,
-        "restore": {"source": {"uri": RESTORE.snapshot}, "allowNonRestoredState": True, "takeOverSinks": True},
+        "restore": {"source": {"uri": RESTORE.snapshot}, "dropState": ["old"], "takeOverSinks": True},
     }
 
     manifest = config.standby_config_map(subject(spec), pod="flights-standby-2", revision="0a1b2c3d4e")
 
     read = JobConfig.model_validate_json(resources.text(manifest, "data", "job.json"))
     assert read.restore.source is None
-    assert (read.restore.allow_non_restored_state, read.restore.take_over_sinks) == (True, True)
+    assert (read.restore.drop_state, read.restore.take_over_sinks) == (("old",), True)
 
 
 def test_what_a_standby_is_told_at_its_start_as_driver_is_what_a_new_driver_would_read() -> None:
-    intent = RestoreIntent(id="r", source=RestoreSource(uri="s3://state/sp"), allow_non_restored_state=True)
+    intent = RestoreIntent(id="r", source=RestoreSource(uri="s3://state/sp"))
     made = config.job_config(subject(SMALL), executor.Owner("flights-driver-1", "0a1b2c3d4e", 1), restore=intent)
 
     assert config.restore_config(subject(SMALL), intent) == made.restore

@@ -212,7 +212,7 @@ def test_any_other_change_looks_whether_the_newest_state_fits_now() -> None:
     assert world.status.phase is Phase.STALLED
     world.on_start = lambda _driver: None
 
-    world.change({"restore": {"allowNonRestoredState": True}})
+    world.change({"restore": {"dropState": ["late"]}})
     world.run_until(lambda: world.status.phase is Phase.RUNNING)
 
     assert image_of(world) == OLD_IMAGE

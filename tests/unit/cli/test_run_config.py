@@ -85,7 +85,7 @@ def test_every_flag_arrives(job_file: Path) -> None:
         "--name w2 --namespace team --storage s3://b/p --endpoint http://s3:9000 --region eu --allow-local-files "
         "--savepoint-location s3://b/sp --checkpoint-interval 5s --checkpoint-timeout 1m --min-pause 500ms "
         "--tolerable-failures 7 --retained 9 --checkpoint-max-age 2h --restore-checkpoint 41 --claim-mode Claim "
-        "--allow-non-restored-state --api-port 0 --master local[2] --rehearsal PlanOnly "
+        "--drop-state old --drop-state older --api-port 0 --master local[2] --rehearsal PlanOnly "
         "--conf spark.a=1 --conf spark.b=x=y --parameter input=/data --parameter empty="
     )
 
@@ -104,7 +104,7 @@ def test_every_flag_arrives(job_file: Path) -> None:
             retained=9,
             max_age=timedelta(hours=2),
         ),
-        restore=a_restore(snapshot="checkpoint:41", allow_non_restored_state=True, claim_mode=config.ClaimMode.CLAIM),
+        restore=a_restore(snapshot="checkpoint:41", drop_state=("old", "older"), claim_mode=config.ClaimMode.CLAIM),
         engine=config.EngineConfig(master="local[2]", conf={"spark.a": "1", "spark.b": "x=y"}),
         api_port=0,
         rehearsal=config.Rehearsal.PLAN_ONLY,

@@ -12,9 +12,7 @@ from statefulspark.cli import main
 from statefulspark.contract import flagnames
 
 _SOURCES = sorted(Path(statefulspark.__file__).parent.rglob("*.py"))
-_FIELD = re.compile(
-    r"(?<![\w.@])(?:restore|storage|driver|job|checkpoint)\.(?!run\b|hook\b|query\b)[a-z]\w*[A-Za-z]\b|\ballowNonRestoredState\b"
-)
+_FIELD = re.compile(r"(?<![\w.@])(?:restore|storage|driver|job|checkpoint)\.(?!run\b|hook\b|query\b)[a-z]\w*[A-Za-z]\b")
 _NO_MESSAGE = re.compile(r"^[\w.:-]+$")
 
 
@@ -55,8 +53,9 @@ def test_no_message_is_left_with_a_field_of_the_resource() -> None:
 
 
 def test_a_sentence_reads_well_in_flags() -> None:
-    told = "Declare it again, or set allowNonRestoredState to start without that state."
+    told = "Declare it again, or add 'a', 'b' to restore.dropState to start without that state."
 
     assert (
-        flagnames.name_flags(told) == "Declare it again, or add --allow-non-restored-state to start without that state."
+        flagnames.name_flags(told)
+        == "Declare it again, or add --drop-state a --drop-state b to start without that state."
     )

@@ -74,7 +74,7 @@ def compared(plan: StartPlan, place: int, partitions: int | None = None) -> star
     """Compare state with a job whose operator is at a place of its plan."""
     operator = a_planned_operator("mean", place, max_parallelism=128)
     planned = a_planned_query(operator, uid="delays", sources=[plans.PlannedSource("numbers")], partitions=partitions)
-    changes = comparison.compare(plan.queries, [planned], label="checkpoint 1", allow_non_restored_state=False)
+    changes = comparison.compare(plan.queries, [planned], label="checkpoint 1")
     built = start_parts.Built((), functions.JobFunctions(), hooks.JobHooks())
     root = start_parts.JobRoot(stores.MemoryStore(), storage.StorageOptions())
     spark = cast("SparkSession", None)

@@ -45,7 +45,9 @@ def test_a_job_that_starts_empty_resets_its_hooks() -> None:
 
 
 def test_state_of_a_hook_that_left_the_job_is_refused_by_name() -> None:
-    with pytest.raises(errors.SpecRejectedError, match=r"'shop'.*job\.hook.*allowNonRestoredState") as raised:
+    with pytest.raises(
+        errors.SpecRejectedError, match=r"'shop'.*job\.hook.*add 'shop' to restore\.dropState"
+    ) as raised:
         hooks_of(Bookmarks("other")).require_place(_STATES)
 
     assert raised.value.reason == "NonRestoredState"

@@ -100,7 +100,7 @@ def asked_for_empty_state() -> World:
 
 
 def allowed_to_leave_state() -> World:
-    return a_root_with_a_checkpoint(config.RestoreConfig(allow_non_restored_state=True))
+    return a_root_with_a_checkpoint(config.RestoreConfig(drop_state=("delays", "other")))
 
 
 def empty() -> World:

@@ -54,7 +54,7 @@ class FakeCarrying:
 def compared(place: int) -> start_parts.Comparison:
     query = a_query("delays", an_operator())
     planned = a_planned_query(a_planned_operator("mean", place), uid="delays")
-    (change,) = comparison.compare([query], [planned], label="checkpoint 1", allow_non_restored_state=False)
+    (change,) = comparison.compare([query], [planned], label="checkpoint 1")
     built = start_parts.Built((), functions.JobFunctions(), hooks.JobHooks())
     root = start_parts.JobRoot(MemoryStore(), storage.StorageOptions())
     plan = StartPlan(StartMode.CONTINUE, 1, (query,))

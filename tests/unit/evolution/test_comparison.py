@@ -90,7 +90,7 @@ def test_what_a_rollback_would_start_without_state_is_refused_by_name(
     planned: tuple[plans.PlannedQuery, ...], absent: str | None
 ) -> None:
     cut = _in_the_cut(an_operator("a"), sources=(_source("s"),))
-    found = comparison.compare([cut], planned, label="checkpoint 7", allow_non_restored_state=True)
+    found = comparison.compare([cut], planned, label="checkpoint 7", drop_state=("a", "s"))
 
     if absent is None:
         comparison.require_state_for_all(found, planned, "checkpoint 7")
@@ -102,7 +102,7 @@ def test_what_a_rollback_would_start_without_state_is_refused_by_name(
 
 def test_a_query_that_never_committed_a_batch_loses_nothing_in_a_rollback() -> None:
     planned = (_planned(a_planned_operator("a"), reads=("s",)),)
-    found = comparison.compare([_in_the_cut(batch_id=-1)], planned, label="it", allow_non_restored_state=False)
+    found = comparison.compare([_in_the_cut(batch_id=-1)], planned, label="it")
 
     comparison.require_state_for_all(found, planned, "it")
 
@@ -153,12 +153,29 @@ def test_what_may_be_dropped_is_dropped_by_name() -> None:
     lost = _in_the_cut(an_operator("a"), an_operator("b", 1))
 
     with pytest.raises(errors.SpecRejectedError) as refused:
-        comparison.compare([lost], [_planned()], label="checkpoint 7", allow_non_restored_state=False)
+        comparison.compare([lost], [_planned()], label="checkpoint 7")
 
     assert refused.value.reason == "NonRestoredState"
     assert refused.value.message.startswith(
         "checkpoint 7 holds state of operator 'a' of query 'q', operator 'b' of query 'q', which the job does not have."
     )
+    assert refused.value.message.endswith(
+        "Give the job back those uids and source names, or add 'a', 'b' to restore.dropState to start without that "
+        "state; it stays in the snapshot."
+    )
+
+
+def test_only_state_of_the_named_uids_is_dropped() -> None:
+    """One word for all state let a uid go that was lost by mistake."""
+    lost = _in_the_cut(an_operator("a"), an_operator("b", 1))
+
+    with pytest.raises(
+        errors.SpecRejectedError, match=r"state of operator 'b' of query 'q', which.* add 'b' to restore\.dropState"
+    ):
+        comparison.compare([lost], [_planned()], label="checkpoint 7", drop_state=("a", "other"))
+    (dropped,) = comparison.compare([lost], [_planned()], label="checkpoint 7", drop_state=("a", "b"))
+
+    assert [part.uid for part in dropped.lost] == ["a", "b"]
 
 
 def test_a_new_query_with_more_partitions_than_key_groups_is_refused_though_it_has_no_state() -> None:
@@ -166,7 +183,7 @@ def test_a_new_query_with_more_partitions_than_key_groups_is_refused_though_it_h
     planned = _planned(a_planned_operator("a", max_parallelism=4), partitions=5)
 
     with pytest.raises(errors.SpecRejectedError, match=r"max_parallelism=4 and asks for .*=5") as refused:
-        comparison.compare([], [planned], label="nothing", allow_non_restored_state=False)
+        comparison.compare([], [planned], label="nothing")
 
     assert refused.value.reason == "MaxParallelismExceeded"
 
@@ -177,7 +194,7 @@ def test_state_with_fewer_key_groups_than_partitions_is_refused_as_state() -> No
     restored = _in_the_cut(an_operator("a", max_parallelism=4))
 
     with pytest.raises(errors.SpecRejectedError, match="The state of operator 'a' of query 'q' can not be restored"):
-        comparison.compare([restored], [planned], label="checkpoint 7", allow_non_restored_state=False)
+        comparison.compare([restored], [planned], label="checkpoint 7")
 
 
 @pytest.mark.parametrize("asked", [1, 2, 200])
@@ -200,7 +217,8 @@ def test_any_other_number_of_partitions_is_refused_by_reason(asked: str) -> None
 )
 def test_a_query_has_state_to_lose_from_its_first_batch_on(batch_id: int, lost: tuple[str, ...]) -> None:
     """A.167."""
-    assert plan.lost_queries([_in_the_cut(batch_id=batch_id)], query_uids=["other"]) == lost
+    found = plan.lost_queries([_in_the_cut(batch_id=batch_id)], query_uids=["other"])
+    assert tuple(part.name for part in found) == lost
 
 
 def test_all_queries_without_a_place_are_named() -> None:

@@ -35,7 +35,7 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         "imagePullSecrets": "IGNORE",
         **{f"checkpoint.{field.serialization_alias}": "RELOAD" for field in Checkpoint.model_fields.values()},
         "checkpoint.mode": "IGNORE",
-        "restore.allowNonRestoredState": "IGNORE",
+        "restore.dropState": "IGNORE",
         "restore.claimMode": "IGNORE",
         "restore.takeOver": "IGNORE",
         "restore.takeOverSinks": "IGNORE",

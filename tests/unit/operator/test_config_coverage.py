@@ -33,7 +33,7 @@ EXPOSED = {
     "checkpoint.pruneGrace": "checkpoint.pruneGrace",
     "checkpoint.history": "checkpoint.history",
     "restore.source": "restore.source",
-    "restore.allowNonRestoredState": "restore.allowNonRestoredState",
+    "restore.dropState": "restore.dropState",
     "restore.claimMode": "restore.claimMode",
     "restore.takeOverSinks": "restore.takeOverSinks",
     "engine.conf": "sparkConf",

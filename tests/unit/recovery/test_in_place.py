@@ -90,7 +90,7 @@ def stopped(job: Job, location: str | None = None) -> tuple[FakeQuery, str]:
     [
         pytest.param({}, id="plain"),
         pytest.param({"take_over_sinks": True}, id="taking over sinks"),
-        pytest.param({"allow_non_restored_state": True}, id="allowing state to be dropped"),
+        pytest.param({"drop_state": ("other",)}, id="allowing state to be dropped"),
         *(pytest.param({"claim_mode": mode}, id=mode.value) for mode in ClaimMode),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_dropped_query_is_left_behind_in_a_new_generation(job: Job) -> None:
     job.epoch += 1
     job.hold_epoch()
 
-    plan = job.plan(a_restore(snapshot=uri, allow_non_restored_state=True), query_uids=["other"])
+    plan = job.plan(a_restore(snapshot=uri, drop_state=("delays",)), query_uids=["other"])
 
     assert (plan.mode, plan.queries) == (StartMode.COPY, ())
 

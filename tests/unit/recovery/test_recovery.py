@@ -488,7 +488,7 @@ def test_schema_paths_point_into_the_new_generation(job: Job) -> None:
 def test_a_query_that_left_the_job_is_refused_by_name(job: Job) -> None:
     job.checkpoint(job.running(3))
 
-    with pytest.raises(errors.SpecRejectedError, match=r"'delays'.*allowNonRestoredState") as raised:
+    with pytest.raises(errors.SpecRejectedError, match=r"'delays'.*add 'delays' to restore\.dropState") as raised:
         job.start(query_uids=["arrivals"])
 
     assert raised.value.reason == "NonRestoredState"
@@ -500,7 +500,9 @@ def test_a_query_that_may_be_dropped_is_left_out_by_a_new_generation(job: Job) -
     job.checkpoint(first, second)
     first.run_batch()
 
-    plan = job.start(RestoreConfig(allow_non_restored_state=True), query_uids=["delays"])
+    with pytest.raises(errors.SpecRejectedError, match="state of query 'arrivals', which"):
+        job.start(RestoreConfig(drop_state=("delays", "other")), query_uids=["delays"])
+    plan = job.start(RestoreConfig(drop_state=("arrivals",)), query_uids=["delays"])
 
     assert (plan.mode, plan.generation, dict(plan.start_batches)) == (StartMode.COPY, 2, {"delays": 3})
     assert not job.store.list(layout.query_root(2, "arrivals"))

@@ -394,7 +394,7 @@ def test_a_sink_that_left_the_job_with_transactions_is_refused_by_name(
     assert raised.value.reason == "NonRestoredState"
 
     other = FakeSink()
-    start(bucket, other, RestoreConfig(allow_non_restored_state=True), uid="renamed")
+    start(bucket, other, RestoreConfig(drop_state=("out",)), uid="renamed")
     assert news(other) == ["open 1/0 by 3"]
 
 

@@ -188,9 +188,9 @@ def test_a_test_job_with_a_sink_of_its_own_begins_there_and_leaves_the_other_alo
     old, snapshot = the_first_job(world)
     if own == {"sink_uid": "mine"} and world.ledger is None:  # a folder belongs to one sink
         with pytest.raises(errors.SpecRejectedError, match="SinkFolderTaken"):
-            world.driver(OTHER, snapshot=snapshot, allow_non_restored_state=True, sink_uid="mine")
+            world.driver(OTHER, snapshot=snapshot, drop_state=("out",), sink_uid="mine")
         return
-    test = world.driver(OTHER, snapshot=snapshot, allow_non_restored_state=True, **own)  # type: ignore[arg-type]
+    test = world.driver(OTHER, snapshot=snapshot, drop_state=("out",), **own)  # type: ignore[arg-type]
     test.batch(1)
     test.checkpoint()
     old.batch(1)

@@ -46,7 +46,7 @@ def back_to(bucket: stores.MemoryStore, savepoint: str, output: object, *, rollb
     )
     root = start_parts.JobRoot(store, StorageOptions())
     planned = [_planned(query) for query in plan.queries]
-    changes = comparison.compare(plan.queries, planned, label="it", allow_non_restored_state=True)
+    changes = comparison.compare(plan.queries, planned, label="it")
     rollbacks.require_harmless(restore, root, plan, changes, planned=planned, outputs={QUERY: output})
 
 

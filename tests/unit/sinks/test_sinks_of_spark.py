@@ -166,7 +166,7 @@ class World:
         root = start_parts.JobRoot(store, StorageOptions())
         operators = (a_planned_operator(own.uid, own.operator_id, name=own.name) for own in plan.queries[0].operators)
         planned = [a_planned_query(*operators, uid=QUERY, sources=[plans.PlannedSource("numbers", "numbers")])]
-        changes = comparison.compare(plan.queries, planned, label="it", allow_non_restored_state=False)
+        changes = comparison.compare(plan.queries, planned, label="it")
         rollbacks.require_harmless(restore, root, plan, changes, planned=planned, outputs={QUERY: "a writer"})
         return restore
 

@@ -147,8 +147,9 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
     restore.add_argument("--claim-mode", choices=tuple(config.ClaimMode), metavar="MODE",
                        help="who owns the snapshot afterwards: NoClaim (nothing changes; the default) or Claim (the job, "
                        "which deletes it once it is subsumed)")  # fmt: skip
-    restore.add_argument("--allow-non-restored-state", action="store_true",
-                       help="drop state whose uid is not in the job any more, instead of refusing to start")  # fmt: skip
+    restore.add_argument("--drop-state", action="append", metavar="UID",
+                       help="drop the state of this uid, which is not in the job any more, instead of refusing to start; "
+                       "repeatable")  # fmt: skip
     restore.add_argument("--take-over", action="store_true",
                        help="go on with state of another owner, for example of a resource in a cluster")  # fmt: skip
     restore.add_argument("--take-over-sinks", action="store_true",
@@ -276,7 +277,7 @@ def _restore(args: argparse.Namespace, base: _Fields) -> _Fields:
         start = restore.model_dump(include={"source", "nonce"})
     start = {**start, "takes_over_as": f"again at {now.isoformat()}"} if args.again else start
     start = {**start, **_given(claim_mode=args.claim_mode, take_over_sinks=args.take_over_sinks or None)}
-    return {**start, "allow_non_restored_state": True} if args.allow_non_restored_state else start
+    return {**start, **_given(drop_state=args.drop_state)}
 
 
 def _section(fields: _Fields, name: str) -> _Fields:

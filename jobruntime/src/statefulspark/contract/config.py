@@ -150,8 +150,8 @@ class RestoreConfig(WireModel):
 
     source: RestoreSource | None = None
     """What to start from; absent means the newest committed batch."""
-    allow_non_restored_state: bool = False
-    """Drop state whose uid no longer exists in the job, instead of refusing to start."""
+    drop_state: tuple[str, ...] = ()
+    """Uids of state that is dropped if the job has no place for it. Other state without a place is refused."""
     claim_mode: ClaimMode = ClaimMode.NO_CLAIM
     """Who owns the snapshot of `source` after the start, if it is named by its URI."""
     take_over_sinks: bool = False

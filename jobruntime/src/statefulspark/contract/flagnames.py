@@ -34,7 +34,7 @@ BY_FIELD = {
     "restore.source.empty": "--restore-empty",
     "restore.nonce": "--restore-nonce",
     "restore.claimMode": "--claim-mode",
-    "restore.allowNonRestoredState": "--allow-non-restored-state",
+    "restore.dropState": "--drop-state",
     "restore.takeOverSinks": "--take-over-sinks",
     "engine.master": "--master",
     "engine.conf": "--conf",
@@ -70,17 +70,15 @@ _SENTENCES = (
     ("allow local files (--allow-local-files) for development", "add --allow-local-files for development"),
     ("Correct it and apply the job again.", "Correct it and start the job again."),
 )
-_SET_FIELD = re.compile(r"\bset (?=allowNonRestoredState\b)")
-_FIELD = re.compile(
-    r"\b(?:allowNonRestoredState|restore\.source\.[a-z][A-Za-z]*|(?:checkpoint|storage|restore|engine)\.[a-z][A-Za-z]*)\b"
-)
+_DROP_STATE = re.compile(r"\badd ((?:'[^']+'(?:, )?)+) to restore\.dropState\b")
+_FIELD = re.compile(r"\b(?:restore\.source\.[a-z][A-Za-z]*|(?:checkpoint|storage|restore|engine)\.[a-z][A-Za-z]*)\b")
 
 
 def name_flags(message: str) -> str:
     """Return a message of the product with the flags of the command instead of the fields of a resource."""
     for of_field, of_flag in _SENTENCES:
         message = message.replace(of_field, of_flag)
-    return _FIELD.sub(_flag_named, _SET_FIELD.sub("add ", message))
+    return _FIELD.sub(_flag_named, _DROP_STATE.sub(_uids_named, message))
 
 
 def flag_of(field: str) -> str:
@@ -91,5 +89,9 @@ def flag_of(field: str) -> str:
 
 
 def _flag_named(match: re.Match[str]) -> str:
-    field = match.group()
-    return BY_FIELD.get(field) or BY_FIELD.get(f"restore.{field}", field)
+    return BY_FIELD.get(match.group(), match.group())
+
+
+def _uids_named(match: re.Match[str]) -> str:
+    uids = (uid.strip("'") for uid in match.group(1).split(", "))
+    return f"add {' '.join(f'--drop-state {uid}' for uid in uids)}"

@@ -7,11 +7,12 @@ possible before Spark runs a batch is made here, so that an incompatible job is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from statefulspark import errors
 from statefulspark.checkpoint import plans
+from statefulspark.contract import lost_state
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SourceEntry
 from statefulspark.evolution import definitions, parallelism, rewrite, sources
 
@@ -63,12 +64,12 @@ class Evolution:
         return not (moved or self.added or self.dropped or self.partitions) and self.keeps_sources
 
     @property
-    def lost(self) -> tuple[str, ...]:
-        """The operators and sources that the job no longer has, as named in errors."""
+    def lost(self) -> tuple[lost_state.LostState, ...]:
+        """The operators and sources that the job no longer has."""
         query = f"of query {self.query.uid!r}"
         return (
-            *(f"operator {operator.uid!r} {query}" for operator in self.dropped),
-            *(f"source {source.name!r} {query}" for source in self.dropped_sources),
+            *(lost_state.LostState(part.uid, f"operator {part.uid!r} {query}") for part in self.dropped),
+            *(lost_state.LostState(part.name, f"source {part.name!r} {query}") for part in self.dropped_sources),
         )
 
     @property
@@ -112,7 +113,11 @@ class Evolution:
 
 
 def compare(
-    queries: Iterable[QueryEntry], planned: Iterable[plans.PlannedQuery], *, label: str, allow_non_restored_state: bool
+    queries: Iterable[QueryEntry],
+    planned: Iterable[plans.PlannedQuery],
+    *,
+    label: str,
+    drop_state: Collection[str] = (),
 ) -> tuple[Evolution, ...]:
     """Compare the state of a job with its plan; changes nothing.
 
@@ -120,7 +125,7 @@ def compare(
         queries: The restored queries that the job has.
         planned: Every query of the job.
         label: Name of the snapshot in errors.
-        allow_non_restored_state: Allow to drop state that the job no longer has.
+        drop_state: Uids of state that may be dropped if the job no longer has it.
 
     Returns:
         The changes of each restored query, in the order of the job.
@@ -134,8 +139,12 @@ def compare(
         sources.require_distinct(plan)
         parallelism.require_enough_groups(plan, restored.get(plan.uid))
     evolutions = tuple(evolve(restored[plan.uid], plan) for plan in plans_of_job if plan.uid in restored)
-    if not allow_non_restored_state:
-        require_no_lost_state(evolutions, label)
+    lost_state.require_permission(
+        (part for evolution in evolutions for part in evolution.lost),
+        drop_state,
+        holds=f"{label} holds state of",
+        remedy="Give the job back those uids and source names",
+    )
     return evolutions
 
 
@@ -147,7 +156,7 @@ def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
         planned: The query as it would run.
 
     Returns:
-        The changes of its state. `require_no_lost_state` decides whether dropped state is allowed.
+        The changes of its state. `compare` decides whether dropped state is allowed.
 
     Raises:
         SpecRejectedError: `OperatorsAmbiguous`, `KeyChanged`, `ValueChanged`, `OutputModeChanged`, `WindowChanged`,
@@ -185,21 +194,6 @@ def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
             for sentence in definitions.warnings(_where(query, old), old.definition, new.definition)
         ),
     )
-
-
-def require_no_lost_state(evolutions: Iterable[Evolution], label: str) -> None:
-    """Refuse to drop state without permission (Flink A.167).
-
-    Raises:
-        SpecRejectedError: `NonRestoredState`: names every operator and source that the job lacks, and what to do.
-    """
-    lost = [name for evolution in evolutions for name in evolution.lost]
-    if lost:
-        raise errors.SpecRejectedError(
-            "NonRestoredState",
-            f"{label} holds state of {', '.join(lost)}, which the job does not have. Give the job back those uids and "
-            "source names, or set allowNonRestoredState to start without that state; it stays in the snapshot.",
-        )
 
 
 def require_state_for_all(evolutions: Iterable[Evolution], planned: Iterable[plans.PlannedQuery], label: str) -> None:
@@ -262,7 +256,7 @@ def _paired_by_order(
         f"Query {query.uid!r} had {len(olds)} operators {olds[0].name!r} and has {len(news)} now, and they cannot be "
         f"matched: Spark's own operators have no uid, and their keys are {_keys(old_keys)} and "
         f"{_keys(new_keys)}. Move the new one into a query with a uid of its own, use ss.keyed_process, which has one, or "
-        "start the query fresh under another uid with allowNonRestoredState.",
+        f"start the query empty under another uid, and add {query.uid!r} to restore.dropState.",
     )
 
 
@@ -284,7 +278,7 @@ def _require_same(query: QueryEntry, old: OperatorEntry, new: plans.PlannedOpera
                 reason,
                 f"The state of {where} was written with {what} ({was}) and the job declares ({now}), with which it cannot "
                 "be read. Set it back, restore a canonical savepoint with a conversion, or give the operator another uid "
-                "and set allowNonRestoredState, which starts it empty.",
+                f"and add {old.uid!r} to restore.dropState, which starts it empty.",
             )
     definitions.require_same_meaning(where, old.definition, new.definition)
     parallelism.require_same_groups(query.uid, old, new.max_parallelism)

@@ -85,7 +85,7 @@ def require_same_meaning(where: str, was: Mapping[str, str], now: Mapping[str, s
                 refusal.reason,
                 f"The state of {where} was written with {refusal.what} ({was[aspect]}) and the job declares "
                 f"({now[aspect]}): {refusal.because}. Spark would not notice. Set it back, or give the query another uid "
-                "and set allowNonRestoredState, which starts it empty.",
+                "and add the old one to restore.dropState, which starts it empty.",
             )
 
 

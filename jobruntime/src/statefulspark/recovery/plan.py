@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from statefulspark import errors
 from statefulspark.canonical import skeleton
 from statefulspark.checkpoint import lineage_records, plans, transfer
-from statefulspark.contract import layout
+from statefulspark.contract import layout, lost_state
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Manifest, MasterStateEntry, QueryEntry
 from statefulspark.recovery import copies, generations
@@ -477,7 +477,9 @@ def declare_queries(plan: _Plan, planned: Iterable[plans.PlannedQuery]) -> _Plan
     return replace(plan, note_restore=record.model_copy(update={"queries": queries}))
 
 
-def require_no_lost_state(queries: Collection[QueryEntry], label: str, *, query_uids: Collection[str]) -> None:
+def require_no_lost_state(
+    queries: Collection[QueryEntry], label: str, *, query_uids: Collection[str], drop_state: Collection[str] = ()
+) -> None:
     """Refuse a start that would silently drop the state of a query (Flink A.167).
 
     The uids are known before the queries are built, so this check comes first; `evolution` compares operators and sources.
@@ -486,22 +488,24 @@ def require_no_lost_state(queries: Collection[QueryEntry], label: str, *, query_
         queries: The queries to restore.
         label: Name of the snapshot in the error.
         query_uids: Queries of the job.
+        drop_state: Uids of state that may be dropped.
 
     Raises:
         SpecRejectedError: `NonRestoredState`: names every query that the job lacks, and what to do.
     """
     lost = lost_queries(queries, query_uids=query_uids)
-    if lost:
-        raise errors.SpecRejectedError(
-            "NonRestoredState",
-            f"{label} holds state of {', '.join(lost)}, which the job does not have. Give the job back those uids, or set "
-            "allowNonRestoredState to start without that state; it stays in the snapshot.",
-        )
+    lost_state.require_permission(
+        lost, drop_state, holds=f"{label} holds state of", remedy="Give the job back those uids"
+    )
 
 
-def lost_queries(queries: Collection[QueryEntry], *, query_uids: Collection[str]) -> tuple[str, ...]:
-    """Return the queries with state that the job does not have, for example `query 'delays'`.
+def lost_queries(queries: Collection[QueryEntry], *, query_uids: Collection[str]) -> tuple[lost_state.LostState, ...]:
+    """Return the queries with state that the job does not have.
 
     A query that has not committed anything has no state to lose.
     """
-    return tuple(f"query {query.uid!r}" for query in queries if query.uid not in query_uids and query.batch_id >= 0)
+    return tuple(
+        lost_state.LostState(query.uid, f"query {query.uid!r}")
+        for query in queries
+        if query.uid not in query_uids and query.batch_id >= 0
+    )

@@ -312,12 +312,11 @@ def _copy_of(candidate: Candidate, generation: int, *, carried_out: tuple[str, .
 def _without_lost_state(
     plan: RecoveryPlan, view: candidates.StorageView, restore: RestoreConfig, query_uids: Collection[str] | None
 ) -> RecoveryPlan:
-    """Refuse to drop the state of queries that the job no longer has; if that is allowed, copy only the other queries."""
+    """Refuse to drop the state of queries that the job no longer has; where that is allowed, copy only the other queries."""
     if query_uids is None:
         return plan
     label = plan.restored_from or f"state in generation {plan.generation}"
-    if not restore.allow_non_restored_state:
-        require_no_lost_state(plan.queries, label, query_uids=query_uids)
+    require_no_lost_state(plan.queries, label, query_uids=query_uids, drop_state=restore.drop_state)
     retained = tuple(query for query in plan.queries if query.uid in query_uids)
     lost = any(query.batch_id >= 0 for query in plan.queries if query.uid not in query_uids)
     if plan.mode is StartMode.CONTINUE and lost:

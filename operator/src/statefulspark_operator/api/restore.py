@@ -17,6 +17,10 @@ _ONE_SOURCE = (
 )
 
 
+Uid = Annotated[str, Field(min_length=1, max_length=1024)]
+"""The uid of a query, an operator, a function or a sink, the name of a source, or the identifier of a hook."""
+
+
 class EmptyState(ApiModel):
     """Empty state: `{}`."""
 
@@ -58,8 +62,11 @@ class Restore(ApiModel):
     """What the job starts from; it has exactly one member. A new value on a running job restarts it from there; removing the
     value changes nothing. The storage remembers each value for the life of the state, so a resource that is made anew does
     not apply it again. Default: the newest committed batch."""
-    allow_non_restored_state: Annotated[bool, ChangeCost.IGNORE] = False
-    """Drop state whose uid no longer exists in the job, instead of refusing to start."""
+    drop_state: Annotated[tuple[Uid, ...], ChangeCost.IGNORE] = Field(
+        default=(), max_length=500, json_schema_extra={"x-kubernetes-list-type": "set"}
+    )
+    """Uids of state that is dropped if the job has no place for it. The job refuses to start without other state. A uid that
+    the job has keeps its state. Default: none."""
     claim_mode: Annotated[ClaimMode | None, ChangeCost.IGNORE] = None
     """Who owns the snapshot of `source` after the start. With `NoClaim` its owner keeps it. With `Claim` the job owns it,
     and deletes it after it has completed as many checkpoints as are retained. It counts when `source` is applied. Default:

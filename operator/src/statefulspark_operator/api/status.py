@@ -168,8 +168,6 @@ class RestoreIntent(ApiModel):
     """Identifies this restore, so that after a later failure the job continues from newer checkpoints and not from here."""
     source: RestoreSource | None = None
     """What it starts from; absent means the newest committed batch."""
-    allow_non_restored_state: bool = False
-    """Whether state whose uid no longer exists in the job may be dropped."""
     rollback: bool = False
     """A rollback: the driver refuses to start if a part of the job would begin without state, or rows would come twice."""
     after_stop: bool = False

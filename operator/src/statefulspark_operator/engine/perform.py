@@ -183,7 +183,7 @@ async def _activate(current: Pass, act: actions.ActivateStandby) -> None:
     granted = await _access_to(current, pod)
     if pod is None or granted is None:
         return
-    restore = config.restore_config(current.subject, act.restore) if act.restore is not None else None
+    restore = config.restore_config(current.subject, act.restore)
     request = ActivateRequest(request_id=f"{pod.name}-{act.epoch}", epoch=act.epoch, restore=restore)
     answer = await current.ports.drivers.activate(pod, granted, request)
     if answer is not None:

@@ -111,7 +111,7 @@ _OTHER_ADVICE: Mapping[str, str] = {
     "ApiServerUnavailable": _WAIT,
     "StateUnknown": "Make the storage readable, or restore what is missing there; nothing was changed.",
     "SnapshotNotFound": "Name a snapshot that is there in spec.restore.source.",
-    "NonRestoredState": "Give the operator its uid back, or set spec.restore.allowNonRestoredState to drop its state.",
+    "NonRestoredState": "Give the operator its uid back, or add it to spec.restore.dropState.",
     "SinkAhead": "Read what the message says about output; spec.restore.takeOverSinks accepts that it is there twice.",
     "SinkOfAnotherJob": "If it continues that job, set spec.restore.takeOverSinks; else give the sink its own uid.",
     "SinkTaken": "Read what the message says about output; spec.restore.takeOverSinks accepts that it is there twice.",

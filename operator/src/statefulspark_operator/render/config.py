@@ -76,7 +76,11 @@ def restore_config(subject: Subject, restore: RestoreIntent | None) -> RestoreCo
 
 def _restore(subject: Subject, restore: RestoreIntent | None) -> dict[str, object]:
     spec = subject.spec
-    words = {"takeOverSinks": spec.restore.take_over_sinks, "takesOverAs": word_id(spec)}
+    words = {
+        "dropState": spec.restore.drop_state,
+        "takeOverSinks": spec.restore.take_over_sinks,
+        "takesOverAs": word_id(spec),
+    }
     if restore is None:
         return words
     return {**_given(restore, exclude={"id"}), "nonce": restore.id, **words}
@@ -112,10 +116,8 @@ def standby_config_map(subject: Subject, *, pod: str, revision: str) -> Manifest
         pod: Name of the standby's pod.
         revision: Revision of the spec.
     """
-    may_drop = subject.spec.restore.allow_non_restored_state
-    restore = RestoreIntent(id=f"{revision}-latest", allow_non_restored_state=True) if may_drop else None
     owner = executor.Owner(pod, revision)
-    files = _files(subject, owner, job_config(subject, owner, restore=restore, host=f"${{env:{POD_IP}}}"))
+    files = _files(subject, owner, job_config(subject, owner, restore=None, host=f"${{env:{POD_IP}}}"))
     labels = names.standby_labels(subject.job.name, revision=revision)
     return _config_map(subject, names.standby_config(pod), labels, files)
 

@@ -139,7 +139,7 @@ class World:
         return closure.close_over(self._store, self._path, self.batch)
 
     def run(
-        self, build: Callable[[SparkSession], Output], until: Callable[[], bool], *, allow_non_restored: bool = False
+        self, build: Callable[[SparkSession], Output], until: Callable[[], bool], *, drop_state: tuple[str, ...] = ()
     ) -> str | None:
         """Start the query as a driver does, wait for something, and stop it at once; return why it failed."""
         self._epoch += 1
@@ -150,8 +150,7 @@ class World:
             plan = StartPlan(StartMode.CONTINUE, 1, queries=(self.entry(),), next_snapshot_id=7)
             place = Place(self._store, self._options, self._epoch)
             declared.declare("numbers", output)
-            if not allow_non_restored:
-                declared.require_place(plan.queries)
+            declared.require_place(plan.queries, drop_state)
             bound = declared.bind(place, plan)
             root = f"{session.hadoop_uri(self._store.uri)}/{self._path}"
             query = bound["numbers"].queryName("numbers").option("checkpointLocation", root).start()
@@ -244,7 +243,7 @@ def test_a44_a_new_uid_starts_without_state_and_an_old_one_may_not_vanish(world:
     error = world.run(
         numbers(world, sink_uid="other", limit=10, sink=1),
         lambda: world.values(1).total() >= 10,
-        allow_non_restored=True,
+        drop_state=("collect",),
     )
     assert error is None
     assert world.told(1)[0]["restored"] is False

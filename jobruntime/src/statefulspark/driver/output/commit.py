@@ -19,7 +19,7 @@ import functools
 import itertools
 import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from statefulspark import clock, errors
 from statefulspark.checkpoint import batch_records, epochs, progress
@@ -67,7 +67,7 @@ class Committer:
         self,
         restored: Sequence[QueryEntry],
         *,
-        allow_non_restored: bool = False,
+        drop_state: Collection[str] = (),
         functions: Mapping[str, str] | None = None,
         origin: str | None = None,
         begin_step: progress.BeginStep = progress.ignore_steps,
@@ -79,7 +79,7 @@ class Committer:
 
         Args:
             restored: The queries as restored, with paths inside the generation that runs.
-            allow_non_restored: Whether transactions of sinks that left the job may be dropped.
+            drop_state: Uids of sinks that left the job, whose transactions may be dropped.
             functions: The sink function by query uid, where each batch has a record of the function's state.
             origin: The snapshot that is restored, for people; None if there is none.
             begin_step: Begins the step, which counts the committed transactions and says what a repeated call waits for.
@@ -89,8 +89,7 @@ class Committer:
             FencedError: A newer driver runs.
             StatefulSparkError: A sink cannot be opened, or a transaction cannot be committed.
         """
-        if not allow_non_restored:
-            job_sinks.require_place(restored, self._sinks)
+        job_sinks.require_place(restored, self._sinks, drop_state)
         self.limit_waiting()
         restoring = f"Opening the sinks, and committing what {origin or 'the state'} had prepared for them"
         step = retries.RetriedStep(begin_step, restoring)
@@ -351,7 +350,7 @@ class Committer:
                 "NonRestoredState",
                 f"The state on storage holds a transaction of the {record.sink} {sink.uid!r} for batch "
                 f"{record.batch_id}, and the job has a {sink.kind} under that uid. Give the new sink a uid "
-                "of its own, and start with allowNonRestoredState once the old one has committed.",
+                f"of its own, and add {sink.uid!r} to restore.dropState once the old one has committed.",
             )
         elif record.transaction is not None:
             self._retries.run(functools.partial(self._commit_if_current, sink, record))

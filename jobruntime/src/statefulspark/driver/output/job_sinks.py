@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from statefulspark import errors
 from statefulspark.checkpoint import batch_records, epochs, lineage_records
-from statefulspark.contract import layout
+from statefulspark.contract import layout, lost_state
 from statefulspark.contract.manifest import Ancestor, Position, QueryEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.declaration import Output
@@ -199,26 +199,28 @@ def keys_of(outputs: Mapping[str, object]) -> frozenset[tuple[str, str]]:
     return frozenset((query_uid, output.uid) for query_uid, output in outputs.items() if isinstance(output, Output))
 
 
-def require_place(restored: Iterable[QueryEntry], sinks: Container[tuple[str, str]]) -> None:
+def require_place(
+    restored: Iterable[QueryEntry], sinks: Container[tuple[str, str]], drop_state: Collection[str]
+) -> None:
     """Refuse a job that lacks a sink whose transactions it would start from.
 
     Args:
         restored: The queries, as they are restored.
         sinks: Query and uid of every sink that the job has now.
+        drop_state: Uids of state that may be dropped.
 
     Raises:
         SpecRejectedError: `NonRestoredState`.
     """
     lost = {
-        f"sink {entry.uid!r} of query {query.uid!r}"
+        lost_state.LostState(entry.uid, f"sink {entry.uid!r} of query {query.uid!r}")
         for query in restored
         for entry in query.prepared
         if not entry.is_empty and (query.uid, entry.uid) not in sinks
     }
-    if lost:
-        raise errors.SpecRejectedError(
-            "NonRestoredState",
-            f"The state on storage holds transactions of {', '.join(sorted(lost))}, which the job does not have. Their rows "
-            "may not be visible yet. Give the job back those uids, or set allowNonRestoredState to start without "
-            "them.",
-        )
+    lost_state.require_permission(
+        sorted(lost),
+        drop_state,
+        holds="The state on storage holds transactions of",
+        remedy="Their rows may not be visible yet. Give the job back those uids",
+    )

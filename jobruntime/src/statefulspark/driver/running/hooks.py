@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from statefulspark import errors, threads, usercode
+from statefulspark.contract import lost_state
 from statefulspark.contract.manifest import MasterStateEntry
 from statefulspark.hooks import HookDefinition
 from statefulspark.recovery.plan import RestoredState
@@ -37,20 +38,19 @@ class JobHooks:
         """The uids of all hooks."""
         return frozenset(self._hooks)
 
-    def require_place(self, states: Sequence[MasterStateEntry]) -> None:
+    def require_place(self, states: Sequence[MasterStateEntry], drop_state: Collection[str] = ()) -> None:
         """Refuse a job that lacks a hook whose state it would start from.
 
         Raises:
             SpecRejectedError: `NonRestoredState`.
         """
-        lost = sorted(repr(state.identifier) for state in states if state.identifier not in self._hooks)
-        if lost:
-            raise errors.SpecRejectedError(
-                "NonRestoredState",
-                f"The state on storage holds state of the master hook {', '.join(lost)}, which the job does not have. "
-                "Declare it with job.hook(...), or set allowNonRestoredState to start without that state; it stays in the "
-                "snapshot.",
-            )
+        lost = sorted(state.identifier for state in states if state.identifier not in self._hooks)
+        lost_state.require_permission(
+            [lost_state.LostState(identifier, repr(identifier)) for identifier in lost],
+            drop_state,
+            holds="The state on storage holds state of the master hook",
+            remedy="Declare it with job.hook(...)",
+        )
 
     def restore(self, plan: RestoredState) -> None:
         """Give every hook its state, before any query starts; state of hooks that the job does not have is dropped.

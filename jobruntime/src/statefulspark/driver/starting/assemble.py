@@ -92,7 +92,7 @@ def _open_sinks(parts: Parts, begin_step: progress.BeginStep) -> commit.Committe
     with sink_comparison.explaining_take_over(parts.job_config.restore, parts.plan):
         committer.start(
             parts.plan.queries,
-            allow_non_restored=parts.job_config.restore.allow_non_restored_state,
+            drop_state=parts.job_config.restore.drop_state,
             functions=parts.declared.recorded,
             origin=parts.plan.restored_from,
             begin_step=begin_step,

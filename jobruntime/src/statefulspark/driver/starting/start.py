@@ -262,7 +262,7 @@ def compare(
     """Compare the job with its state.
 
     Args:
-        job_config: Says whether state may be dropped.
+        job_config: Says which state may be dropped.
         root: The location of the state.
         spark: The session.
         start_plan: The state that is restored.
@@ -272,18 +272,17 @@ def compare(
         SpecRejectedError: The job cannot restore part of the state, a sink has shown batches that are not in it, or a
             rollback is not harmless.
     """
-    allows_lost_state = job_config.restore.allow_non_restored_state
+    drop_state = job_config.restore.drop_state
     outputs = {query.uid: query.output for query in built.queries}
-    if not allows_lost_state:
-        built.functions.require_place(start_plan.queries)
-        built.master_hooks.require_place(start_plan.master_states)
-        job_sinks.require_place(start_plan.queries, job_sinks.keys_of(outputs))
+    built.functions.require_place(start_plan.queries, drop_state)
+    built.master_hooks.require_place(start_plan.master_states, drop_state)
+    job_sinks.require_place(start_plan.queries, job_sinks.keys_of(outputs), drop_state)
     planned = tuple(query.planned for query in built.queries)
     changes = comparison.compare(
         start_plan.queries,
         planned,
         label=start_plan.restored_from or "The state on storage",
-        allow_non_restored_state=allows_lost_state,
+        drop_state=drop_state,
     )
     rollbacks.require_harmless(job_config.restore, root, start_plan, changes, planned=planned, outputs=outputs)
     sink_comparison.require_contained(job_config, root, start_plan, outputs)

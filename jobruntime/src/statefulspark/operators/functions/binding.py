@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from statefulspark import errors
 from statefulspark.checkpoint import batch_records, segments, sparklog
 from statefulspark.checkpoint.segments import SegmentName
+from statefulspark.contract import lost_state
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.declaration import Output
 from statefulspark.operators.functions.registry import SourceRegistry
@@ -150,27 +150,30 @@ def bind_sink(
     return BoundSink(run, output.uid, log, start.epoch, start.next_checkpoint_id, noting)
 
 
-def require_place(restored: QueryEntry, *, sources: Collection[str], sinks: Collection[str]) -> None:
+def require_place(
+    restored: QueryEntry, *, sources: Collection[str], sinks: Collection[str], drop_state: Collection[str]
+) -> None:
     """Reject a query that lacks a function with restored state.
 
     Args:
         restored: The restored query.
         sources: Its stateful sources now.
         sinks: Its sink functions now.
+        drop_state: Uids of state that may be dropped.
 
     Raises:
         SpecRejectedError: `NonRestoredState`.
     """
     written = [entry.uid for entry in restored.operator_states]
-    lost = [f"source {uid!r}" for uid in segments.parse_offsets(restored.offsets) if uid not in sources]
-    lost += [f"function {uid!r}" for uid in written if uid not in sinks]
-    if lost:
-        raise errors.SpecRejectedError(
-            "NonRestoredState",
-            f"The restored snapshot has state of {', '.join(lost)} of query {restored.uid!r}, which the job does not "
-            "have. Restore these uids in the job, or set allowNonRestoredState to start without that state; it stays in "
-            "the snapshot.",
-        )
+    query = f"of query {restored.uid!r}"
+    lost = [("source", uid) for uid in segments.parse_offsets(restored.offsets) if uid not in sources]
+    lost += [("function", uid) for uid in written if uid not in sinks]
+    lost_state.require_permission(
+        [lost_state.LostState(uid, f"{kind} {uid!r} {query}") for kind, uid in lost],
+        drop_state,
+        holds="The restored snapshot has state of",
+        remedy="Restore these uids in the job",
+    )
 
 
 def _positions(store: ObjectStore) -> Mapping[str, SegmentName]:

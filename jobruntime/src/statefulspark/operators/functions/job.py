@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from statefulspark import errors
@@ -72,7 +72,7 @@ class JobFunctions:
         sink.check_condition(output, output.sink.broadcast)
         self._outputs[query_uid] = output
 
-    def require_place(self, queries: Iterable[QueryEntry]) -> None:
+    def require_place(self, queries: Iterable[QueryEntry], drop_state: Collection[str] = ()) -> None:
         """Reject a job that lacks a function with restored state.
 
         Raises:
@@ -81,7 +81,10 @@ class JobFunctions:
         for entry in queries:
             sinks = [self._outputs[entry.uid].uid] if entry.uid in self._outputs else []
             binding.require_place(
-                entry, sources=[source.uid for source in self._sources.sources_of(entry.uid)], sinks=sinks
+                entry,
+                sources=[source.uid for source in self._sources.sources_of(entry.uid)],
+                sinks=sinks,
+                drop_state=drop_state,
             )
 
     def bind(self, storage: binding.JobStorage, plan: RestoredState) -> dict[str, DataStreamWriter]:

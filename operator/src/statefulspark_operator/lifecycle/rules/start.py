@@ -248,7 +248,6 @@ def _restore(situation: Situation) -> RestoreIntent | None:
         return RestoreIntent(
             id=requested,
             source=named.source if isinstance(named, naming.Resolved) else None,
-            allow_non_restored_state=spec.restore.allow_non_restored_state,
             claim_mode=spec.restore.claim_mode,
         )
     driver, recorded = situation.intent, situation.status.restore
@@ -261,11 +260,7 @@ def _restore(situation: Situation) -> RestoreIntent | None:
     if starts_empty and (recorded is None or not recorded.rollback):
         empty = RestoreSource(empty=EmptyState())
         return RestoreIntent(id=f"{situation.job.uid}-empty-{situation.job.generation}", source=empty)
-    if recorded is not None:
-        return recorded.model_copy(update={"allow_non_restored_state": spec.restore.allow_non_restored_state})
-    if spec.restore.allow_non_restored_state:
-        return RestoreIntent(id=f"{situation.desired_revision}-latest", allow_non_restored_state=True)
-    return None
+    return recorded
 
 
 def _upgrade(situation: Situation, target: str, state: UpgradeState) -> UpgradeStatus | None:
