@@ -46,10 +46,10 @@ def require_uid(uid: str, what: str) -> str:
         what: The object that has the uid, for the error.
 
     Raises:
-        SpecRejectedError: `UidInvalid`.
+        InvalidArgumentError: `UidInvalid`.
     """
     if not layout.is_uid(uid):
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "UidInvalid",
             f"The uid {uid!r} of {what} must be 1 to 63 characters of a-z, 0-9, '-' and '_', starting and ending with a "
             "letter or digit; state is found by this name, so it must never change.",
@@ -79,12 +79,12 @@ class QueryContext:
             default: Value when it is not set; None makes it required.
 
         Raises:
-            SpecRejectedError: `ParameterMissing`: it is required and not set.
+            ParameterMissingError: `ParameterMissing`: it is required and not set.
         """
         value = self.parameters.get(name, default)
         if value is None:
             given = ", ".join(sorted(self.parameters)) or "none"
-            raise errors.SpecRejectedError(
+            raise errors.ParameterMissingError(
                 "ParameterMissing",
                 f"The job {self.job} needs the parameter {name!r}; given are: {given}. Set it in job.parameters, or with "
                 f"--parameter {name}=VALUE.",
@@ -155,10 +155,10 @@ def write(
         The output, which the query function returns.
 
     Raises:
-        SpecRejectedError: `UidInvalid`, `OutputModeInvalid`, `DurationInvalid`.
+        InvalidArgumentError: `UidInvalid`, `OutputModeInvalid`, `DurationInvalid`.
     """
     if output_mode not in get_args(OutputMode):
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "OutputModeInvalid",
             f"The sink {uid!r} has output_mode={output_mode!r}; use one of {', '.join(map(repr, get_args(OutputMode)))}.",
         )

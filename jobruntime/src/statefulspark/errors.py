@@ -5,6 +5,9 @@ The type of an error says what the caller can do about it, not where it came fro
 ```
 StatefulSparkError                 has a PascalCase reason and a sentence for people
 ├── SpecRejectedError              the request itself is wrong: wait until it is changed
+│   ├── InvalidArgumentError       a call of the library has a wrong argument; also a ValueError
+│   │   └── ParameterMissingError  a parameter of the job is not set; also a KeyError
+│   ├── InvalidTypeError           an argument has a wrong type; also a TypeError
 │   └── CredentialsRefusedError    its credentials are read from a file: ask again for `GRACE_S`, then it is wrong
 ├── TransientError                 a temporary failure: try again after `retry_after_s`
 ├── PreconditionFailedError        the state has changed: read it again and decide again
@@ -19,10 +22,24 @@ StatefulSparkError                 has a PascalCase reason and a sentence for pe
 └── InternalError                  a bug of the product
 ```
 
-Messages say what failed, on which object, and what to do. This module imports nothing.
+Messages say what failed, on which object, and what to do. This module imports nothing. `__all__` has what a job may see and
+catch; the others stay inside the engine.
 """
 
 from __future__ import annotations
+
+__all__ = [
+    "FencedError",
+    "InvalidArgumentError",
+    "InvalidTypeError",
+    "ParameterMissingError",
+    "SnapshotCorruptError",
+    "SpecRejectedError",
+    "StateUnknownError",
+    "StatefulSparkError",
+    "TransientError",
+    "UserCodeError",
+]
 
 
 class StatefulSparkError(Exception):
@@ -43,6 +60,30 @@ class SpecRejectedError(StatefulSparkError):
     """The request can never work as written.
 
     Operator action: change the value that the message names; retrying unchanged fails again.
+    """
+
+
+class InvalidArgumentError(SpecRejectedError, ValueError):
+    """A call of the library has an argument that it cannot use.
+
+    Operator action: correct the call that the message names; the job fails again unchanged.
+    """
+
+
+class ParameterMissingError(InvalidArgumentError, KeyError):
+    """The job asks for a parameter that is not set, without a default.
+
+    Operator action: set the parameter that the message names.
+    """
+
+    def __str__(self) -> str:  # A KeyError shows its argument in quotes.
+        return f"{self.reason}: {self.message}"
+
+
+class InvalidTypeError(SpecRejectedError, TypeError):
+    """A call of the library has an argument of a wrong type.
+
+    Operator action: correct the call that the message names; the job fails again unchanged.
     """
 
 
@@ -163,7 +204,7 @@ class UserCodeError(StatefulSparkError):
         self, reason: str, message: str, *, raised: BaseException, file: str | None = None, line: int | None = None
     ) -> None:
         super().__init__(reason, message)
-        self.raised = raised
+        self.__cause__ = self.raised = raised
         self.file = file
         self.line = line
 

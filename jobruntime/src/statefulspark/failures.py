@@ -325,7 +325,8 @@ _CALL_OF_JAVA = "py4j.protocol.Py4JJavaError: "
 
 _INTERNAL_ERROR = "statefulspark.errors.InternalError: "
 _OUR_ERROR = re.compile(
-    r"^statefulspark\.errors\.(?:SpecRejectedError|CredentialsRefusedError|UserCodeError|InternalError): "
+    r"^statefulspark\.errors\.(?:SpecRejectedError|InvalidArgumentError|InvalidTypeError|ParameterMissingError"
+    r"|CredentialsRefusedError|UserCodeError|InternalError): "
     r"(?:FunctionFailed: |Unexpected: )?"
 )
 _OUR_STORAGE_ERROR = re.compile(

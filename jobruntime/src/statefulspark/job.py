@@ -59,12 +59,12 @@ class Job:
             uid: Name under which the query's state is stored; unique in the job, and never changed afterwards.
 
         Raises:
-            SpecRejectedError: `UidInvalid` or `UidDuplicate`.
+            InvalidArgumentError: `UidInvalid` or `UidDuplicate`.
         """
         require_uid(uid, "a query")
         # In a notebook the cell of a query is run again after each change.
         if uid in self._queries and not launch.is_interactive():
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "UidDuplicate", f"Two queries of the job {self.name} have the uid {uid!r}; give each its own."
             )
 
@@ -90,20 +90,21 @@ class Job:
             The hook.
 
         Raises:
-            SpecRejectedError: `HookInvalid`, `UidInvalid`, or `UidDuplicate` for its uid.
+            InvalidTypeError: `HookInvalid`: it is no hook.
+            InvalidArgumentError: `HookInvalid`, `UidInvalid`, or `UidDuplicate` for its uid.
         """
         if not isinstance(hook, MasterHook):
-            raise errors.SpecRejectedError(
+            raise errors.InvalidTypeError(
                 "HookInvalid",
                 f"job.hook takes an instance of a class that extends ss.driver.MasterHook, not {hook!r:.100}.",
             )
         if isinstance(timeout_s, bool) or timeout_s <= 0:
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "HookInvalid", f"A master hook cannot have {timeout_s!r} seconds to answer; give it more than 0."
             )
         uid = require_uid(hook.uid, "a master hook")
         if uid in self._hooks:
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "UidDuplicate",
                 f"Two master hooks of the job {self.name} have the uid {uid!r}; give each its own.",
             )

@@ -50,7 +50,7 @@ def read_state(
         sources `state`, `mode`, `subtask` and `element`.
 
     Raises:
-        SpecRejectedError: `SnapshotNotFound`, `StateNotFound`, or `EngineMissing`: a native snapshot, and no pyspark.
+        InvalidArgumentError: `SnapshotNotFound`, `StateNotFound`, or `EngineMissing`: a native snapshot, and no pyspark.
         SnapshotCorruptError: A file is missing or damaged.
     """
     from statefulspark.canonical import reading
@@ -100,14 +100,14 @@ def convert(
         Its manifest, which is written last.
 
     Raises:
-        SpecRejectedError: `SnapshotNotFound`; `AlreadyCanonical`; `EngineMissing`.
+        InvalidArgumentError: `SnapshotNotFound`; `AlreadyCanonical`; `EngineMissing`.
         SnapshotCorruptError: `SnapshotBroken`: the snapshot does not verify; nothing was written.
         PreconditionFailedError: `SavepointExists`.
     """
     snapshot = candidates.find(storage.open_store(uri, options), uri, lambda other: storage.open_store(other, options))
     manifest = snapshot.manifest
     if manifest is None or manifest.format is SnapshotFormat.CANONICAL:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "AlreadyCanonical", f"{uri} is canonical already; copy it with `statefulspark savepoint copy`."
         )
     report = verify.verify_queries(snapshot.location.store, snapshot.queries, root=snapshot.location.root)
@@ -130,7 +130,7 @@ def _engine(uri: str) -> ModuleType:
     try:
         from statefulspark.engine.canonical import offline
     except ModuleNotFoundError as error:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "EngineMissing",
             f"{uri} is a native snapshot, whose state only Spark can read, and {error.name} is not installed here; install "
             "statefulspark[spark], or take a canonical savepoint, which needs no engine.",

@@ -25,6 +25,9 @@ _OTHERS = {
 """What else makes an error: a subclass in a module of its own, and functions."""
 _WHO = {
     "SpecRejectedError": "What was asked for cannot work as it is written.",
+    "InvalidArgumentError": "A call of the library has an argument that it cannot use.",
+    "ParameterMissingError": "The job asks for a parameter that is not set.",
+    "InvalidTypeError": "A call of the library has an argument of a wrong type.",
     "CredentialsRefusedError": "A system refuses credentials. A file with them is read again for some minutes before that.",
     "TransientError": "Something else is away, and may come back.",
     "PreconditionFailedError": "Something changed meanwhile; nothing was done.",

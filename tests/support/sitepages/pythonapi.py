@@ -37,7 +37,7 @@ _GUIDES = {
     "ss.testing": "[Test a job without a cluster](../testing.md)",
 }
 _DOORS = ("sinks", "driver", "codecs", "compat", "testing")
-"""Public modules with a list of names; `ss.errors` has classes of its own."""
+"""Public modules with a stub that lists their names; `ss.errors` has classes of its own, and `__all__`."""
 _FENCED = re.compile(r"(```.*?```)", re.DOTALL)
 _SECTIONS = re.compile(r"^(Args|Returns|Yields|Raises|Attributes|Example|Examples|Note):$")
 
@@ -54,6 +54,7 @@ def page() -> str:
     for door in _DOORS:
         module = getattr(statefulspark, door)
         lines.extend(_section(f"ss.{door}", module, dir(module)))
+    lines.extend(_section("ss.errors", statefulspark.errors, statefulspark.errors.__all__))
     return markdown.finish(lines)
 
 

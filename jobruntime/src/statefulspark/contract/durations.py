@@ -36,18 +36,18 @@ def parse(text: str) -> timedelta:
         text: One or more numbers, each with its unit, for example `1h30m`; `0` needs no unit.
 
     Raises:
-        SpecRejectedError: `DurationInvalid`: the text is no duration, or is longer than a timedelta can hold.
+        InvalidArgumentError: `DurationInvalid`: the text is no duration, or is longer than a timedelta can hold.
     """
     # `fullmatch`, because `$` also matches before a newline at the end.
     if not re.fullmatch(PATTERN, text):
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "DurationInvalid",
             f"The duration {text!r} must be a number with a unit: 500ms, 10s, 2m, 1h30m or 7d.",
         )
     try:
         return sum((float(number) * _UNITS[unit] for number, _, unit in re.findall(_PART, text)), timedelta(0))
     except OverflowError as error:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "DurationInvalid", f"The duration {text!r} is too long; write a shorter one."
         ) from error
 

@@ -79,7 +79,7 @@ def require_usable(df: DataFrame, what: str) -> None:
         what: What gets it, as the beginning of a sentence.
 
     Raises:
-        SpecRejectedError: `ColumnTypeUnsupported`, `ColumnsAmbiguous`; the message names the columns.
+        InvalidArgumentError: `ColumnTypeUnsupported`, `ColumnsAmbiguous`; the message names the columns.
     """
     require_forms(df.schema, what)
     require_distinct(df.columns, what, is_case_sensitive=df.sparkSession.conf.get("spark.sql.caseSensitive") == "true")
@@ -94,13 +94,13 @@ def require_distinct(names: Sequence[str], what: str, *, is_case_sensitive: bool
         is_case_sensitive: Whether Spark tells `id` from `ID`.
 
     Raises:
-        SpecRejectedError: `ColumnsAmbiguous`; the message names the first two.
+        InvalidArgumentError: `ColumnsAmbiguous`; the message names the first two.
     """
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name if is_case_sensitive else name.lower(), name)
         if other is not name or names.count(name) > 1:
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "ColumnsAmbiguous",
                 f"{what} has the columns {other!r} and {name!r}, which Spark cannot tell apart. Rename one of them with "
                 "withColumnRenamed(...) before they meet, or drop it.",
@@ -115,10 +115,10 @@ def require_forms(schema: spark_types.StructType, what: str) -> None:
         what: What gets them, as the beginning of a sentence.
 
     Raises:
-        SpecRejectedError: `ColumnTypeUnsupported`; the message names the columns.
+        InvalidArgumentError: `ColumnTypeUnsupported`; the message names the columns.
     """
     if problems := formless(schema):
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "ColumnTypeUnsupported",
             f"{what} has columns of types that have no form outside of Spark: {'; '.join(problems)}. Use what is named "
             "in their place, or leave them out.",

@@ -41,12 +41,12 @@ class DriverSink:
 
     def __post_init__(self) -> None:
         if not isinstance(self.function, SinkFunction):
-            raise errors.SpecRejectedError(
+            raise errors.InvalidTypeError(
                 "FunctionInvalid",
                 f"DriverSink takes an instance of a class that extends SinkFunction, not {self.function!r}.",
             )
         if isinstance(self.function, BroadcastSinkFunction) != (self.broadcast is not None):
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "FunctionInvalid",
                 f"DriverSink takes broadcast=<condition> with a BroadcastSinkFunction, and only with one; "
                 f"{type(self.function).__qualname__} has broadcast={self.broadcast!r}.",
@@ -58,10 +58,10 @@ def require_parallelism(parallelism: object) -> None:
     """Reject an invalid number of subtasks.
 
     Raises:
-        SpecRejectedError: `ParallelismInvalid`.
+        InvalidArgumentError: `ParallelismInvalid`.
     """
     if isinstance(parallelism, bool) or not isinstance(parallelism, int) or not 1 <= parallelism <= MAX_PARALLELISM:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "ParallelismInvalid",
             f"A function cannot have parallelism {parallelism!r}; use a whole number from 1 to {MAX_PARALLELISM}.",
         )
@@ -71,12 +71,12 @@ def copies(prototype: F, parallelism: int, uid: str) -> tuple[F, ...]:
     """Return a copy of a function for each subtask; the prototype itself is never used.
 
     Raises:
-        SpecRejectedError: `FunctionNotCopyable`.
+        InvalidArgumentError: `FunctionNotCopyable`.
     """
     try:
         return tuple(copy.deepcopy(prototype) for _ in range(parallelism))
     except Exception as error:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "FunctionNotCopyable",
             f"The function {type(prototype).__qualname__} of {uid!r} cannot be copied for its subtasks ({error}); open "
             "files, sockets and locks in open() or initialize_state(), not in __init__().",

@@ -76,7 +76,7 @@ class OperatorListState(Generic[T]):
         """Append an element.
 
         Raises:
-            SpecRejectedError: It is None.
+            InvalidArgumentError: It is None.
         """
         self.add_all((value,))
 
@@ -84,7 +84,7 @@ class OperatorListState(Generic[T]):
         """Append any number of elements.
 
         Raises:
-            SpecRejectedError: The iterable, or one of the elements, is None.
+            InvalidArgumentError: The iterable, or one of the elements, is None.
         """
         self._elements.extend(liststate.require_elements(values))
 
@@ -92,7 +92,7 @@ class OperatorListState(Generic[T]):
         """Replace the list; with no elements this clears it.
 
         Raises:
-            SpecRejectedError: The iterable, or one of the elements, is None.
+            InvalidArgumentError: The iterable, or one of the elements, is None.
         """
         self._elements = liststate.require_elements(values)
 
@@ -194,7 +194,8 @@ class OperatorStateStore:
             type: Type of an element, as for `KeyedContext.value_state`.
 
         Raises:
-            SpecRejectedError: `StateNameInvalid`, `StateModeIncompatible` or `StateTypeIncompatible`.
+            InvalidArgumentError: `StateNameInvalid`.
+            SpecRejectedError: `StateModeIncompatible` or `StateTypeIncompatible`.
         """
         return cast("OperatorListState[Any]", self._handle(liststate.ListStateDescriptor(name, type), Mode.SPLIT))
 
@@ -236,7 +237,8 @@ class OperatorStateStore:
             value_type: Type of its values.
 
         Raises:
-            SpecRejectedError: `StateNameInvalid`, `StateModeIncompatible` or `StateTypeIncompatible`.
+            InvalidArgumentError: `StateNameInvalid`.
+            SpecRejectedError: `StateModeIncompatible` or `StateTypeIncompatible`.
         """
         descriptor = mapstate.MapStateDescriptor(name, key_type, value_type)
         return cast("BroadcastState[Any, Any]", self._handle(descriptor, Mode.BROADCAST))

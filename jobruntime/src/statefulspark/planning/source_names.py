@@ -34,7 +34,7 @@ def named_source(df: DataFrame, *, uid: str) -> DataFrame:
         The same stream.
 
     Raises:
-        SpecRejectedError: `SourceNotSingle`: it reads no stream, or several. `UidInvalid`.
+        InvalidArgumentError: `SourceNotSingle`: it reads no stream, or several. `UidInvalid`.
 
     Example:
         ```python
@@ -45,7 +45,7 @@ def named_source(df: DataFrame, *, uid: str) -> DataFrame:
     leaves = cast("JavaObject", df._jdf.queryExecution().analyzed().collectLeaves())
     streams = sum(bool(leaves.apply(index).isStreaming()) for index in range(leaves.size()))
     if streams != 1:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "SourceNotSingle",
             f"ss.named_source(..., uid={uid!r}) was given a DataFrame that reads {streams} streams; name each stream where "
             "it is read, before it is joined or united with another.",

@@ -28,18 +28,18 @@ def parse(value: object, sink: str) -> Visibility:
         sink: The name of its class, for the error.
 
     Raises:
-        SpecRejectedError: `SinkSettingRefused`.
+        InvalidArgumentError: `SinkSettingRefused`.
     """
     if isinstance(value, str) and value in tuple(Visibility):
         return Visibility(value)
     allowed = " or ".join(repr(visibility.value) for visibility in Visibility)
-    raise errors.SpecRejectedError("SinkSettingRefused", f"visible={value!r} of {sink} is not known; use {allowed}.")
+    raise errors.InvalidArgumentError("SinkSettingRefused", f"visible={value!r} of {sink} is not known; use {allowed}.")
 
 
 def sink_visibility(sink: object) -> Visibility:
     """Return the visibility of a sink; sinks without `visible` show their batches at checkpoints.
 
     Raises:
-        SpecRejectedError: `SinkSettingRefused`.
+        InvalidArgumentError: `SinkSettingRefused`.
     """
     return parse(getattr(sink, "visible", Visibility.CHECKPOINT), type(sink).__name__)

@@ -183,7 +183,7 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
             return
         if (before.meta.kind, before.meta.type_text) != (meta.kind, meta.type_text):
             raise evolution.incompatible(before.meta, meta, f"Both are in operator '{self.uid}'.")
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "StateNameTaken",
             f"State '{meta.name}' is declared twice in operator '{self.uid}'; names must be unique per operator.",
         )

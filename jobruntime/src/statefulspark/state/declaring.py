@@ -49,7 +49,7 @@ class StateDeclarations(ABC):
             ttl: Time to live; None keeps the value until it is cleared.
 
         Raises:
-            SpecRejectedError: The name is taken or invalid, the type cannot be stored, or the function is already open.
+            InvalidArgumentError: The name is taken or invalid, the type cannot be stored, or the function is already open.
         """
         return self.declare(valuestate.ValueStateDescriptor(name, type, ttl))  # type: ignore[no-any-return]  # its handle
 

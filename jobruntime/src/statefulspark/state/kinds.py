@@ -252,7 +252,7 @@ class Descriptor:
 
     def __post_init__(self) -> None:
         if not _NAME.match(str(self.name)):
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "StateNameInvalid",
                 f"'{self.name}' is not a valid state name: use a letter or underscore, then letters, digits, '_', '-' and "
                 "'.', 128 characters at most.",

@@ -93,13 +93,13 @@ def require_elements(values: Iterable[T] | None) -> list[T]:
     """Return values as a list.
 
     Raises:
-        SpecRejectedError: `NullInState`: they are None, or one of them is.
+        InvalidArgumentError: `NullInState`: they are None, or one of them is.
     """
     if values is None:
-        raise errors.SpecRejectedError("NullInState", "List of values to add cannot be null.")
+        raise errors.InvalidArgumentError("NullInState", "List of values to add cannot be null.")
     elements = list(values)
     if any(value is None for value in elements):
-        raise errors.SpecRejectedError("NullInState", "You cannot add null to a ListState.")
+        raise errors.InvalidArgumentError("NullInState", "You cannot add null to a ListState.")
     return elements
 
 
@@ -131,7 +131,7 @@ class ListState(entries.EntriesHandle[ListTable], Generic[T]):
         """Append an element.
 
         Raises:
-            SpecRejectedError: It is None.
+            InvalidArgumentError: It is None.
         """
         self.add_all((value,))
 
@@ -139,7 +139,7 @@ class ListState(entries.EntriesHandle[ListTable], Generic[T]):
         """Append any number of elements.
 
         Raises:
-            SpecRejectedError: The iterable, or one of the elements, is None.
+            InvalidArgumentError: The iterable, or one of the elements, is None.
         """
         added = [self._expiry.wrap(value) for value in self._checked(values)]
         key = self._scope.require_key(self._meta)
@@ -154,7 +154,7 @@ class ListState(entries.EntriesHandle[ListTable], Generic[T]):
         """Replace the list; with no elements this clears it.
 
         Raises:
-            SpecRejectedError: The iterable, or one of the elements, is None.
+            InvalidArgumentError: The iterable, or one of the elements, is None.
         """
         self._replace([self._expiry.wrap(value) for value in self._checked(values)])
 
@@ -182,7 +182,7 @@ class ListState(entries.EntriesHandle[ListTable], Generic[T]):
             values: The element of each row, likewise.
 
         Raises:
-            SpecRejectedError: An element is None.
+            InvalidArgumentError: An element is None.
         """
         for (value,) in self.turns.rows("add_many", keys, values):
             self.add(cast("T", value))
@@ -195,7 +195,7 @@ class ListState(entries.EntriesHandle[ListTable], Generic[T]):
             lists: A list for each of them, likewise.
 
         Raises:
-            SpecRejectedError: A list, or one of the elements, is None.
+            InvalidArgumentError: A list, or one of the elements, is None.
         """
         for (values,) in self.turns.rows("update_many", keys, lists):
             self.update(cast("Iterable[T]", values))

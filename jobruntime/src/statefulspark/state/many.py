@@ -33,11 +33,11 @@ def are_columns(method: str, *given: Given) -> bool:
         given: Items for the same rows.
 
     Raises:
-        SpecRejectedError: `ColumnsInvalid`: some are columns and some are not, or they differ in length.
+        InvalidArgumentError: `ColumnsInvalid`: some are columns and some are not, or they differ in length.
     """
     kinds = {is_column(argument) for argument in given}
     if len(kinds) > 1 or len({len(argument) for argument in given}) > 1:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "ColumnsInvalid",
             f"{method}() takes Arrow columns of one length, or sequences of one length; got "
             f"{', '.join(f'{type(argument).__name__} of {len(argument)}' for argument in given)}.",
@@ -49,20 +49,20 @@ def make_column(method: str, values: Sequence[object]) -> pa.Array:
     """Return results as a column.
 
     Raises:
-        SpecRejectedError: `ColumnOverflow`: an integer does not fit 64 bits; `ColumnsInvalid`: the values have no type in
+        InvalidArgumentError: `ColumnOverflow`: an integer does not fit 64 bits; `ColumnsInvalid`: the values have no type in
             common.
     """
     try:
         return pa.array(values)
     except OverflowError as error:
         large = max((value for value in values if isinstance(value, int)), key=abs)
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "ColumnOverflow",
             f"{method}() was given columns and one of the results is {large}, which does not fit 64 bits; pass "
             "lists instead of columns.",
         ) from error
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "ColumnsInvalid",
             f"{method}() was given columns, and the results are no column ({error}); pass lists instead of columns.",
         ) from error
@@ -84,7 +84,7 @@ class Turns:
         """Return columns as Python values, and sequences as they are.
 
         Raises:
-            SpecRejectedError: No whole table is processed.
+            InvalidArgumentError: No whole table is processed.
         """
         to_objects = self.scope.require_group(self.state)
         return (
@@ -101,7 +101,7 @@ class Turns:
             given: Items for the same rows.
 
         Raises:
-            SpecRejectedError: The arguments differ in kind or length, or no whole table is processed.
+            InvalidArgumentError: The arguments differ in kind or length, or no whole table is processed.
         """
         are_columns(method, keys, *given)
         listed, *items = self.objects(keys, *given)

@@ -150,10 +150,10 @@ class MapState(entries.EntriesHandle[MapTable], Generic[K, V]):
         """Set many entries.
 
         Raises:
-            SpecRejectedError: The map is None.
+            InvalidArgumentError: The map is None.
         """
         if entries is None:
-            raise errors.SpecRejectedError("NullInState", "Map of entries to put cannot be null.")
+            raise errors.InvalidArgumentError("NullInState", "Map of entries to put cannot be null.")
         for entry, value in entries.items():
             self.put(entry, value)
 

@@ -177,13 +177,13 @@ def milliseconds(moment: int | datetime.datetime) -> int:
     """Return a time as milliseconds since 1970, rounded up so that no timer fires early.
 
     Raises:
-        SpecRejectedError: It has no time zone, or is not a time.
+        InvalidArgumentError: It has no time zone, or is not a time.
     """
     if isinstance(moment, int) and not isinstance(moment, bool):
         return max(min(moment, LONGEST_MS), NO_WATERMARK + 1)
     if isinstance(moment, datetime.datetime) and moment.tzinfo is not None:
         return -((_EPOCH - moment) // _MILLISECOND)
-    raise errors.SpecRejectedError(
+    raise errors.InvalidTypeError(
         "TimerMomentInvalid",
         f"{moment!r:.100} is not a valid timer time: pass milliseconds since 1970, or a datetime with a time zone.",
     )
@@ -290,7 +290,7 @@ class TimerService:
         """Call `on_timer` for this key when the watermark reaches a time; in this batch if it has already.
 
         Raises:
-            SpecRejectedError: The operator was not declared with event-time timers, there is no current key, or the
+            InvalidArgumentError: The operator was not declared with event-time timers, there is no current key, or the
                 argument is not a time.
         """
         self._require(self._event_time, TimeDomain.EVENT_TIME).register(milliseconds(at))
@@ -299,7 +299,7 @@ class TimerService:
         """Call `on_timer` for this key in the first batch that is planned at a time or later.
 
         Raises:
-            SpecRejectedError: The operator was not declared with processing-time timers, there is no current key, or
+            InvalidArgumentError: The operator was not declared with processing-time timers, there is no current key, or
                 the argument is not a time.
         """
         self._require(self._processing_time, TimeDomain.PROCESSING_TIME).register(milliseconds(at))
@@ -308,7 +308,7 @@ class TimerService:
         """Delete a timer of this key; no effect if it is not set.
 
         Raises:
-            SpecRejectedError: As for registering.
+            InvalidArgumentError: As for registering.
         """
         self._require(self._event_time, TimeDomain.EVENT_TIME).delete(milliseconds(at))
 
@@ -316,14 +316,14 @@ class TimerService:
         """Delete a timer of this key; no effect if it is not set.
 
         Raises:
-            SpecRejectedError: As for registering.
+            InvalidArgumentError: As for registering.
         """
         self._require(self._processing_time, TimeDomain.PROCESSING_TIME).delete(milliseconds(at))
 
     def _require(self, timers: Timers | None, domain: TimeDomain) -> Timers:
         if timers is None:
             declared = " and ".join(domain.value for domain in self._timers) or "no timers"
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "TimersNotDeclared",
                 f"The operator uses {domain.value} timers and was declared with {declared}. Declare them: "
                 f'keyed_process(…, timers="{domain.value}"), or timers="both".',
@@ -344,13 +344,13 @@ def check_declared(stored: Collection[str], service: TimerService, uid: str) -> 
         uid: The operator.
 
     Raises:
-        SpecRejectedError: There are such timers.
+        InvalidArgumentError: There are such timers.
     """
     declared = {timers.meta.name for timers in service.domains}
     for name in stored:
         if name.startswith(TIMER_PREFIX) and name not in declared:
             kind = name.removeprefix(TIMER_PREFIX).partition("_")[0]
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "TimersNotDeclared",
                 f"The state of keyed operator '{uid}' has {kind}-time timers, which would not fire as declared "
                 f'now. Pass timers="{kind}-time" or timers="both" to keyed_process(), or give the operator another uid.',

@@ -104,15 +104,15 @@ class Ttl:
                 days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
             )
         except (OverflowError, ValueError) as error:
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "TtlTooLong", f"The time to live cannot be represented: {error}. Omit it to keep state forever."
             ) from error
         if duration <= datetime.timedelta(0):
-            raise errors.SpecRejectedError("TtlNotPositive", f"TTL is expected to be positive. Found: {duration}.")
+            raise errors.InvalidArgumentError("TtlNotPositive", f"TTL is expected to be positive. Found: {duration}.")
         for name, value, kind in (("update", update, TtlUpdate), ("visibility", visibility, TtlVisibility)):
             if not isinstance(value, kind):
                 allowed = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
-                raise errors.SpecRejectedError("TtlInvalid", f"TTL {name} is {value!r}; allowed are {allowed}.")
+                raise errors.InvalidArgumentError("TtlInvalid", f"TTL {name} is {value!r}; allowed are {allowed}.")
         object.__setattr__(self, "duration", duration)
         object.__setattr__(self, "update", update)
         object.__setattr__(self, "visibility", visibility)
@@ -143,10 +143,10 @@ class Ttl:
             run_for_every_record: Also run a step for every processed record.
 
         Raises:
-            SpecRejectedError: The number is not positive.
+            InvalidArgumentError: The number is not positive.
         """
         if count <= 0:
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "TtlCleanupInvalid",
                 f"Number of incrementally cleaned up state entries should be positive. Found: {count}.",
             )

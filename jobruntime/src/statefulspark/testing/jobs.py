@@ -219,7 +219,7 @@ class JobHarness:
 
         Raises:
             JobTestError: There is no checkpoint.
-            SpecRejectedError: `StateNotFound`.
+            InvalidArgumentError: `StateNotFound`.
         """
         snapshot = self._newest_checkpoint()
         chosen = None if key is None else str(key)

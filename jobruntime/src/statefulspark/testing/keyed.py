@@ -63,7 +63,7 @@ class KeyedHarness:
         self._key = (key,) if isinstance(key, str) else tuple(key)
         if timers is not None and timers not in state_timers.TIMER_CHOICES:
             choices = ", ".join(map(repr, state_timers.TIMER_CHOICES))
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "TimersInvalid", f"timers={timers!r} is unknown; use one of {choices}, or None."
             )
         self._domains = frozenset() if timers is None else state_timers.TIMER_CHOICES[timers]
@@ -165,13 +165,13 @@ class KeyedHarness:
         columns = tuple(batch[0])
         wrong = next((row for row in batch if tuple(row) != columns), None)
         if wrong is not None:
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "RowsDiffer",
                 f"The row {wrong!r:.200} has other columns than the first one, {columns}; name them alike.",
             )
         missing = [column for column in self._key if column not in columns]
         if missing:
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "KeyMissing", f"The key {missing[0]!r} is no column of the rows, which have {columns}; correct key=."
             )
         make = rows.row_maker(columns)

@@ -45,19 +45,19 @@ def read_function(
         buffer_rows: Maximum number of rows that a subtask may be ahead of the stream before it waits.
 
     Raises:
-        SpecRejectedError: `UidInvalid`, `OperatorUidTaken`, `FunctionInvalid`, `ParallelismInvalid`, `SchemaInvalid`,
+        InvalidArgumentError: `UidInvalid`, `OperatorUidTaken`, `FunctionInvalid`, `ParallelismInvalid`, `SchemaInvalid`,
             `BufferInvalid`, or `NoQuery` outside a query function.
     """
     building = registry.building()
     require_uid(uid, "a source")
     sink.require_parallelism(parallelism)
     if not isinstance(function, SourceFunction):
-        raise errors.SpecRejectedError(
+        raise errors.InvalidTypeError(
             "FunctionInvalid",
             f"read_function takes an instance of a class that extends SourceFunction, not {function!r}.",
         )
     if isinstance(buffer_rows, bool) or buffer_rows < 1:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "BufferInvalid", f"The source {uid!r} cannot have a buffer of {buffer_rows!r} rows; use 1 or more."
         )
     rows_schema = _struct(schema, uid)
@@ -80,10 +80,10 @@ def _struct(schema: str | StructType, uid: str) -> StructType:
     try:
         struct = schema if isinstance(schema, StructType) else cast("StructType", StructType.fromDDL(schema))
     except Exception as error:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "SchemaInvalid", f"The schema {schema!r} of source {uid!r} cannot be parsed: {error}"
         ) from error
     if not struct.fields:
-        raise errors.SpecRejectedError("SchemaInvalid", f"The source {uid!r} has no columns; it needs at least one.")
+        raise errors.InvalidArgumentError("SchemaInvalid", f"The source {uid!r} has no columns; it needs at least one.")
     columns.require_forms(struct, f"The source {uid!r}")
     return struct

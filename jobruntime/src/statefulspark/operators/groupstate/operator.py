@@ -63,12 +63,12 @@ def apply_in_pandas_with_state(
         The output of the function.
 
     Raises:
-        SpecRejectedError: An argument cannot be used; the message names it.
+        InvalidArgumentError: An argument cannot be used; the message names it.
     """
     registry.check_uid(uid)
     output_mode = modes.output_mode(outputMode, "applyInPandasWithState")
     if not callable(func):
-        raise errors.SpecRejectedError(
+        raise errors.InvalidTypeError(
             "FunctionInvalid", f"The function of keyed operator '{uid}' cannot be called: it is {func!r:.100}."
         )
     call = _Call(
@@ -111,14 +111,14 @@ def apply_in_pandas_with_state(
 
 def _event_time(call: _Call, df: DataFrame) -> lateness.EventTime | None:
     if not df.isStreaming:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "InputNotStreaming",
             f"The input of keyed operator '{call.uid}' is not a stream. applyInPandasWithState is unsupported in batch "
             "query. Use applyInPandas instead.",
         )
     event_time = lateness.event_time_of(df)
     if event_time is None and call.timeout is timeouts.Timeout.EVENT_TIME:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "WatermarkMissing",
             f"Keyed operator '{call.uid}' has {call.timeout.value}, and its input has no watermark. Watermark must be "
             "specified in the query using [Dataset/DataFrame].withWatermark() for using event-time timeout.",

@@ -92,7 +92,7 @@ def keyed_process(
         The output of the function, as rows of `schema`.
 
     Raises:
-        SpecRejectedError: An argument cannot be used; the message names it.
+        InvalidArgumentError: An argument cannot be used; the message names it.
     """
     columns = (key,) if isinstance(key, str) else tuple(key)
     registry.check_uid(uid)
@@ -138,7 +138,7 @@ def key_groups(df: DataFrame, uid: str, declared: int | None) -> int:
     """Return the number of key groups of an operator; see `registry.key_groups_of`.
 
     Raises:
-        SpecRejectedError: `MaxParallelismInvalid`.
+        InvalidArgumentError: `MaxParallelismInvalid`.
     """
     partitions = int(df.sparkSession.conf.get(parallelism.SHUFFLE_PARTITIONS) or 1)
     return registry.key_groups_of(uid, declared, partitions=partitions)
@@ -172,21 +172,21 @@ def _check_timers(
     chosen: str | None, function: functions.KeyedProcessFunction, uid: str
 ) -> frozenset[timers.TimeDomain]:
     if chosen is not None and isinstance(function, functions.VectorizedProcessFunction):
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "TimersInvalid",
             f"Keyed operator '{uid}' has a VectorizedProcessFunction, which has no timers; leave timers out.",
         )
     if chosen is None:
         if type(function).on_timer is functions.KeyedProcessFunction.on_timer:
             return frozenset()
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "TimersNotDeclared",
             f"{type(function).__qualname__} of keyed operator '{uid}' has an on_timer(), but keyed_process() got "
             'no timers: pass timers="event-time", "processing-time" or "both".',
         )
     domains = timers.TIMER_CHOICES.get(chosen)
     if domains is None:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "TimersInvalid",
             f"Keyed operator '{uid}' was given timers={chosen!r}; use one of "
             f"{', '.join(map(repr, timers.TIMER_CHOICES))}, or None.",
@@ -198,11 +198,11 @@ def check_instance(given: object, expected_type: type, what: str, uid: str) -> N
     """Reject an argument of the wrong class.
 
     Raises:
-        SpecRejectedError: `FunctionInvalid`.
+        InvalidArgumentError: `FunctionInvalid`.
     """
     if not isinstance(given, expected_type):
         hint = " Pass an instance, not the class." if isinstance(given, type) else ""
-        raise errors.SpecRejectedError(
+        raise errors.InvalidTypeError(
             "FunctionInvalid",
             f"The {what} of keyed operator '{uid}' must be a {expected_type.__name__}, but is {given!r:.100}.{hint}",
         )
@@ -231,19 +231,19 @@ def check_key(
         more: Further key types, for errors.
 
     Raises:
-        SpecRejectedError: There is no key column, or one is not in the input or has an unsupported type.
+        InvalidArgumentError: There is no key column, or one is not in the input or has an unsupported type.
     """
     if not columns:
-        raise errors.SpecRejectedError("KeyMissing", f"Keyed operator '{uid}' has no key column.")
+        raise errors.InvalidArgumentError("KeyMissing", f"Keyed operator '{uid}' has no key column.")
     for column in columns:
         if column not in df.columns:
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "KeyColumnUnknown",
                 f"Keyed operator '{uid}' has the key column '{column}', but its input has only {', '.join(df.columns)}.",
             )
         kind = df.schema[column].dataType
         if not is_key(kind):
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "KeyTypeUnsupported",
                 f"Keyed operator '{uid}' has the key column '{column}' of type {kind.simpleString()}. A key is a string, "
                 f"binary, boolean, integer, decimal, date or timestamp{more}, or several of these; cast it first.",
@@ -254,11 +254,11 @@ def parse_schema(schema: str | spark_types.StructType, uid: str) -> spark_types.
     """Return the output schema.
 
     Raises:
-        SpecRejectedError: It has no columns, or one of a type that Python has no form of.
+        InvalidArgumentError: It has no columns, or one of a type that Python has no form of.
     """
     parsed = spark_types.StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(parsed, spark_types.StructType) or not parsed.fields:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "OutputSchemaInvalid", f"Keyed operator '{uid}' needs an output schema such as 'carrier string, n bigint'."
         )
     frame_columns.require_forms(parsed, f"The output of keyed operator '{uid}'")
@@ -296,7 +296,7 @@ def map_with_state(
         One row for each row of the input; rows of one key in the order in which a batch has them.
 
     Raises:
-        SpecRejectedError: An argument cannot be used; the message names it.
+        InvalidArgumentError: An argument cannot be used; the message names it.
     """
     state = valuestate.ValueStateDescriptor("state", state_type, state_ttl)
     wrapped = functions.MapWithState(function, state)
@@ -331,7 +331,7 @@ def flat_map_with_state(
         What the function returned, rows of one key in order.
 
     Raises:
-        SpecRejectedError: An argument cannot be used; the message names it.
+        InvalidArgumentError: An argument cannot be used; the message names it.
     """
     state = valuestate.ValueStateDescriptor("state", state_type, state_ttl)
     wrapped = functions.FlatMapWithState(function, state)

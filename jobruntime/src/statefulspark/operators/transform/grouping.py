@@ -58,10 +58,10 @@ def resolve(grouped: object, what: str) -> Grouping:
         what: A name for it in errors.
 
     Raises:
-        SpecRejectedError: It is not a grouping, or has no key; `ColumnTypeUnsupported`, `ColumnsAmbiguous`.
+        InvalidArgumentError: It is not a grouping, or has no key; `ColumnTypeUnsupported`, `ColumnsAmbiguous`.
     """
     if not isinstance(grouped, GroupedData):
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "GroupingInvalid", f"{what} must be a grouped DataFrame, df.groupBy(…), but is {grouped!r:.100}."
         )
     df = grouped._df
@@ -84,7 +84,7 @@ def resolve(grouped: object, what: str) -> Grouping:
         key.append(own)
         key_names.append(name)
     if not key:
-        raise errors.SpecRejectedError("KeyMissing", f"{what} has no key: pass a column to groupBy(…).")
+        raise errors.InvalidArgumentError("KeyMissing", f"{what} has no key: pass a column to groupBy(…).")
     with_key = df.select(*added.values(), *(df[columns.quoted(name)] for name in df.columns)) if added else df
     return Grouping(with_key, tuple(key), tuple(key_names), (*added_names, *df.columns), len(added))
 

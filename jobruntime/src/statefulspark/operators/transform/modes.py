@@ -36,12 +36,12 @@ def time_mode(name: str) -> TimeMode:
     """Return a time mode by its name, in any case.
 
     Raises:
-        SpecRejectedError: There is no such mode.
+        InvalidArgumentError: There is no such mode.
     """
     for mode in TimeMode:
         if mode.value.lower() == str(name).lower():
             return mode
-    raise errors.SpecRejectedError(
+    raise errors.InvalidArgumentError(
         "TimeModeInvalid",
         f"[STATEFUL_PROCESSOR_UNKNOWN_TIME_MODE] Unknown time mode {name!r}. Accepted timeMode values are 'none', "
         "'processingTime', 'eventTime'.",
@@ -52,11 +52,11 @@ def output_mode(name: str, operator: str = "transformWithState") -> str:
     """Return an output mode as Spark writes it, by its name in any case.
 
     Raises:
-        SpecRejectedError: The operator does not support it.
+        InvalidArgumentError: The operator does not support it.
     """
     mode = _OUTPUT_MODES.get(str(name).lower())
     if mode is None:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "OutputModeInvalid",
             f"The output mode {name!r} is not supported by {operator}: use Append or Update.",
         )

@@ -79,7 +79,7 @@ def transform_with_state(
         The output of the processor.
 
     Raises:
-        SpecRejectedError: An argument cannot be used; the message names it.
+        InvalidArgumentError: An argument cannot be used; the message names it.
     """
     given = (statefulProcessor, outputStructType, outputMode, timeMode, initialState, eventTimeColumnName)
     return _transform(df, _Call(uid, _Payload.ROWS, *given), options)
@@ -189,7 +189,7 @@ def check_key(source: grouping.Grouping, uid: str) -> None:
     """Reject invalid key columns of a grouping.
 
     Raises:
-        SpecRejectedError: There is no key column, or one has an unsupported type.
+        InvalidArgumentError: There is no key column, or one has an unsupported type.
     """
     operator.check_key(source.df, source.key, uid, is_key=_is_key, more=", float, double or a struct of these")
 
@@ -235,7 +235,7 @@ def _initial(call: _Call, source: grouping.Grouping) -> grouping.Grouping | None
     if len(input_types) != len(initial_types) or not all(
         initial_type == input_type or {initial_type, input_type} <= _INTEGERS for initial_type, input_type in pairs
     ):
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "InitialStateInvalid",
             f"The initial state of keyed operator '{call.uid}' is grouped by ({', '.join(initial_types)}), but its input by "
             f"({', '.join(input_types)}); cast the key of the initial state.",

@@ -70,7 +70,7 @@ class FilesSink:
         """Reject an unknown visibility.
 
         Raises:
-            SpecRejectedError: `SinkSettingRefused`.
+            InvalidArgumentError: `SinkSettingRefused`.
         """
         visibility.parse(self.visible, kinds.FILES.name)
 

@@ -51,7 +51,7 @@ class IcebergSink:
         """Reject an unknown visibility.
 
         Raises:
-            SpecRejectedError: `SinkSettingRefused`.
+            InvalidArgumentError: `SinkSettingRefused`.
         """
         visibility.parse(self.visible, kinds.ICEBERG.name)
 

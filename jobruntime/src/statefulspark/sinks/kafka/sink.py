@@ -95,17 +95,17 @@ class KafkaSink:
         """Reject settings that would break a guarantee, and a topic that no broker can have.
 
         Raises:
-            SpecRejectedError: `SinkSettingRefused`, with each setting and the cause.
+            InvalidArgumentError: `SinkSettingRefused`, with each setting and the cause.
         """
         if _TOPIC.fullmatch(self.topic) is None:
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "SinkSettingRefused",
                 f"The Kafka sink cannot write to the topic {self.topic!r}: a topic's name has 1 to 249 letters, digits, "
                 "dots, underscores and dashes of ASCII, and is not . or ..",
             )
         refused = [f"{key} ({_OWNED[key]})" for key in sorted(self.options) if key in _OWNED]
         if refused:
-            raise errors.SpecRejectedError(
+            raise errors.InvalidArgumentError(
                 "SinkSettingRefused", f"These options belong to the Kafka sink; remove them: {'; '.join(refused)}"
             )
         AfterLostMarker(self.after_lost_marker)

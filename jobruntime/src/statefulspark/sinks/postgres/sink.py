@@ -51,7 +51,7 @@ class PostgresSink:
         """Reject an unknown visibility.
 
         Raises:
-            SpecRejectedError: `SinkSettingRefused`.
+            InvalidArgumentError: `SinkSettingRefused`.
         """
         visibility.parse(self.visible, kinds.POSTGRES.name)
         columns = (self.upsert_by,) if isinstance(self.upsert_by, str) else tuple(self.upsert_by)

@@ -96,7 +96,7 @@ def canonical(declared: object) -> str:
         declared: DDL text, a Python type, a codec, or None for every value that can be stored.
 
     Raises:
-        SpecRejectedError: It is none of these, or a class with unreadable field types.
+        InvalidArgumentError: It is none of these, or a class with unreadable field types.
     """
     if declared is None or declared is object or declared is typing.Any:
         return ANY
@@ -142,12 +142,12 @@ def field_types(declared: type) -> dict[str, object]:
     """Return the fields of a NamedTuple or dataclass with their types, in order.
 
     Raises:
-        SpecRejectedError: A type is written as text with an unknown name.
+        InvalidArgumentError: A type is written as text with an unknown name.
     """
     try:
         hints = typing.get_type_hints(declared)
     except NameError as error:
-        raise errors.SpecRejectedError(
+        raise errors.InvalidArgumentError(
             "StateTypeInvalid",
             f"The types of the fields of {declared.__qualname__} cannot be read: {error}. Define these types at the "
             "top of the module.",
@@ -160,8 +160,8 @@ def field_types(declared: type) -> dict[str, object]:
     return {name: hints.get(name) for name in names}
 
 
-def _no_type(declared: object) -> errors.SpecRejectedError:
-    return errors.SpecRejectedError(
+def _no_type(declared: object) -> errors.InvalidArgumentError:
+    return errors.InvalidArgumentError(
         "StateTypeInvalid",
         f"{declared!r:.200} is not a valid state type: use a schema string such as 'bigint' or 'array<string>', a Python "
         "class, list[…], dict[…, …], a NamedTuple, a dataclass, an Enum or a codec.",
