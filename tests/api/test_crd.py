@@ -106,7 +106,6 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         pytest.param({"checkpoint": {"maxConcurrent": 0}}, "spec.checkpoint.maxConcurrent", id="no checkpoint at all"),
         pytest.param({"checkpoint": {"maxAge": "1w"}}, "spec.checkpoint.maxAge", id="an age in weeks"),
         pytest.param({"checkpoint": {"mode": "Exactly"}}, "spec.checkpoint.mode", id="an unknown mode"),
-        pytest.param({"savepoint": {"format": "Parquet"}}, '"Native", "Canonical"', id="an unknown format"),
         pytest.param({"savepoint": {"location": "/x"}}, "savepoint.location must be", id="savepoints on the node"),
         pytest.param({"executor": {"instances": -1}}, "spec.executor.instances", id="a negative number"),
         pytest.param({"image": ""}, "spec.image", id="no image"),

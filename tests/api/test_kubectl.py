@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +14,8 @@ import processes
 import pytest
 import yaml
 from apiserver import CLUSTER, ApiServer
-from kubectlworld import OLD_REVISION, OLD_SPEC, SAVEPOINT, SPEC, a_stored_status, told
-from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, StatefulSparkJobStatus
+from kubectlworld import OLD_REVISION, OLD_SPEC, SAVEPOINT, SPEC, a_stored_status
+from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
@@ -61,19 +60,18 @@ class Desk:
     def say(self, status: StatefulSparkJobStatus) -> None:
         self.server.patch_status(self.namespace, "ssj/flights", json.loads(status.to_json()))
 
-    def answer(self, is_asked: Callable[[Resource], bool], reply: Callable[[Resource], None]) -> threading.Thread:
-        """Play the operator: as soon as the spec asks for something, write the status that a reply makes."""
-        thread = threading.Thread(target=self._answer, args=(is_asked, reply))
+    def answer_savepoint(self, status: Resource) -> threading.Thread:
+        """Play the operator: as soon as a SparkSavepoint is there, write its status."""
+        thread = threading.Thread(target=self._answer, args=(status,))
         thread.start()
         return thread
 
-    def _answer(self, is_asked: Callable[[Resource], bool], reply: Callable[[Resource], None]) -> None:
+    def _answer(self, status: Resource) -> None:
         due = time.monotonic() + WITHIN_S
         while time.monotonic() < due:
-            job = self.server.get(self.namespace, "ssj/flights")
-            if is_asked(resources.section(job, "spec")):
-                reply(job)
-                self.server.patch_status(self.namespace, "ssj/flights", resources.section(job, "status"))
+            name = self.server.call("-n", self.namespace, "get", "ssp", "-o", "name").strip()
+            if name:
+                self.server.patch_status(self.namespace, name, status)
                 return
 
 
@@ -118,29 +116,16 @@ def test_kubectl_finds_the_plugin_and_it_shows_the_only_job_of_a_namespace(desk:
 def test_a_savepoint_is_asked_for_and_waited_for(desk: Desk) -> None:
     desk.apply(SPEC, a_first_generation())
 
-    def reply(job: Resource) -> None:
-        operation = OperationStatus(
-            id="x",
-            kind=OperationKind.SAVEPOINT,
-            trigger="manual",
-            generation=2,
-            epoch=7,
-            requested_at=a_first_generation().driver.decided_at,  # type: ignore[union-attr]
-            state=OperationPhase.COMPLETED,
-            location=SAVEPOINT,
-        )
-        nonce = resources.text(job, "spec", "savepointNonce")
-        told(savepoint_nonce=nonce, operation=operation)(job)
-
-    operator = desk.answer(lambda spec: "savepointNonce" in spec, reply)
+    operator = desk.answer_savepoint({"phase": "Completed", "location": SAVEPOINT})
     done = desk.plugin("savepoint", "flights", "-n", desk.namespace, "--timeout", "30s", "-o", "json")
     operator.join()
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["snapshot"] == SAVEPOINT
-    managers = desk.server.call("-n", desk.namespace, "get", "ssj/flights", "--show-managed-fields", "-o", "json")
-    written_by = {entry["manager"] for entry in json.loads(managers)["metadata"]["managedFields"]}
-    assert "kubectl-statefulspark" in written_by
+    created = desk.server.call("-n", desk.namespace, "get", "ssp", "--show-managed-fields", "-o", "json")
+    (asked,) = json.loads(created)["items"]
+    assert asked["metadata"]["generateName"] == "flights-"
+    assert "kubectl-statefulspark" in {entry["manager"] for entry in asked["metadata"]["managedFields"]}
 
 
 def test_a_rollback_writes_the_stored_spec_and_the_api_server_takes_it(desk: Desk) -> None:

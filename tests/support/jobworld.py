@@ -630,6 +630,12 @@ class JobWorld:
         """Change the spec, as a user does."""
         self.cluster.change_spec(KEY, change)
 
+    def ask_for_savepoint(self, name: str) -> None:
+        """Create a SparkSavepoint, as a user does."""
+        kind: Resource = {"kind": resources.SAVEPOINT.name, "apiVersion": resources.SAVEPOINT.api_version}
+        spec: Resource = {"jobName": KEY.name}
+        self.cluster.add({**kind, "metadata": {"name": name, "namespace": KEY.namespace}, "spec": spec})
+
     def _watch(self, event: str, resource: Resource) -> None:
         """Keep what the watches show, and wake the operator, unless it is what it has written itself."""
         if resources.text(resource, "kind") == resources.CONFIG_MAP.name:

@@ -253,7 +253,7 @@ class FakeCluster:
         if kind == resources.CONTROLLER_REVISION:
             spec = self.revisions.get(name)
             return {"data": {"spec": spec}} if spec is not None else None
-        if self.patches and self.steps and self.job is not None:
+        if (self.patches or self.savepoints) and self.steps and self.job is not None:
             self.steps.pop(0)(self.job)
         if self.job is None or resources.text(self.job, "metadata", "name") != name:
             return None
@@ -268,12 +268,17 @@ class FakeCluster:
         about = fields.removeprefix("involvedObject.name=")
         return tuple(event for event in self.events if resources.text(event, "involvedObject", "name") == about)
 
-    def create_savepoint(self, namespace: str, name: str, manifest: Resource) -> None:
+    def create_savepoint(self, namespace: str, manifest: Resource) -> str:
+        name = (
+            resources.text(manifest, "metadata", "name")
+            or f"{resources.text(manifest, 'metadata', 'generateName')}x7k2p"
+        )
         attempt = Attempt("create", resources.SAVEPOINT, namespace, name)
         self._permit(attempt)
         if name in self.savepoints:
             raise translate(attempt, 409, b"")
         self.savepoints[name] = manifest
+        return name
 
     def patch_job(self, namespace: str, name: str, patch: Resource) -> Resource:
         self._permit(Attempt("patch", resources.JOB, namespace, name))

@@ -473,11 +473,6 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the driver is ready and does not answer": dataclasses.replace(a_situation(), driver=DriverSilent("no answer")),
         "the driver restores": told(a_situation(upgrade=an_upgrade(UpgradeState.STARTING)), JobState.STARTING),
-        "a savepoint is wanted": a_situation(spec=a_spec(savepointNonce="b"), savepoint_nonce="a"),
-        "a savepoint in a form of its own is wanted": a_situation(
-            spec=a_spec(savepointNonce="b", savepoint={"format": "Canonical", "location": SP})
-        ),
-        "a savepoint was wanted": a_situation(spec=a_spec(savepointNonce="a"), savepoint_nonce="a"),
         "a job runs that has no checkpoint": a_situation(),
         "a job runs": a_situation(last_checkpoint=CHECKPOINT),
         "a job runs from a savepoint": silent(last_checkpoint=CHECKPOINT, restored_from=SP),

@@ -235,7 +235,7 @@ def _restart(walk: Walk, number: int) -> None:
 
 def _savepoint(walk: Walk, number: int) -> None:
     walk.overtaken |= {driver.epoch for driver in walk._live_drivers() if driver.stop_id is not None}
-    walk.world.change({"savepointNonce": str(number)})
+    walk.world.ask_for_savepoint(f"walk-{number}")
 
 
 def _suspend(walk: Walk, number: int) -> None:

@@ -196,7 +196,7 @@ def test_a_standby_that_a_quota_forbids_costs_the_job_nothing() -> None:
     world.run(30)
     assert world.status.standby is not None
     assert (world.status.standby.state, world.status.standby.reason) == (StandbyState.ENDED, "ApiServerRefused")
-    world.change({"savepointNonce": "now"})
+    world.ask_for_savepoint("mine")
     world.run_until(lambda: world.status.last_savepoint is not None)
     world.kill_driver()
 

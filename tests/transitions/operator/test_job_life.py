@@ -9,9 +9,9 @@ import jobworld
 import pytest
 from jobworld import JobWorld
 from statefulspark.contract.config import ClaimMode
-from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
+from statefulspark.contract.manifest import SnapshotKind
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
-from statefulspark_operator.api.status import DriverState, OperationPhase, Phase, StatefulSparkJobStatus
+from statefulspark_operator.api.status import DriverState, Phase, StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.lifecycle.steps import CARRIED_OUT
 from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
@@ -448,17 +448,6 @@ def test_a_savepoint_that_vanished_stalls_instead_of_going_back_to_a_checkpoint(
     world.change({"restore": {"source": {"checkpointID": 1}}})
     world.run(5)
     assert world.status.epoch == 2
-
-
-def test_a_savepoint_by_nonce_leaves_the_job_running() -> None:
-    world = running()
-    world.change({"savepointNonce": "monday", "savepoint": {"format": "Canonical"}})
-    world.run_until(lambda: world.status.last_savepoint is not None)
-
-    assert (world.status.epoch, world.status.phase) == (1, Phase.RUNNING)
-    assert world.status.operation is not None
-    assert world.status.operation.state is OperationPhase.COMPLETED
-    assert list(world.driver.savepoint_formats.values()) == [SnapshotFormat.CANONICAL]
 
 
 def test_restore_from_restarts_the_job_from_there_once() -> None:

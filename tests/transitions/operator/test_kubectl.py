@@ -42,9 +42,12 @@ class WorldCluster:
         self.world.change(resources.section(patch, "spec"))
         return self.world.cluster.objects[(resources.JOB.name, namespace, name)]
 
-    def create_savepoint(self, namespace: str, name: str, manifest: Resource) -> None:
+    def create_savepoint(self, namespace: str, manifest: Resource) -> str:
+        metadata = resources.section(manifest, "metadata")
+        name = resources.text(metadata, "name") or f"{resources.text(metadata, 'generateName')}x7k2p"
         assert (resources.SAVEPOINT.name, namespace, name) not in self.world.cluster.objects
-        self.world.cluster.add(manifest)
+        self.world.cluster.add({**manifest, "metadata": {**metadata, "name": name}})
+        return name
 
     def log(self, namespace: str, pod: str, *, container: str, follow: bool, tail: int | None) -> Iterator[bytes]:
         return iter(())
@@ -80,8 +83,9 @@ def test_a_savepoint_is_there_when_the_plugin_says_so() -> None:
     world = running()
     command, screen = at(world)
 
-    assert commands.savepoint(command) is PluginExit.DONE
+    assert commands.savepoint(command, None, SavepointForm.NATIVE) is PluginExit.DONE
 
+    assert "SparkSavepoint flights-x7k2p asks for it." in screen.err.getvalue()
     assert world.status.operation is not None
     assert str(world.status.operation.location) in screen.out.getvalue()
     assert world.status.epoch == 1
@@ -117,7 +121,7 @@ def test_a_savepoint_with_a_name_is_an_object_that_is_waited_for() -> None:
     world = running()
     command, screen = at(world)
 
-    assert commands.savepoint_object(command, "before-the-move", SavepointForm.CANONICAL) is PluginExit.DONE
+    assert commands.savepoint(command, "before-the-move", SavepointForm.CANONICAL) is PluginExit.DONE
 
     assert world.status.last_savepoint is not None
     assert screen.out.getvalue() == f"Savepoint complete: {world.status.last_savepoint.location}\n"
@@ -131,7 +135,7 @@ def test_a_savepoint_with_a_name_that_fails_ends_with_the_reason() -> None:
     world.driver.savepoints_fail = True
     command, screen = at(world)
 
-    assert commands.savepoint_object(command, "mine", SavepointForm.NATIVE) is PluginExit.FAILED
+    assert commands.savepoint(command, "mine", SavepointForm.NATIVE) is PluginExit.FAILED
 
     assert screen.out.getvalue() == "The savepoint failed: SavepointFailed: the disk is full\n"
 
@@ -183,14 +187,13 @@ def test_a_rollback_that_would_repeat_output_fails_with_the_command_that_does_it
     assert f'"source":{{"uri":"{world.status.last_savepoint.location}"}},"takeOverSinks":true' in shown
 
 
-@pytest.mark.parametrize("ask", [commands.suspend, commands.savepoint])
-def test_an_operator_that_does_not_run_is_told_and_not_waited_for_in_silence(ask: object) -> None:
+def test_an_operator_that_does_not_run_is_told_and_not_waited_for_in_silence() -> None:
     world = running()
     command, screen = at(world)
     world.reconcile_if_due = lambda: None  # type: ignore[method-assign]
 
     with pytest.raises(errors.TransientError, match="was not complete within 10m"):
-        ask(command)  # type: ignore[operator]
+        commands.suspend(command)
 
     assert "the operator has not seen generation" in screen.err.getvalue()
     assert world.time > START

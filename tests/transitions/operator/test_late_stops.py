@@ -82,7 +82,7 @@ def test_a_driver_that_stops_while_it_is_asked_for_a_savepoint_is_started_again(
     world.change(NEW_IMAGE)
     world.run(65)
     world.change({"image": "registry.example/flights:1"})
-    world.change({"savepointNonce": "1"})
+    world.ask_for_savepoint("mine")
     world.run(1)
     world.run_until(lambda: world.driver.state is JobState.STOPPED)
 

@@ -141,7 +141,6 @@ def test_one_that_fails_says_why_and_stays_failed() -> None:
             {"image": "registry.example/flights:2"}, "flights-upgrade-", SavepointOrigin.UPGRADE, id="upgrade"
         ),
         pytest.param({"suspend": True}, "flights-stop-", SavepointOrigin.SUSPENSION, id="suspension"),
-        pytest.param({"savepointNonce": "1"}, "flights-manual-", SavepointOrigin.MANUAL, id="nonce"),
     ],
 )
 def test_every_savepoint_of_the_operator_has_an_object(change: Resource, name: str, origin: SavepointOrigin) -> None:
@@ -375,7 +374,7 @@ def test_a_cluster_that_does_not_know_savepoints_runs_jobs_as_before() -> None:
     world.change(NIGHTLY)
 
     world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
-    world.change({"savepointNonce": "1"})
+    world.change({"suspend": True})
     world.run_until(lambda: world.status.last_savepoint is not None)
 
     assert found(world) == {}

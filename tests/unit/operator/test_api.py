@@ -40,7 +40,6 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         "restore.takeOver": "IGNORE",
         "restore.takeOverSinks": "IGNORE",
         "savepoint.location": "RELOAD",
-        "savepoint.format": "RELOAD",
         "savepoint.schedule": "RELOAD",
         "restore.source": "RELOAD",
         "restore.nonce": "RELOAD",
@@ -60,7 +59,6 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         "health.restartAfter": "RELOAD",
         "suspend": "RELOAD",
         "deletionPolicy": "RELOAD",
-        "savepointNonce": "RELOAD",
     }
 
 

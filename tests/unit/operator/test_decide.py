@@ -79,7 +79,6 @@ specs = some.builds(
     suspend=some.booleans(),
     deletionPolicy=some.sampled_from(["Retain", "Savepoint", "Delete"]),
     restore=some.sampled_from([{}, {"source": {"uri": "s3://state/sp"}}, {"dropState": ["old"]}]),
-    savepointNonce=some.sampled_from([None, "a"]),
     executor=some.sampled_from([{}, {"instances": 2}]),
     upgrade=some.sampled_from(
         [

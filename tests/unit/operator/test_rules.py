@@ -110,7 +110,6 @@ CASES: list[tuple[str, Situation, Reason]] = [
         silent(pods=(a_pod(phase=PodPhase.PENDING, unschedulable="m"),)),
         Reason.UNSCHEDULABLE,
     ),
-    ("a new nonce takes a savepoint", a_situation(spec=a_spec(savepointNonce="a")), Reason.SAVEPOINT_REQUESTED),
 ]
 
 

@@ -336,9 +336,6 @@ class Savepoint(ApiModel):
         json_schema_extra=rules(("self.startsWith('s3://')", "savepoint.location must be an s3:// location")),
     )
     """Folder for savepoints; absent means `savepoints/` in the job's own folder."""
-    format: Annotated[SavepointForm | None, ChangeCost.RELOAD] = None
-    """Form of savepoints that `savepointNonce` requests: `Native` (default), or `Canonical`, which can be restored with
-    another number of key groups. Savepoints of upgrades and stops are native, because the job waits for them."""
     schedule: Annotated[SavepointSchedule | None, ChangeCost.RELOAD] = None
     """When savepoints are taken by themselves, each as a SparkSavepoint, and how many of them are kept. Default: never."""
 
@@ -393,5 +390,3 @@ class StatefulSparkJobSpec(ApiModel):
     """Spark settings. Settings that would break a guarantee are refused by name, with the reason."""
     restart_nonce: str | None = Field(default=None, max_length=63)
     """Change it to restart the job from a savepoint without another change."""
-    savepoint_nonce: Annotated[str | None, ChangeCost.RELOAD] = Field(default=None, max_length=63)
-    """Change it to take a savepoint now."""

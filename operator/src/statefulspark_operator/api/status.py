@@ -458,8 +458,6 @@ class StatefulSparkJobStatus(ApiModel):
     """Failures and restarts."""
     stalled: StallStatus | None = None
     """Why the operator does not retry."""
-    savepoint_nonce: str | None = None
-    """The latest `spec.savepointNonce` that was carried out."""
     pruning: PruningStatus | None = None
     """What was pruned in the job's folder while no driver ran."""
     savepoint_schedule: SavepointScheduleStatus | None = None

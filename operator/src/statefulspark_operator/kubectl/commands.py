@@ -132,21 +132,15 @@ def logs(command: Command, whose: Whose, *, follow: bool, tail: int | None) -> P
     return PluginExit.DONE
 
 
-def savepoint(command: Command) -> PluginExit:
-    """Request a savepoint, and wait for it."""
-    nonce = requests.savepoint_nonce(command.terminal.now())
-    generation = _change(command, lambda seen: requests.savepoint(seen, nonce))
-    return _follow(command, "savepoint", lambda seen: outcomes.savepoint(seen, nonce=nonce, generation=generation))
-
-
-def savepoint_object(command: Command, name: str, form: SavepointForm) -> PluginExit:
+def savepoint(command: Command, name: str | None, form: SavepointForm) -> PluginExit:
     """Create the object that asks for a savepoint, and wait for it."""
-    command.cluster.create_savepoint(command.namespace, name, requests.savepoint_object(command.read(), name, form))
+    created = command.cluster.create_savepoint(command.namespace, requests.savepoint(command.read(), name, form))
+    command.terminal.note(f"SparkSavepoint {created} asks for it.")
     kind = resources.SAVEPOINT
     return _follow(
         command,
         "savepoint",
-        lambda seen: outcomes.savepoint_object(seen, command.cluster.get(kind, command.namespace, name)),
+        lambda seen: outcomes.savepoint(seen, command.cluster.get(kind, command.namespace, created)),
     )
 
 
@@ -278,24 +272,14 @@ def _logs(command: Command, arguments: argparse.Namespace) -> PluginExit:
     return logs(command, whose, follow=arguments.follow, tail=arguments.tail)
 
 
-def _savepoint(command: Command, arguments: argparse.Namespace) -> PluginExit:
-    if arguments.savepoint_name is None and arguments.canonical:
-        raise errors.SpecRejectedError(
-            "NameMissing",
-            "--canonical needs --name: without an object, spec.savepoint.format of the job says the form.",
-        )
-    if arguments.savepoint_name is None:
-        return savepoint(command)
-    form = SavepointForm.CANONICAL if arguments.canonical else SavepointForm.NATIVE
-    return savepoint_object(command, arguments.savepoint_name, form)
-
-
 COMMANDS: Mapping[str, Callable[[Command, argparse.Namespace], PluginExit]] = {
     "status": lambda command, arguments: (watch_status if arguments.watch else status)(command),
     "why": lambda command, _: why(command),
     "history": lambda command, _: history(command),
     "logs": _logs,
-    "savepoint": _savepoint,
+    "savepoint": lambda command, arguments: savepoint(
+        command, arguments.savepoint_name, SavepointForm(arguments.format)
+    ),
     "suspend": lambda command, _: suspend(command),
     "resume": lambda command, _: resume(command),
     "rollback": lambda command, arguments: rollback(command, arguments.to),

@@ -45,8 +45,8 @@ class Cluster(Protocol):
         """Apply a merge patch to a job, and return it."""
         ...
 
-    def create_savepoint(self, namespace: str, name: str, manifest: Resource) -> None:
-        """Create a savepoint object.
+    def create_savepoint(self, namespace: str, manifest: Resource) -> str:
+        """Create a savepoint object, and return its name.
 
         Raises:
             SpecRejectedError: `Exists`: there is one with this name.
@@ -97,12 +97,13 @@ class Connection:
         query = {"fieldManager": FIELD_MANAGER}
         return _decoded(attempt, self._send("PATCH", kind.path(namespace, name), attempt, query=query, body=patch))
 
-    def create_savepoint(self, namespace: str, name: str, manifest: Resource) -> None:
-        """Create a savepoint object."""
+    def create_savepoint(self, namespace: str, manifest: Resource) -> str:
+        """Create a savepoint object, and return its name."""
         kind = resources.SAVEPOINT
-        attempt = Attempt("create", kind, namespace, name)
+        attempt = Attempt("create", kind, namespace, resources.text(manifest, "metadata", "name") or None)
         query = {"fieldManager": FIELD_MANAGER}
-        _decoded(attempt, self._send("POST", kind.path(namespace), attempt, query=query, body=manifest))
+        stored = _decoded(attempt, self._send("POST", kind.path(namespace), attempt, query=query, body=manifest))
+        return resources.text(stored, "metadata", "name")
 
     def log(self, namespace: str, pod: str, *, container: str, follow: bool, tail: int | None) -> Iterator[bytes]:
         """Return a container's log in pieces, as they come."""

@@ -61,10 +61,8 @@ examples
   kubectl statefulspark logs flights --standby                 what the next version does while it gets ready
 """
 _SAVEPOINT = """\
-Takes a savepoint, and prints where it is; the job goes on. Sets spec.savepointNonce, as one would by hand. Form and
-folder are those of spec.savepoint.
-With --name it creates a SparkSavepoint instead, and the job is not changed: it waits its turn if others are asked for at
-the same time, and for a driver if none runs; `kubectl get ssp` shows it later.
+Takes a savepoint, and prints where it is; the job goes on, and is not changed. Creates a SparkSavepoint, which waits its
+turn if others are asked for at the same time, and for a driver if none runs; `kubectl get ssp` shows it later.
 
 examples
   kubectl statefulspark savepoint flights --name before-the-move
@@ -118,9 +116,14 @@ def build_parser() -> argparse.ArgumentParser:
     whose.add_argument("--standby", action="store_true", help="the standby driver")
     savepoint = _add(commands, "savepoint", "take a savepoint now; the job goes on", _SAVEPOINT)
     savepoint.add_argument(
-        "--name", dest="savepoint_name", help="create a SparkSavepoint with this name, which asks for it"
+        "--name", dest="savepoint_name", help="name of the SparkSavepoint; made from that of the job when omitted"
     )
-    savepoint.add_argument("--canonical", action="store_true", help="with --name: as Parquet, for other key groups")
+    savepoint.add_argument(
+        "--format",
+        choices=("Native", "Canonical"),
+        default="Native",
+        help="Native, a copy of Spark's files, or Canonical, Parquet for other key groups",
+    )
     _add_waiting(savepoint)
     _add_waiting(_add(commands, "suspend", "stop a job with a savepoint", _SUSPEND))
     _add_waiting(_add(commands, "resume", "start a suspended job again", _RESUME))

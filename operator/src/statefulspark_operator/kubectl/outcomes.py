@@ -15,7 +15,7 @@ from statefulspark_operator.api.status import (
 )
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.kubectl import reports, text
+from statefulspark_operator.kubectl import reports
 from statefulspark_operator.kubectl.requests import Target
 from statefulspark_operator.kubectl.view import View
 
@@ -61,44 +61,7 @@ class Failed:
 Outcome = Pending | Done | Failed
 
 
-def savepoint(view: View, *, nonce: str, generation: int) -> Outcome:
-    """Return what has come of a savepoint.
-
-    Args:
-        view: The job now.
-        nonce: The value of `spec.savepointNonce` that requested it.
-        generation: Generation of the spec with that value.
-    """
-    operation = view.status.operation
-    if view.status.savepoint_nonce == nonce:
-        is_it = (
-            operation is not None and operation.kind is OperationKind.SAVEPOINT and operation.generation >= generation
-        )
-        if operation is None or not is_it:
-            latest = view.status.last_savepoint
-            named = (
-                f" The latest savepoint is {latest.id}, {latest.location or 'without a location'}." if latest else ""
-            )
-            return Failed(
-                f"A later stop or savepoint replaced the record of this one, so its result is unknown.{named}"
-            )
-        if operation.state is OperationPhase.REQUESTED:
-            return Pending(
-                f"The driver has been copying the savepoint for {text.elapsed(view.now, operation.requested_at)}."
-            )
-        if operation.state is OperationPhase.FAILED:
-            return Failed(f"The savepoint failed: {operation.message or 'no reason given.'}")
-        took = text.elapsed(operation.finished_at or view.now, operation.requested_at)
-        where = operation.location or "at the job's default location"
-        return Done(f"Savepoint complete after {took}: {where}", operation.location)
-    if view.raw_spec.get("savepointNonce") != nonce:
-        return Failed("Another request replaced this one before its savepoint was taken.")
-    if view.is_observed and view.status.phase in _ENDED and view.live_driver is None:
-        return Failed(f"The savepoint was not taken: the job is {_now(view)}. The next driver takes it.")
-    return Pending(_now(view))
-
-
-def savepoint_object(view: View, stored: Resource | None) -> Outcome:
+def savepoint(view: View, stored: Resource | None) -> Outcome:
     """Return what has come of a savepoint that an object asks for.
 
     Args:

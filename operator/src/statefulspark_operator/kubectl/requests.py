@@ -6,7 +6,6 @@ A request that makes no sense in the job's state is refused before anything is c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from pydantic import JsonValue, ValidationError
 from statefulspark import errors
@@ -40,48 +39,21 @@ class Target:
     by_policy: bool = False
 
 
-def savepoint_nonce(now: datetime) -> str:
-    """Return a value for `spec.savepointNonce` that tells when it was set."""
-    return f"kubectl-{now:%Y%m%dT%H%M%S%fZ}"
-
-
-def savepoint(view: View, nonce: str) -> Resource:
-    """Return the patch that requests a savepoint.
-
-    Args:
-        view: The job.
-        nonce: A value of `spec.savepointNonce` that was not used before.
-
-    Raises:
-        SpecRejectedError: `NoDriver`: no driver runs that could take one.
-    """
-    _require_present(view)
-    phase = view.status.phase
-    if phase in _NO_DRIVER and view.live_driver is None:
-        kept = view.status.last_savepoint
-        latest = f" Its latest savepoint is {kept.location or kept.id}." if kept is not None else ""
-        raise errors.SpecRejectedError(
-            "NoDriver",
-            f"{view.namespace}/{view.name} is {phase.value}, and a savepoint is taken by its driver; nothing was changed."
-            f"{latest}",
-        )
-    return _patch(view, {"savepointNonce": nonce})
-
-
-def savepoint_object(view: View, name: str, form: SavepointForm) -> Resource:
+def savepoint(view: View, name: str | None, form: SavepointForm) -> Resource:
     """Return the object that asks for a savepoint of a job; without a driver it waits for one.
 
     Args:
         view: The job.
-        name: Name of the object.
+        name: Name of the object; None for one that the API server makes from that of the job.
         form: Form of the savepoint.
     """
     _require_present(view)
+    named: Resource = {"name": name} if name is not None else {"generateName": f"{view.name}-"}
     asked = SparkSavepointSpec(job_name=view.name, format=form)
     return {
         "apiVersion": resources.SAVEPOINT.api_version,
         "kind": resources.SAVEPOINT.name,
-        "metadata": {"name": name, "namespace": view.namespace},
+        "metadata": {**named, "namespace": view.namespace},
         "spec": asked.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True),
     }
 

@@ -108,7 +108,6 @@ def _running(situation: Situation, pod: DriverPod) -> Decision:
         or progress.show_unschedulable(situation, pod)
         or progress.show_untrusted(situation, pod)
         or progress.await_start(situation, pod)
-        or operation.take_requested(situation, pod)
         or savepoints.take(situation, pod)  # One at a time: a running request, and every stop, comes before.
         or standby.resume_creation(situation)  # After all that the job itself needs: it may fail for long.
         or standby.await_standby(situation)

@@ -109,7 +109,7 @@ class Reason(Enum):
     DRIVER_NOT_TRUSTED = "The certificate of the driver's API cannot be verified, so the operator does not talk to it."
     DRIVER_STARTING = "The driver is starting."
     STALL_ENDED = "A batch did not end, or the driver did not answer, within spec.health.restartAfter; it is restarted."
-    SAVEPOINT_REQUESTED = "A new savepointNonce, or a SparkSavepoint, requested a savepoint."
+    SAVEPOINT_REQUESTED = "A SparkSavepoint requested a savepoint."
     RUNNING = "All queries run."
 
     @property

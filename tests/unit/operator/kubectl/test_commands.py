@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -30,11 +31,10 @@ from kubectlworld import (
     not_ready,
     told,
 )
+from pydantic import JsonValue
 from statefulspark import errors
+from statefulspark_operator.api.spec import SavepointForm
 from statefulspark_operator.api.status import (
-    OperationKind,
-    OperationPhase,
-    OperationStatus,
     Phase,
     StandbyState,
     StandbyStatus,
@@ -48,7 +48,6 @@ from statefulspark_operator.kubectl.driver_logs import LogChoice, Whose
 from statefulspark_operator.kubectl.terminal import Terminal
 from statefulspark_operator.kubectl.view import View
 
-NONCE = "kubectl-20260101T120000000000Z"
 MINUTE = timedelta(minutes=1)
 
 
@@ -57,69 +56,65 @@ def on(cluster: FakeCluster, screen: Screen, **changes: object) -> Command:
     return dataclasses.replace(command, **changes)  # type: ignore[arg-type]
 
 
-def a_requested_savepoint(state: OperationPhase, **changes: object) -> OperationStatus:
-    operation = OperationStatus(
-        id="x",
-        kind=OperationKind.SAVEPOINT,
-        trigger="manual",
-        generation=5,
-        epoch=7,
-        requested_at=NOW,
-        state=state,
-        location=SAVEPOINT,
-    )
-    return operation.model_copy(update=changes)
+def an_answer(cluster: FakeCluster, **status: JsonValue) -> Callable[[Resource], None]:
+    """Play the operator: write the status of the only SparkSavepoint."""
+
+    def write(_job: Resource) -> None:
+        (asked,) = cluster.savepoints.values()
+        asked["status"] = dict(status)
+
+    return write
+
+
+def asked_for(cluster: FakeCluster, screen: Screen, name: str | None = None, **changes: object) -> PluginExit:
+    return commands.savepoint(on(cluster, screen, **changes), name, SavepointForm.NATIVE)
 
 
 def test_a_savepoint_is_requested_waited_for_and_its_place_printed() -> None:
-    steps = [
-        told(savepoint_nonce=NONCE, operation=a_requested_savepoint(OperationPhase.REQUESTED)),
-        told(savepoint_nonce=NONCE, operation=a_requested_savepoint(OperationPhase.REQUESTED)),
-        told(
-            savepoint_nonce=NONCE,
-            operation=a_requested_savepoint(OperationPhase.COMPLETED, finished_at=NOW + timedelta(seconds=12)),
-        ),
+    cluster, screen = FakeCluster(), Screen()
+    cluster.steps += [
+        an_answer(cluster, phase="InProgress"),
+        an_answer(cluster, phase="Completed", location=SAVEPOINT),
     ]
-    cluster, screen = FakeCluster(steps=steps), Screen()
 
-    assert commands.savepoint(on(cluster, screen)) is PluginExit.DONE
-    assert cluster.patches == [{"metadata": {"resourceVersion": "100"}, "spec": {"savepointNonce": NONCE}}]
-    assert (
-        screen.err.getvalue()
-        == "The driver has been copying the savepoint for 0s.\nThe driver has been copying the savepoint for 1.0s.\n"
-    )
-    assert screen.out.getvalue() == f"Savepoint complete after 12s: {SAVEPOINT}\n"
+    assert asked_for(cluster, screen) is PluginExit.DONE
+
+    assert cluster.patches == []
+    assert list(cluster.savepoints) == ["flights-x7k2p"]
+    assert "SparkSavepoint flights-x7k2p asks for it.\n" in screen.err.getvalue()
+    assert "The driver is taking the savepoint.\n" in screen.err.getvalue()
+    assert screen.out.getvalue() == f"Savepoint complete: {SAVEPOINT}\n"
 
 
 def test_a_program_reads_what_came_of_a_savepoint() -> None:
-    done = a_requested_savepoint(OperationPhase.COMPLETED, finished_at=NOW)
-    cluster, screen = FakeCluster(steps=[told(savepoint_nonce=NONCE, operation=done)]), Screen()
+    cluster, screen = FakeCluster(), Screen()
+    cluster.steps += [an_answer(cluster, phase="Completed", location=SAVEPOINT)]
 
-    commands.savepoint(on(cluster, screen, form=Form.JSON))
+    asked_for(cluster, screen, "mine", form=Form.JSON)
 
     assert json.loads(screen.out.getvalue()) == {
         "namespace": "demo",
         "name": "flights",
         "command": "savepoint",
         "outcome": "Done",
-        "message": f"Savepoint complete after 0s: {SAVEPOINT}",
+        "message": f"Savepoint complete: {SAVEPOINT}",
         "snapshot": SAVEPOINT,
     }
 
 
 def test_a_savepoint_that_fails_ends_with_1_and_the_reason() -> None:
-    failed = a_requested_savepoint(OperationPhase.FAILED, message="disk full")
-    cluster, screen = FakeCluster(steps=[told(savepoint_nonce=NONCE, operation=failed)]), Screen()
+    cluster, screen = FakeCluster(), Screen()
+    cluster.steps += [an_answer(cluster, phase="Failed", message="disk full")]
 
-    assert commands.savepoint(on(cluster, screen)) is PluginExit.FAILED
+    assert asked_for(cluster, screen) is PluginExit.FAILED
     assert screen.out.getvalue() == "The savepoint failed: disk full\n"
 
 
 def test_a_command_that_waits_too_long_says_that_it_goes_on() -> None:
     with pytest.raises(
-        errors.TransientError, match="was not complete within 1m, and continues: Running: the operator has not"
+        errors.TransientError, match="was not complete within 1m, and continues: The operator has not seen"
     ):
-        commands.savepoint(on(FakeCluster(), Screen()))
+        asked_for(FakeCluster(), Screen())
 
 
 def test_a_status_that_changes_at_the_same_moment_does_not_keep_a_change_from_being_made() -> None:

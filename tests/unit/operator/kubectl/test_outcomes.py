@@ -17,6 +17,7 @@ from kubectlworld import (
     before,
     not_ready,
 )
+from pydantic import JsonValue
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import (
     OperationKind,
@@ -31,9 +32,7 @@ from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.kubectl import outcomes
 from statefulspark_operator.kubectl.outcomes import Done, Failed, Outcome, Pending
 from statefulspark_operator.kubectl.requests import Target
-from statefulspark_operator.kubectl.view import View
 
-ASKED: Resource = {**SPEC, "savepointNonce": "n"}
 SUSPENDED: Resource = {**SPEC, "suspend": True}
 BECAME_STALLED = (
     *not_ready("Stalled", "line 17"),
@@ -58,64 +57,35 @@ def an_asked_operation(
     return operation.model_copy(update=changes)
 
 
-def asked(**changes: object) -> View:
-    return a_view(a_stored_status(**changes), spec=ASKED)
+def an_object(**status: JsonValue) -> Resource:
+    return {"status": status}
 
 
 @pytest.mark.parametrize(
-    ("view", "outcome"),
+    ("stored", "outcome"),
     [
         pytest.param(
-            a_view(a_stored_status(observed_generation=3), spec=ASKED),
-            Pending("Running: the operator has not seen generation 4 of the spec yet."),
+            {},
+            Pending("The operator has not seen the SparkSavepoint yet; the job is Running: all is well."),
             id="not seen yet",
         ),
-        pytest.param(asked(message="Taking another."), Pending("Running: Taking another."), id="not begun yet"),
         pytest.param(
-            asked(savepoint_nonce="n", operation=an_asked_operation(OperationPhase.REQUESTED)),
-            Pending("The driver has been copying the savepoint for 30s."),
-            id="requested",
+            an_object(phase="Pending", message="The job is suspended."), Pending("The job is suspended."), id="waits"
         ),
+        pytest.param(an_object(phase="InProgress"), Pending("The driver is taking the savepoint."), id="in progress"),
         pytest.param(
-            asked(savepoint_nonce="n", operation=an_asked_operation(OperationPhase.COMPLETED)),
-            Done(f"Savepoint complete after 12s: {SAVEPOINT}", SAVEPOINT),
+            an_object(phase="Completed", location=SAVEPOINT),
+            Done(f"Savepoint complete: {SAVEPOINT}", SAVEPOINT),
             id="complete",
         ),
         pytest.param(
-            asked(savepoint_nonce="n", operation=an_asked_operation(OperationPhase.FAILED, message="disk full")),
-            Failed("The savepoint failed: disk full"),
-            id="failed",
+            an_object(phase="Failed", message="disk full"), Failed("The savepoint failed: disk full"), id="failed"
         ),
-        pytest.param(
-            asked(savepoint_nonce="n", operation=an_asked_operation(OperationPhase.COMPLETED, generation=3)),
-            Failed(
-                "A later stop or savepoint replaced the record of this one, so its result is unknown. The latest savepoint "
-                f"is 43, {SAVEPOINT}."
-            ),
-            id="an earlier savepoint is not taken for this one",
-        ),
-        pytest.param(
-            asked(savepoint_nonce="n", operation=an_asked_operation(OperationPhase.COMPLETED, OperationKind.STOP)),
-            Failed(
-                "A later stop or savepoint replaced the record of this one, so its result is unknown. The latest savepoint "
-                f"is 43, {SAVEPOINT}."
-            ),
-            id="a stop is not taken for it",
-        ),
-        pytest.param(
-            a_view(spec={**SPEC, "savepointNonce": "other"}),
-            Failed("Another request replaced this one before its savepoint was taken."),
-            id="replaced by another request",
-        ),
-        pytest.param(
-            asked(phase=Phase.STALLED, message="line 17"),
-            Failed("The savepoint was not taken: the job is Stalled: line 17. The next driver takes it."),
-            id="the driver ended for good before",
-        ),
+        pytest.param(None, Failed("The SparkSavepoint was deleted before its savepoint was complete."), id="deleted"),
     ],
 )
-def test_a_savepoint_is(view: View, outcome: Outcome) -> None:
-    assert outcomes.savepoint(view, nonce="n", generation=4) == outcome
+def test_a_savepoint_is(stored: Resource | None, outcome: Outcome) -> None:
+    assert outcomes.savepoint(a_view(a_stored_status(message="all is well")), stored) == outcome
 
 
 @pytest.mark.parametrize(

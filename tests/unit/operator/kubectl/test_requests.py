@@ -9,12 +9,9 @@ from hypothesis import strategies as st
 from kubectlworld import (
     HISTORY,
     NEW_REVISION,
-    NOW,
     OLD_REVISION,
     OLD_SPEC,
-    SAVEPOINT,
     SPEC,
-    a_stored_pod,
     a_stored_status,
     a_view,
     before,
@@ -22,7 +19,7 @@ from kubectlworld import (
 )
 from statefulspark import errors
 from statefulspark_operator.api.revision import revision_of, running_spec
-from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.api.spec import SavepointForm, StatefulSparkJobSpec
 from statefulspark_operator.api.status import Phase, StallStatus, UpgradeState, UpgradeStatus
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
@@ -38,26 +35,13 @@ def an_upgrade_on(state: UpgradeState, **changes: object) -> UpgradeStatus:
     return upgrade.model_copy(update=changes)
 
 
-def test_a_savepoint_is_requested_with_a_nonce_that_tells_when() -> None:
-    nonce = requests.savepoint_nonce(NOW)
+@pytest.mark.parametrize("name", [None, "before-the-move"])
+def test_a_savepoint_is_asked_for_by_an_object_and_the_job_is_not_changed(name: str | None) -> None:
+    asked = requests.savepoint(a_view(), name, SavepointForm.CANONICAL)
 
-    assert requests.savepoint(a_view(), nonce) == {
-        "metadata": {"resourceVersion": "100"},
-        "spec": {"savepointNonce": "kubectl-20260101T120000000000Z"},
-    }
-    assert len(nonce) <= 63
-
-
-@pytest.mark.parametrize("phase", [Phase.SUSPENDED, Phase.STALLED, Phase.STOPPED])
-def test_a_savepoint_of_a_job_without_a_driver_is_refused_and_names_the_latest(phase: Phase) -> None:
-    with pytest.raises(errors.SpecRejectedError, match=f"is {phase.value}.*nothing was changed.*{SAVEPOINT}"):
-        requests.savepoint(a_view(a_stored_status(phase=phase)), "n")
-
-
-def test_a_stalled_job_whose_driver_still_runs_can_take_a_savepoint() -> None:
-    assert requests.savepoint(a_view(a_stored_status(phase=Phase.STALLED), pods=(a_stored_pod(),)), "n")["spec"] == {
-        "savepointNonce": "n"
-    }
+    named = {"generateName": "flights-"} if name is None else {"name": name}
+    assert asked["metadata"] == {**named, "namespace": "demo"}
+    assert resources.text(asked, "spec", "format") == "Canonical"
 
 
 def test_suspend_and_resume_change_only_what_is_not_so_already() -> None:
@@ -69,7 +53,9 @@ def test_suspend_and_resume_change_only_what_is_not_so_already() -> None:
     assert requests.resume(running) is None
 
 
-@pytest.mark.parametrize("ask", [lambda view: requests.savepoint(view, "n"), requests.suspend, requests.resume])
+@pytest.mark.parametrize(
+    "ask", [lambda view: requests.savepoint(view, None, SavepointForm.NATIVE), requests.suspend, requests.resume]
+)
 def test_nothing_is_asked_of_a_job_that_is_being_deleted(ask: object) -> None:
     with pytest.raises(errors.SpecRejectedError, match="is being deleted since 11:59:40 UTC"):
         ask(a_view(deletionTimestamp="2026-01-01T11:59:40Z"))  # type: ignore[operator]
@@ -187,7 +173,6 @@ SPECS = st.fixed_dictionaries(
         "sparkConf": st.dictionaries(st.sampled_from(["spark.a", "spark.b"]), st.sampled_from("12")),
         "restartNonce": st.sampled_from("xy"),
         "suspend": st.booleans(),
-        "savepointNonce": st.sampled_from("xy"),
     },
 )
 

@@ -12,7 +12,6 @@ from statefulspark.contract import durations
 from statefulspark.contract.api import JobState
 from statefulspark.contract.manifest import SnapshotFormat, Trigger
 
-from statefulspark_operator.api.spec import Savepoint
 from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase
 from statefulspark_operator.lifecycle import actions, ends, health, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, QUICK, SOON, Decision, Reason
@@ -64,8 +63,7 @@ def ids(operation: OperationStatus) -> tuple[str, ...]:
 
 def request_for(situation: Situation, operation: OperationStatus) -> actions.RequestStop | actions.RequestSavepoint:
     """Return the action that asks the driver for a recorded operation."""
-    savepoint = situation.spec.savepoint if situation.spec else Savepoint()
-    location = savepoint.location
+    location = situation.spec.savepoint.location if situation.spec else None
     asked_for = (operation.savepoints or ())[:1]
     asked_by = next((asking for asking in situation.own_savepoints if asking.name in asked_for), None)
     if asked_by is not None:
@@ -77,8 +75,7 @@ def request_for(situation: Situation, operation: OperationStatus) -> actions.Req
             asked_by.name,
         )
     if operation.kind is OperationKind.SAVEPOINT:
-        written_as = SnapshotFormat[savepoint.format.name] if savepoint.format else SnapshotFormat.NATIVE
-        return actions.RequestSavepoint(operation.id, operation.epoch, location, written_as)
+        return actions.RequestSavepoint(operation.id, operation.epoch, location, SnapshotFormat.NATIVE)
     return actions.RequestStop(operation.id, operation.epoch, TRIGGERS.get(operation.trigger, Trigger.STOP), location)
 
 
@@ -205,15 +202,3 @@ def suspend(situation: Situation, pod: DriverPod) -> Decision | None:
 
 def _suspending(situation: Situation, message: str, *acts: actions.Action) -> Decision:
     return Decision(Reason.SUSPENDING, message, Phase.SUSPENDING, situation.status, acts, SOON)
-
-
-def take_requested(situation: Situation, pod: DriverPod) -> Decision | None:
-    """Does a new nonce request a savepoint?"""
-    spec = situation.spec
-    if spec is None or spec.savepoint_nonce in (None, situation.status.savepoint_nonce):
-        return None
-    operation = new_operation(situation, kind=OperationKind.SAVEPOINT, trigger="manual", epoch=pod.epoch)
-    status = situation.status.model_copy(update={"operation": operation, "savepoint_nonce": spec.savepoint_nonce})
-    act = request_for(situation, operation)
-    message = "Taking a savepoint."
-    return Decision(Reason.SAVEPOINT_REQUESTED, message, Phase.RUNNING, status, (act,), SOON)

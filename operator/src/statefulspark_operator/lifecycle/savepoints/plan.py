@@ -326,7 +326,7 @@ def _used_folders(situation: Situation) -> frozenset[str | None]:
 
 
 def _made_by_operations(situation: Situation) -> tuple[Change, ...]:
-    """Make an object for a savepoint that no object asked for: of a nonce, an upgrade, a suspension, the deletion."""
+    """Make an object for a savepoint that no object asked for: of an upgrade, a suspension, the deletion."""
     operation = situation.status.operation
     if operation is None or operation.state is not OperationPhase.COMPLETED or operation.location is None:
         return ()
