@@ -9,7 +9,7 @@ from demo import kubectl
 from testbed import claims, job, waiting
 
 CERTIFICATE = "totals-tls"
-SPEC = {"driver": {"tls": {"secretName": CERTIFICATE}}, "health": {"unavailableAfter": "30s"}}
+SPEC = {"driver": {"tls": {"secretRef": {"name": CERTIFICATE}}}, "health": {"unavailableAfter": "30s"}}
 
 
 def give(subject: job.Job, issued: certificates.Issued) -> None:

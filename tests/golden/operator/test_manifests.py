@@ -41,7 +41,7 @@ FULL = {
             {"name": "KAFKA_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "kafka", "key": "password"}}},
         ],
         "terminationGracePeriodSeconds": 120,
-        "tls": {"secretName": "flights-tls"},
+        "tls": {"secretRef": {"name": "flights-tls"}},
         "template": {
             "metadata": {"annotations": {"team": "a"}, "labels": {"team": "a", "statefulspark.io/epoch": "99"}},
             "spec": {

@@ -175,7 +175,7 @@ def test_a_stop_is_not_sent_to_a_driver_that_is_not_trusted(issued: Issued, tmp_
 def world_with(**secret: str) -> JobWorld:
     """A job with a certificate, and a Secret with these keys; no Secret without any."""
     spec: Resource = json.loads(json.dumps(SPEC))
-    spec["driver"] = {**resources.section(spec, "driver"), "tls": {"secretName": SECRET}}
+    spec["driver"] = {**resources.section(spec, "driver"), "tls": {"secretRef": {"name": SECRET}}}
     world = JobWorld(spec=spec)
     if secret:
         put(world, **secret)

@@ -89,13 +89,20 @@ CERTIFICATE_KEY, PRIVATE_KEY, AUTHORITY_KEY = "tls.crt", "tls.key", "ca.crt"
 """Keys of the Secret: the names of Kubernetes' type kubernetes.io/tls, and cert-manager's for the authority."""
 
 
+class LocalReference(ApiModel):
+    """The name of an object in the resource's namespace."""
+
+    name: str = Field(min_length=1, max_length=253)
+    """Name of the object."""
+
+
 class DriverTls(ApiModel):
     """TLS of the driver's HTTP API. With it, neither driver nor operator speaks plain HTTP."""
 
-    secret_name: str = Field(min_length=1, max_length=253)
-    """Name of a Secret of type `kubernetes.io/tls` in the resource's namespace with the keys `tls.crt`, `tls.key` and
-    `ca.crt`, as cert-manager writes it. The certificate must be valid for `<job>-driver.<namespace>.svc`. A renewed one is
-    used without a restart."""
+    secret_ref: LocalReference
+    """A Secret of type `kubernetes.io/tls` in the resource's namespace with the keys `tls.crt`, `tls.key` and `ca.crt`, as
+    cert-manager writes it. The certificate must be valid for `<job>-driver.<namespace>.svc`. A renewed one is used without a
+    restart."""
 
 
 class ImagePullPolicy(StrEnum):
@@ -133,13 +140,6 @@ class DeletionPolicy(StrEnum):
     """Take a last savepoint, and keep everything."""
     DELETE = "Delete"
     """Delete everything below the job's folder, including its savepoints."""
-
-
-class LocalReference(ApiModel):
-    """The name of an object in the resource's namespace."""
-
-    name: str = Field(min_length=1, max_length=253)
-    """Name of the object."""
 
 
 class SecretKeyReference(ApiModel):

@@ -68,7 +68,7 @@ def _annotations(subject: Subject) -> Manifest:
     if instances > 0:
         annotations[names.ANNOTATION_EXECUTORS] = str(instances)
     if tls is not None:
-        annotations[names.ANNOTATION_API_TLS] = tls.secret_name
+        annotations[names.ANNOTATION_API_TLS] = tls.secret_ref.name
     return {"annotations": annotations} if annotations else {}
 
 
@@ -119,7 +119,7 @@ def _pod_spec(subject: Subject, start: _Start) -> Manifest:
         {"name": _TOKEN_VOLUME, "secret": {"secretName": names.token(job.name), "defaultMode": _READABLE_BY_GROUP}},
     ]
     if spec.driver.tls is not None:
-        secret: Manifest = {"secretName": spec.driver.tls.secret_name, "defaultMode": _READABLE_BY_GROUP}
+        secret: Manifest = {"secretName": spec.driver.tls.secret_ref.name, "defaultMode": _READABLE_BY_GROUP}
         volumes.append({"name": _TLS_VOLUME, "secret": secret})
     if executor.is_encrypted(spec):
         volumes.append(executor.network_volume(job.name))
