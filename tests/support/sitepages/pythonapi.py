@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from types import ModuleType
 
+import pydantic
 import statefulspark
 from sitepages import markdown, members
 from statefulspark import _exports
@@ -31,12 +32,13 @@ _GUIDES = {
     "Keyed state": "[Keyed state](../state.md)",
     "Operators": "[Keyed state](../state.md)",
     "ss.sinks": "[Sinks](../sinks.md)",
+    "ss.sinks.spi": "[A sink of your own](../sinks.md#a-sink-of-your-own)",
     "ss.driver": "[Functions on the driver](../operator-state.md)",
     "ss.codecs": "[Classes of your own](../state.md)",
     "ss.compat": "[Spark's own operators](../state.md#sparks-statefulprocessor-unchanged)",
     "ss.testing": "[Test a job without a cluster](../testing.md)",
 }
-_DOORS = ("sinks", "driver", "codecs", "compat", "testing")
+_DOORS = ("sinks", "sinks.spi", "driver", "codecs", "compat", "testing")
 """Public modules with a stub that lists their names; `ss.errors` has classes of its own, and `__all__`."""
 _FENCED = re.compile(r"(```.*?```)", re.DOTALL)
 _SECTIONS = re.compile(r"^(Args|Returns|Yields|Raises|Attributes|Example|Examples|Note):$")
@@ -52,7 +54,7 @@ def page() -> str:
     for title, names in _groups().items():
         lines.extend(_section(title, statefulspark, names))
     for door in _DOORS:
-        module = getattr(statefulspark, door)
+        module = importlib.import_module(f"statefulspark.{door}")
         lines.extend(_section(f"ss.{door}", module, dir(module)))
     lines.extend(_section("ss.errors", statefulspark.errors, statefulspark.errors.__all__))
     return markdown.finish(lines)
@@ -63,7 +65,8 @@ def _section(title: str, module: ModuleType, names: Iterable[str]) -> Iterator[s
     if title in _GUIDES:
         yield from (f"With examples: {_GUIDES[title]}.", "")
     for name in names:
-        yield from _entry(name, module)
+        if not inspect.ismodule(getattr(module, name)):
+            yield from _entry(name, module)
 
 
 def _groups() -> dict[str, list[str]]:
@@ -115,7 +118,7 @@ def _class(name: str, kind: type) -> Iterator[str]:
         rows = [(f"`{name}.{member.name}`", markdown.prose(said.get(member.name, ""))) for member in kind]
         yield from markdown.table(("member", "meaning"), rows)
         return
-    if not _is_abstract(kind) and not issubclass(kind, Exception):
+    if not _is_abstract(kind) and not issubclass(kind, Exception | pydantic.BaseModel):
         yield from _signature(name, kind)
     yield from _docstring(kind.__doc__ if kind.__doc__ and not _is_made(kind) else None)
     for method, function in _methods(kind):

@@ -1,6 +1,7 @@
 """Sinks: where the rows of `write` go."""
 
 from statefulspark.operatorstate import DriverSink as DriverSink
+from statefulspark.sinks import spi as spi
 from statefulspark.sinks.files import FilesSink as FilesSink
 from statefulspark.sinks.iceberg import IcebergSink as IcebergSink
 from statefulspark.sinks.kafka import AfterLostMarker as AfterLostMarker

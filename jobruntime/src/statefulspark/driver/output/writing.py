@@ -103,7 +103,7 @@ def two_phase(output: Output) -> TwoPhaseSink:
         raise errors.SpecRejectedError(
             "SinkInvalid",
             f"The sink {output.uid!r} is a {type(output.sink).__name__}, which lacks one of write_part, prepare, open, "
-            "commit and abort; use a sink of statefulspark, or implement statefulspark.sinks.base.TwoPhaseSink.",
+            "commit and abort; use a sink of statefulspark, or implement ss.sinks.spi.TwoPhaseSink.",
         )
     return output.sink
 
