@@ -57,12 +57,12 @@ def test_deleted_job_leaves_its_state(subject: job.Job) -> None:
     subject.apply()
 
     seen = subject.wait_stalled("StateOwnedByAnother")
-    claims.says(seen, f"{subject.namespace}/{job.NAME}", "restore.takeOver")
+    claims.says(seen, f"{subject.namespace}/{job.NAME}", "storage.ownership")
     claims.stays_calm(subject, epochs_max=seen.epoch)
     claims.keeps(subject, before)
     batch = len(subject.output.list_names("_commits")) - 1
 
-    subject.change(restore={"takeOver": True})
+    subject.change(storage={"ownership": "TakeOver"})
 
     subject.wait_running()
     subject.wait_batch(batch + 3)

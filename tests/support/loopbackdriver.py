@@ -31,7 +31,7 @@ from statefulspark.contract.api import (
     StandbyState,
     StandbyStatus,
 )
-from statefulspark.contract.config import JobConfig
+from statefulspark.contract.config import JobConfig, OwnershipMode
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, OwnerRecord, SnapshotKind, Trigger
 from statefulspark.storage import ObjectStore
@@ -80,7 +80,7 @@ class LoopbackDriver:
             created_at=datetime.now(UTC),
             word=self.config.restore.word,
         )
-        epochs.ensure_owner(self._store, owner, take_over=self.config.take_over)
+        epochs.ensure_owner(self._store, owner, take_over=self.config.storage.ownership is OwnershipMode.TAKE_OVER)
         epochs.claim(
             self._store, assigned=self.epoch, holder=self._pod, claim_id=uuid.uuid4().hex, now=datetime.now(UTC)
         )

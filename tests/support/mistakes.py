@@ -232,7 +232,7 @@ WITHOUT_SPARK = (
         _usage(
             "RestoreMissing",
             "--restore-nonce needs --restore-uri, --restore-checkpoint or --restore-empty, and --again needs one of them, "
-            "--take-over or --take-over-sinks; add it.",
+            "--ownership TakeOver or --take-over-sinks; add it.",
         ),
         2,
         flags=(*STORAGE, "--again"),

@@ -65,8 +65,7 @@ class Wish:
         return config.JobConfig(
             name=self.name,
             owner_id="uid",
-            take_over=True,
-            storage=config.StorageConfig(uri=f"s3://rig/{self.area}"),
+            storage=config.StorageConfig(uri=f"s3://rig/{self.area}", ownership=config.OwnershipMode.TAKE_OVER),
             checkpoint=config.CheckpointConfig(
                 interval=config.MAX_PAUSE, min_pause=config.MAX_PAUSE, retained=RETAINED, tolerable_failures=20
             ),

@@ -395,7 +395,8 @@ class Operated(Simulation):
         spec = self.cluster.cluster.objects[_RESOURCE]["spec"]
         self.cluster.delete()
         self._wait(lambda: not self.cluster.exists)
-        self.cluster.spec = {**spec, "restore": {"takeOver": True}}  # type: ignore[dict-item]
+        storage = {**spec["storage"], "ownership": "TakeOver"}  # type: ignore[index, call-overload, dict-item]
+        self.cluster.spec = {**spec, "storage": storage, "restore": {}}  # type: ignore[dict-item]
         self.cluster.apply()
 
     def _lose(self, lost: Played) -> None:

@@ -116,7 +116,8 @@ def test_a_resource_that_is_made_anew_does_not_restore_again_and_says_so(is_empt
     world.delete()
     world.run_until(lambda: not world.exists)
     newest = world.storage.snapshots[-1]
-    world.spec = {**world.spec, "restore": {**asked, "takeOver": True}}
+    storage: Resource = {**resources.section(world.spec, "storage"), "ownership": "TakeOver"}
+    world.spec = {**world.spec, "restore": asked, "storage": storage}
 
     world.apply()
     world.run_until(lambda: world.status.phase is Phase.RUNNING)

@@ -122,7 +122,7 @@ def test_another_owner_is_refused_with_both_named(store: stores.MemoryStore) -> 
 def test_refused_owner_is_told_which_field_takes_the_state_over(store: stores.MemoryStore) -> None:
     epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)
 
-    with pytest.raises(errors.SpecRejectedError, match=r"Set restore\.takeOver to true"):
+    with pytest.raises(errors.SpecRejectedError, match=r"Set storage\.ownership to TakeOver"):
         epochs.ensure_owner(store, an_owner("uid-2"), take_over=False)
 
 

@@ -263,9 +263,9 @@ def test_again_is_another_wish_each_time_and_counts_as_done_for_the_same_command
     assert first.source == plain.source
 
 
-@pytest.mark.parametrize("word", ["--take-over", "--take-over-sinks"])
-def test_again_says_a_word_once_more(job_file: Path, word: str) -> None:
-    plain, again = _restore(job_file, word), _restore(job_file, word, "--again")
+@pytest.mark.parametrize("word", [("--ownership", "TakeOver"), ("--take-over-sinks",)])
+def test_again_says_a_word_once_more(job_file: Path, word: tuple[str, ...]) -> None:
+    plain, again = _restore(job_file, *word), _restore(job_file, *word, "--again")
 
     assert (plain.word, plain.once_key, again.once_key) == ("start", None, None)
     assert again.word.startswith("again at 20")

@@ -9,7 +9,7 @@ from restores import a_restore
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.contract import layout
-from statefulspark.contract.config import JobConfig, RestoreConfig, StorageConfig
+from statefulspark.contract.config import JobConfig, OwnershipMode, RestoreConfig, StorageConfig
 from statefulspark.contract.manifest import GenerationRecord, OwnerRecord
 from statefulspark.driver.starting import claim
 from statefulspark.recovery import generations
@@ -20,8 +20,9 @@ FRESH = a_restore(empty=True, nonce="hash")
 
 
 def config_of(folder: Path, restore: RestoreConfig, *, take_over: bool = False) -> JobConfig:
-    storage = StorageConfig(uri=folder.as_uri(), allow_local_files=True)
-    return JobConfig(name="flights", owner_id="new", take_over=take_over, storage=storage, restore=restore)
+    ownership = OwnershipMode.TAKE_OVER if take_over else OwnershipMode.EXCLUSIVE
+    storage = StorageConfig(uri=folder.as_uri(), allow_local_files=True, ownership=ownership)
+    return JobConfig(name="flights", owner_id="new", storage=storage, restore=restore)
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         "checkpoint.mode": "IGNORE",
         "restore.dropState": "IGNORE",
         "restore.claimMode": "IGNORE",
-        "restore.takeOver": "IGNORE",
+        "storage.ownership": "IGNORE",
         "restore.takeOverSinks": "IGNORE",
         "savepoint.location": "RELOAD",
         "savepoint.schedule": "RELOAD",

@@ -17,7 +17,7 @@ from statefulspark_operator.render.base import Subject
 
 OWNER = executor.Owner("x-driver-1", "r", 1)
 EXPOSED = {
-    "takeOver": "restore.takeOver",
+    "storage.ownership": "storage.ownership",
     "storage.uri": "storage.uri",
     "storage.endpoint": "storage.endpoint",
     "storage.region": "storage.region",

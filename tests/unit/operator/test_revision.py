@@ -75,4 +75,4 @@ def test_a_default_that_is_written_down_changes_nothing(path: tuple[str, ...]) -
 
 
 def test_most_defaults_are_documented() -> None:
-    assert len(_DEFAULTS) > 20
+    assert len(_DEFAULTS) > 15

@@ -258,11 +258,12 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
         return _replaced(store, present.model_copy(update={"word": record.word}), info)
     if not take_over or record.key in present.spent:
         other = "give the job another name or storage.uri."
-        way_out = f"Set restore.takeOver to true to continue with that state, or {other}"
+        way_out = f"Set storage.ownership to TakeOver to continue with that state, or {other}"
         if record.key in present.spent:
             way_out = (
-                "This job owned the state before, and its restore.takeOver counts once. Change restore.nonce to take "
-                "the state over again (on the command line --take-over --again), after the other one has ended; or "
+                "This job owned the state before, and its storage.ownership: TakeOver counts once. Change restore.nonce to "
+                "take the state over again (on the command line --ownership TakeOver --again), after the other one has "
+                "ended; or "
                 f"{other}"
             )
         raise errors.SpecRejectedError(

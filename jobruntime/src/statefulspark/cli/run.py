@@ -140,8 +140,8 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
     name = restore.add_mutually_exclusive_group()
     name.add_argument("--again", action="store_true",
                       help="do it although it was done before. Without this flag the same restore is done once, "
-                      "so that a restart continues the job, and --take-over and --take-over-sinks count once; not for "
-                      "commands that restart by themselves")  # fmt: skip
+                      "so that a restart continues the job, and --ownership TakeOver and --take-over-sinks count once; not "
+                      "for commands that restart by themselves")  # fmt: skip
     name.add_argument("--restore-nonce", metavar="NAME",
                       help="a name for the restore: the same restore is done once for each name")  # fmt: skip
     restore.add_argument("--claim-mode", choices=tuple(config.ClaimMode), metavar="MODE",
@@ -150,8 +150,9 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
     restore.add_argument("--drop-state", action="append", metavar="UID",
                        help="drop the state of this uid, which is not in the job any more, instead of refusing to start; "
                        "repeatable")  # fmt: skip
-    restore.add_argument("--take-over", action="store_true",
-                       help="go on with state of another owner, for example of a resource in a cluster")  # fmt: skip
+    restore.add_argument("--ownership", type=config.OwnershipMode, choices=tuple(config.OwnershipMode), metavar="MODE",
+                       help="whose state the job may change: Exclusive (its own; the default) or TakeOver (that of another "
+                       "owner, too, for example of a resource in a cluster)")  # fmt: skip
     restore.add_argument("--take-over-sinks", action="store_true",
                        help="write to sinks although they hold output of another state, or output newer than what is "
                        "restored; that output stays, and may be repeated. Also: this job continues the one with another "
@@ -205,6 +206,7 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
     base: _Fields = launch.read_config(Path(path)).model_dump() if path is not None else {}
     uri = args.storage or (launch.development_storage(args.file.absolute().parent).uri if args.dev else None)
     storage = {**_section(base, "storage"), **_given(uri=uri, endpoint=args.endpoint, region=args.region)}
+    storage |= _given(ownership=args.ownership)
     if args.allow_local_files or args.dev:
         storage["allow_local_files"] = True
     if not storage.get("uri"):
@@ -223,7 +225,6 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
         **_given(api_token_file=args.token_file, rehearsal=args.rehearsal),
         **_api_tls(args),
         "name": args.name or base.get("name") or options.declared_name(args.file),
-        "take_over": args.take_over or bool(base.get("take_over")),
         "storage": storage,
         "checkpoint": {
             **_section(base, "checkpoint"),
@@ -262,12 +263,12 @@ def _restore(args: argparse.Namespace, base: _Fields) -> _Fields:
     members = _given(
         uri=args.restore_uri, checkpoint_id=args.restore_checkpoint, empty={} if args.restore_empty else None
     )
-    takes_over = args.take_over or args.take_over_sinks
+    takes_over = args.ownership is config.OwnershipMode.TAKE_OVER or args.take_over_sinks
     if not members and (args.restore_nonce or (args.again and not takes_over)):
         raise errors.SpecRejectedError(
             "RestoreMissing",
             "--restore-nonce needs --restore-uri, --restore-checkpoint or --restore-empty, and --again needs one of them, "
-            "--take-over or --take-over-sinks; add it.",
+            "--ownership TakeOver or --take-over-sinks; add it.",
         )
     now = clock.utc_now()
     start = base

@@ -30,6 +30,15 @@ DEFAULT_API_PORT = 8090
 ALLOWED_SCHEMES = ("s3://", "file://")
 
 
+class OwnershipMode(StrEnum):
+    """Whose state a job may change."""
+
+    EXCLUSIVE = "Exclusive"
+    """Its own, and state that nobody owns."""
+    TAKE_OVER = "TakeOver"
+    """The state of another owner, too, for example of a deleted resource with the same name. It counts once."""
+
+
 class StorageConfig(WireModel):
     """Where the state lives."""
 
@@ -40,6 +49,8 @@ class StorageConfig(WireModel):
     region: str = "us-east-1"
     path_style: bool = True
     """Address buckets as `endpoint/bucket`, which every S3-compatible server understands."""
+    ownership: OwnershipMode = OwnershipMode.EXCLUSIVE
+    """Whose state the job may change."""
     allow_local_files: bool = False
     """Allow a file:// root. Development only: state on one node's disk cannot be restored on another node."""
 
@@ -169,7 +180,7 @@ class RestoreConfig(WireModel):
     Change it to restore from the same source again."""
 
     takes_over_as: str | None = None
-    """Identifies the words `takeOver` and `takeOverSinks`, of which each counts once in the life of the root; as `nonce`
+    """Identifies the words `storage.ownership` and `takeOverSinks`. Each counts once in the life of the root; as `nonce`
     when absent. Change it to say them again."""
 
     def again(self, now: datetime) -> RestoreConfig:
@@ -188,7 +199,7 @@ class RestoreConfig(WireModel):
 
     @property
     def word(self) -> str:
-        """The name under which `takeOver` and `takeOverSinks` of this request count once."""
+        """The name under which `storage.ownership` and `takeOverSinks` of this request count once."""
         return self.takes_over_as or self.once_key or "start"
 
     @property
@@ -256,8 +267,6 @@ class JobConfig(WireModel):
     namespace: str = DEFAULT_NAMESPACE
     owner_id: str = "local"
     """Uid of the Kubernetes resource; `local` outside a cluster."""
-    take_over: bool = False
-    """Take over the state of another owner, for example of a deleted resource with the same name."""
     revision: str | None = None
     storage: StorageConfig
     checkpoint: CheckpointConfig = CheckpointConfig()

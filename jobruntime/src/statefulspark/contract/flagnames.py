@@ -11,7 +11,6 @@ import re
 BY_FIELD = {
     "name": "--name",
     "namespace": "--namespace",
-    "takeOver": "--take-over",
     "parameters": "--parameter",
     "apiPort": "--api-port",
     "apiTls.certificate": "--tls-cert",
@@ -21,6 +20,7 @@ BY_FIELD = {
     "storage.uri": "--storage",
     "storage.endpoint": "--endpoint",
     "storage.region": "--region",
+    "storage.ownership": "--ownership",
     "storage.allowLocalFiles": "--allow-local-files",
     "checkpoint.interval": "--checkpoint-interval",
     "checkpoint.timeout": "--checkpoint-timeout",
@@ -52,11 +52,11 @@ _SENTENCES = (
     ),
     ("--endpoint, storage.endpoint, or ", "--endpoint or "),
     ("--region, storage.region, or ", "--region or "),
-    ("Set restore.takeOver to true", "Add --take-over"),
+    ("Set storage.ownership to TakeOver", "Add --ownership TakeOver"),
     (
-        "its restore.takeOver counts once. Change restore.nonce to take the state over again (on the command line "
-        "--take-over --again)",
-        "its --take-over counts once. Add --take-over --again to take the state over again",
+        "its storage.ownership: TakeOver counts once. Change restore.nonce to take the state over again (on the command "
+        "line --ownership TakeOver --again)",
+        "its --ownership TakeOver counts once. Add --ownership TakeOver --again to take the state over again",
     ),
     (
         "then change restore.nonce to say it again (on the command line --take-over-sinks --again)",

@@ -380,7 +380,7 @@ class OwnerRecord(StoredDocument):
     """Uid of the Kubernetes resource, or `local` outside a cluster."""
     created_at: UtcDatetime
     word: str = ""
-    """The name of the owner's `takeOver`, whether or not it has needed it."""
+    """The name of the owner's word for taking state over, whether or not it has needed it."""
     spent: tuple[str, ...] = ()
     """The words of the owners before, the oldest first: a word of somebody who has lost the state does not count again."""
 

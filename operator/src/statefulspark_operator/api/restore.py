@@ -71,16 +71,13 @@ class Restore(ApiModel):
     """Who owns the snapshot of `source` after the start. With `NoClaim` its owner keeps it. With `Claim` the job owns it,
     and deletes it after it has completed as many checkpoints as are retained. It counts when `source` is applied. Default:
     NoClaim."""
-    take_over: Annotated[bool, ChangeCost.IGNORE] = False
-    """Take over the state of another resource with this name, for example of a deleted one. Without it a job refuses to
-    change state that it does not own. It counts once: a job that has lost the state does not take it over again."""
     take_over_sinks: Annotated[bool, ChangeCost.IGNORE] = False
     """Write to sinks that hold output of state from which a start does not descend, or output that is newer than the
     restored state and cannot be withdrawn. That output stays, and may be there twice. Also: this job continues the one with
     another name whose state it starts from, and takes its sinks over. Without it such a start is refused. It counts once: a
     job that has lost its sinks to another one does not take them over again."""
     nonce: Annotated[str | None, ChangeCost.RELOAD] = Field(default=None, max_length=63)
-    """Change it to apply the same `source`, or to say `takeOver` or `takeOverSinks`, again."""
+    """Change it to apply the same `source`, or to say `storage.ownership: TakeOver` or `takeOverSinks`, again."""
 
     @property
     def starts_empty(self) -> bool:

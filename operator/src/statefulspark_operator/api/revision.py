@@ -104,7 +104,9 @@ def restore_id(spec: StatefulSparkJobSpec) -> str | None:
 
 
 def word_id(spec: StatefulSparkJobSpec) -> str:
-    """Return the name under which the words of `spec.restore` count once: `takeOver`, `takeOverSinks`, and the request.
+    """Return the name under which the words of `spec.restore` count once: `takeOverSinks`, and the request.
+
+    `storage.ownership: TakeOver` counts once under it, too.
 
     It is the same for every resource that says the same, so storage recognises it in a resource that is made anew.
     """

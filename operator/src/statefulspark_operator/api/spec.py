@@ -289,6 +289,20 @@ class Storage(ApiModel):
     """Secret with the S3 credentials; absent means the identity of the pod (for example a cloud role)."""
 
 
+class JobStorage(Storage):
+    """The storage of a job's state. Only state on shared storage can be restored on any node, so only S3 is accepted."""
+
+    ownership: Annotated[config.OwnershipMode, ChangeCost.IGNORE] = config.OwnershipMode.EXCLUSIVE
+    """Whose state the job may change. `Exclusive`: its own, and state that nobody owns. `TakeOver`: that of another resource
+    with this name, too, for example of a deleted one. It counts once: a job that has lost the state does not take it over
+    again until `restore.nonce` changes. Default: Exclusive."""
+
+    @property
+    def connection(self) -> Storage:
+        """Where the storage is, and how it is reached."""
+        return Storage.model_validate(self.model_dump(exclude={"ownership"}))
+
+
 class Checkpoint(ApiModel):
     """When checkpoints are taken and how many are kept."""
 
@@ -368,7 +382,7 @@ class StatefulSparkJobSpec(ApiModel):
     """The driver pod."""
     executor: Executor = Executor()
     """The executors."""
-    storage: Storage
+    storage: JobStorage
     """The storage of the state."""
     checkpoint: Checkpoint = Checkpoint()
     """When checkpoints are taken and how many are kept."""

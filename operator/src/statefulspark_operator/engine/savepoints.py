@@ -169,7 +169,7 @@ async def _carry_out_plan(
         # Files may belong to an object that the cache does not have yet, so deleting is decided from what there is now.
         situation = add_objects(ports, situation, await _read_live(ports, key.namespace))
         planned = plan.changes_of_job(observed.fold(situation))
-    job = _Job(key, situation.job.uid, situation.spec.storage if situation.spec is not None else None)
+    job = _Job(key, situation.job.uid, situation.spec.storage.connection if situation.spec is not None else None)
     written = [await _carry_out(ports, job, change) for change in _take_turns(ports, key, planned)]
     return planned, (AT_ONCE if any(written) else SOON) if planned else None
 

@@ -45,7 +45,6 @@ def job_config(
         "name": job.name,
         "namespace": job.namespace,
         "ownerId": job.uid,
-        "takeOver": spec.restore.take_over,
         "revision": owner.revision,
         "storage": _given(spec.storage, exclude={"credentials_secret"}),
         "checkpoint": spec.checkpoint.config(),

@@ -54,7 +54,7 @@ def claim(job_config: config.JobConfig, now: datetime, *, epoch: int | None = No
         word=job_config.restore.word,
     )
     try:
-        epochs.ensure_owner(store, owner, take_over=job_config.take_over)
+        epochs.ensure_owner(store, owner, take_over=job_config.storage.ownership is config.OwnershipMode.TAKE_OVER)
     except errors.SpecRejectedError as error:
         if error.reason != "StateOwnedByAnother" or job_config.restore.once_key is None:
             raise

@@ -247,7 +247,7 @@ def _settle(situation: Situation, savepoint: SavepointObject) -> Change | None:
             message = f"Waits for the driver of {situation.job.name}, which is {state}.{again}"
         status = status.model_copy(update={"message": message})
     elif status.phase is SavepointPhase.COMPLETED:  # Its files can be deleted after the job.
-        storage = situation.spec.storage if situation.spec is not None else None
+        storage = situation.spec.storage.connection if situation.spec is not None else None
         status = status.model_copy(update={"storage": storage, "joined": savepoint.status.joined})
     return _noted(savepoint, status)
 
