@@ -68,13 +68,16 @@ def tells_next_minute(seen: job.Seen) -> bool:
     """Tell whether the status has the next minute, in the schedule's words and in UTC."""
     if kubectl.text(seen.status, "savepointSchedule", "schedule") != f"{CRON} {ZONE}":
         return False
-    next_at = time_at(seen.status, "savepointSchedule", "nextAt")
+    next_at = time_at(seen.status, "savepointSchedule", "nextTime")
     return (next_at.second, next_at.microsecond) == (0, 0) and timedelta(0) < next_at - datetime.now(UTC) <= MINUTE
 
 
 def is_of_its_minute(name: str, savepoint: Mapping[str, object]) -> None:
     """Check that an object is the job's, was made at its moment, and has its files in the job's folder."""
-    made_at, done_at = time_at(savepoint, "metadata", "creationTimestamp"), time_at(savepoint, "status", "completedAt")
+    made_at, done_at = (
+        time_at(savepoint, "metadata", "creationTimestamp"),
+        time_at(savepoint, "status", "completionTime"),
+    )
     assert moment_of(name) <= made_at < moment_of(name) + 2 * MINUTE
     assert made_at <= done_at < made_at + 2 * MINUTE
     spec = (kubectl.text(savepoint, "spec", "jobName"), kubectl.text(savepoint, "spec", "deletionPolicy"))

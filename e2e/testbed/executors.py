@@ -38,7 +38,7 @@ def wait_running(subject: job.Job, epoch: int) -> job.Seen:
 
 def counts(seen: job.Seen) -> tuple[str | None, ...]:
     """Return how many executors were asked for and run."""
-    return tuple(kubectl.text(seen.status, "executors", part) for part in ("asked", "running"))
+    return tuple(kubectl.text(seen.status, "executors", part) for part in ("desired", "running"))
 
 
 def missing(subject: job.Job, pod: Mapping[str, object]) -> list[str]:

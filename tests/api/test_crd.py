@@ -222,14 +222,14 @@ def test_kubectl_get_answers_the_first_question(api_server: ApiServer, namespace
         "epoch": 3,
         "message": "Running since a start from checkpoint 41.",
         "revision": "abc",
-        "lastCheckpoint": {"id": 42, "completedAt": "2026-01-01T00:00:00Z", "batches": {}},
+        "lastCheckpoint": {"id": 42, "completionTime": "2026-01-01T00:00:00Z", "batches": {}},
         "restarts": {"count": 2, "consecutive": 0},
         "upgrade": {
             "fromRevision": "abb",
             "toRevision": "abc",
             "generation": 1,
             "state": "Stable",
-            "requestedAt": "2026-01-01T00:00:00Z",
+            "requestTime": "2026-01-01T00:00:00Z",
         },
         "conditions": [
             {
@@ -245,8 +245,17 @@ def test_kubectl_get_answers_the_first_question(api_server: ApiServer, namespace
 
     header, row = api_server.call("-n", namespace, "get", "ssj").splitlines()
 
-    assert header.split() == ["NAME", "PHASE", "READY", "UPGRADE", "EPOCH", "CHECKPOINT", "CKPT-AGE", "RESTARTS", "AGE"]
-    assert row.split()[:6] == ["flights", "Running", "True", "Stable", "3", "42"]
+    assert header.split() == [
+        "NAME",
+        "PHASE",
+        "READY",
+        "UPGRADE",
+        "CHECKPOINT",
+        "CHECKPOINT-AGE",
+        "RESTARTS",
+        "AGE",
+    ]
+    assert row.split()[:5] == ["flights", "Running", "True", "Stable", "42"]
     assert "since a start from checkpoint 41" in api_server.call("-n", namespace, "get", "ssj", "-o", "wide")
 
 

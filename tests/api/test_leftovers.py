@@ -68,7 +68,7 @@ def test_what_nothing_names_any_more_is_removed_and_all_else_stays(
     api_server.apply(
         {"apiVersion": resources.JOB.api_version, "kind": resources.JOB.name, "metadata": meta, "spec": SPEC}
     )
-    api_server.patch_status(namespace, "ssj/flights", {"epoch": 3, "standbyCount": 1})
+    api_server.patch_status(namespace, "ssj/flights", {"epoch": 3, "internal": {"standbyCount": 1}})
     job = api_server.get(namespace, "ssj/flights")
     gone = ("flights-config-1", "flights-standby-1-config")
     api_server.apply(

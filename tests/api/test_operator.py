@@ -313,7 +313,7 @@ def test_executors_of_a_dead_epoch_go_before_its_successor_comes_and_pass_restri
     scene.play_driver(1)
     scene.until_phase("Running")
     made = apply_executors(scene, "flights-driver-1", 1)
-    scene.until("asked", lambda: resources.number(scene.status(), "executors", "asked") == 2)
+    scene.until("asked", lambda: resources.number(scene.status(), "executors", "desired") == 2)
     assert resources.number(scene.status(), "executors", "running") == 0
 
     # The driver is lost with its node: its pod stays, so that Kubernetes removes nothing that it owns.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from coordination import a_checkpoint, a_savepoint
 from fakecontrol import NOON, a_status, a_summary
@@ -95,7 +95,7 @@ def two_jobs() -> dict[JobKey, StatefulSparkJobStatus]:
         generation=2,
         state=UpgradeState.ROLLED_BACK,
         requested_at=at,
-        pause_seconds=3.5,
+        pause=timedelta(seconds=3.5),
     )
     return {
         JobKey("demo", "words"): StatefulSparkJobStatus(),
@@ -111,7 +111,7 @@ def two_jobs() -> dict[JobKey, StatefulSparkJobStatus]:
             ),
             last_checkpoint=SnapshotStatus(id=1, completed_at=at, size_bytes=1000),
             last_savepoint=SnapshotStatus(id=2, completed_at=at, size_bytes=2000),
-            executors=ExecutorsStatus(driver="flights-driver-2", asked=3, running=2, lost=4),
+            executors=ExecutorsStatus(driver="flights-driver-2", desired=3, running=2, lost=4),
         ),
     }
 

@@ -38,7 +38,7 @@ def with_executors(
 def some(running: int, *, asked: int = 2, ago: timedelta | None = None, **changes: object) -> ExecutorsStatus:
     """Record that so many run, and since when some are missing."""
     since = NOW - ago if ago is not None else None
-    made = ExecutorsStatus(driver="flights-driver-1", asked=asked, running=running, missing_since=since)
+    made = ExecutorsStatus(driver="flights-driver-1", desired=asked, running=running, missing_since=since)
     return made.model_copy(update=changes)
 
 
@@ -93,19 +93,19 @@ CASES: dict[str, dict[str, Situation]] = {
         "a start waits for executors that find no node": told(
             with_executors(
                 an_executor(1, phase=PodPhase.PENDING, obstacle=NO_ROOM),
-                executors_before=some(0, ago=timedelta(minutes=1), why=NO_ROOM),
+                executors_before=some(0, ago=timedelta(minutes=1), message=NO_ROOM),
             ),
             JobState.STARTING,
         ),
         "a start waits for executors that are not late yet": told(
             with_executors(
                 an_executor(1, phase=PodPhase.PENDING, obstacle=NO_ROOM),
-                executors_before=some(0, ago=timedelta(seconds=30), why=NO_ROOM),
+                executors_before=some(0, ago=timedelta(seconds=30), message=NO_ROOM),
             ),
             JobState.STARTING,
         ),
         "the first batch runs on one": dataclasses.replace(
-            with_executors(an_executor(1), executors_before=some(1, ago=timedelta(seconds=2), why=NO_ROOM)),
+            with_executors(an_executor(1), executors_before=some(1, ago=timedelta(seconds=2), message=NO_ROOM)),
             driver=a_word().model_copy(
                 update={"queries": (QueryStatus(uid="q", active=True, batch_id=6, batch_since=NOW),)}
             ),
@@ -113,7 +113,7 @@ CASES: dict[str, dict[str, Situation]] = {
         "one has found no node for long": with_executors(
             an_executor(1),
             an_executor(2, phase=PodPhase.PENDING, obstacle=NO_ROOM),
-            executors_before=some(1, ago=timedelta(minutes=1), why=NO_ROOM),
+            executors_before=some(1, ago=timedelta(minutes=1), message=NO_ROOM),
         ),
     }
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from kubectlworld import (
     GOOD,
     NEW_REVISION,
@@ -46,13 +48,13 @@ UPGRADE = UpgradeStatus(
     generation=4,
     state=UpgradeState.STABLE,
     requested_at=before(hours=3, minutes=13),
-    pause_seconds=2.4,
+    pause=timedelta(seconds=2.4),
     savepoint=SAVEPOINT,
 )
 
 
 def _upgrade(state: UpgradeState, message: str) -> UpgradeStatus:
-    changes = {"state": state, "message": message, "requested_at": before(minutes=4), "pause_seconds": None}
+    changes = {"state": state, "message": message, "requested_at": before(minutes=4), "pause": None}
     return UPGRADE.model_copy(update=changes)
 
 

@@ -119,7 +119,7 @@ def a_stored_status(**changes: object) -> StatefulSparkJobStatus:
             43, completed_at=before(hours=3, minutes=12), location=SAVEPOINT, trigger="upgrade", batches={"counts": 900}
         ),
         restored_from=SAVEPOINT,
-        queries=(QueryProgress(uid="counts", batch=1200, input_rows=336_776, rows_per_second=120.5),),
+        queries=(QueryProgress(uid="counts", batch=1200),),
         progress_at=before(seconds=12),
     )
     return status.model_copy(update=changes)

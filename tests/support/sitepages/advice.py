@@ -183,7 +183,7 @@ REASON = {
     Reason.STARTING: _WAIT,
     Reason.RESUMING_START: _WAIT,
     Reason.EXECUTORS_REMOVED: NOTHING,
-    Reason.EXECUTORS_MISSING: "Look at `status.executors.why`: no room, no image, or killed for its memory.",
+    Reason.EXECUTORS_MISSING: "Look at `status.executors.message`: no room, no image, or killed for its memory.",
     Reason.DRIVER_ENDING: _WAIT,
     Reason.IMAGE_UNAVAILABLE: "Check `image` and `imagePullSecrets`.",
     Reason.CONTAINER_WAITING: "Look at the message: a Secret, a ConfigMap or a volume that is not there.",

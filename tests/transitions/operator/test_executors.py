@@ -39,7 +39,7 @@ def test_the_executors_of_the_running_driver_are_counted() -> None:
     counted = running().status.executors
 
     assert counted is not None
-    assert (counted.driver, counted.asked, counted.running) == ("flights-driver-1", 2, 2)
+    assert (counted.driver, counted.desired, counted.running) == ("flights-driver-1", 2, 2)
 
 
 @pytest.mark.parametrize("deeds", range(8), ids=lambda deeds: f"after {deeds} writes")

@@ -123,8 +123,8 @@ def test_a_changed_image_means_savepoint_stop_and_a_start_from_it() -> None:
     assert savepoint.rows >= rows_before
     assert world.driver.restored_from == f"savepoint {savepoint.id}"
     assert upgrade.savepoint == savepoint.location
-    assert upgrade.pause_seconds is not None
-    assert upgrade.pause_seconds < 15
+    assert upgrade.pause is not None
+    assert upgrade.pause < timedelta(seconds=15)
     assert [reason for reason in world.reasons if reason.startswith(("Upgrade", "Savepoint"))] == [
         "SavepointRequested",
         "UpgradeStarted",

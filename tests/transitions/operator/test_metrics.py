@@ -29,8 +29,7 @@ def test_rows_are_newer_than_the_status_says_although_nothing_is_written_for_the
     (read,) = scraped(world, ROWS).values()
 
     (asked,) = world.driver.status().queries
-    (written,) = world.status.queries
-    assert written.input_rows <= read <= asked.input_rows
+    assert 0 < read <= asked.input_rows
     assert list(scraped(world, TOOK)) == [JOB]
 
 

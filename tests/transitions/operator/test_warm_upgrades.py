@@ -86,7 +86,9 @@ def test_the_running_driver_goes_on_until_the_standby_is_ready_and_hands_over_it
     assert (world.driver.pod, world.driver.epoch) == ("flights-standby-1", 2)
     assert seen[0] is UpgradeState.PREPARE
     assert seen[-1] is UpgradeState.STABLE
-    assert (upgrade_of(world).pause_seconds or 99) <= 4  # From batch to batch, looked at once a second.
+    assert (upgrade_of(world).pause or timedelta(99)) <= timedelta(
+        seconds=4
+    )  # From batch to batch, looked at once a second.
     assert [reason for reason in world.reasons if reason.startswith(("Upgrade", "Standby"))] == [
         "StandbyCreated",
         "UpgradeStarted",
@@ -107,7 +109,7 @@ def test_the_standby_takes_over_while_the_pod_of_the_old_driver_still_exists() -
     world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT), within_s=60)
 
     assert "flights-driver-1" in pods(world)
-    assert (upgrade_of(world).pause_seconds or 99) <= 2
+    assert (upgrade_of(world).pause or timedelta(99)) <= timedelta(seconds=2)
     world.run(40)
     deleted = world.cluster.objects[("Pod", "demo", "flights-driver-1")]
     assert "deletionTimestamp" in resources.section(deleted, "metadata")

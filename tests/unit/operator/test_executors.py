@@ -48,14 +48,14 @@ COUNTED: list[tuple[str, Situation, ExecutorsStatus | None]] = [
     (
         "one finds no node",
         with_executors(an_executor(1), an_executor(2, phase=PodPhase.PENDING, obstacle=NO_ROOM)),
-        some(1, ago=0 * SECOND, why=NO_ROOM),
+        some(1, ago=0 * SECOND, message=NO_ROOM),
     ),
     ("the first was replaced", with_executors(an_executor(2), an_executor(3)), some(2, lost=1)),
     ("one leaves", with_executors(an_executor(1), an_executor(2, is_leaving=True)), some(1, ago=0 * SECOND)),
     (
         "since when one is missing, and why, is kept",
-        with_executors(an_executor(1), executors_before=some(1, ago=9 * SECOND, lost=4, why=NO_ROOM)),
-        some(1, ago=9 * SECOND, lost=4, why=NO_ROOM),
+        with_executors(an_executor(1), executors_before=some(1, ago=9 * SECOND, lost=4, message=NO_ROOM)),
+        some(1, ago=9 * SECOND, lost=4, message=NO_ROOM),
     ),
     (
         "those of the driver before are not counted",
@@ -85,7 +85,7 @@ def test_the_status_counts_executors_of_the_running_driver(
     ids=["all run", "one is being replaced", "one is missing for good"],
 )
 def test_a_job_with_too_few_executors_is_not_ready(missing_for: timedelta | None, ready: ConditionStatus) -> None:
-    before = some(1, ago=missing_for, why=NO_ROOM) if missing_for is not None else some(2)
+    before = some(1, ago=missing_for, message=NO_ROOM) if missing_for is not None else some(2)
     pods_now = BOTH if missing_for is None else BOTH[:1]
 
     decision = decide.decide(with_executors(*pods_now, executors_before=before))
@@ -100,7 +100,7 @@ def test_a_job_with_too_few_executors_is_not_ready(missing_for: timedelta | None
 def test_a_lost_executor_is_told_once() -> None:
     before = StatefulSparkJobStatus(executors=some(2))
     after = StatefulSparkJobStatus(
-        executors=some(1, ago=SECOND, lost=1, why="flights-driver-1-exec-1 ended (OOMKilled).")
+        executors=some(1, ago=SECOND, lost=1, message="flights-driver-1-exec-1 ended (OOMKilled).")
     )
 
     told = announcements.announcements(before, after)

@@ -33,6 +33,10 @@ FIRST = NOW - timedelta(seconds=1)
 HALF_AN_HOUR_AGO = NOW - timedelta(minutes=30)
 
 
+def length(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)
+
+
 def committed(situation: Situation, *commits: datetime | None) -> Situation:
     """Let the driver answer that its queries committed their last batches then."""
     queries = tuple(
@@ -71,7 +75,7 @@ PAUSES: list[tuple[str, dict[str, object], tuple[datetime | None, ...], float | 
     ("clocks that differ give no negative pause", {"last_commit_at": NOW}, (FIRST,), 0.0),
     (
         "a first batch that is known stays the first",
-        {"last_commit_at": LAST, "first_commit_at": LAST, "pause_seconds": 3.0},
+        {"last_commit_at": LAST, "first_commit_at": LAST, "pause": timedelta(seconds=3)},
         (FIRST,),
         3.0,
     ),
@@ -86,13 +90,13 @@ def test_the_pause_ends_with_the_first_output(
 ) -> None:
     found = measured(upgrading(UpgradeState.STARTING, *commits, new=True, **known))
 
-    assert found.pause_seconds == pause_s
+    assert found.pause == length(pause_s)
 
 
 def test_the_old_revisions_batches_are_no_batches_of_the_new_one() -> None:
     found = measured(upgrading(UpgradeState.STARTING, FIRST, new=False, last_commit_at=LAST))
 
-    assert (found.first_commit_at, found.pause_seconds) == (None, None)
+    assert (found.first_commit_at, found.pause) == (None, None)
 
 
 @pytest.mark.parametrize("state", [UpgradeState.FIRST_CHECKPOINT, UpgradeState.STABLE])
@@ -109,20 +113,20 @@ def test_the_first_checkpoint_may_be_seen_before_the_first_batch(
 ) -> None:
     upgrade = measured(upgrading(state, FIRST, new=True, last_commit_at=LAST, first_checkpoint_at=checkpoint_at))
 
-    assert (upgrade.state, upgrade.pause_seconds) == (state, pause_s)
+    assert (upgrade.state, upgrade.pause) == (state, length(pause_s))
 
 
 @pytest.mark.parametrize(
     ("pause_s", "told"),
     [
-        (19.0, "complete; 19 s from the last batch of the old revision to the first of the new one."),
+        (19.0, "complete; 19s from the last batch of the old revision to the first of the new one."),
         (None, "complete; the new revision has committed no batch yet, so the pause is unknown."),
     ],
     ids=["with input", "without input"],
 )
 def test_the_event_says_what_was_measured(pause_s: float | None, told: str) -> None:
     before = StatefulSparkJobStatus(upgrade=an_upgrade(UpgradeState.STARTING))
-    after = StatefulSparkJobStatus(upgrade=an_upgrade(UpgradeState.FIRST_CHECKPOINT, pause_seconds=pause_s))
+    after = StatefulSparkJobStatus(upgrade=an_upgrade(UpgradeState.FIRST_CHECKPOINT, pause=length(pause_s)))
 
     (completed,) = announcements.announcements(before, after)
 

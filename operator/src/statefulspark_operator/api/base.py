@@ -21,6 +21,7 @@ from pydantic import (
     StringConstraints,
     WithJsonSchema,
 )
+from pydantic.alias_generators import to_camel
 from statefulspark import errors
 from statefulspark.contract import durations
 from statefulspark.contract.base import WireModel
@@ -55,6 +56,34 @@ class ApiModel(WireModel):
     """Base of the resource's models: frozen, camelCase, descriptions taken from the docstrings below the fields."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+_TIMES = {
+    "at": "time",
+    "since": "last_transition_time",
+    "completed_at": "completion_time",
+    "savepoint_completed_at": "savepoint_completion_time",
+    "started_at": "start_time",
+    "stopped_at": "stop_time",
+    "requested_at": "request_time",
+    "decided_at": "decision_time",
+    "ended_at": "end_time",
+    "finished_at": "finish_time",
+    "handled_at": "handled_time",
+}
+"""Names of times in a status, where they are not that of the field with `Time`."""
+
+
+def _name_in_status(field: str) -> str:
+    """Return the name of a field in a status: times are told as the API conventions say, `completionTime`."""
+    stem, separator, _ = field.rpartition("_at") if field.endswith("_at") else field.rpartition("_since")
+    return to_camel(_TIMES.get(field) or (f"{stem}_time" if separator else field))
+
+
+class StatusModel(ApiModel):
+    """Base of the parts of a status."""
+
+    model_config = ConfigDict(alias_generator=_name_in_status)
 
 
 def _read_duration(value: object) -> object:

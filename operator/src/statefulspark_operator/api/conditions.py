@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
+from pydantic import BeforeValidator
 from statefulspark.contract.base import UtcDatetime
 
 from statefulspark_operator.api.base import ApiModel
@@ -77,6 +79,20 @@ class Condition(ApiModel):
     """When the answer last changed."""
     observed_generation: int | None = None
     """Generation of the resource that the answer is about."""
+
+
+def _drop_unfamiliar(stored: object) -> object:
+    """Drop the conditions that a later release has written."""
+    if not isinstance(stored, list):
+        return stored
+    return [
+        condition
+        for condition in stored
+        if not isinstance(condition, dict) or condition.get("type") in tuple(ConditionType)
+    ]
+
+
+Conditions = Annotated[tuple[Condition, ...], BeforeValidator(_drop_unfamiliar)]
 
 
 def merge(previous: tuple[Condition, ...], current: tuple[Condition, ...]) -> tuple[Condition, ...]:

@@ -15,22 +15,24 @@ from pydantic import BaseModel, JsonValue
 from statefulspark_operator.api import base, revision
 from statefulspark_operator.api.spark_savepoint import SparkSavepointSpec, SparkSavepointStatus
 from statefulspark_operator.api.spec import NAME_MAX_LENGTH, StatefulSparkJobSpec
-from statefulspark_operator.api.status import StatefulSparkJobStatus
+from statefulspark_operator.api.status import INTERNAL, StatefulSparkJobStatus
 
 JsonObject = dict[str, JsonValue]
 
 HEADER = "# Generated from operator/src/statefulspark_operator/api by `make crds`. Do not edit.\n"
 
+_LARGE = ("bytes", "files", "batch", "batches", "generation")
+"""Ends of names of numbers that need 64 bits."""
 _DROPPED = frozenset({"title", "default", "$defs", "discriminator"})
 
 PRINTER_COLUMNS: list[JsonValue] = [
     {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
     {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status"},
     {"name": "Upgrade", "type": "string", "jsonPath": ".status.upgrade.state"},
-    {"name": "Epoch", "type": "integer", "jsonPath": ".status.epoch"},
     {"name": "Checkpoint", "type": "integer", "jsonPath": ".status.lastCheckpoint.id"},
-    {"name": "Ckpt-Age", "type": "date", "jsonPath": ".status.lastCheckpoint.completedAt"},
+    {"name": "Checkpoint-Age", "type": "date", "jsonPath": ".status.lastCheckpoint.completionTime"},
     {"name": "Restarts", "type": "integer", "jsonPath": ".status.restarts.count"},
+    {"name": "Epoch", "type": "integer", "jsonPath": ".status.epoch", "priority": 1},
     {"name": "Revision", "type": "string", "jsonPath": ".status.revision", "priority": 1},
     {"name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
@@ -40,7 +42,7 @@ SAVEPOINT_COLUMNS: list[JsonValue] = [
     {"name": "Job", "type": "string", "jsonPath": ".spec.jobName"},
     {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
     {"name": "Origin", "type": "string", "jsonPath": ".status.origin"},
-    {"name": "Completed", "type": "date", "jsonPath": ".status.completedAt"},
+    {"name": "Completed", "type": "date", "jsonPath": ".status.completionTime"},
     {"name": "Bytes", "type": "integer", "jsonPath": ".status.sizeBytes"},
     {"name": "Location", "type": "string", "jsonPath": ".status.location"},
     {"name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1},
@@ -114,16 +116,42 @@ def model_schema(model: type[BaseModel]) -> JsonObject:
 
 
 def _status_schema(model: type[BaseModel]) -> JsonObject:
-    """Return the schema of a status: what the operator has written needs no rule, and a later one may write more."""
-    return _mapping(_without(model_schema(model), frozenset({"x-kubernetes-validations"})))
+    """Return the schema of a status.
+
+    What the operator has written needs no rule, and a later release may write values that this one does not have.
+    """
+    return _mapping(_opened("status", model_schema(model)))
 
 
-def _without(part: JsonValue, keywords: frozenset[str]) -> JsonValue:
-    if isinstance(part, list):
-        return [_without(item, keywords) for item in part]
+def _opened(name: str, part: JsonValue) -> JsonValue:
     if not isinstance(part, dict):
         return part
-    return {name: _without(value, keywords) for name, value in part.items() if name not in keywords}
+    schema: JsonObject = {key: value for key, value in part.items() if key not in ("enum", "x-kubernetes-validations")}
+    values = part.get("enum")
+    if isinstance(values, list):
+        schema["description"] = f"{part.get('description', '')} Values: {', '.join(map(str, values))}; more may come."
+    if schema.get("type") == "integer":
+        schema["format"] = "int64" if name.lower().endswith(_LARGE) else "int32"
+    for nested in ("items", "additionalProperties"):
+        if nested in schema:
+            schema[nested] = _opened(name, schema[nested])
+    if "properties" in schema:
+        properties = _mapping(schema["properties"])
+        schema["properties"] = {field: _opened(field, value) for field, value in properties.items()}
+    return schema
+
+
+def _job_status_schema() -> JsonObject:
+    schema = _status_schema(StatefulSparkJobStatus)
+    properties = _mapping(schema["properties"])
+    _mapping(_mapping(properties["upgrade"])["properties"]).pop("trial")
+    shown: JsonObject = {name: value for name, value in properties.items() if name not in INTERNAL}
+    internal: JsonObject = {
+        "type": "object",
+        "description": "Records of the operator. Not an API.",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    return {**schema, "properties": {**shown, "internal": internal}}
 
 
 def _add_costs(schema: JsonObject, model: type[BaseModel]) -> None:
@@ -165,7 +193,7 @@ def build_crd() -> JsonObject:
     spec = model_schema(StatefulSparkJobSpec)
     _add_costs(spec, StatefulSparkJobSpec)
     description = "A PySpark streaming job that keeps its state on shared storage through crashes and upgrades."
-    return _definition(_JOB, _root(description, spec, _status_schema(StatefulSparkJobStatus), validations=_NAME_RULES))
+    return _definition(_JOB, _root(description, spec, _job_status_schema(), validations=_NAME_RULES))
 
 
 def build_savepoint_crd() -> JsonObject:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pydantic import Field
 from statefulspark.contract.base import UtcDatetime
 
-from statefulspark_operator.api.base import ApiModel, Duration
+from statefulspark_operator.api.base import ApiModel, Duration, StatusModel
 
 
 class SavepointRetention(ApiModel):
@@ -34,7 +34,7 @@ class SavepointSchedule(ApiModel):
     """Which of them are kept. Default: the 7 newest."""
 
 
-class SavepointScheduleStatus(ApiModel):
+class SavepointScheduleStatus(StatusModel):
     """How far the schedule has been carried out."""
 
     schedule: str

@@ -10,9 +10,9 @@ from enum import StrEnum
 from pydantic import ConfigDict, Field
 from statefulspark.contract.base import UtcDatetime
 
-from statefulspark_operator.api.base import ApiModel
+from statefulspark_operator.api.base import ApiModel, StatusModel
 from statefulspark_operator.api.code import rules
-from statefulspark_operator.api.conditions import Condition
+from statefulspark_operator.api.conditions import Conditions
 from statefulspark_operator.api.spec import SavepointForm, Storage
 
 FIXED_MESSAGE = "only deletionPolicy and storage can be changed: create another SparkSavepoint for another savepoint"
@@ -108,7 +108,7 @@ class SparkSavepointSpec(ApiModel):
     """What happens to the files when this object is deleted. Default `Retain`."""
 
 
-class SparkSavepointStatus(ApiModel):
+class SparkSavepointStatus(StatusModel):
     """The observed state of a savepoint."""
 
     observed_generation: int | None = None
@@ -135,7 +135,7 @@ class SparkSavepointStatus(ApiModel):
     """When it was complete."""
     storage: Storage | None = None
     """The connection by which it was read or taken, and its files can be deleted after the job is gone."""
-    conditions: tuple[Condition, ...] = Field(
+    conditions: Conditions = Field(
         default=(),
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )

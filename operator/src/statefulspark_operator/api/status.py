@@ -6,14 +6,15 @@ operator that ended between two steps continues correctly in the next pass. The 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
-from pydantic import Field
+from pydantic import Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer, model_validator
 from statefulspark.contract.base import UtcDatetime
 from statefulspark.contract.config import ClaimMode
 
-from statefulspark_operator.api.base import ApiModel
-from statefulspark_operator.api.conditions import Condition
+from statefulspark_operator.api.base import Duration, StatusModel
+from statefulspark_operator.api.conditions import Conditions
 from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.savepoint_schedule import SavepointScheduleStatus
 from statefulspark_operator.api.upgrade import UpgradeStrategy
@@ -31,10 +32,10 @@ class StandbyState(StrEnum):
     REFUSED = "Refused"
     """The job does not load or does not fit the state, or the pod cannot start; the reason says why."""
     ENDED = "Ended"
-    """It has ended, and is replaced at `retryAt`."""
+    """It has ended, and is replaced at `retryTime`."""
 
 
-class StandbyStatus(ApiModel):
+class StandbyStatus(StatusModel):
     """The standby driver: a started process that reads the state and changes nothing until it takes over."""
 
     number: int
@@ -59,7 +60,7 @@ class StandbyStatus(ApiModel):
     """When the next one is created, after it has ended."""
 
 
-class PruningStatus(ApiModel):
+class PruningStatus(StatusModel):
     """Files in the job's folder that no snapshot needs, while no driver runs that would remove them."""
 
     epoch: int
@@ -93,7 +94,7 @@ class RevisionOutcome(StrEnum):
     """Its standby refused or could not start; it never ran."""
 
 
-class RevisionRecord(ApiModel):
+class RevisionRecord(StatusModel):
     """One revision in the history."""
 
     revision: str
@@ -161,7 +162,7 @@ class OperationPhase(StrEnum):
     """The driver reported a failure, or the operation timed out."""
 
 
-class RestoreIntent(ApiModel):
+class RestoreIntent(StatusModel):
     """The snapshot that a driver starts from, if it is not the newest committed batch."""
 
     id: str
@@ -186,7 +187,7 @@ class RestoreIntent(ApiModel):
         return self.source is not None and self.source.empty is not None
 
 
-class DriverIntent(ApiModel):
+class DriverIntent(StatusModel):
     """The driver of the current epoch."""
 
     epoch: int
@@ -213,7 +214,7 @@ class DriverIntent(ApiModel):
     """Exit code of the driver process, if known."""
 
 
-class OperationStatus(ApiModel):
+class OperationStatus(StatusModel):
     """A savepoint or stop that was requested from the driver."""
 
     id: str
@@ -242,7 +243,7 @@ class OperationStatus(ApiModel):
     """Names of the SparkSavepoint objects that stand for it; the first one asked for it. Absent: there is none yet."""
 
 
-class SnapshotStatus(ApiModel):
+class SnapshotStatus(StatusModel):
     """A completed checkpoint or savepoint."""
 
     id: int
@@ -288,7 +289,7 @@ class UpgradeState(StrEnum):
     """Aborted; the old revision keeps running."""
 
 
-class TrialStatus(ApiModel):
+class TrialStatus(StatusModel):
     """What a new revision has completed, and how often it has failed, before it is stable."""
 
     checkpoints: int = 0
@@ -301,7 +302,7 @@ class TrialStatus(ApiModel):
     """Last batch by query that it had committed when it last failed."""
 
 
-class UpgradeStatus(ApiModel):
+class UpgradeStatus(StatusModel):
     """The latest change of the spec that needed a new driver, and the times of its steps."""
 
     from_revision: str
@@ -326,7 +327,7 @@ class UpgradeStatus(ApiModel):
     """When the old revision had committed its last batch, as far as that was seen."""
     first_commit_at: UtcDatetime | None = None
     """When the new revision had committed its first batch; absent without input within a minute of its first checkpoint."""
-    pause_seconds: float | None = None
+    pause: Duration | None = None
     """From the last batch of the old revision to the first of the new one. It begins with the request to stop if the old one
     had had no input for a minute, and is absent if the new one had none."""
     savepoint: str | None = None
@@ -341,24 +342,24 @@ class UpgradeStatus(ApiModel):
     """How the new revision has done so far; absent until it has completed a checkpoint or failed."""
 
 
-class ExecutorsStatus(ApiModel):
+class ExecutorsStatus(StatusModel):
     """The executors of the running driver."""
 
     driver: str
     """Name of the driver's pod."""
-    asked: int
+    desired: int
     """Number that it asked for."""
     running: int
     """Number that runs."""
     lost: int = 0
     """Number that it has asked for again, because one ended or did not start."""
-    why: str | None = None
+    message: str | None = None
     """Why one does not run, or why the last one was lost, in one sentence."""
     missing_since: UtcDatetime | None = None
     """Since when fewer run than it asked for."""
 
 
-class RestartStatus(ApiModel):
+class RestartStatus(StatusModel):
     """Failures and restarts."""
 
     count: int = 0
@@ -375,7 +376,7 @@ class RestartStatus(ApiModel):
     """When it was observed."""
 
 
-class StallStatus(ApiModel):
+class StallStatus(StatusModel):
     """Why the operator does not retry."""
 
     generation: int
@@ -388,7 +389,7 @@ class StallStatus(ApiModel):
     """Checksum of the code that it applies to, if that is in a ConfigMap; the operator tries another one again."""
 
 
-class QueryProgress(ApiModel):
+class QueryProgress(StatusModel):
     """One query."""
 
     uid: str
@@ -397,13 +398,22 @@ class QueryProgress(ApiModel):
     """Whether it runs."""
     batch: int = -1
     """Last committed batch; -1 before the first."""
-    input_rows: int = 0
-    """Rows read since the driver started."""
-    rows_per_second: float = 0.0
-    """Rows per second of the last batch."""
 
 
-class StatefulSparkJobStatus(ApiModel):
+INTERNAL = (
+    "restore",
+    "restoreApplied",
+    "operation",
+    "standbyCount",
+    "pruning",
+    "silentTime",
+    "stalled",
+    "trial",
+)
+"""What a stored status has below `internal`: only the operator reads it. `trial` is that of the upgrade."""
+
+
+class StatefulSparkJobStatus(StatusModel):
     """The observed state of the job, and what the operator is doing."""
 
     phase: Phase | None = None
@@ -412,7 +422,7 @@ class StatefulSparkJobStatus(ApiModel):
     """The state in one sentence, and what to do if there is a problem."""
     observed_generation: int | None = None
     """Generation of the spec that this status is about."""
-    conditions: tuple[Condition, ...] = Field(
+    conditions: Conditions = Field(
         default=(),
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
@@ -471,3 +481,29 @@ class StatefulSparkJobStatus(ApiModel):
     """When the progress was updated."""
     silent_since: UtcDatetime | None = None
     """Since when the driver, which answered before, has not answered."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_internal(cls, stored: object) -> object:
+        """Read what is stored below `internal`, and no phase of a later release, which is for people only."""
+        if not isinstance(stored, Mapping):
+            return stored
+        status = {**stored, **(stored.get("internal") or {})}
+        trial = status.pop("trial", None)
+        if trial is not None and isinstance(status.get("upgrade"), Mapping):
+            status["upgrade"] = {**status["upgrade"], "trial": trial}
+        if status.get("phase") not in (None, *Phase):
+            status.pop("phase")
+        return status
+
+    @model_serializer(mode="wrap")
+    def _write_internal(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, object]:
+        """Write the records of the operator below `internal`."""
+        status: dict[str, object] = handler(self)
+        if not info.by_alias:
+            return status
+        upgrade = status.get("upgrade")
+        if isinstance(upgrade, dict) and "trial" in upgrade:
+            status["trial"] = upgrade.pop("trial")
+        internal = {name: status.pop(name) for name in INTERNAL if name in status}
+        return {**status, "internal": internal} if internal else status

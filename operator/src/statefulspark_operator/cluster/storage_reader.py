@@ -460,6 +460,6 @@ def _as_status(manifest: Manifest, location: str) -> SnapshotStatus:
         completed_at=manifest.completed_at,
         location=location,
         size_bytes=manifest.size_bytes,
-        trigger=manifest.trigger.value,
+        trigger=manifest.trigger.value.capitalize(),
         batches={query.uid: query.batch_id for query in manifest.queries},
     )

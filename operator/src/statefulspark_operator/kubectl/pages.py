@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import ParamSpec
 
+from statefulspark.contract import durations
+
 from statefulspark_operator.api.status import RestartStatus, SnapshotStatus, UpgradeStatus
 from statefulspark_operator.kubectl import text
 from statefulspark_operator.kubectl.reports import DriverReport, HistoryReport, StatusReport, WhyReport
@@ -96,13 +98,11 @@ def _queries(report: StatusReport) -> Iterator[str]:
         (
             query.uid,
             str(query.batch) if query.batch >= 0 else "none yet",
-            str(query.input_rows),
-            f"{query.rows_per_second:.1f}",
             "yes" if query.active else "no",
         )
         for query in report.queries
     ]
-    header = ("QUERY", "BATCH", "ROWS READ", "ROWS/S", "ACTIVE")
+    header = ("QUERY", "BATCH", "ACTIVE")
     yield from (f"  {line}" for line in text.columns(header, rows))
 
 
@@ -118,7 +118,7 @@ def _snapshot(snapshot: SnapshotStatus, now: datetime) -> str:
 
 def _upgrade(upgrade: UpgradeStatus, now: datetime) -> str:
     route = f"{upgrade.from_revision} to {upgrade.to_revision}" if upgrade.from_revision else upgrade.to_revision
-    pause = f", pause {upgrade.pause_seconds:g} s" if upgrade.pause_seconds is not None else ""
+    pause = f", pause {durations.format_exact(upgrade.pause)}" if upgrade.pause is not None else ""
     detail = f". {upgrade.message}" if upgrade.message and upgrade.state.value not in _OVER else ""
     return f"{upgrade.state.value}: {route}, requested {text.ago(now, upgrade.requested_at)}{pause}{detail}"
 

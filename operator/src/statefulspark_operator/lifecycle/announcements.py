@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from statefulspark.contract import durations
+
 from statefulspark_operator.api.status import (
     DriverState,
     OperationKind,
@@ -116,8 +118,8 @@ def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
     if new.state in steps.CARRIED_OUT and (old is None or old.state not in steps.CARRIED_OUT):
         pause = (
             "the new revision has committed no batch yet, so the pause is unknown"
-            if new.pause_seconds is None
-            else f"{new.pause_seconds:g} s from the last batch of the old revision to the first of the new one"
+            if new.pause is None
+            else f"{durations.format_exact(new.pause)} from the last batch of the old revision to the first of the new one"
         )
         yield Announcement("UpgradeCompleted", f"Upgrade {route} complete; {pause}.")
     if new.state is UpgradeState.STABLE:
@@ -141,7 +143,7 @@ def _job(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Itera
         lost = executors.lost - (earlier.lost if earlier is not None and is_same_driver else 0)
         if lost > 0:
             count = "1 executor" if lost == 1 else f"{lost} executors"
-            why = executors.why or "no reason is known"
+            why = executors.message or "no reason is known"
             yield Announcement("ExecutorLost", f"{executors.driver} lost {count}: {why}", is_warning=True)
     # Why a driver that still runs is restarted; one that has ended is announced with its end.
     is_ended = after.driver is None or after.driver.state is DriverState.ENDED

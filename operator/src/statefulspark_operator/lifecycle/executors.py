@@ -56,10 +56,10 @@ def current(situation: Situation) -> ExecutorsStatus | None:
     since = before.missing_since if before is not None else None
     return ExecutorsStatus(
         driver=pod.name,
-        asked=asked,
+        desired=asked,
         running=running,
         lost=max(before.lost if before is not None else 0, highest - asked),
-        why=obstacle or (before.why if before is not None else None),
+        message=obstacle or (before.message if before is not None else None),
         missing_since=None if running >= asked else since or situation.now,
     )
 
@@ -68,9 +68,9 @@ def shortage(executors: ExecutorsStatus | None) -> str | None:
     """Return in one sentence how many executors are missing, since when and why; None if all run."""
     if executors is None or executors.missing_since is None:
         return None
-    why = f": {executors.why}" if executors.why else ", and no reason is known yet"
+    why = f": {executors.message}" if executors.message else ", and no reason is known yet"
     return (
-        f"{executors.running} of {executors.asked} executors "
+        f"{executors.running} of {executors.desired} executors "
         f"{'runs' if executors.running == 1 else 'run'} since {executors.missing_since:%H:%M:%S} UTC{why.rstrip('.')}."
     )
 

@@ -100,7 +100,7 @@ def snapshot_status(summary: SnapshotSummary) -> SnapshotStatus:
         completed_at=summary.completed_at,
         location=summary.location,
         size_bytes=summary.size_bytes,
-        trigger=summary.trigger.value,
+        trigger=summary.trigger.value.capitalize(),
         batches=summary.batches,
     )
 
@@ -137,7 +137,7 @@ def note_snapshots(situation: Situation) -> Situation:
 def _is_progress(situation: Situation, checkpoint: SnapshotStatus) -> bool:
     """Tell whether a checkpoint follows others that are alike, and not one that failed, in a job that goes on running."""
     recorded_before, driver_status = situation.status.last_checkpoint, situation.driver_status
-    if recorded_before is None or checkpoint.trigger != Trigger.PERIODIC.value:
+    if recorded_before is None or checkpoint.trigger != Trigger.PERIODIC.value.capitalize():
         return False
     spec, operation = situation.spec, situation.status.operation
     is_asked = operation is not None and operation.state is OperationPhase.REQUESTED
@@ -172,8 +172,6 @@ def note_progress(situation: Situation) -> Situation:
             uid=query.uid,
             active=query.active,
             batch=query.batch_id,
-            input_rows=query.input_rows,
-            rows_per_second=round(query.rows_per_second, 1),
         )
         for query in driver_status.queries
     )

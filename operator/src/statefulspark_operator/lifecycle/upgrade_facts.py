@@ -110,8 +110,8 @@ def _measured(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
     asked_at = operation.requested_at if operation is not None and is_of_upgrade else upgrade.stopped_at
     last = upgrade.last_commit_at
     since = asked_at if last is None or (asked_at is not None and asked_at - last > IDLE_AFTER) else last
-    pause_s = round(max(0.0, (committed_at - since).total_seconds()), 3) if since is not None else None
-    return upgrade.model_copy(update={"first_commit_at": committed_at, "pause_seconds": pause_s})
+    pause = max(timedelta(0), committed_at - since) if since is not None else None
+    return upgrade.model_copy(update={"first_commit_at": committed_at, "pause": pause})
 
 
 def _counted(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:

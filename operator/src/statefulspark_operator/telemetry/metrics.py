@@ -178,7 +178,7 @@ def _status_samples(status: StatefulSparkJobStatus) -> Iterator[Sample]:
     yield "job_epoch", (), status.epoch or 0
     yield "fallback", (), float(status.fallback is not None)
     if status.executors is not None:
-        yield "job_executors_requested", (), status.executors.asked
+        yield "job_executors_requested", (), status.executors.desired
         yield "job_executors_running", (), status.executors.running
         yield "job_executors_lost", (), status.executors.lost
     for name, snapshot in (("last_checkpoint", status.last_checkpoint), ("last_savepoint", status.last_savepoint)):
@@ -193,8 +193,8 @@ def _status_samples(status: StatefulSparkJobStatus) -> Iterator[Sample]:
     operation = status.operation
     yield "job_savepoint_failed", (), float(operation is not None and operation.state is OperationPhase.FAILED)
     upgrade = status.upgrade
-    if upgrade is not None and upgrade.pause_seconds is not None:
-        yield "job_upgrade_pause_seconds", (), upgrade.pause_seconds
+    if upgrade is not None and upgrade.pause is not None:
+        yield "job_upgrade_pause_seconds", (), upgrade.pause.total_seconds()
     yield "job_rolled_back", (), float(upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK)
 
 

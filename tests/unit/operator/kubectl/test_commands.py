@@ -294,9 +294,16 @@ def test_the_only_job_of_a_namespace_need_not_be_named() -> None:
 
 def test_a_status_of_a_later_release_is_named_and_not_guessed() -> None:
     job = a_stored_job()
-    job["status"] = {"phase": "Levitating"}
+    driver: Resource = {
+        "epoch": 1,
+        "revision": "a",
+        "state": "Levitating",
+        "pod": "p",
+        "decisionTime": "2026-01-01T00:00:00Z",
+    }
+    job["status"] = {"driver": driver}
 
-    with pytest.raises(errors.SpecRejectedError, match=r"cannot read the job's status: status\.phase: .*'Levitating'"):
+    with pytest.raises(errors.SpecRejectedError, match=r"cannot read the job's status: status\.driver.*'Levitating'"):
         reading.job(FakeCluster(job=job), "demo", "flights", lambda: NOW)
 
 
