@@ -124,7 +124,7 @@ def _clicks(shop: job.Job) -> Json:
         "instances": 1,
         "memory": "512m",
         "resources": {"requests": {"cpu": "100m"}, "limits": {"memory": "1536Mi"}},
-        "template": job.mount_files("executor"),
+        "podTemplate": job.mount_files("executor"),
     }
     document = shop.document(job={"file": f"{job.FOLDER}/clicks.py", "parameters": parameters}, executor=executor)
     return {**document, "metadata": {"name": "clicks"}}

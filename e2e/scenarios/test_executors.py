@@ -155,7 +155,7 @@ def test_executors_of_a_driver_on_a_lost_node_go_before_those_of_the_next_epoch(
     driver, worker = job.mount_files("driver"), job.mount_files("executor")
     for template, node in ((driver, "n2"), (worker, "n1")):
         cast("dict[str, object]", template["spec"])["affinity"] = _prefers(node)
-    subject.apply(executor={**executors.TWO, "template": worker}, driver={"template": driver})
+    subject.apply(executor={**executors.TWO, "podTemplate": worker}, driver={"podTemplate": driver})
     executors.wait_running(subject, 1)
     subject.wait_checkpoint()
     batch = subject.committed()

@@ -75,7 +75,7 @@ def spread() -> Mapping[str, object]:
     preference = [{"weight": 100, "podAffinityTerm": term}]
     affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preference}}
     cast("dict[str, object]", template["spec"])["affinity"] = affinity
-    return {**executors.TWO, "template": template}
+    return {**executors.TWO, "podTemplate": template}
 
 
 def run_behind_policies(subject: job.Job, policed: bed.Bed) -> None:

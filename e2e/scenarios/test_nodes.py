@@ -101,7 +101,7 @@ def test_driver_that_fills_its_volume_is_evicted_by_its_node_and_replaced(subjec
     spec = cast("dict[str, list[dict[str, object]]]", template["spec"])
     spec["volumes"].append({"name": "small", "emptyDir": {"sizeLimit": f"{SMALL_MB}Mi"}})
     cast("list[object]", spec["containers"][0]["volumeMounts"]).append({"name": "small", "mountPath": "/small"})
-    batch = begin(subject, driver={"template": template})
+    batch = begin(subject, driver={"podTemplate": template})
 
     fill = f"head -c {4 * SMALL_MB}M /dev/zero > /small/filler"
     subject.kube.call("exec", subject.driver_pod(), "--", "sh", "-c", fill)

@@ -15,7 +15,7 @@ TWO: Mapping[str, object] = {
     "instances": 2,
     "memory": "512m",
     "resources": {"requests": {"cpu": "200m"}, "limits": {"memory": "1536Mi"}},
-    "template": job.mount_files("executor"),
+    "podTemplate": job.mount_files("executor"),
 }
 
 

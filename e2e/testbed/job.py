@@ -129,7 +129,7 @@ class Job:
             "driver": {
                 "memory": "1g",
                 "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"memory": "3Gi"}},
-                "template": mount_files("driver"),
+                "podTemplate": mount_files("driver"),
             },
         }
         return {

@@ -62,12 +62,12 @@ def a_templated_job(name: str, **spec: object) -> Resource:
 
 
 def jobs_of(pods: dict[str, Resource]) -> list[Resource]:
-    return [a_templated_job(name, driver={"template": {"spec": pod}}) for name, pod in pods.items()]
+    return [a_templated_job(name, driver={"podTemplate": {"spec": pod}}) for name, pod in pods.items()]
 
 
 REFUSED = [
     *jobs_of(MORE),
-    a_templated_job("executors", executor={"instances": 1, "template": {"spec": {"hostPID": True}}}),
+    a_templated_job("executors", executor={"instances": 1, "podTemplate": {"spec": {"hostPID": True}}}),
     a_templated_job("spark-volume", sparkConf=HOST_PATH),
 ]
 

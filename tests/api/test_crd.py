@@ -198,14 +198,14 @@ def test_a_name_that_pods_and_services_cannot_have_is_refused(api_server: ApiSer
 def test_an_ordinary_setting_and_a_pod_template_are_kept_as_written(api_server: ApiServer, namespace: str) -> None:
     template = {"spec": {"nodeSelector": {"disk": "fast"}, "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["kafka"]}]}}
     api_server.apply(
-        a_resource(namespace, sparkConf={"spark.sql.shuffle.partitions": "8"}, driver={"template": template})
+        a_resource(namespace, sparkConf={"spark.sql.shuffle.partitions": "8"}, driver={"podTemplate": template})
     )
 
     spec = api_server.get(namespace, "ssj/flights")["spec"]
 
     assert isinstance(spec, dict)
     assert spec["sparkConf"] == {"spark.sql.shuffle.partitions": "8"}
-    assert spec["driver"] == {"template": template}
+    assert spec["driver"] == {"podTemplate": template}
 
 
 def test_nothing_is_filled_in_that_the_user_did_not_write(api_server: ApiServer, namespace: str) -> None:

@@ -209,7 +209,7 @@ def test_a_missing_credentials_secret_is_named(scene: Scene) -> None:
 
 def test_a_pod_template_that_kubernetes_refuses_is_shown_with_its_reason(scene: Scene) -> None:
     template: Resource = {"spec": {"containers": [{"name": "driver", "ports": [{"name": "api", "containerPort": 0}]}]}}
-    scene.apply(driver={"template": template})
+    scene.apply(driver={"podTemplate": template})
 
     scene.until_phase("Stalled")
 

@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from kubernetes.client.models import V1PodSpec
 from statefulspark import errors
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
@@ -122,6 +123,11 @@ class FakeGateway:
                 return False
             self.add(manifest, is_own=True)
             return True
+
+    async def dry_run(self, manifest: Resource) -> str | None:
+        known = V1PodSpec.attribute_map.values()
+        unknown = [name for name in resources.section(manifest, "spec") if name not in known]
+        return f'unknown field "spec.{unknown[0]}"' if unknown else None
 
     async def replace(self, manifest: Resource) -> Resource:
         place = _place(manifest)

@@ -153,7 +153,7 @@ def build_parser() -> argparse.ArgumentParser:
         choices=tuple(PodTemplates),
         default=PodTemplates.RESTRICTED,
         metavar="RULE",
-        help="what driver.template and executor.template may set: Restricted (default), or Any",
+        help="what driver.podTemplate and executor.podTemplate may set: Restricted (default), or Any",
     )
     run.set_defaults(command=_run)
 

@@ -456,3 +456,21 @@ def test_the_status_and_the_finalizer_of_a_savepoint_are_its_own(subject: Subjec
     assert subject(lambda gateway: gateway.get(kind, subject.namespace, "mine")) is None
     with pytest.raises(errors.PreconditionFailedError):
         subject(lambda gateway: gateway.patch_status(key, {"phase": "Failed"}, resource_version=patched, kind=kind))
+
+
+def a_pod_to_try(subject: Subject, **spec: object) -> Resource:
+    containers: list[Resource] = [{"name": "driver", "image": "i:1"}]
+    return subject.manifest(resources.POD, "flights-driver-1", spec={"containers": containers, **spec})
+
+
+def test_a_dry_run_creates_nothing(subject: Subject) -> None:
+    assert subject(lambda gateway: gateway.dry_run(a_pod_to_try(subject))) is None
+
+    assert subject(lambda gateway: gateway.get(resources.POD, subject.namespace, "flights-driver-1")) is None
+
+
+def test_a_dry_run_names_a_field_that_does_not_exist(subject: Subject) -> None:
+    refused = subject(lambda gateway: gateway.dry_run(a_pod_to_try(subject, nodeSelctor={"pool": "a"})))
+
+    assert refused is not None
+    assert 'unknown field "spec.nodeSelctor"' in refused

@@ -42,7 +42,7 @@ FULL = {
         ],
         "terminationGracePeriodSeconds": 120,
         "tls": {"secretRef": {"name": "flights-tls"}},
-        "template": {
+        "podTemplate": {
             "metadata": {"annotations": {"team": "a"}, "labels": {"team": "a", "statefulspark.io/epoch": "99"}},
             "spec": {
                 "nodeSelector": {"disk": "fast"},
@@ -75,7 +75,7 @@ GIVEN = {
         "env": [{"name": "TZ", "value": "UTC"}],
         "serviceAccountName": "reader-of-buckets",
         "localDisk": {"size": "20Gi", "storageClassName": "fast"},
-        "template": {
+        "podTemplate": {
             "metadata": {"annotations": {"team": "a"}, "labels": {"team": "a", "statefulspark.io/driver": "another"}},
             "spec": {"nodeSelector": {"disk": "fast"}, "containers": [{"name": "executor", "lifecycle": {}}]},
         },

@@ -152,3 +152,25 @@ def test_what_no_driver_accepts_is_refused_before_it_is_sent() -> None:
 
     assert "spec.checkpoint.interval" in (world.status.message or "")
     assert (world.driver.configurations, world.status.phase) == (0, Phase.RUNNING)
+
+
+def test_pods_that_the_api_server_would_refuse_never_touch_the_running_driver() -> None:
+    world = running()
+
+    world.change({"driver": {"podTemplate": {"spec": {"nodeSelctor": {"pool": "a"}}}}})
+    world.run(60)
+
+    assert (world.status.epoch, world.status.upgrade, world.status.phase) == (1, None, Phase.RUNNING)
+    assert "nodeSelctor" in (world.status.message or "")
+
+    world.change({"driver": {"podTemplate": {"spec": {"nodeSelctor": None, "nodeSelector": {"pool": "a"}}}}})
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+
+
+def test_metadata_of_pods_restarts_nothing() -> None:
+    world = running()
+
+    world.change({"podTemplate": {"metadata": {"labels": {"team": "data"}}}})
+    world.run(60)
+
+    assert (world.status.epoch, world.status.upgrade) == (1, None)

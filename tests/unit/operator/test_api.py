@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from jobspecs import a_spec
@@ -11,7 +12,7 @@ from pydantic import BaseModel
 from statefulspark_operator import cli
 from statefulspark_operator.api import crd, names, revision
 from statefulspark_operator.api.base import ChangeCost
-from statefulspark_operator.api.spec import Checkpoint, StatefulSparkJobSpec
+from statefulspark_operator.api.spec import Checkpoint, PodTemplate, StatefulSparkJobSpec
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
@@ -19,7 +20,7 @@ from statefulspark_operator.cluster.resources import Resource
 def _leaves(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, ChangeCost]]:
     for attribute, field in model.model_fields.items():
         name = f"{prefix}{field.serialization_alias or attribute}"
-        nested = field.annotation
+        nested = PodTemplate if PodTemplate in get_args(field.annotation) else field.annotation
         if isinstance(nested, type) and issubclass(nested, BaseModel):
             yield from _leaves(nested, f"{name}.")
         else:
@@ -32,6 +33,9 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
     assert {name: cost.name for name, cost in costs.items() if cost is not ChangeCost.RESTART} == {
         "driver.terminationGracePeriodSeconds": "IGNORE",
         "imagePullPolicy": "IGNORE",
+        "podTemplate.metadata": "IGNORE",
+        "driver.podTemplate.metadata": "IGNORE",
+        "executor.podTemplate.metadata": "IGNORE",
         "imagePullSecrets": "IGNORE",
         **{f"checkpoint.{field.serialization_alias}": "RELOAD" for field in Checkpoint.model_fields.values()},
         "checkpoint.mode": "IGNORE",

@@ -44,7 +44,10 @@ def a_spec_with(**fields: JsonValue) -> Resource:
         ({"driver": {"env": [{"name": f"V{number}", "value": "x"} for number in range(501)]}}, "spec.driver.env"),
         ({"imagePullSecrets": [{"name": f"s{number}"} for number in range(51)]}, "spec.imagePullSecrets"),
         ({"job": {"file": "/f.py", "parameters": {f"p{number}": "" for number in range(201)}}}, "spec.job.parameters"),
-        ({"driver": {"template": {f"t{number}": 1 for number in range(17)}}}, "spec.driver.template"),
+        (
+            {"driver": {"podTemplate": {"spec": {f"t{number}": 1 for number in range(65)}}}},
+            "spec.driver.podTemplate.spec",
+        ),
     ],
     ids=["env", "imagePullSecrets", "parameters", "template"],
 )

@@ -208,7 +208,7 @@ def test_spark_is_told_how_long_an_executor_may_take_to_end_since_it_overrides_t
     template: dict[str, JsonValue], conf: dict[str, str], period: str | None
 ) -> None:
     subject = Subject(
-        Job("demo", "flights", "uid-1", 1), a_spec(executor={"instances": 2, "template": template}, sparkConf=conf)
+        Job("demo", "flights", "uid-1", 1), a_spec(executor={"instances": 2, "podTemplate": template}, sparkConf=conf)
     )
 
     made = config.job_config(subject, executor.Owner("flights-driver-1", "r1", 1), restore=None)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.cluster import resources
 from statefulspark_operator.lifecycle.situation import Job
-from statefulspark_operator.render import driver, restricted
+from statefulspark_operator.render import driver, executor, restricted
 from statefulspark_operator.render.base import Manifest, Subject
 
 SPEC: Manifest = {
@@ -22,7 +23,7 @@ def a_rendered_subject(**spec: JsonValue) -> Subject:
 
 
 def templated(pod: JsonValue, role: str = "driver") -> Subject:
-    section: Manifest = {"template": {"spec": pod}}
+    section: Manifest = {"podTemplate": {"spec": pod}}
     return a_rendered_subject(**{role: {**section, "instances": 1} if role == "executor" else section})
 
 
@@ -65,7 +66,7 @@ def test_what_gives_more_than_a_restricted_pod_is_refused(pod: JsonValue, named:
     refused = restricted.job_problem(templated(pod, role))
 
     assert refused is not None
-    assert refused.startswith(f"{role}.template: ")
+    assert refused.startswith(f"{role}.podTemplate: ")
     assert named in refused
 
 
@@ -104,10 +105,105 @@ def test_volumes_that_spark_would_make_are_refused(kind: str) -> None:
 
 def test_annotations_by_which_the_operator_finds_a_driver_come_from_no_template() -> None:
     annotations: Manifest = {"statefulspark.io/api-port": "22", "statefulspark.io/api-tls": "x", "team": "a"}
-    subject = a_rendered_subject(driver={"template": {"metadata": {"annotations": annotations}}})
+    subject = a_rendered_subject(driver={"podTemplate": {"metadata": {"annotations": annotations}}})
 
     pod = driver.pod(subject, epoch=1, revision="r")
 
     metadata = pod["metadata"]
     assert isinstance(metadata, dict)
     assert metadata["annotations"] == {"team": "a"}
+
+
+def laid_over(templates: Manifest, role: str = "driver") -> Manifest:
+    subject = a_rendered_subject(**templates)
+    owner = executor.Owner("flights-driver-1", "r1", 1)
+    pod = driver.pod(subject, epoch=1, revision="r1") if role == "driver" else executor.template(subject, owner)
+    return resources.section(pod, "spec")
+
+
+def named(items: JsonValue, name: str) -> Manifest:
+    assert isinstance(items, list)
+    (item,) = (item for item in items if isinstance(item, dict) and item.get("name") == name)
+    return item
+
+
+def main_container(spec: Manifest, name: str = "driver") -> Manifest:
+    return named(spec["containers"], name)
+
+
+def test_a_volume_gets_the_source_of_the_template_and_keeps_no_other() -> None:
+    claim: Manifest = {"name": "work", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
+
+    spec = laid_over({"driver": {"podTemplate": {"spec": {"volumes": [claim]}}}})
+
+    assert named(spec["volumes"], "work") == claim
+
+
+def test_a_variable_has_a_value_or_a_source_and_a_probe_one_handler() -> None:
+    source: Manifest = {"secretKeyRef": {"name": "s", "key": "k"}}
+    container: Manifest = {
+        "name": "driver",
+        "env": [{"name": "STATEFULSPARK_CONFIG", "valueFrom": source}],
+        "livenessProbe": {"exec": {"command": ["true"]}},
+    }
+
+    laid = main_container(laid_over({"driver": {"podTemplate": {"spec": {"containers": [container]}}}}))
+
+    assert named(laid["env"], "STATEFULSPARK_CONFIG") == {"name": "STATEFULSPARK_CONFIG", "valueFrom": source}
+    probe = resources.section(laid, "livenessProbe")
+    assert ("httpGet" in probe, probe["exec"], probe["periodSeconds"]) == (False, {"command": ["true"]}, 10)
+
+
+def test_the_users_affinity_is_beside_that_of_a_standby() -> None:
+    term: Manifest = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {}}}
+    affinity: Manifest = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    subject = a_rendered_subject(podTemplate={"spec": {"affinity": affinity}})
+
+    pod = driver.standby_pod(subject, name="flights-standby-1", revision="r1")
+
+    own = resources.section(pod, "spec", "affinity", "podAntiAffinity")
+    terms = own["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert isinstance(terms, list)
+    assert (len(terms), terms[1]) == (2, term)
+
+
+def test_the_template_of_both_kinds_is_beneath_that_of_each_and_main_containers_keep_apart() -> None:
+    common: Manifest = {
+        "nodeSelector": {"pool": "streaming", "zone": "a"},
+        "containers": [
+            {"name": "driver", "env": [{"name": "ROLE", "value": "driver"}]},
+            {"name": "executor", "env": [{"name": "ROLE", "value": "executor"}]},
+            {"name": "shipper", "image": "shipper:1"},
+        ],
+    }
+    own: Manifest = {"nodeSelector": {"zone": "b"}}
+    spec: Manifest = {
+        "podTemplate": {"metadata": {"labels": {"team": "data"}}, "spec": common},
+        "driver": {"podTemplate": {"spec": own}},
+        "executor": {"instances": 1},
+    }
+
+    for role, selector in (
+        ("driver", {"pool": "streaming", "zone": "b"}),
+        ("executor", {"pool": "streaming", "zone": "a"}),
+    ):
+        pod = laid_over(spec, role)
+        containers = pod["containers"]
+        assert isinstance(containers, list)
+        assert pod["nodeSelector"] == selector
+        assert [item["name"] for item in containers if isinstance(item, dict)] == [role, "shipper"]
+        assert named(main_container(pod, role)["env"], "ROLE")["value"] == role
+
+
+def test_null_removes_what_the_operator_renders() -> None:
+    assert "enableServiceLinks" not in laid_over({"podTemplate": {"spec": {"enableServiceLinks": None}}})
+
+
+def test_the_driver_has_a_disk_of_its_own() -> None:
+    disk: Manifest = {"size": "20Gi", "storageClassName": "fast"}
+
+    volume = named(laid_over({"driver": {"localDisk": disk}})["volumes"], "work")
+
+    claim = resources.section(volume, "ephemeral", "volumeClaimTemplate", "spec")
+    assert claim["storageClassName"] == "fast"
+    assert resources.section(claim, "resources", "requests") == {"storage": "20Gi"}

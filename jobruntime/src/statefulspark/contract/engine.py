@@ -87,7 +87,7 @@ REFUSED_SETTINGS = (
 """Settings refused by their full name."""
 
 REFUSED_PREFIXES = (
-    RefusedSetting("spark.kubernetes.driver.", "the operator renders the driver's pod; use driver.template"),
+    RefusedSetting("spark.kubernetes.driver.", "the operator renders the driver's pod; use driver.podTemplate"),
     RefusedSetting("spark.kubernetes.authenticate.", "the driver uses the service account of its pod"),
     RefusedSetting("spark.hadoop.fs.s3a.access", "credentials come from storage.credentialsSecret"),
     RefusedSetting("spark.hadoop.fs.s3a.secret", "credentials come from storage.credentialsSecret"),

@@ -130,7 +130,7 @@ JvmMemory = Annotated[
 ]
 """Memory in the JVM's notation, for example `2g`."""
 
-_MOST_FIELDS = 16
+_MOST_FIELDS = 64
 OpaqueObject = Annotated[
     dict[str, JsonValue],
     Field(max_length=_MOST_FIELDS),

@@ -196,6 +196,25 @@ class Resources(ApiModel):
     """The maximum that the container may use, for example `memory: 2Gi`."""
 
 
+class LocalDisk(ApiModel):
+    """Disk space of a pod, which goes with it: what must survive is on shared storage."""
+
+    size: Quantity
+    """Its size, for example `20Gi`. A pod that uses more on its node's disk is evicted."""
+    storage_class_name: str | None = Field(default=None, max_length=253)
+    """Class of a volume that is made for each pod; absent means the node's own disk."""
+
+
+class PodTemplate(ApiModel):
+    """A part of a pod, as Kubernetes defines it, that is merged into the operator's."""
+
+    metadata: Annotated[OpaqueObject | None, ChangeCost.IGNORE] = None
+    """Labels and annotations of the pod, beside those of the operator."""
+    spec: OpaqueObject | None = None
+    """Fields of the pod's spec: nodeSelector, tolerations, volumes, containers and so on, merged as by a strategic merge
+    patch."""
+
+
 class Driver(ApiModel):
     """The driver pod."""
 
@@ -207,9 +226,8 @@ class Driver(ApiModel):
     """Resources of the driver's container."""
     env: Env = ()
     """Environment variables of the driver."""
-    template: OpaqueObject | None = None
-    """A pod template (`metadata`, `spec`) that is merged into the driver's pod: nodeSelector, tolerations, volumes,
-    sidecars and so on. Lists of named objects are merged by name; the driver's container is named `driver`. It alone tells
+    pod_template: PodTemplate | None = None
+    """A part of the driver's pod, merged over `spec.podTemplate`. The driver's container is named `driver`. It alone tells
     how the driver is: sidecars may end and restart."""
     service_account_name: str | None = Field(default=None, max_length=253)
     """Service account of the driver; absent means the namespace's default, or one that is created for the job if it has
@@ -221,15 +239,9 @@ class Driver(ApiModel):
     needs the driver's resources once more."""
     tls: DriverTls | None = None
     """Serve the driver's HTTP API over TLS; absent means HTTP."""
-
-
-class LocalDisk(ApiModel):
-    """Disk space of an executor, which goes with its pod: what must survive is on shared storage."""
-
-    size: Quantity
-    """Its size, for example `20Gi`. An executor that uses more on its node's disk is evicted."""
-    storage_class_name: str | None = Field(default=None, max_length=253)
-    """Class of a volume that is made for each executor; absent means the node's own disk."""
+    local_disk: LocalDisk | None = None
+    """Local disk of the driver, for temporary files, and for shuffles and state stores of a job without executors; absent
+    means the node's."""
 
 
 class Executor(ApiModel):
@@ -246,9 +258,8 @@ class Executor(ApiModel):
     """Resources of an executor's container. Its memory is one value, the limit: what exceeds the JVM's share is Python's."""
     env: Env = ()
     """Environment variables of the executors."""
-    template: OpaqueObject | None = None
-    """A pod template (`metadata`, `spec`) that is merged into the executors' pods: nodeSelector, tolerations, volumes and so
-    on. Lists of named objects are merged by name; the executor's container is named `executor`."""
+    pod_template: PodTemplate | None = None
+    """A part of the executors' pods, merged over `spec.podTemplate`. The executor's container is named `executor`."""
     service_account_name: str | None = Field(default=None, max_length=253)
     """Service account of the executors, for example one with a cloud role; absent means the namespace's default."""
     local_disk: LocalDisk | None = None
@@ -378,6 +389,9 @@ class StatefulSparkJobSpec(ApiModel):
     """Secrets for pulling the image."""
     job: JobSource
     """The code of the job."""
+    pod_template: PodTemplate | None = None
+    """A part of the driver's and the executors' pods. Of its containers, `driver` is merged into drivers only, and
+    `executor` into executors only; all others are sidecars of both."""
     driver: Driver = Driver()
     """The driver pod."""
     executor: Executor = Executor()

@@ -98,6 +98,14 @@ class Gateway(Protocol):
         """
         ...
 
+    async def dry_run(self, manifest: Resource) -> str | None:
+        """Return why the API server would refuse to create an object, also for an unknown field; None if it would not.
+
+        Nothing is created. What the object needs and what is not there yet, such as a service account or a quota, is no
+        refusal.
+        """
+        ...
+
     async def replace(self, manifest: Resource) -> Resource:
         """Replace an object if it still has the version in the manifest, and return it as it is then.
 

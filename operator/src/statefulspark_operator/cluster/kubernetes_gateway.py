@@ -185,6 +185,18 @@ class KubernetesGateway:
             return False
         return True
 
+    async def dry_run(self, manifest: Resource) -> str | None:
+        """Return why the API server would refuse to create an object, also for an unknown field; None if it would not."""
+        kind, namespace, _ = _identity(manifest)
+        query = {"dryRun": "All", "fieldValidation": "Strict"}
+        try:
+            await self._call("POST", kind.path(namespace), body=manifest, query=query)
+        except errors.SpecRejectedError as error:
+            return error.message
+        except (errors.PreconditionFailedError, errors.StateUnknownError):
+            return None
+        return None
+
     async def replace(self, manifest: Resource) -> Resource:
         """Replace an object if it still has the version in the manifest, and return it as it is then."""
         kind, namespace, name = _identity(manifest)

@@ -102,6 +102,7 @@ class JobMemory:
         has_failed: Whether the actions of the last pass failed, which its status says.
         code: What was found of the job's code, if it is not in the image.
         ended: The operation whose end a driver has told last: one that has stopped may say it only once.
+        dry_run: The change of the spec whose pods were tried last, and why they would be refused.
         applied: Versions of the objects that were applied last, by the job's identity, kind and name.
     """
 
@@ -112,6 +113,7 @@ class JobMemory:
     has_failed: bool = False
     code: CheckedCode | None = None
     ended: Operation | None = None
+    dry_run: tuple[tuple[str, int, str], str | None] | None = None
     applied: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def schedule_resync(self, key: JobKey, now: datetime) -> datetime:

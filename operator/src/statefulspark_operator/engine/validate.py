@@ -28,7 +28,7 @@ from statefulspark_operator.engine.observe import Observation
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import code, steps
 from statefulspark_operator.lifecycle.situation import Accepted, Rejection
-from statefulspark_operator.render import restricted
+from statefulspark_operator.render import driver, executor, restricted
 from statefulspark_operator.render.base import Subject
 
 MOST_REVISIONS = 4
@@ -127,8 +127,34 @@ async def _without_withheld(
     withheld = steps.withheld_by(status, requested) or steps.aborted_by(status, requested, generation=generation)
     running = await _read_revision(ports, resource, withheld.from_revision) if withheld is not None else None
     if withheld is None or running is None:
+        refused = await _try_pods(ports, resource, status, current, requested)
+        if refused is not None:
+            return Accepted(await _read_revision(ports, resource, status.revision), refused, revision=status.revision)
         return Accepted(current, revision=requested)
     return Accepted(revision.running_spec(current, running), revision=withheld.from_revision, withheld=requested)
+
+
+async def _try_pods(
+    ports: Ports, resource: Resource, status: StatefulSparkJobStatus, spec: StatefulSparkJobSpec, requested: str
+) -> Rejection | None:
+    """Return why the API server would refuse the pods of a revision that has not run; None if it would not.
+
+    A dry run finds it before anything is stopped: an unknown field of a pod template, or a value that is none. Once for each
+    change of the spec.
+    """
+    if requested == status.revision:
+        return None
+    subject = Subject(observe.read_metadata(resource), spec)
+    memory = ports.memories.get(JobKey(subject.job.namespace, subject.job.name))
+    change = (subject.job.uid, subject.job.generation, requested)
+    if memory.dry_run is None or memory.dry_run[0] != change:
+        pods = [driver.pod(subject, epoch=1, revision=requested)]
+        if executor.is_encrypted(spec):
+            pods.append(executor.whole_pod(subject, revision=requested))
+        answers = [await ports.gateway.dry_run(pod) for pod in pods]
+        memory.dry_run = change, next((answer for answer in answers if answer is not None), None)
+    refusal = memory.dry_run[1]
+    return Rejection("ManifestRejected", f"The pods of this spec would be refused: {refusal}") if refusal else None
 
 
 async def name_revision(

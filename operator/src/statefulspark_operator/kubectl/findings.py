@@ -106,7 +106,7 @@ _OTHER_ADVICE: Mapping[str, str] = {
     "FellBack": "Nothing: input since that state is processed again. What is damaged: statefulspark doctor",
     "BatchRunning": f"Look at what the batch does: {LOGS}. After spec.health.restartAfter the driver is restarted.",
     "DriverSilent": f"Look at the driver: {LOGS}. After spec.health.restartAfter it is restarted by itself.",
-    "ManifestRejected": "Correct the part of the spec that the API server refuses, for example spec.driver.template.",
+    "ManifestRejected": "Correct the part of the spec that the API server refuses, for example spec.driver.podTemplate.",
     "ApiServerRefused": "Update the operator's chart, which has its roles.",
     "ApiServerUnavailable": _WAIT,
     "StateUnknown": "Make the storage readable, or restore what is missing there; nothing was changed.",

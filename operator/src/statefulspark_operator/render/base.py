@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from statefulspark_operator.api import base, names
-from statefulspark_operator.api.spec import EnvVar, Resources, StatefulSparkJobSpec, Storage
+from statefulspark_operator.api.spec import EnvVar, LocalDisk, PodTemplate, Resources, StatefulSparkJobSpec, Storage
 from statefulspark_operator.lifecycle.situation import Job
 
 Manifest = dict[str, JsonValue]
+MAIN = frozenset({names.DRIVER_CONTAINER, names.EXECUTOR_CONTAINER})
+"""The containers that the operator renders, one in each kind of pods."""
 
 _MERGED_BY_NAME = frozenset({"containers", "initContainers", "volumes", "env", "imagePullSecrets", "ports"})
 _MERGED_BY_PATH = frozenset({"volumeMounts"})
-_APPENDED = frozenset({"tolerations", "envFrom"})
+_APPENDED = frozenset(
+    {
+        "tolerations",
+        "envFrom",
+        "preferredDuringSchedulingIgnoredDuringExecution",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+    }
+)
+_HANDLERS = frozenset({"exec", "grpc", "httpGet", "tcpSocket", "sleep"})
+_UNIONS = {
+    "env": frozenset({"value", "valueFrom"}),
+    "volumes": frozenset({"configMap", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}),
+    **dict.fromkeys(("livenessProbe", "readinessProbe", "startupProbe", "preStop", "postStart"), _HANDLERS),
+}
+"""Fields of which an object may have one, by the field that has the object; of volumes, those that the operator renders, and
+those that give it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +96,9 @@ def identity(merged: JsonValue, own: Manifest) -> JsonValue:
 def overlay(rendered: JsonValue, template: JsonValue, field: str = "") -> JsonValue:
     """Merge a user's template into a rendered object.
 
-    Objects are merged field by field, lists of named objects by name, tolerations are appended; all other values of the
-    template replace the rendered ones.
+    It merges as a strategic merge patch does: objects field by field, lists of named objects by name, volume mounts by
+    path. Tolerations, terms of affinity and `envFrom` are appended. A member of a union replaces the rendered one, and null
+    removes a field. All other values of the template replace the rendered ones.
 
     Args:
         rendered: The value that the operator rendered.
@@ -91,10 +109,11 @@ def overlay(rendered: JsonValue, template: JsonValue, field: str = "") -> JsonVa
         A new value; the arguments are not changed.
     """
     if isinstance(rendered, dict) and isinstance(template, dict):
-        merged = dict(rendered)
+        replaced = _union(field, template) - template.keys()
+        merged = {name: value for name, value in rendered.items() if name not in replaced}
         for name, value in template.items():
             merged[name] = overlay(rendered[name], value, name) if name in rendered else value
-        return merged
+        return {name: value for name, value in merged.items() if template.get(name, value) is not None}
     if isinstance(rendered, list) and isinstance(template, list):
         if field in _APPENDED:
             return [*rendered, *template]
@@ -104,12 +123,61 @@ def overlay(rendered: JsonValue, template: JsonValue, field: str = "") -> JsonVa
         by_key = {item.get(key): item for item in template if isinstance(item, dict)}
         rendered_keys = {item.get(key) for item in rendered if isinstance(item, dict)}
         laid_over = [
-            overlay(item, by_key[item.get(key)]) if isinstance(item, dict) and item.get(key) in by_key else item
+            overlay(item, by_key[item.get(key)], field) if isinstance(item, dict) and item.get(key) in by_key else item
             for item in rendered
         ]
         added = [item for item in template if not isinstance(item, dict) or item.get(key) not in rendered_keys]
         return [*laid_over, *added]
     return template
+
+
+def _union(field: str, template: Mapping[str, JsonValue]) -> Set[str]:
+    """Return the fields that an object of a field must not keep beside what the template gives it."""
+    union = _UNIONS.get(field, frozenset())
+    is_given = template.keys() - {"name"} if field == "volumes" else union & template.keys()
+    return union if is_given else frozenset()
+
+
+def laid_over(rendered: Manifest, templates: Iterable[PodTemplate | None], *, container: str) -> Manifest:
+    """Return a pod with the user's templates laid over it, one after the other.
+
+    Args:
+        rendered: The metadata and spec that the operator rendered.
+        templates: The one of all pods, and the one of this kind of pods.
+        container: The main container; the main container of another kind of pods is left out.
+    """
+    merged: JsonValue = rendered
+    for template in templates:
+        if template is None:
+            continue
+        part = template.model_dump(mode="json", by_alias=True, exclude_none=False)
+        part = {name: value for name, value in part.items() if value is not None}
+        spec = part.get("spec")
+        if isinstance(spec, dict) and isinstance(given := spec.get("containers"), list):
+            own = [item for item in given if not isinstance(item, dict) or item.get("name") not in MAIN - {container}]
+            part["spec"] = {**spec, "containers": own}
+        merged = overlay(merged, part)
+    manifest = merged if isinstance(merged, dict) else rendered
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": identity(manifest["metadata"], rendered["metadata"]),  # type: ignore[arg-type]  # an object
+        "spec": manifest["spec"],
+    }
+
+
+def local_volume(name: str, disk: LocalDisk | None) -> JsonValue:
+    """Return a volume for what goes with its pod."""
+    if disk is None:
+        return {"name": name, "emptyDir": {}}
+    if disk.storage_class_name is None:
+        return {"name": name, "emptyDir": {"sizeLimit": disk.size}}
+    claim: Manifest = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": disk.storage_class_name,
+        "resources": {"requests": {"storage": disk.size}},
+    }
+    return {"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
 
 
 USER_ID = 10001

@@ -10,7 +10,7 @@ from statefulspark.contract import config as job_config
 from statefulspark_operator.api import names
 from statefulspark_operator.api.spec import CERTIFICATE_KEY, PRIVATE_KEY, StatefulSparkJobSpec
 from statefulspark_operator.render import base, code, config, executor
-from statefulspark_operator.render.base import Manifest, Subject, identity, metadata, overlay
+from statefulspark_operator.render.base import Manifest, Subject, metadata
 
 GRACE_PERIOD_S = 60
 TLS_FOLDER = "/etc/statefulspark-tls"
@@ -98,23 +98,16 @@ class _Start:
 
 
 def _laid_over(subject: Subject, meta: Manifest, spec: Manifest) -> Manifest:
-    """Return the pod with the user's template laid over it."""
-    rendered: Manifest = {"metadata": meta, "spec": spec}
-    merged = overlay(rendered, dict(subject.spec.driver.template or {}))
-    manifest = merged if isinstance(merged, dict) else rendered
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": identity(manifest["metadata"], meta),
-        "spec": manifest["spec"],
-    }
+    """Return the pod with the user's templates laid over it."""
+    templates = (subject.spec.pod_template, subject.spec.driver.pod_template)
+    return base.laid_over({"metadata": meta, "spec": spec}, templates, container=names.DRIVER_CONTAINER)
 
 
 def _pod_spec(subject: Subject, start: _Start) -> Manifest:
     spec, job = subject.spec, subject.job
     volumes: list[JsonValue] = [
         {"name": "config", "configMap": {"name": start.config}},
-        {"name": "work", "emptyDir": {}},
+        base.local_volume("work", spec.driver.local_disk),
         *code.volumes(subject, start.revision),
         {"name": _TOKEN_VOLUME, "secret": {"secretName": names.token(job.name), "defaultMode": _READABLE_BY_GROUP}},
     ]

@@ -31,6 +31,7 @@ REQUEST_TIMEOUT_MS = 60_000
 AUTHENTICATE = "spark.authenticate"
 GRACE_PERIOD_S = 5
 """An executor has nothing to finish; one that hangs holds what the next one needs until it is killed."""
+_GRACE_FIELD = "terminationGracePeriodSeconds"
 GRACE_PERIOD = "spark.kubernetes.executor.terminationGracePeriodSeconds"
 """Spark's setting for it, 30 s when unset. Since 4.1 Spark writes it over what the template says."""
 WORKER_MEMORY = "STATEFULSPARK_WORKER_MEMORY_MB"
@@ -87,8 +88,8 @@ def settings(subject: Subject, owner: Owner, *, host: str | None, template: str)
     if spec.image_pull_secrets:
         conf["spark.kubernetes.container.image.pullSecrets"] = ",".join(ref.name for ref in spec.image_pull_secrets)
     conf |= _sizes(spec)
-    pod = (spec.executor.template or {}).get("spec")
-    given = pod.get("terminationGracePeriodSeconds") if isinstance(pod, dict) else None
+    parts = [part.spec for part in (spec.executor.pod_template, spec.pod_template) if part is not None and part.spec]
+    given = next((part[_GRACE_FIELD] for part in parts if _GRACE_FIELD in part), None)
     if given is not None or GRACE_PERIOD not in spec.spark_conf:
         conf[GRACE_PERIOD] = f"{given if isinstance(given, int) else GRACE_PERIOD_S}s"
     if is_encrypted(spec):
@@ -154,7 +155,11 @@ def template(subject: Subject, owner: Owner) -> Manifest:
         "securityContext": base.pod_security(),
         "tolerations": base.node_loss_tolerations(),
         "containers": [_container(subject)],
-        "volumes": [{"name": "work", "emptyDir": {}}, _local_volume(spec), *code.volumes(subject, owner.revision)],
+        "volumes": [
+            {"name": "work", "emptyDir": {}},
+            base.local_volume(LOCAL_VOLUME, executor.local_disk),
+            *code.volumes(subject, owner.revision),
+        ],
     }
     if fetching := code.init_containers(subject, executor):
         pod_spec["initContainers"] = fetching
@@ -162,15 +167,23 @@ def template(subject: Subject, owner: Owner) -> Manifest:
         pod_spec["serviceAccountName"] = executor.service_account_name
     labels = names.executor_labels(job.name, driver=owner.pod, revision=owner.revision, epoch=owner.epoch)
     meta: Manifest = {"labels": dict(labels)}
-    rendered: Manifest = {"metadata": meta, "spec": pod_spec}
-    merged = base.overlay(rendered, dict(executor.template or {}))
-    manifest = merged if isinstance(merged, dict) else rendered
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": base.identity(manifest["metadata"], meta),
-        "spec": manifest["spec"],
-    }
+    templates = (spec.pod_template, executor.pod_template)
+    return base.laid_over({"metadata": meta, "spec": pod_spec}, templates, container=names.EXECUTOR_CONTAINER)
+
+
+def whole_pod(subject: Subject, *, revision: str) -> Manifest:
+    """Return an executor's pod with what Spark adds that a pod must have: a name and an image.
+
+    Args:
+        subject: The job.
+        revision: Revision of the spec.
+    """
+    name = f"{names.driver_pod(subject.job.name, 1)}-exec-1"
+    pod = template(subject, Owner(names.driver_pod(subject.job.name, 1), revision, 1))
+    own: Manifest = {"name": name, "namespace": subject.job.namespace}
+    image: JsonValue = [{"name": names.EXECUTOR_CONTAINER, "image": subject.spec.image}]
+    filled = base.overlay(pod, {"metadata": own, "spec": {"containers": image}})
+    return filled if isinstance(filled, dict) else pod
 
 
 def _container(subject: Subject) -> Manifest:
@@ -200,18 +213,3 @@ def _container(subject: Subject) -> Manifest:
         # Of memory and CPU, Spark replaces what is here by its settings.
         rendered["resources"] = base.resources(spec.executor.resources)
     return rendered
-
-
-def _local_volume(spec: StatefulSparkJobSpec) -> JsonValue:
-    """Return the volume for shuffles, state stores and the tier of keyed state beyond memory."""
-    disk = spec.executor.local_disk
-    if disk is None:
-        return {"name": LOCAL_VOLUME, "emptyDir": {}}
-    if disk.storage_class_name is None:
-        return {"name": LOCAL_VOLUME, "emptyDir": {"sizeLimit": disk.size}}
-    claim: Manifest = {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": disk.storage_class_name,
-        "resources": {"requests": {"storage": disk.size}},
-    }
-    return {"name": LOCAL_VOLUME, "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}

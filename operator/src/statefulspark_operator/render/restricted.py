@@ -6,10 +6,9 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/ (of Kuberne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from pydantic import JsonValue
-
+from statefulspark_operator.api.spec import PodTemplate
 from statefulspark_operator.render import driver, executor
 from statefulspark_operator.render.base import Manifest, Subject
 
@@ -27,25 +26,29 @@ _REFUSED_CONF = ("spark.kubernetes.executor.volumes.hostPath.", "spark.kubernete
 def job_problem(subject: Subject) -> str | None:
     """Return what a job sets that is refused, as the beginning of a sentence; None if there is nothing."""
     owner = executor.Owner(pod="", epoch=1, revision="")
+    spec, common = subject.spec, _pod_fields(subject.spec.pod_template)
     pods = (
-        ("driver", subject.spec.driver.template, driver.pod(subject, epoch=1, revision="")),
-        ("executor", subject.spec.executor.template, executor.template(subject, owner)),
+        ("driver.", _pod_fields(spec.driver.pod_template), driver.pod(subject, epoch=1, revision="")),
+        ("executor.", _pod_fields(spec.executor.pod_template), executor.template(subject, owner)),
     )
-    problems = ((role, problem(template, pod)) for role, template, pod in pods if template)
-    refused = next((f"{role}.template: {what}" for role, what in problems if what is not None), None)
+    problems = ((role if own else "", problem({**common, **own}, pod)) for role, own, pod in pods if common or own)
+    refused = next((f"{role}podTemplate: {what}" for role, what in problems if what is not None), None)
     key = next((key for key in subject.spec.spark_conf if key.startswith(_REFUSED_CONF)), None)
     return refused or (f"sparkConf: {key}" if key is not None else None)
 
 
-def problem(template: Mapping[str, JsonValue] | None, pod: Manifest) -> str | None:
+def _pod_fields(template: PodTemplate | None) -> Manifest:
+    return template.spec or {} if template is not None else {}
+
+
+def problem(template: Manifest, pod: Manifest) -> str | None:
     """Return what a template sets that is refused, as a part of a sentence; None if there is nothing.
 
     Args:
-        template: The user's template.
-        pod: The pod with it laid over it.
+        template: The fields of the pod's spec in the user's templates.
+        pod: The pod with them laid over it.
     """
-    spec, own = _section(pod, "spec"), _section(dict(template or {}), "spec")
-    return next(_problems(own, spec), None)
+    return next(_problems(template, _section(pod, "spec")), None)
 
 
 def _problems(template: Manifest, spec: Manifest) -> Iterator[str]:

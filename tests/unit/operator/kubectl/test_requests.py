@@ -165,7 +165,7 @@ SPECS = st.fixed_dictionaries(
                 "env": st.lists(
                     st.fixed_dictionaries({"name": st.sampled_from("AB"), "value": st.just("1")}), max_size=2
                 ),
-                "template": st.fixed_dictionaries({}, optional={"metadata": st.just({"labels": {"a": "b"}})}),
+                "podTemplate": st.fixed_dictionaries({}, optional={"metadata": st.just({"labels": {"a": "b"}})}),
             },
         ),
         "executor": st.fixed_dictionaries({}, optional={"instances": st.integers(0, 2)}),
