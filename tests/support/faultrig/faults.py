@@ -115,9 +115,9 @@ class FaultyProcess(fibers.Process):
         self.faults.remove(fault)
         self.is_disturbed = True
         self.network.log(f"{self.name} {fault.kind} {name} {key}")
-        self._go_wrong(fault, effect)
+        self._go_wrong(fault, key, effect)
 
-    def _go_wrong(self, fault: Fault, effect: Callable[[], None]) -> None:
+    def _go_wrong(self, fault: Fault, key: str, effect: Callable[[], None]) -> None:
         match fault.kind:
             case Kind.KILL_BEFORE | Kind.KILL_AFTER:
                 if fault.kind is Kind.KILL_AFTER:
@@ -132,11 +132,11 @@ class FaultyProcess(fibers.Process):
                 effect()
                 raise _unreachable("the answer is lost")
             case Kind.DELAY:
-                self.network.late.append(effect)
+                self.network.late.append(Late(key, effect))
                 raise _unreachable("no answer in time")
             case Kind.REPEAT:
                 effect()
-                self.network.late.append(effect)
+                self.network.late.append(Late(key, effect))
             case Kind.OUTAGE:
                 self.outage = fault.length
                 raise _unreachable("the outage begins")
@@ -157,6 +157,19 @@ class FaultyProcess(fibers.Process):
             raise _unreachable("the outage goes on")
 
 
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A request that is on its way.
+
+    Attributes:
+        key: What it changes.
+        arrive: Changes it.
+    """
+
+    key: str
+    arrive: Callable[[], None]
+
+
 @dataclass
 class Network:
     """What lies between processes and the bucket."""
@@ -167,7 +180,7 @@ class Network:
     """As it is."""
     watcher: Watcher
     log: Callable[[str], None]
-    late: list[Callable[[], None]] = field(default_factory=list)
+    late: list[Late] = field(default_factory=list)
     rotten: dict[str, ObjectInfo] = field(default_factory=dict)
     """What is said, by key, of objects whose bytes have changed below it; until they are written anew."""
 
@@ -188,7 +201,7 @@ class Network:
         What needs another look by a sender that is dead comes to nothing.
         """
         with contextlib.suppress(errors.StatefulSparkError, CrashPoint):
-            self.late.pop(index)()
+            self.late.pop(index).arrive()
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ def sink_failover(world: Outside, choice: int) -> None:
 def sink_restored_to_backup(world: Outside, choice: int) -> None:
     """The job ends, its target gets the content of a backup, and the job starts again."""
     world.kill_all()
+    world.let_requests_expire()
     world.put_sink_back(world.moment(choice).content)
     world.started()
 
@@ -90,6 +91,7 @@ def savepoint_and_sink_restored_to_same_moment(world: Outside, choice: int) -> N
         return
     world.live_on(1 + choice % 3)
     world.kill_all()
+    world.let_requests_expire()
     world.put_sink_back(content)
     word = world.word("both restored")
     world.allow_again(word, world.offset_of(savepoint))
@@ -231,6 +233,7 @@ def purge_with_zombie(world: Outside, choice: int) -> None:
     sleeper.is_frozen = sleeper.is_disturbed = True
     world.person.spawn("purge", lambda: purge(world.person, "a", world.name))
     world.rest()
+    world.let_requests_expire()
     world.put_sink_back(NOTHING)
     world.words.clear()
     world.restore = RestoreConfig()

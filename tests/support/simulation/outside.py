@@ -34,6 +34,8 @@ STEPS = (2, 15, 60, None, None, None, None, None)
 """Steps of the scheduler after a move; mostly everybody rests."""
 LAST = frozenset(("second_site_awakes", "take_over_left_in_two_manifests", "job_renamed_from_savepoint"))
 """Accidents after which backups are no longer those of the job that goes on."""
+EXPIRED_S = 15 * 60
+"""How long a store accepts a request after it was signed."""
 DISTANCE = 5
 """How many moves ago the newest backup may be."""
 
@@ -165,6 +167,15 @@ class Outside(Simulation):
         self.target.markers.update(content.markers)
         self.shared.clear()
         self.shared.update(content.objects)
+
+    def let_requests_expire(self) -> None:
+        """Wait before the target is put back or emptied, as the page says; a folder gets no request of before any more.
+
+        Requests to the state may come later still: nobody needs to wait for them.
+        """
+        self.clock.forward(EXPIRED_S)
+        for site in self.sites:
+            site.network.late[:] = [late for late in site.network.late if not late.key.startswith(f"{OUTPUT}/")]
 
     def open_site(self, state: dict[str, Stored]) -> None:
         """Go on at another site that has a copy of the bucket, and the same URIs."""

@@ -228,9 +228,16 @@ def test_what_several_drivers_of_one_life_wrote_counts(lives: Lives) -> None:
     assert (plan.mode, plan.fallback, dict(plan.start_batches)) == (StartMode.CONTINUE, None, {"delays": 8})
 
 
-@pytest.mark.parametrize("more", [0, 1], ids=["all of its batches", "not all of its batches"])
-def test_a_checkpoint_that_a_replaced_driver_completes_late_is_missed_only_if_its_successor_lacks_a_batch(
-    lives: Lives, more: int
+@pytest.mark.parametrize(
+    ("more", "is_lost"),
+    [
+        pytest.param(0, False, id="a checkpoint of its successor has all of its batches"),
+        pytest.param(1, False, id="its successor has committed them since"),
+        pytest.param(1, True, id="the commit of one is lost"),
+    ],
+)
+def test_a_checkpoint_that_a_replaced_driver_completes_late_is_missed_only_if_the_start_lacks_a_batch(
+    lives: Lives, more: int, is_lost: bool
 ) -> None:
     life = lives.older
     life.start()
@@ -242,12 +249,28 @@ def test_a_checkpoint_that_a_replaced_driver_completes_late_is_missed_only_if_it
     life.store.delete_many([layout.checkpoint_manifest(late.id)])
     epoch, claim = replaced
     catalog.write_checkpoint(life.store, late.model_copy(update={"epoch": epoch, "claim": claim}))
+    if is_lost:
+        life.store.delete_many([f"{life.query.path}/commits/5"])
 
     plan = life.job.boot()
 
-    assert dict(plan.start_batches) == {"delays": 4 + more}
+    assert dict(plan.start_batches) == {"delays": 4 + more - is_lost}
     told = f"checkpoint {late.id} is of epoch {epoch} of another life" in (plan.fallback or "")
-    assert (plan.fallback is not None, told) == (bool(more), bool(more))
+    assert (plan.fallback is not None, told) == (is_lost, is_lost)
+
+
+@pytest.mark.parametrize("restarts", [1, 3], ids=["its driver has the epoch of the newer one", "a higher epoch"])
+def test_a_checkpoint_of_the_older_life_is_told_even_if_the_newer_one_has_as_many_batches(
+    lives: Lives, restarts: int
+) -> None:
+    for _ in range(restarts):
+        lives.older.start()
+    lives.older.run(3, checkpoints_after=(1, 2, 3))
+    lives.newer.start()
+    lives.newer.run(4, checkpoints_after=(1,))
+    lives.older.overlay(lives.newer)
+
+    assert "another life of this root" in (lives.older.job.boot().fallback or "")
 
 
 def test_entries_that_do_not_tell_their_driver_count(lives: Lives) -> None:

@@ -5,7 +5,7 @@ A recovery takes the newest candidate that verifies; a restore takes the given o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from statefulspark import errors
@@ -16,6 +16,7 @@ from statefulspark.contract.manifest import (
     GenerationRecord,
     Manifest,
     Purge,
+    QueryEntry,
     SnapshotKind,
 )
 from statefulspark.recovery import beginnings, damage, generations, lives, new_packs, plan
@@ -32,13 +33,14 @@ class StorageView:
         generations: Its generations.
         refs: Its completed snapshots.
         checkpoints: The readable manifests of completed checkpoints, by id.
-        unreadable: An error message for each checkpoint that does not count: its manifest is unreadable, or of another life.
+        unreadable: An error message for each checkpoint whose manifest is unreadable.
         left_out: The manifests that do not count, as those of another life of the root; they are restored by name only.
         next_snapshot_id: The number of the next snapshot.
         damage: Notes of drivers about state that Spark could not load.
         lineages: The lineages of the root.
         begin_step: Begins each step that may take long.
         purge: The deletion of older state on purpose; what is left of that is in no other field.
+        drivers: Those that have run in the root.
         mixture: Why what follows in the generation in use could not be told from another life of the root; None if it can.
     """
 
@@ -50,6 +52,7 @@ class StorageView:
     unreadable: tuple[str, ...]
     next_snapshot_id: int
     open_store: transfer.StoreOpener | None
+    drivers: lives.Drivers
     damage: damage.Damage = field(default_factory=damage.Damage)
     lineages: lineage_records.Lineages = field(default_factory=lineage_records.Lineages)
     begin_step: progress.BeginStep = progress.ignore_steps
@@ -127,6 +130,15 @@ class StorageView:
     def latest(self) -> plan.Candidate:
         """Return the newest checkpoint of the generation in use, or its beginning."""
         return next(self.candidates())
+
+    def left_out_problems(self, head: Sequence[QueryEntry]) -> tuple[str, ...]:
+        """Return why checkpoints do not count, if something may be missed.
+
+        Args:
+            head: The queries with which a start goes on in the generation in use; none if it cannot go on there.
+        """
+        there = self.current.generation, head
+        return (*self.unreadable, *self.drivers.accuse(self.left_out.values(), self.checkpoints.values(), head=there))
 
     @property
     def unusable_sources(self) -> frozenset[str]:
@@ -293,10 +305,7 @@ def read_storage(
         generations=history,
         refs=tuple(ref for ref in refs if ref.kind is SnapshotKind.SAVEPOINT or ref.id not in outlived),
         checkpoints=manifests,
-        unreadable=(
-            *(error.message for error in answers if isinstance(error, errors.SnapshotCorruptError)),
-            *drivers.accuse(left_out.values(), manifests.values()),
-        ),
+        unreadable=tuple(error.message for error in answers if isinstance(error, errors.SnapshotCorruptError)),
         next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,
         damage=damage.read_all(cache).separate_outdated(cache, cuts),
@@ -305,6 +314,7 @@ def read_storage(
         purge=purge,
         mixture=drivers.mixture(history, manifests.values()),
         left_out=left_out,
+        drivers=drivers,
     )
 
 

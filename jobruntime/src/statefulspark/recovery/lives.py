@@ -7,12 +7,12 @@ generation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from statefulspark.checkpoint import epochs
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import EpochRecord, Manifest
+from statefulspark.contract.manifest import EpochRecord, Manifest, QueryEntry
 from statefulspark.recovery.generations import Generations
 from statefulspark.storage.port import ObjectStore
 
@@ -39,39 +39,57 @@ class Drivers:
         left_out: dict[int, Manifest] = {}
         reached: dict[int, int] = {}
         ordered = sorted(manifests, key=lambda manifest: manifest.id)
-        oldest = {manifest.generation: manifest.epoch for manifest in sorted(ordered, key=lambda one: -one.epoch)}
+        claims = self._claims(ordered)
         for manifest in ordered:
             # Its epoch in the life of an older one; None if it is of another life. Where storage has lost the newest
             # records, their numbers are claimed again, or free; that accuses nobody.
             epoch: int | None = manifest.epoch
             if self.records is not None and manifest.epoch < self.records[-1].epoch:
-                life = epochs.life_of(self.records, oldest[manifest.generation])
-                epoch = life.claims.get(manifest.claim or "")
+                epoch = claims[manifest.generation].get(manifest.claim or "")
             if epoch is not None and epoch >= reached.get(manifest.generation, 0):
                 retained[manifest.id], reached[manifest.generation] = manifest, epoch
             else:
                 left_out[manifest.id] = manifest
         return dict(sorted(retained.items(), reverse=True)), left_out
 
-    def accuse(self, left_out: Iterable[Manifest], retained: Collection[Manifest]) -> Iterator[str]:
+    def accuse(
+        self,
+        left_out: Collection[Manifest],
+        retained: Collection[Manifest],
+        *,
+        head: tuple[int, Sequence[QueryEntry]],
+    ) -> Iterator[str]:
         """Tell why checkpoints do not count.
 
-        A driver that is being replaced may complete one after its successor has completed one. If both are of this life
-        and the successor's has all of its batches, leaving it out loses nothing, and there is nothing to tell.
+        A driver that is being replaced may complete one after its successor has completed one, and may have looked so late
+        that it has batches of its successor. If it is of this life, and a checkpoint of a successor or the start has all of
+        its batches, leaving it out loses nothing, and there is nothing to tell.
+
+        Args:
+            left_out: The checkpoints that do not count.
+            retained: Those that do.
+            head: The generation in which the start goes on, and its queries; no queries if it goes on in none.
         """
-        claims = {record.claim_id for record in self.records or ()}
+        claims = self._claims((*left_out, *retained))
         for manifest in left_out:
-            is_late = manifest.claim in claims and any(
-                other.generation == manifest.generation
-                and other.epoch > manifest.epoch
-                and _has_batches(other, manifest)
-                for other in retained
+            later = ((other.generation, other.queries) for other in retained if other.epoch > manifest.epoch)
+            is_late = manifest.claim in claims[manifest.generation] and any(
+                generation == manifest.generation and _have_batches(queries, manifest)
+                for generation, queries in (head, *later)
             )
             if not is_late:
                 yield (
                     f"{manifest.label} is of epoch {manifest.epoch} of another life of this root, which was copied over an "
                     "older one."
                 )
+
+    def _claims(self, manifests: Iterable[Manifest]) -> Mapping[int, Mapping[str, int]]:
+        """Return the epochs of the drivers that are of the life of a generation, by its number and by their claims."""
+        oldest: dict[int, int] = {}
+        for manifest in manifests:
+            oldest[manifest.generation] = min(manifest.epoch, oldest.get(manifest.generation, manifest.epoch))
+        records = self.records or ()
+        return {generation: epochs.life_of(records, epoch).claims for generation, epoch in oldest.items()}
 
     def mixture(self, generations: Generations, manifests: Iterable[Manifest]) -> str | None:
         """Tell why a driver that goes on in the generation in use would be taken for one of another life; None if not.
@@ -95,10 +113,10 @@ class Drivers:
         return f"{self.uri} has lost {layout.epoch(lost.epoch)}, in which {lost.label} was taken." if lost else None
 
 
-def _has_batches(manifest: Manifest, earlier: Manifest) -> bool:
-    """Tell whether a checkpoint has all batches of another one of its generation."""
-    batches = {query.uid: query.batch_id for query in manifest.queries}
-    return all(batches.get(query.uid, -1) >= query.batch_id for query in earlier.queries)
+def _have_batches(queries: Iterable[QueryEntry], manifest: Manifest) -> bool:
+    """Tell whether queries have all batches of a checkpoint of their generation."""
+    batches = {query.uid: query.batch_id for query in queries}
+    return all(batches.get(query.uid, -1) >= query.batch_id for query in manifest.queries)
 
 
 def read(store: ObjectStore, generations: Generations, manifests: Collection[Manifest]) -> Drivers:

@@ -258,8 +258,9 @@ def _recover(view: candidates.StorageView, fresh_generation: int) -> RecoveryPla
         proven_packs=view.proven_packs(latest),
         begin_step=view.begin_step,
     )
-    problems = [*view.unreadable, *view.generations.unreadable.values()]
-    if newest.problem is None and (newest.is_newer or view.problem_of(latest) is None):
+    goes_on = newest.problem is None and (newest.is_newer or view.problem_of(latest) is None)
+    problems = [*view.left_out_problems(newest.queries if goes_on else ()), *view.generations.unreadable.values()]
+    if goes_on:
         # Queries without state in the latest checkpoint are described by the generation.
         stated = {query.uid for query in latest.queries if query.batch_id >= 0}
         unstated = (query for query in current.queries if query.uid not in stated)
