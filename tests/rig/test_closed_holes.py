@@ -319,7 +319,7 @@ def test_an_epoch_is_proof_that_there_was_state(world: World) -> None:
 
     assert successor.failure is not None, successor.outcome
     assert successor.failure.code.name == "STATE_UNKNOWN"
-    assert "fresh" in successor.failure.message
+    assert "restore.source.empty" in successor.failure.message
 
 
 # The files sink has no fence in the target.
