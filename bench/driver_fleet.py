@@ -167,7 +167,7 @@ class SimulatedDriver:
         catalog.write_manifest(self.root, folder, manifest)
         self.operations[request_id] = Operation(
             request_id=request_id,
-            kind="stop",
+            kind="Stop",
             state=OperationState.COMPLETED,
             snapshot=summary_of(self.root, manifest, folder),
         )
@@ -310,7 +310,7 @@ class Fleet:
             return web.Response(status=503)
         self.stops.setdefault((driver.job, driver.epoch), time.monotonic())
         if asked.request_id not in driver.operations:
-            running = Operation(request_id=asked.request_id, kind="stop", state=OperationState.IN_PROGRESS)
+            running = Operation(request_id=asked.request_id, kind="Stop", state=OperationState.IN_PROGRESS)
             driver.operations[asked.request_id] = running
             self._start_task(self._end(driver, asked.request_id))
         return web.Response(status=202, text=driver.operations[asked.request_id].to_json(), content_type=_JSON)

@@ -125,16 +125,16 @@ class FakeControl:
         return self.sizes
 
     def request_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
-        return self._begin(request, "checkpoint")
+        return self._begin(request, api.OperationKind.CHECKPOINT)
 
     def request_savepoint(self, request: api.SavepointRequest) -> api.Operation:
-        return self._begin(request, "savepoint")
+        return self._begin(request, api.OperationKind.SAVEPOINT)
 
     def request_stop(self, request: api.StopRequest) -> api.Operation:
-        return self._begin(request, "stop")
+        return self._begin(request, api.OperationKind.STOP)
 
     def request_activation(self, request: api.ActivateRequest) -> api.Operation:
-        return self._begin(request, "activate")
+        return self._begin(request, api.OperationKind.ACTIVATION)
 
     def configure(self, checkpoint: CheckpointConfig) -> statistics.EffectiveConfig:
         if self.refusal is not None:
@@ -149,7 +149,7 @@ class FakeControl:
     def is_alive(self) -> bool:
         return self.alive
 
-    def _begin(self, request: Request, kind: str) -> api.Operation:
+    def _begin(self, request: Request, kind: api.OperationKind) -> api.Operation:
         if self.refusal is not None:
             raise self.refusal
         operation, is_new = self.operations.begin(request.request_id, kind)

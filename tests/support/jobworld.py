@@ -362,7 +362,7 @@ class FakeDriver:
         """Begin to stop, unless another stop is under way."""
         if request_id in self.operations:
             return
-        operation = Operation(request_id=request_id, kind="stop", state=OperationState.IN_PROGRESS)
+        operation = Operation(request_id=request_id, kind="Stop", state=OperationState.IN_PROGRESS)
         if self.stop_id is not None:
             refused = {"state": OperationState.FAILED, "reason": "StopInProgress", "message": "It is stopping already."}
             operation = operation.model_copy(update=refused)
@@ -533,7 +533,7 @@ class FakeDrivers:
         del access
         driver = self._find(pod)
         if driver is not None:
-            running = Operation(request_id=request.request_id, kind="savepoint", state=OperationState.IN_PROGRESS)
+            running = Operation(request_id=request.request_id, kind="Savepoint", state=OperationState.IN_PROGRESS)
             driver.operations.setdefault(request.request_id, running)
             driver.savepoint_formats[request.request_id] = request.format
             driver.requests[request.request_id] = request

@@ -112,7 +112,7 @@ class LoopbackDriver:
                 self.config = self.config.model_copy(update={"restore": request.restore})
             threading.Timer(0.1, self.start).start()
         self.activations.append(request)
-        return Operation(request_id=request.request_id, kind="activate", state=OperationState.IN_PROGRESS)
+        return Operation(request_id=request.request_id, kind="Activation", state=OperationState.IN_PROGRESS)
 
     def end(self, code: ExitCode, message: str, snapshot: str | None = None) -> None:
         """End with an exit code and a report, as the kubelet shows it."""
@@ -163,7 +163,7 @@ class LoopbackDriver:
             catalog.write_manifest(self._store, folder, manifest)
             self._operations[request.request_id] = Operation(
                 request_id=request.request_id,
-                kind="savepoint",
+                kind="Savepoint",
                 state=OperationState.COMPLETED,
                 snapshot=summary_of(self._store, manifest, folder),
             )
@@ -178,7 +178,7 @@ class LoopbackDriver:
             catalog.write_manifest(self._store, folder, manifest)
             self._operations[request_id] = Operation(
                 request_id=request_id,
-                kind="stop",
+                kind="Stop",
                 state=OperationState.COMPLETED,
                 snapshot=summary_of(self._store, manifest, folder),
             )

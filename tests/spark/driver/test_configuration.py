@@ -59,7 +59,9 @@ def test_checkpoints_follow_a_new_interval_and_only_so_many_stay(tmp_path: Path)
         driver.until(lambda: driver.is_up, "it is up")
         before = completed(driver)
 
-        told = ask(driver, "/v1/config/checkpoint", {"interval": "500ms", "retained": 2, "pruneGrace": "0s"})
+        told = ask(
+            driver, "/v1/config/checkpoint", {"interval": "500ms", "retention": {"count": 2}, "pruneDelay": "0s"}
+        )
 
         assert told["checkpoint"] == ask(driver, "/v1/config")["checkpoint"]
         driver.until(lambda: completed(driver) > before + 4, "checkpoints are taken at the new interval")

@@ -67,7 +67,10 @@ class Wish:
             owner_id="uid",
             storage=config.StorageConfig(uri=f"s3://rig/{self.area}", ownership=config.OwnershipMode.TAKE_OVER),
             checkpoint=config.CheckpointConfig(
-                interval=config.MAX_PAUSE, min_pause=config.MAX_PAUSE, retained=RETAINED, tolerable_failures=20
+                interval=config.MAX_PAUSE,
+                min_pause=config.MAX_PAUSE,
+                retention=config.RetentionConfig(count=RETAINED),
+                tolerable_failures=20,
             ),
             restore=self.restore,
         )

@@ -83,7 +83,9 @@ class Wish(drivers.Wish):
 
     @property
     def job_config(self) -> config.JobConfig:
-        checkpoint = super().job_config.checkpoint.model_copy(update={"retained": self.retained})
+        checkpoint = super().job_config.checkpoint.model_copy(
+            update={"retention": config.RetentionConfig(count=self.retained)}
+        )
         return super().job_config.model_copy(update={"checkpoint": checkpoint})
 
 

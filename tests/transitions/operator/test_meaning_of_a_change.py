@@ -126,7 +126,7 @@ def test_a_running_driver_is_told_of_other_checkpoints_and_told_once() -> None:
     world.run(60)
 
     driver = world.driver
-    assert (driver.checkpoint_config.interval.total_seconds(), driver.checkpoint_config.retained) == (30, 7)
+    assert (driver.checkpoint_config.interval.total_seconds(), driver.checkpoint_config.retention.count) == (30, 7)
     assert (driver.configurations, world.status.epoch, world.status.upgrade) == (1, 1, None)
 
 

@@ -191,9 +191,9 @@ def test_the_history_shows_how_long_each_part_took(job: Job) -> None:
     assert counts.startswith("1 completed, 1 failed, 1 in progress; end to end p50 3.0s")
     assert header.split()[:3] == ["ID", "KIND", "STATE"]
     assert [row.split()[:4] for row in rows] == [
-        ["3", "savepoint", "InProgress", "manual"],
-        ["2", "checkpoint", "Failed", "manual"],
-        ["1", "checkpoint", "Completed", "manual"],
+        ["3", "Savepoint", "InProgress", "Manual"],
+        ["2", "Checkpoint", "Failed", "Manual"],
+        ["1", "Checkpoint", "Completed", "Manual"],
     ]
     assert rows[1].endswith("CHECKPOINT_DECLINED")
     assert rows[2].split()[5:] == ["3.0s", "1.0s", "2.0s", "10", "B", "100", "B", "7", "2/2", "500ms", "-"]
@@ -237,7 +237,7 @@ def test_a_savepoint_that_takes_longer_than_the_timeout_goes_on(job: Job) -> Non
 
 
 def test_a_failed_savepoint_says_why(job: Job) -> None:
-    job.control.operations.begin("nightly-1", "savepoint")
+    job.control.operations.begin("nightly-1", api.OperationKind.SAVEPOINT)
     job.control.operations.fail("nightly-1", "CHECKPOINT_EXPIRED", "Not complete after 600 s.")
 
     code, out, err = job.run("savepoint", "create", "--request-id", "nightly-1")
@@ -356,7 +356,7 @@ class _Flaky:
         return self._answer(self._calls)
 
 
-def _operation(kind: str, state: api.OperationState = api.OperationState.IN_PROGRESS) -> api.Operation:
+def _operation(kind: api.OperationKind, state: api.OperationState = api.OperationState.IN_PROGRESS) -> api.Operation:
     return api.Operation(request_id="a", kind=kind, state=state)
 
 
@@ -366,9 +366,11 @@ def _unreachable(_: int) -> api.Operation:
 
 def test_a_short_interruption_of_the_connection_is_waited_out() -> None:
     def answer(call: int) -> api.Operation:
-        return _unreachable(call) if call < 5 else _operation("savepoint", api.OperationState.COMPLETED)
+        return _unreachable(call) if call < 5 else _operation(api.OperationKind.SAVEPOINT, api.OperationState.COMPLETED)
 
-    ended = waiting.wait_until_ended(_Flaky(answer), _operation("savepoint"), timeout_s=60, clock=_FakeTime())
+    ended = waiting.wait_until_ended(
+        _Flaky(answer), _operation(api.OperationKind.SAVEPOINT), timeout_s=60, clock=_FakeTime()
+    )
 
     assert ended.state is api.OperationState.COMPLETED
 
@@ -376,11 +378,13 @@ def test_a_short_interruption_of_the_connection_is_waited_out() -> None:
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        pytest.param("savepoint", "DriverUnreachable", id="a savepoint's driver is unreachable"),
-        pytest.param("stop", "StopUnseen", id="a stopped driver is gone, and how the stop ended is not known"),
+        pytest.param(api.OperationKind.SAVEPOINT, "DriverUnreachable", id="a savepoint's driver is unreachable"),
+        pytest.param(
+            api.OperationKind.STOP, "StopUnseen", id="a stopped driver is gone, and how the stop ended is not known"
+        ),
     ],
 )
-def test_a_driver_that_stays_away_is_given_up(kind: str, reason: str) -> None:
+def test_a_driver_that_stays_away_is_given_up(kind: api.OperationKind, reason: str) -> None:
     with pytest.raises(errors.StatefulSparkError) as raised:
         waiting.wait_until_ended(_Flaky(_unreachable), _operation(kind), timeout_s=60, clock=_FakeTime())
 

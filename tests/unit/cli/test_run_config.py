@@ -101,8 +101,7 @@ def test_every_flag_arrives(job_file: Path) -> None:
             timeout=timedelta(minutes=1),
             min_pause=timedelta(milliseconds=500),
             tolerable_failures=7,
-            retained=9,
-            max_age=timedelta(hours=2),
+            retention=config.RetentionConfig(count=9, max_age=timedelta(hours=2)),
         ),
         restore=a_restore(snapshot="checkpoint:41", drop_state=("old", "older"), claim_mode=config.ClaimMode.CLAIM),
         engine=config.EngineConfig(master="local[2]", conf={"spark.a": "1", "spark.b": "x=y"}),
@@ -119,7 +118,8 @@ def test_flags_win_over_the_file_and_the_rest_of_the_file_stays(
         tmp_path,
         monkeypatch,
         """{"name": "fromfile", "namespace": "team", "ownerId": "uid-1", "storage": {"uri": "s3://b/p", "region": "eu"},
-        "checkpoint": {"interval": 30, "retained": 4}, "parameters": {"a": "1", "b": "2"}, "apiPort": 9000}""",
+        "checkpoint": {"interval": "30s", "retention": {"count": 4}}, "parameters": {"a": "1", "b": "2"},
+        "apiPort": 9000}""",
     )
 
     built = run.build_config(_args(job_file, "--retained", "8", "--parameter", "b=3"))
@@ -129,7 +129,7 @@ def test_flags_win_over_the_file_and_the_rest_of_the_file_stays(
         namespace="team",
         owner_id="uid-1",
         storage=config.StorageConfig(uri="s3://b/p", region="eu"),
-        checkpoint=config.CheckpointConfig(interval=timedelta(seconds=30), retained=8),
+        checkpoint=config.CheckpointConfig(interval=timedelta(seconds=30), retention=config.RetentionConfig(count=8)),
         parameters={"a": "1", "b": "3"},
         api_port=9000,
     )

@@ -114,8 +114,8 @@ def test_checkpoints_are_listed_newest_first(run: Run, root: ObjectStore) -> Non
     assert result.code == 0
     assert header == ["ID", "TRIGGER", "FORMAT", "AGE", "SIZE", "FILES", "BATCHES"]
     assert [(row[0], row[1], row[2], row[-1]) for row in rows] == [
-        ("42", "periodic", "native", "counts=12"),
-        ("41", "periodic", "native", "counts=12"),
+        ("42", "Periodic", "Native", "counts=12"),
+        ("41", "Periodic", "Native", "counts=12"),
     ]
 
 
@@ -185,15 +185,15 @@ def test_json_carries_the_names_of_the_api(run: Run, root: ObjectStore) -> None:
     assert listed == {
         "snapshots": [
             {
-                "kind": "checkpoint",
+                "kind": "Checkpoint",
                 "id": 42,
                 "location": f"{root.uri}/checkpoints/00000042",
-                "trigger": "periodic",
+                "trigger": "Periodic",
                 "triggeredAt": "2026-11-21T12:00:00Z",
                 "completedAt": "2026-11-21T12:00:02Z",
                 "sizeBytes": 11,
                 "batches": {"counts": 12},
-                "format": "native",
+                "format": "Native",
             }
         ]
     }
@@ -211,10 +211,10 @@ def test_savepoints_are_listed_with_their_format(run: Run, root: ObjectStore) ->
     shown = run("savepoint", "show", "44", *at(root)).out
 
     assert [line.split()[:3] for line in table.splitlines()] == [
-        ["ID", "TRIGGER", "FORMAT"], ["44", "manual", "canonical"], ["43", "manual", "native"],
+        ["ID", "TRIGGER", "FORMAT"], ["44", "Manual", "Canonical"], ["43", "Manual", "Native"],
     ]  # fmt: skip
-    assert [one["format"] for one in listed["snapshots"]] == ["canonical", "native"]
-    assert "Format:         canonical\n" in shown
+    assert [one["format"] for one in listed["snapshots"]] == ["Canonical", "Native"]
+    assert "Format:         Canonical\n" in shown
 
 
 def test_a_damaged_manifest_does_not_hide_the_others(run: Run, root: ObjectStore) -> None:
@@ -224,7 +224,7 @@ def test_a_damaged_manifest_does_not_hide_the_others(run: Run, root: ObjectStore
     table = run("checkpoint", "list", *at(root))
     listed = json.loads(run("checkpoint", "list", "-o", "json", *at(root)).out)
 
-    assert [line.split()[:2] for line in table.out.splitlines()[1:]] == [["42", "unreadable"], ["41", "periodic"]]
+    assert [line.split()[:2] for line in table.out.splitlines()[1:]] == [["42", "unreadable"], ["41", "Periodic"]]
     assert listed["snapshots"][0]["reason"] == "DocumentUnreadable"
 
 
@@ -342,7 +342,7 @@ def test_savepoints_are_listed_without_checkpoints(run: Run, root: ObjectStore) 
 
     result = run("savepoint", "list", *at(root))
 
-    assert [line.split()[:2] for line in result.out.splitlines()[1:]] == [["43", "manual"]]
+    assert [line.split()[:2] for line in result.out.splitlines()[1:]] == [["43", "Manual"]]
 
 
 @pytest.mark.parametrize("suffix", ["", "/", "/_metadata.json"], ids=["folder", "trailing slash", "manifest"])
@@ -568,7 +568,7 @@ def test_savepoints_at_other_locations_are_listed_with_where_they_are(
     header, newest, older = (line.split() for line in result.out.splitlines())
     assert (result.code, result.err) == (0, "")
     assert header[-1] == "LOCATION"
-    assert (newest[0], newest[1], newest[-1]) == ("44", "manual", away)
+    assert (newest[0], newest[1], newest[-1]) == ("44", "Manual", away)
     assert (older[0], older[-1]) == ("43", own)
     assert run("savepoint", "list", *at(root), "-o", "name").out == "savepoint/44\nsavepoint/43\n"
 

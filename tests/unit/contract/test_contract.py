@@ -60,7 +60,9 @@ _MANIFEST = Manifest(
         a_status(last_checkpoint=a_summary()),
         api.SavepointRequest(request_id="a", location="s3://b/sp", name="nightly"),
         api.StopRequest(request_id="a", savepoint=False),
-        api.Operation(request_id="a", kind="stop", state=api.OperationState.COMPLETED, snapshot=a_summary()),
+        api.Operation(
+            request_id="a", kind=api.OperationKind.STOP, state=api.OperationState.COMPLETED, snapshot=a_summary()
+        ),
         api.ExitReport(exit_code=13, reason="JobFileRaised", message="x"),
         config.JobConfig(
             name="w",
@@ -219,8 +221,8 @@ def test_a_restore_is_from_one_source(source: dict[str, object]) -> None:
         pytest.param({"min_pause": timedelta(days=366)}, "min_pause", id="A.73 a pause of more than a year"),
         pytest.param({"max_concurrent": 0}, "max_concurrent", id="A.74 no attempt at all"),
         pytest.param({"tolerable_failures": -1}, "tolerable_failures", id="A.76 fewer failures than none"),
-        pytest.param({"retained": 0}, "retained", id="A.77 nothing retained"),
-        pytest.param({"mode": "AT_MOST_ONCE"}, "mode", id="A.71 a mode that does not exist"),
+        pytest.param({"retention": {"count": 0}}, "retention.count", id="A.77 nothing retained"),
+        pytest.param({"mode": "AtMostOnce"}, "mode", id="A.71 a mode that does not exist"),
     ],
 )
 def test_a_checkpoint_setting_that_cannot_work_is_refused_by_name(changes: dict[str, object], named: str) -> None:
@@ -237,7 +239,7 @@ def test_the_defaults_of_checkpoints_are_what_the_pages_say() -> None:
         timedelta(minutes=10),
         timedelta(0),
     )
-    assert (default.max_concurrent, default.tolerable_failures, default.retained) == (1, 3, 3)
+    assert (default.max_concurrent, default.tolerable_failures, default.retention.count) == (1, 3, 3)
 
 
 @pytest.mark.parametrize("period", [timedelta(milliseconds=10), timedelta(days=365)], ids=["shortest", "longest"])
@@ -250,9 +252,7 @@ def test_the_limits_of_interval_and_timeout_are_allowed(period: timedelta) -> No
 
 def test_flinks_two_modes_are_accepted() -> None:
     """A.71."""
-    assert [
-        config.CheckpointConfig.model_validate({"mode": mode}).mode for mode in ("EXACTLY_ONCE", "AT_LEAST_ONCE")
-    ] == [
+    assert [config.CheckpointConfig.model_validate({"mode": mode}).mode for mode in ("ExactlyOnce", "AtLeastOnce")] == [
         config.CheckpointingMode.EXACTLY_ONCE,
         config.CheckpointingMode.AT_LEAST_ONCE,
     ]

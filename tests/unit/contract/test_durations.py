@@ -28,7 +28,7 @@ def _of_flag(text: str) -> timedelta:
 
 
 def _of_configuration(text: str) -> timedelta | None:
-    return config.CheckpointConfig.model_validate({"maxAge": text}).max_age
+    return config.RetentionConfig.model_validate({"maxAge": text}).max_age
 
 
 def _of_resource(text: str) -> timedelta | None:
@@ -102,14 +102,15 @@ def test_a_duration_that_the_resource_cannot_have_is_refused_with_its_field(text
 
 
 @pytest.mark.parametrize("value", [604800.0, 604800, "P7D"])
-def test_documents_of_before_are_read_as_they_were(value: object) -> None:
-    assert config.CheckpointConfig.model_validate({"maxAge": value}).max_age == timedelta(days=7)
+def test_a_duration_without_a_unit_is_refused(value: object) -> None:
+    with pytest.raises(ValidationError, match="500ms, 10s, 2m, 1h30m or 7d"):
+        config.RetentionConfig.model_validate({"maxAge": value})
 
 
-def test_a_configuration_is_written_as_it_was() -> None:
-    written = config.CheckpointConfig(max_age=timedelta(days=7)).model_dump(mode="json", by_alias=True)
+def test_a_configuration_is_written_as_the_resource_is() -> None:
+    written = config.RetentionConfig(max_age=timedelta(days=7)).model_dump(mode="json", by_alias=True)
 
-    assert written["maxAge"] == 604800.0
+    assert written["maxAge"] == "168h"
 
 
 def test_a_day_is_written_as_hours_so_that_revisions_stay_what_they_are() -> None:

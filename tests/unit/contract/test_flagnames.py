@@ -25,7 +25,8 @@ def test_every_flag_exists(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "flag"), [("api_port", "--api-port"), ("checkpoint.retained", "--retained"), ("owner_id", "owner_id")]
+    ("field", "flag"),
+    [("api_port", "--api-port"), ("checkpoint.retention.count", "--retained"), ("owner_id", "owner_id")],
 )
 def test_a_field_has_its_flag_in_either_spelling(field: str, flag: str) -> None:
     assert flagnames.flag_of(field) == flag

@@ -14,7 +14,7 @@ from snapshots import Job
 from statefulspark import errors
 from statefulspark.checkpoint import savepoint, verify
 from statefulspark.contract import api, layout
-from statefulspark.contract.config import CheckpointConfig
+from statefulspark.contract.config import CheckpointConfig, RetentionConfig
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.contract.notes import WRITER_NAME
@@ -75,7 +75,7 @@ def test_every_setting_of_a_job_reaches_its_coordinator(job: Job) -> None:
         min_pause=timedelta(seconds=9),
         max_concurrent=2,
         tolerable_failures=4,
-        retained=5,
+        retention=RetentionConfig(count=5),
     )
     driver = a_driven_job(job, checkpoint=chosen)
 
@@ -85,7 +85,7 @@ def test_every_setting_of_a_job_reaches_its_coordinator(job: Job) -> None:
 
 
 def test_a105_a_driver_retires_what_the_one_before_it_retained(job: Job) -> None:
-    keeping = SOON.model_copy(update={"retained": 3})
+    keeping = SOON.model_copy(update={"retention": RetentionConfig(count=3)})
     with running(a_driven_job(job, checkpoint=keeping)) as first:
         first.until(lambda: first.loop.status().checkpoints.completed >= 6)
         first.loop.drain()
@@ -93,7 +93,9 @@ def test_a105_a_driver_retires_what_the_one_before_it_retained(job: Job) -> None
     newest = [one.id for one in first.manifests()][:3]
     restored = {query.uid: query.batch_id for query in first.manifests()[0].queries}
 
-    with running(DrivenJob(job, first.roots(), checkpoint=NEVER.model_copy(update={"retained": 2}))) as second:
+    with running(
+        DrivenJob(job, first.roots(), checkpoint=NEVER.model_copy(update={"retention": RetentionConfig(count=2)}))
+    ) as second:
         assert second.loop._cycle._coordinator.retained[-3:] == tuple(reversed(newest))
         second.until(lambda: all(one.batch_id > restored[one.uid] for one in second.loop.status().queries))
         second.loop.request_checkpoint(api.CheckpointRequest(request_id="next"))

@@ -346,7 +346,7 @@ def test_a_checkpoint_can_be_asked_for_and_its_parts_are_told(start: Start) -> N
     operation = job.ended_operation("now")
     told = job.loop.checkpoint(1)
 
-    assert operation.kind == "checkpoint"
+    assert operation.kind is api.OperationKind.CHECKPOINT
     assert operation.snapshot == a_summary(number=1)
     assert told is not None
     assert (told.state, told.is_stop, told.participants) == (
@@ -649,7 +649,7 @@ def test_a_job_that_cannot_be_drained_fails_and_says_so(start: Start) -> None:
     assert operation.message == ending.message
 
 
-@pytest.mark.parametrize("wish", [{"drain": True}, {"format": "canonical"}], ids=["drain", "format"])
+@pytest.mark.parametrize("wish", [{"drain": True}, {"format": "Canonical"}], ids=["drain", "format"])
 def test_a_stop_without_a_savepoint_takes_no_wishes_for_one(wish: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="needs a savepoint"):
         api.StopRequest.model_validate({"requestId": "a", "savepoint": False, **wish})

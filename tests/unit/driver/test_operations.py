@@ -13,11 +13,11 @@ from statefulspark.driver.api import operations
 def test_a_request_id_begins_one_operation() -> None:
     known = operations.Operations()
 
-    first, is_new = known.begin("a", "savepoint")
-    again, is_new_again = known.begin("a", "savepoint")
+    first, is_new = known.begin("a", api.OperationKind.SAVEPOINT)
+    again, is_new_again = known.begin("a", api.OperationKind.SAVEPOINT)
 
     assert (is_new, is_new_again) == (True, False)
-    assert first == again == api.Operation(request_id="a", kind="savepoint", state=api.OperationState.IN_PROGRESS)
+    assert first == again == api.Operation(request_id="a", kind="Savepoint", state=api.OperationState.IN_PROGRESS)
 
 
 def test_one_of_many_callers_at_once_begins_it() -> None:
@@ -27,7 +27,7 @@ def test_one_of_many_callers_at_once_begins_it() -> None:
 
     def call() -> None:
         barrier.wait()
-        begun.append(known.begin("a", "savepoint")[1])
+        begun.append(known.begin("a", api.OperationKind.SAVEPOINT)[1])
 
     threads = [threading.Thread(target=call) for _ in range(8)]
     for thread in threads:
@@ -40,18 +40,18 @@ def test_one_of_many_callers_at_once_begins_it() -> None:
 
 def test_how_an_operation_ended_is_remembered() -> None:
     known = operations.Operations()
-    known.begin("good", "savepoint")
-    known.begin("bad", "stop")
+    known.begin("good", api.OperationKind.SAVEPOINT)
+    known.begin("bad", api.OperationKind.STOP)
 
     known.complete("good", a_summary())
     known.fail("bad", "CHECKPOINT_EXPIRED", "too slow")
 
     assert known.get("good") == api.Operation(
-        request_id="good", kind="savepoint", state=api.OperationState.COMPLETED, snapshot=a_summary()
+        request_id="good", kind="Savepoint", state=api.OperationState.COMPLETED, snapshot=a_summary()
     )
     assert known.get("bad") == api.Operation(
         request_id="bad",
-        kind="stop",
+        kind="Stop",
         state=api.OperationState.FAILED,
         reason="CHECKPOINT_EXPIRED",
         message="too slow",
@@ -60,7 +60,7 @@ def test_how_an_operation_ended_is_remembered() -> None:
 
 def test_how_far_an_operation_is_is_told_until_it_ends() -> None:
     known = operations.Operations()
-    known.begin("a", "savepoint")
+    known.begin("a", api.OperationKind.SAVEPOINT)
     copied = api.Progress(unit="files", done=3, total=12, done_bytes=30, total_bytes=100)
 
     known.report("a", copied)
@@ -71,7 +71,7 @@ def test_how_far_an_operation_is_is_told_until_it_ends() -> None:
     assert under_way is not None
     assert under_way.progress == copied
     assert known.get("a") == api.Operation(
-        request_id="a", kind="savepoint", state=api.OperationState.COMPLETED, snapshot=a_summary()
+        request_id="a", kind="Savepoint", state=api.OperationState.COMPLETED, snapshot=a_summary()
     )
 
 
@@ -86,9 +86,9 @@ def test_what_nobody_asked_for_is_not_an_operation(key: str) -> None:
 
 def test_old_ended_operations_are_forgotten_and_running_ones_never() -> None:
     known = operations.Operations()
-    known.begin("running", "savepoint")
+    known.begin("running", api.OperationKind.SAVEPOINT)
     for number in range(operations.MAX_RETAINED + 5):
-        known.begin(str(number), "savepoint")
+        known.begin(str(number), api.OperationKind.SAVEPOINT)
         known.complete(str(number), a_summary())
 
     assert known.get("running") is not None

@@ -55,7 +55,7 @@ def test_an_activation_is_accepted_once_and_repeated_as_often_as_it_is_lost(cont
     first, again = control.request_activation(TAKE_8), control.request_activation(TAKE_8)
 
     assert first == again == control.operation("take-8")
-    assert first == api.Operation(request_id="take-8", kind="activate", state=api.OperationState.IN_PROGRESS)
+    assert first == api.Operation(request_id="take-8", kind="Activation", state=api.OperationState.IN_PROGRESS)
     assert control.activation == TAKE_8
     assert (control.status().state, control.status().epoch, control.status().standby) == (
         api.JobState.STARTING,

@@ -92,7 +92,7 @@ def test_a_compressed_answer_stays_compressed() -> None:
 
 
 def test_an_operation_may_end_before_its_state_is_told() -> None:
-    ended = Operation(request_id="stop-1", kind="stop", state=OperationState.COMPLETED)
+    ended = Operation(request_id="stop-1", kind="Stop", state=OperationState.COMPLETED)
     pod = Pod("200 OK", ended.to_json().encode())
 
     assert pod.is_asked_of_an_operation(wait_s=2) == ended
@@ -107,7 +107,7 @@ def test_an_operation_may_end_before_its_state_is_told() -> None:
     ],
 )
 def test_a_driver_is_asked_while_its_token_is_rotated(accepted: str, answers: int) -> None:
-    ended = Operation(request_id="stop-1", kind="stop", state=OperationState.COMPLETED)
+    ended = Operation(request_id="stop-1", kind="Stop", state=OperationState.COMPLETED)
     pod = Pod("200 OK", ended.to_json().encode(), token=accepted)
 
     assert pod.is_asked_with(DriverAccess("new", previous="old")) == ended

@@ -180,7 +180,7 @@ def test_the_checkpoints_before_a_start_stay_until_each_query_has_loaded_its_sta
         world.query,
         restored=world.job.boot().queries,
         locations=tuple(queries.CheckpointLocation(one.uid, one.path, "root") for one in (world.query, others)),
-        settings=config.CheckpointConfig(retained=2),
+        settings=config.CheckpointConfig(retention=config.RetentionConfig(count=2)),
         announcer=SimpleNamespace(snapshot_covers=lambda *_: None),
     )
 

@@ -56,7 +56,7 @@ def the_writer(driver: Driver, location: str | None = None) -> SnapshotWriter:
         job,
         driver.query,
         identity=identity,
-        settings=config.CheckpointConfig(retained=1, prune_grace=timedelta(seconds=1)),
+        settings=config.CheckpointConfig(retention=config.RetentionConfig(count=1), prune_delay=timedelta(seconds=1)),
         savepoint_location=location,
         committer=driver.committer,
         announcer=driver.announcer,

@@ -64,28 +64,22 @@ _CASES = (
     _get("getLosses", 401, "/v1/losses", token=None),
     _get("getConfig", 200, "/v1/config"),
     _get("getConfig", 401, "/v1/config", token=None),
-    Case("putCheckpointConfig", 200, "/v1/config/checkpoint", '{"interval": "1m", "retained": 5}'),
-    *_refused("putCheckpointConfig", "/v1/config/checkpoint", "{}", '{"retained": 0}'),
+    Case("putCheckpointConfig", 200, "/v1/config/checkpoint", '{"interval": "1m", "retention": {"count": 5}}'),
+    *_refused("putCheckpointConfig", "/v1/config/checkpoint", "{}", '{"retention": {"count": 0}}'),
     _get("getCheckpoints", 200, "/v1/checkpoints", "completed"),
     _get("getCheckpoints", 401, "/v1/checkpoints", token=None),
     _get("getCheckpoint", 200, "/v1/checkpoints/1", "completed"),
     _get("getCheckpoint", 400, "/v1/checkpoints/nightly"),
     _get("getCheckpoint", 401, "/v1/checkpoints/1", token=None),
     _get("getCheckpoint", 404, "/v1/checkpoints/99"),
-    *_post("triggerCheckpoint", "/v1/checkpoints"),
-    *_post("triggerSavepoint", "/v1/savepoints"),
+    *_post("createCheckpoint", "/v1/checkpoints"),
+    *_post("createSavepoint", "/v1/savepoints"),
     *_post("stop", "/v1/stop"),
     *_post("activate", "/v1/activate", '{"requestId": "a", "epoch": 8}'),
-    *(
-        case
-        for route, path in (("getOperation", "/v1/operations"), ("getSavepoint", "/v1/savepoints"))
-        for case in (
-            _get(route, 200, f"{path}/known?waitSeconds=1", "operation"),
-            _get(route, 400, f"{path}/known?waitSeconds=31", "operation"),
-            _get(route, 401, f"{path}/known", token=None),
-            _get(route, 404, f"{path}/unheard-of"),
-        )
-    ),
+    _get("getOperation", 200, "/v1/operations/known?waitSeconds=1", "operation"),
+    _get("getOperation", 400, "/v1/operations/known?waitSeconds=31", "operation"),
+    _get("getOperation", 401, "/v1/operations/known", token=None),
+    _get("getOperation", 404, "/v1/operations/unheard-of"),
     _get("getHealth", 200, "/healthz", token=None),
     _get("getHealth", 503, "/healthz", "hangs", token=None),
     _get("getReadiness", 200, "/readyz", token=None),
@@ -104,7 +98,7 @@ def _prepare(control: FakeControl, situation: str) -> None:
             run.snapshot(a_checkpoint())
             control.stats = run.stats
         case "operation":
-            control.operations.begin("known", "savepoint")
+            control.operations.begin("known", api.OperationKind.SAVEPOINT)
             control.operations.complete("known", a_summary())
         case "observed":
             control.current = a_status(last_checkpoint=a_summary())
@@ -170,11 +164,11 @@ def test_a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(p
     ("body", "is_allowed"),
     [
         ({}, True),
-        ({"drain": True, "format": "canonical"}, True),
+        ({"drain": True, "format": "Canonical"}, True),
         ({"savepoint": False}, True),
-        ({"savepoint": False, "drain": False, "format": "native"}, True),
+        ({"savepoint": False, "drain": False, "format": "Native"}, True),
         ({"savepoint": False, "drain": True}, False),
-        ({"savepoint": False, "format": "canonical"}, False),
+        ({"savepoint": False, "format": "Canonical"}, False),
         ({"drain": 0}, False),
         ({"drain": "no"}, False),
     ],

@@ -110,9 +110,9 @@ def _draw_history(checkpoints: statistics.Checkpoints, now: datetime, *, wide: b
     rows = [
         [
             str(details.id),
-            details.kind.value,
+            details.kind.value.capitalize(),
             details.state.value,
-            f"{details.trigger.value}, stop" if details.is_stop else details.trigger.value,
+            f"{details.trigger.value.capitalize()}{', stop' if details.is_stop else ''}",
             durations.format_short(now - details.triggered_at),
             _milliseconds(details.end_to_end_ms),
             _milliseconds(details.sync_ms),
@@ -141,10 +141,10 @@ def _describe(details: statistics.SnapshotDetails, now: datetime) -> str:
     head = tables.pairs(
         (
             ("Id", str(details.id)),
-            ("Kind", details.kind.value),
+            ("Kind", details.kind.value.capitalize()),
             ("State", details.state.value),
             ("Reason", f"{details.reason}: {details.message}" if details.reason else None),
-            ("Trigger", f"{details.trigger.value}, stops the job" if details.is_stop else details.trigger.value),
+            ("Trigger", f"{details.trigger.value.capitalize()}{', stops the job' if details.is_stop else ''}"),
             ("Triggered at", details.triggered_at.isoformat(timespec="milliseconds")),
             ("Waited before", _milliseconds(details.start_delay_ms)),
             ("Synchronous", _milliseconds(details.sync_ms) or None),

@@ -234,9 +234,11 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
                 min_pause=args.min_pause,
                 max_concurrent=args.max_concurrent,
                 tolerable_failures=args.tolerable_failures,
-                retained=args.retained,
-                max_age=args.checkpoint_max_age,
             ),
+            "retention": {
+                **_section(_section(base, "checkpoint"), "retention"),
+                **_given(count=args.retained, max_age=args.checkpoint_max_age),
+            },
         },
         "restore": _restore(args, _section(base, "restore")),
         "engine": {**engine, **_given(master=args.master), "conf": conf},

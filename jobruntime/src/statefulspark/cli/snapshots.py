@@ -51,7 +51,7 @@ def listed(snapshots: Sequence[ListedSnapshot], *, now: datetime) -> output.Resu
         if isinstance(snapshot.manifest, Manifest):
             items.append(json.loads(api.SnapshotSummary.describe(snapshot.manifest, snapshot.location).to_json()))
             continue
-        identity = {"kind": snapshot.kind.value, "id": snapshot.id, "location": snapshot.location}
+        identity = {"kind": snapshot.kind.value.capitalize(), "id": snapshot.id, "location": snapshot.location}
         items.append({**identity, "reason": snapshot.manifest.reason, "message": snapshot.manifest.message})
     return output.Result({"snapshots": items}, names, draw)
 
@@ -103,13 +103,13 @@ def _name(manifest: Manifest) -> str:
 def _describe(manifest: Manifest, location: str, *, wide: bool) -> str:
     head = tables.pairs(
         (
-            ("Kind", manifest.kind.value),
+            ("Kind", manifest.kind.value.capitalize()),
             ("Id", str(manifest.id)),
             ("Name", manifest.savepoint_name),
-            ("Format", manifest.format.value),
+            ("Format", manifest.format.value.capitalize()),
             ("Job", f"{manifest.namespace}/{manifest.job}"),
             ("Location", location),
-            ("Trigger", manifest.trigger.value),
+            ("Trigger", manifest.trigger.value.capitalize()),
             ("Request id", manifest.request_id),
             ("Triggered at", manifest.triggered_at.isoformat(timespec="seconds")),
             ("Completed at", manifest.completed_at.isoformat(timespec="seconds")),
@@ -137,8 +137,8 @@ def _row(listed: ListedSnapshot, now: datetime) -> list[str]:
     batches = ",".join(f"{query.uid}={query.batch_id}" for query in manifest.queries)
     return [
         str(listed.id),
-        manifest.trigger.value,
-        manifest.format.value,
+        manifest.trigger.value.capitalize(),
+        manifest.format.value.capitalize(),
         durations.format_short(now - manifest.completed_at),
         sizes.format_short(manifest.size_bytes),
         str(_file_count(manifest)),

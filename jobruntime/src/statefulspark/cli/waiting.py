@@ -93,8 +93,8 @@ def follow(driver: OperationClient, operation: api.Operation, args: argparse.Nam
     if args.detach:
         if not args.quiet:
             terminal.note(
-                f"The {operation.kind} was requested; `statefulspark savepoint wait {operation.request_id}` waits for it, "
-                "and so does the same command with this --request-id."
+                f"The {operation.kind.lower()} was requested; `statefulspark savepoint wait {operation.request_id}` waits "
+                "for it, and so does the same command with this --request-id."
             )
         _write(operation, args.output)
         return ExitCode.FINISHED
@@ -104,7 +104,7 @@ def follow(driver: OperationClient, operation: api.Operation, args: argparse.Nam
         if args.output in (OutputFormat.JSON, OutputFormat.YAML):
             _write(ended, args.output)
         raise errors.PreconditionFailedError(
-            ended.reason or "OperationFailed", f"The {ended.kind} failed with {ended.reason}: {ended.message}"
+            ended.reason or "OperationFailed", f"The {ended.kind.lower()} failed with {ended.reason}: {ended.message}"
         )
     _write(ended, args.output)
     return ExitCode.FINISHED
@@ -127,14 +127,14 @@ def wait_until_ended(
         StateUnknownError: `StopUnseen`: the driver ended before it reported the outcome of its stop.
     """
     started_at_s = answered_at_s = clock.monotonic()
-    with progress.Bar(f"{operation.kind} {operation.request_id}", quiet=quiet) as bar:
+    with progress.Bar(f"{operation.kind.lower()} {operation.request_id}", quiet=quiet) as bar:
         while operation.state is api.OperationState.IN_PROGRESS:
             elapsed_s = clock.monotonic() - started_at_s
             if elapsed_s >= timeout_s:
                 raise errors.TransientError(
                     "StillInProgress",
-                    f"The {operation.kind} is still in progress after {timeout_s:g} s and continues; run the same command "
-                    f"with --request-id {operation.request_id} to wait longer.",
+                    f"The {operation.kind.lower()} is still in progress after {timeout_s:g} s and continues; run the same "
+                    f"command with --request-id {operation.request_id} to wait longer.",
                 )
             if operation.progress is not None:
                 bar.report(operation.progress)
@@ -145,7 +145,7 @@ def wait_until_ended(
                 answered_at_s = clock.monotonic()
             except errors.TransientError as error:
                 if clock.monotonic() - answered_at_s >= _MAX_UNREACHABLE_S:
-                    if operation.kind != "stop":
+                    if operation.kind is not api.OperationKind.STOP:
                         raise
                     raise errors.StateUnknownError(
                         "StopUnseen",

@@ -12,7 +12,7 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from statefulspark.contract.base import UtcDatetime, WireModel
+from statefulspark.contract.base import InCamelCase, UtcDatetime, WireModel
 from statefulspark.contract.config import CheckpointConfig, RestoreConfig
 from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
 
@@ -55,6 +55,15 @@ class StandbyState(StrEnum):
     REFUSED = "Refused"
     """This version of the job cannot start from the newest state, or its code raises. It looks again when newer state
     exists."""
+
+
+class OperationKind(StrEnum):
+    """What a request asks for."""
+
+    CHECKPOINT = "Checkpoint"
+    SAVEPOINT = "Savepoint"
+    STOP = "Stop"
+    ACTIVATION = "Activation"
 
 
 class OperationState(StrEnum):
@@ -144,11 +153,11 @@ class SinkStatus(WireModel):
 class SnapshotSummary(WireModel):
     """One completed checkpoint or savepoint."""
 
-    kind: SnapshotKind
+    kind: Annotated[SnapshotKind, InCamelCase()]
     id: int
     location: str
     """Absolute URI of its folder."""
-    trigger: Trigger
+    trigger: Annotated[Trigger, InCamelCase()]
     triggered_at: UtcDatetime
     completed_at: UtcDatetime
     size_bytes: int
@@ -161,7 +170,7 @@ class SnapshotSummary(WireModel):
     """Number of its files."""
     phases_ms: dict[str, int] | None = None
     """Duration of each phase of writing it: `closure`, `fence`, `copy` (savepoints), `manifest`."""
-    format: SnapshotFormat = SnapshotFormat.NATIVE
+    format: Annotated[SnapshotFormat, InCamelCase()] = SnapshotFormat.NATIVE
     """The form of its state."""
 
     @classmethod
@@ -277,7 +286,7 @@ class CheckpointRequest(WireModel):
     """Body of `POST /v1/checkpoints`."""
 
     request_id: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._:-]+$")
-    trigger: Trigger = Trigger.MANUAL
+    trigger: Annotated[Trigger, InCamelCase()] = Trigger.MANUAL
 
 
 class SavepointRequest(WireModel):
@@ -287,19 +296,19 @@ class SavepointRequest(WireModel):
     location: str | None = None
     """Parent folder for the savepoint; absent means the job's default."""
     name: str | None = Field(default=None, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
-    trigger: Trigger = Trigger.MANUAL
-    format: SnapshotFormat = SnapshotFormat.NATIVE
-    """`native` copies the engine's files on the server's side; `canonical` writes the state as Parquet, beside the job."""
+    trigger: Annotated[Trigger, InCamelCase()] = Trigger.MANUAL
+    format: Annotated[SnapshotFormat, InCamelCase()] = SnapshotFormat.NATIVE
+    """`Native` copies the engine's files on the server's side; `Canonical` writes the state as Parquet, beside the job."""
 
 
 class StopRequest(WireModel):
-    """Body of `POST /v1/stop`. With `savepoint: false`, neither `drain` nor the format `canonical` is possible."""
+    """Body of `POST /v1/stop`. With `savepoint: false`, neither `drain` nor the format `Canonical` is possible."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "anyOf": [
                 {"properties": {"savepoint": {"const": True}}},
-                {"properties": {"drain": {"const": False}, "format": {"const": "native"}}},
+                {"properties": {"drain": {"const": False}, "format": {"const": "Native"}}},
             ]
         }
     )
@@ -309,8 +318,8 @@ class StopRequest(WireModel):
     """Take a savepoint at the last boundary; without it only a checkpoint is completed."""
     location: str | None = None
     name: str | None = Field(default=None, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
-    trigger: Trigger = Trigger.STOP
-    format: SnapshotFormat = SnapshotFormat.NATIVE
+    trigger: Annotated[Trigger, InCamelCase()] = Trigger.STOP
+    format: Annotated[SnapshotFormat, InCamelCase()] = SnapshotFormat.NATIVE
     """As for a savepoint. The job is paused while a canonical savepoint is written; a native one is mostly copied before."""
     drain: bool = False
     """End the job permanently: the job reads the rest of its sources, then event time ends, so that timers fire and windows
@@ -344,8 +353,7 @@ class Operation(WireModel):
     """
 
     request_id: str
-    kind: str
-    """`checkpoint`, `savepoint`, `stop` or `activate`."""
+    kind: OperationKind
     state: OperationState
     snapshot: SnapshotSummary | None = None
     reason: str | None = None

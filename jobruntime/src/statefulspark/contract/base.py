@@ -11,11 +11,13 @@ import contextlib
 import re
 import zlib
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated, ClassVar, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.alias_generators import to_camel
-from pydantic_core import CoreSchema, from_json
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema, from_json
 
 from statefulspark.contract.formats import DocumentFormat
 from statefulspark.errors import SnapshotCorruptError
@@ -29,6 +31,34 @@ def _require_utc(value: datetime) -> datetime:
 
 UtcDatetime = Annotated[datetime, AfterValidator(_require_utc)]
 """A point in time in UTC; a time without a zone is refused."""
+
+
+class InCamelCase:
+    """Marks an enum whose values are stored in lower case, and sent as `Savepoint`."""
+
+    def __get_pydantic_core_schema__(self, source: type[StrEnum], handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Read and write the words that are sent."""
+        members = {member.value.capitalize(): member for member in source}
+
+        def read(value: object) -> StrEnum:
+            if isinstance(value, source):
+                return value
+            if isinstance(value, str) and value in members:
+                return members[value]
+            raise ValueError(f"Input should be {', '.join(map(repr, members))}")
+
+        return core_schema.no_info_before_validator_function(
+            read,
+            handler(source),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda member: member.value.capitalize(), when_used="json"
+            ),
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Describe the words that are sent."""
+        described = handler(schema["schema"])  # The enum, without the validator around it.
+        return {**described, "enum": [word.capitalize() for word in described["enum"]]}
 
 
 def _failing_at_once(schema: CoreSchema) -> CoreSchema:
@@ -48,9 +78,7 @@ def _failing_at_once(schema: CoreSchema) -> CoreSchema:
 class WireModel(BaseModel):
     """Base of every value that leaves the process."""
 
-    model_config = ConfigDict(
-        frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore", ser_json_timedelta="float"
-    )
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: type[BaseModel], handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -69,13 +69,22 @@ MAX_PAUSE = durations.LONGEST
 
 
 class CheckpointingMode(StrEnum):
-    """The guarantee of a checkpoint; the names are Flink's."""
+    """The guarantee of a checkpoint, as Flink has it."""
 
-    EXACTLY_ONCE = "EXACTLY_ONCE"
+    EXACTLY_ONCE = "ExactlyOnce"
     """Every record is in the state once."""
-    AT_LEAST_ONCE = "AT_LEAST_ONCE"
-    """Accepted for jobs that come from Flink, with the same effect as EXACTLY_ONCE: every task of a batch ends before the
+    AT_LEAST_ONCE = "AtLeastOnce"
+    """Accepted for jobs that come from Flink, with the same effect as ExactlyOnce: every task of a batch ends before the
     barrier, so there is no alignment whose cost a weaker guarantee could save."""
+
+
+class RetentionConfig(WireModel):
+    """Which completed checkpoints are kept."""
+
+    count: int = Field(default=3, ge=1)
+    """Number of the newest ones, for recovery and rollback."""
+    max_age: durations.Duration | None = None
+    """Older ones are dropped even if they are among the newest; the very newest never is."""
 
 
 class CheckpointConfig(WireModel):
@@ -94,13 +103,11 @@ class CheckpointConfig(WireModel):
     """Checkpoints in progress at once; savepoints and stops are not limited by it."""
     tolerable_failures: int = Field(default=3, ge=0)
     """Consecutive failures after which the job fails, so that a job that cannot checkpoint does not look healthy."""
-    retained: int = Field(default=3, ge=1)
-    """Completed checkpoints kept for recovery and rollback."""
-    max_age: durations.Duration | None = None
-    """Checkpoints older than this are dropped even if they are among the retained; the newest never is."""
-    prune_grace: durations.Duration = timedelta(seconds=60)
+    retention: RetentionConfig = RetentionConfig()
+    """Which completed checkpoints are kept."""
+    prune_delay: durations.Duration = timedelta(seconds=60)
     """Files wait this long between being marked as unused and being deleted."""
-    history: int = Field(default=10, ge=0, le=10_000)
+    history_limit: int = Field(default=10, ge=0, le=10_000)
     """Ended snapshots whose details the API remembers. Flink: web.checkpoints.history."""
 
     @field_validator("interval", "timeout")

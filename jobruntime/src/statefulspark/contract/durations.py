@@ -9,7 +9,7 @@ import re
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from statefulspark import errors
 
@@ -81,18 +81,25 @@ def format_short(duration: timedelta) -> str:
 
 
 def read_text(value: object) -> object:
-    """Read a field of a document: text of this grammar becomes a timedelta, pydantic validates all other values.
+    """Read a field of a document: text of this grammar becomes a timedelta.
 
     Raises:
-        ValueError: It is text of the grammar, and too long.
+        ValueError: It is no text of the grammar, or too long.
     """
-    if not isinstance(value, str) or not re.fullmatch(PATTERN, value):
+    if isinstance(value, timedelta):
         return value
+    if not isinstance(value, str):
+        raise ValueError("it must be a number with a unit in quotation marks: 500ms, 10s, 2m, 1h30m or 7d")
     try:
         return parse(value)
     except errors.SpecRejectedError as error:
         raise ValueError(error.message) from error
 
 
-Duration = Annotated[timedelta, BeforeValidator(read_text)]
-"""A field of a document that is written as a number of seconds, and read as a number of seconds or as text."""
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(read_text),
+    PlainSerializer(format_exact, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "pattern": PATTERN}),
+]
+"""A field of a document that is text."""

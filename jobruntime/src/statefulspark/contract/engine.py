@@ -48,7 +48,7 @@ REFUSED_SETTINGS = (
     ),
     RefusedSetting(
         "spark.sql.streaming.minBatchesToRetain",
-        "Spark would delete files that retained checkpoints need; use checkpoint.retained",
+        "Spark would delete files that retained checkpoints need; use checkpoint.retention.count",
     ),
     RefusedSetting(
         "spark.sql.streaming.fileSource.log.deletion", "Spark would delete logs that retained checkpoints need"

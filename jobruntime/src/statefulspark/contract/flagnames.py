@@ -27,8 +27,8 @@ BY_FIELD = {
     "checkpoint.minPause": "--min-pause",
     "checkpoint.maxConcurrent": "--max-concurrent",
     "checkpoint.tolerableFailures": "--tolerable-failures",
-    "checkpoint.retained": "--retained",
-    "checkpoint.maxAge": "--checkpoint-max-age",
+    "checkpoint.retention.count": "--retained",
+    "checkpoint.retention.maxAge": "--checkpoint-max-age",
     "restore.source.uri": "--restore-uri",
     "restore.source.checkpointID": "--restore-checkpoint",
     "restore.source.empty": "--restore-empty",
@@ -71,7 +71,7 @@ _SENTENCES = (
     ("Correct it and apply the job again.", "Correct it and start the job again."),
 )
 _DROP_STATE = re.compile(r"\badd ((?:'[^']+'(?:, )?)+) to restore\.dropState\b")
-_FIELD = re.compile(r"\b(?:restore\.source\.[a-z][A-Za-z]*|(?:checkpoint|storage|restore|engine)\.[a-z][A-Za-z]*)\b")
+_FIELD = re.compile(r"\b(?:checkpoint|storage|restore|engine)(?:\.[a-z][A-Za-z]*)+\b")
 
 
 def name_flags(message: str) -> str:

@@ -6,11 +6,12 @@ Durations are whole milliseconds, sizes are bytes, times are UTC. All numbers co
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field
 
 from statefulspark.contract.api import CheckpointCounts
-from statefulspark.contract.base import UtcDatetime, WireModel
+from statefulspark.contract.base import InCamelCase, UtcDatetime, WireModel
 from statefulspark.contract.config import CheckpointConfig, JobConfig
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 
@@ -42,9 +43,9 @@ class SnapshotDetails(WireModel):
     """Details of one snapshot: an entry of the history, and the answer of `GET /v1/checkpoints/<id>`."""
 
     id: int
-    kind: SnapshotKind
+    kind: Annotated[SnapshotKind, InCamelCase()]
     state: SnapshotState
-    trigger: Trigger
+    trigger: Annotated[Trigger, InCamelCase()]
     is_stop: bool = False
     """Whether the job stops at this snapshot."""
     triggered_at: UtcDatetime

@@ -80,7 +80,7 @@ class CoordinatorSettings:
             min_pause_s=checkpoint.min_pause.total_seconds(),
             max_concurrent=checkpoint.max_concurrent,
             tolerable_failures=checkpoint.tolerable_failures,
-            retained=checkpoint.retained,
+            retained=checkpoint.retention.count,
         )
 
     @property

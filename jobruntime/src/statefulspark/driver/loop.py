@@ -236,17 +236,17 @@ class JobLoop:
 
     def request_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
         """Queue a checkpoint, once per request id."""
-        return self._post_request(request, "checkpoint")
+        return self._post_request(request, api.OperationKind.CHECKPOINT)
 
     def request_savepoint(self, request: api.SavepointRequest) -> api.Operation:
         """Queue a savepoint, once per request id."""
-        return self._post_request(request, "savepoint")
+        return self._post_request(request, api.OperationKind.SAVEPOINT)
 
     def request_stop(self, request: api.StopRequest) -> api.Operation:
         """Queue a stop, once per request id."""
-        return self._post_request(request, "stop")
+        return self._post_request(request, api.OperationKind.STOP)
 
-    def _post_request(self, request: StateRequest, kind: str) -> api.Operation:
+    def _post_request(self, request: StateRequest, kind: api.OperationKind) -> api.Operation:
         operation, is_new = self._operations.begin(request.request_id, kind)
         if is_new:
             self._inbox.put(lambda: self._on_request(request))

@@ -223,7 +223,7 @@ async def _checkpoints(request: web.Request) -> web.Response:
 
 @_answers("getCheckpoint")
 async def _checkpoint(request: web.Request) -> web.Response:
-    text = request.match_info["snapshot_id"]
+    text = request.match_info["snapshotId"]
     number = _whole_number(text)
     if not number:
         raise errors.SpecRejectedError("RequestInvalid", f"The number of a checkpoint is expected (got {_echo(text)}).")
@@ -253,12 +253,12 @@ async def _losses(request: web.Request) -> web.Response:
     return _json(losses.tell(control.status(), control.batches()))
 
 
-@_answers("triggerCheckpoint")
+@_answers("createCheckpoint")
 async def _post_checkpoint(request: web.Request) -> web.Response:
     return _json(request.app[_CONTROL].request_checkpoint(await _body(request, api.CheckpointRequest)), 202)
 
 
-@_answers("triggerSavepoint")
+@_answers("createSavepoint")
 async def _post_savepoint(request: web.Request) -> web.Response:
     return _json(request.app[_CONTROL].request_savepoint(await _body(request, api.SavepointRequest)), 202)
 
@@ -274,10 +274,9 @@ async def _post_activation(request: web.Request) -> web.Response:
 
 
 @_answers("getOperation")
-@_answers("getSavepoint")
 async def _operation(request: web.Request) -> web.Response:
     """Answer when the operation has ended, or after `waitSeconds`; so a stop's outcome is sent before the driver exits."""
-    request_id = request.match_info["request_id"]
+    request_id = request.match_info["requestId"]
     loop = asyncio.get_running_loop()
     answer_at_s = loop.time() + _wait_s(request)
     while True:

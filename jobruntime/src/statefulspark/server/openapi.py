@@ -46,6 +46,7 @@ def document() -> _Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "http://127.0.0.1:8090", "description": "After kubectl port-forward to the driver's pod"}],
+        "tags": [{"name": tag.value} for tag in routes.Tag],
         "paths": paths,
         "components": {
             "schemas": dict(sorted(_schemas()[1].items())),
@@ -65,6 +66,7 @@ def _operation(route: routes.Route) -> _Json:
         responses[str(code)] = {"description": answer.meaning, "content": content}
     operation: _Json = {
         "operationId": route.name,
+        "tags": [route.tag.value],
         "summary": route.summary,
         "description": route.description,
         "security": [{"token": []}] if route.needs_token else [],
@@ -101,7 +103,24 @@ def _schemas() -> tuple[Mapping[object, _Json], _Json]:
     used = [(model, mode) for models, mode in ((read, _READ), (written, _WRITTEN)) for model in models]
     ordered = sorted(used, key=lambda pair: pair[0].__name__)
     references, schemas = models_json_schema(ordered, by_alias=True, ref_template=_REFERENCE)
-    return cast("Mapping[object, _Json]", references), schemas["$defs"]
+    definitions: dict[str, _Json] = schemas["$defs"]
+    enums: dict[str, _Json] = {}
+    for definition in definitions.values():
+        if "properties" in definition:
+            properties = cast("dict[str, _Json]", definition["properties"])
+            definition["properties"] = {name: _tidied(each, enums) for name, each in properties.items()}
+    return cast("Mapping[object, _Json]", references), {**definitions, **enums}
+
+
+def _tidied(described: _Json, enums: dict[str, _Json]) -> _Json:
+    """Return a field without Pydantic's title, `Minpause`; an enum that stands in it goes among the named ones."""
+    title = described.pop("title", None)
+    if "enum" not in described:
+        return described
+    default = described.pop("default", None)
+    enums[str(title)] = {**described, "title": title}
+    reference: _Json = {"$ref": _REFERENCE.format(model=title)}
+    return reference if default is None else {**reference, "default": str(default).capitalize()}
 
 
 def _content(model: type[base.WireModel], mode: JsonSchemaMode) -> dict[str, dict[str, _Json]]:

@@ -14,8 +14,19 @@ from statefulspark.contract import api, base, config, observations, statistics
 MAX_WAIT_S = 30
 """Longest time that an answer about an operation may be delayed."""
 
+_OF_SNAPSHOTS = frozenset(("getCheckpoints", "getCheckpoint", "createCheckpoint", "createSavepoint", "getOperation"))
+
 MAX_BODY_BYTES = 1024 * 1024
 """Size of the longest body that is read."""
+
+
+class Tag(StrEnum):
+    """What a route is about; the description groups the routes by it."""
+
+    JOB = "Job"
+    SNAPSHOTS = "Checkpoints and savepoints"
+    CONTROL = "Control"
+    OBSERVATION = "Probes and metrics"
 
 
 class Method(StrEnum):
@@ -83,6 +94,15 @@ class Route:
     parameters: tuple[Parameter, ...] = field(default=())
 
     @property
+    def tag(self) -> Tag:
+        """What it is about."""
+        if not self.needs_token:
+            return Tag.OBSERVATION
+        if self.name in _OF_SNAPSHOTS:
+            return Tag.SNAPSHOTS
+        return Tag.CONTROL if self.method is Method.POST else Tag.JOB
+
+    @property
     def needs_token(self) -> bool:
         """Whether a request needs the job's token."""
         return self.path.startswith("/v1/")
@@ -111,7 +131,7 @@ _WAIT_FOR_NEWS = Parameter(
     maximum=MAX_WAIT_S,
     in_query=True,
 )
-_REQUEST_ID = Parameter("request_id", "The caller's id of the request.")
+_REQUEST_ID = Parameter("requestId", "The caller's id of the request.")
 _OPERATION_ANSWERS = {
     200: Answer("The state and progress of the operation.", api.Operation),
     404: Answer("This driver does not know the request; it may have been restarted.", api.ApiError),
@@ -156,7 +176,7 @@ ROUTES = (
         statistics.Checkpoints,
     ),
     Route(
-        "getCheckpoint", Method.GET, "/v1/checkpoints/{snapshot_id}", "Everything about one checkpoint or savepoint",
+        "getCheckpoint", Method.GET, "/v1/checkpoints/{snapshotId}", "Everything about one checkpoint or savepoint",
         "Includes the snapshots in progress and the last ones that ended; `statefulspark checkpoint show` reads older ones.",
         {
             200: Answer("The snapshot.", statistics.SnapshotDetails),
@@ -164,7 +184,7 @@ ROUTES = (
             **_BAD,
             **_UNAUTHORIZED,
         },
-        parameters=(Parameter("snapshot_id", "Its number.", minimum=1),),
+        parameters=(Parameter("snapshotId", "Its number.", minimum=1),),
     ),
     _get_route(
         "getBatches", "/v1/batches", "The newest batches of each query",
@@ -179,11 +199,11 @@ ROUTES = (
         "From what this driver knows; storage is not asked.", observations.Losses,
     ),
     _post_route(
-        "triggerCheckpoint", "/v1/checkpoints", "Take a checkpoint now",
+        "createCheckpoint", "/v1/checkpoints", "Take a checkpoint now",
         "It is triggered before a periodic checkpoint that waits, and ignores the minimum pause.", api.CheckpointRequest,
     ),
     _post_route(
-        "triggerSavepoint", "/v1/savepoints", "Take a savepoint",
+        "createSavepoint", "/v1/savepoints", "Take a savepoint",
         "The job continues. A savepoint is self-contained and belongs to the caller.", api.SavepointRequest,
     ),
     _post_route(
@@ -198,13 +218,9 @@ ROUTES = (
         "A failure to start ends the process with the exit code of that failure.", api.ActivateRequest,
     ),
     Route(
-        "getOperation", Method.GET, "/v1/operations/{request_id}", "The progress of a checkpoint, savepoint or stop",
+        "getOperation", Method.GET, "/v1/operations/{requestId}", "The progress of a checkpoint, savepoint or stop",
         "With `waitSeconds` the answer comes as soon as it has ended: a stop's outcome is sent before the driver exits.",
         _OPERATION_ANSWERS, parameters=(_REQUEST_ID, _WAIT),
-    ),
-    Route(
-        "getSavepoint", Method.GET, "/v1/savepoints/{request_id}", "The progress of a savepoint",
-        "The same as `/v1/operations/{request_id}`.", _OPERATION_ANSWERS, parameters=(_REQUEST_ID, _WAIT),
     ),
     Route(
         "getHealth", Method.GET, "/healthz", "Whether the job loop runs", "For liveness probes.",

@@ -346,10 +346,14 @@ class Checkpoint(ApiModel):
         Raises:
             pydantic.ValidationError: A value is out of the range that the driver accepts.
         """
-        given = {attribute: getattr(self, attribute) for attribute in type(self).model_fields}
-        if self.mode is not None:
-            given["mode"] = config.CheckpointingMode[self.mode.name]
-        return config.CheckpointConfig.model_validate({key: item for key, item in given.items() if item is not None})
+        given = self.model_dump(by_alias=True, exclude_none=True)
+        for name, member in (("retained", "count"), ("maxAge", "maxAge")):
+            if name in given:
+                given.setdefault("retention", {})[member] = given.pop(name)
+        for name, renamed in (("pruneGrace", "pruneDelay"), ("history", "historyLimit")):
+            if name in given:
+                given[renamed] = given.pop(name)
+        return config.CheckpointConfig.model_validate(given)
 
 
 class Savepoint(ApiModel):

@@ -40,8 +40,8 @@ def prune(root: ObjectStore, checkpoint: Checkpoint, *, asker: owners.Asker, epo
         )
     own = CheckpointConfig()  # The job's drivers go by the settings of the spec, and their own defaults.
     policy = rules.PrunePolicy(
-        retained=checkpoint.retained or own.retained,
-        grace=checkpoint.prune_grace if checkpoint.prune_grace is not None else own.prune_grace,
+        retained=checkpoint.retained or own.retention.count,
+        grace=checkpoint.prune_grace if checkpoint.prune_grace is not None else own.prune_delay,
         max_age=checkpoint.max_age,
     )
     done = pruning.run(root, policy, now, epoch=epoch)

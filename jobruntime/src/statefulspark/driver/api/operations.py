@@ -22,12 +22,12 @@ class Operations:
         self._lock = threading.Lock()
         self._by_id: dict[str, api.Operation] = {}
 
-    def begin(self, request_id: str, kind: str) -> tuple[api.Operation, bool]:
+    def begin(self, request_id: str, kind: api.OperationKind) -> tuple[api.Operation, bool]:
         """Return the operation of a request id, and whether it is new.
 
         Args:
             request_id: The request id of the caller.
-            kind: `savepoint` or `stop`.
+            kind: What it asks for.
         """
         with self._lock:
             existing = self._by_id.get(request_id)

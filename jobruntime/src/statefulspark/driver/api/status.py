@@ -88,7 +88,7 @@ class JobStatusTracker:
         self.state = api.JobState.RUNNING
         self.ending: Ending | None = None
         """How the job ends, once that is certain."""
-        history = config.checkpoint.history if config is not None else stats.DEFAULT_HISTORY
+        history = config.checkpoint.history_limit if config is not None else stats.DEFAULT_HISTORY
         restored = None
         if identity.restored_from is not None:
             restored = statistics.RestoredSnapshot(
@@ -104,7 +104,7 @@ class JobStatusTracker:
         """Note a new configuration of checkpoints."""
         if self.config is not None:
             self.config = self.config.model_copy(update={"checkpoint": checkpoint})
-        self.stats = replace(self.stats, history_size=checkpoint.history)
+        self.stats = replace(self.stats, history_size=checkpoint.history_limit)
 
     def observe(self, event: model.Event, commands: tuple[model.Command, ...]) -> None:
         """Note one step of the coordinator."""

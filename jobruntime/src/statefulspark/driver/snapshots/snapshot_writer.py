@@ -246,7 +246,7 @@ class SnapshotWriter:
     def prune(self) -> int:
         """Remove checkpoints beyond the retained number, and the files that only they needed; return their size."""
         settings = self._settings
-        policy = rules.PrunePolicy(settings.retained, settings.prune_grace, settings.max_age)
+        policy = rules.PrunePolicy(settings.retention.count, settings.prune_delay, settings.retention.max_age)
         pinned = [entry for entries in tuple(self._copying.values()) for entry in entries]
         planned = pruning.run(
             self._store,

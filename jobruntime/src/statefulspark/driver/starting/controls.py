@@ -29,7 +29,6 @@ from statefulspark.server.control import Control
 RENEWED_S = 5.0
 """The longest age of the count in a step's message: a change of the message costs a write to the resource's status."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-_ACTIVATE = "activate"
 
 
 @dataclass(slots=True)
@@ -153,7 +152,7 @@ class ForwardingControl(ABC):
         """Return the statistics of the driver; none before there is one."""
         if self._driver is not None:
             return self._driver.checkpoints()
-        return stats.answer(stats.begin(history_size=self._config.checkpoint.history))
+        return stats.answer(stats.begin(history_size=self._config.checkpoint.history_limit))
 
     def checkpoint(self, snapshot_id: int) -> statistics.SnapshotDetails | None:
         """Return a snapshot of the driver; none before there is one."""
@@ -320,7 +319,7 @@ class StandbyControl(ForwardingControl):
             if first is None and standby.state is api.StandbyState.REFUSED:
                 raise errors.PreconditionFailedError("StandbyRefused", f"{standby.reason}: {standby.message}")
             self._request = first or request
-        operation, _ = self._operations.begin(request.request_id, _ACTIVATE)
+        operation, _ = self._operations.begin(request.request_id, api.OperationKind.ACTIVATION)
         self._activated.set()
         return operation
 

@@ -47,7 +47,7 @@ export function timeline(snapshots, now, { what, value, format }) {
     return drawing(
       "rect",
       {
-        class: `${one.kind} ${one.state}`,
+        class: `${one.kind.toLowerCase()} ${one.state}`,
         x: Math.max(0, Math.min((begins[index] - first) * scale, WIDTH - width)).toFixed(1),
         y: (HEIGHT - 2 - height).toFixed(1),
         width: width.toFixed(1),

@@ -225,14 +225,14 @@ function snapshotRow(one) {
   const outcome = one.state === "InProgress" ? "in progress" : one.state.toLowerCase();
   return [
     [
-      element("strong", {}, `${one.kind === "savepoint" ? "Savepoint" : "Checkpoint"} ${count(one.id)}`),
+      element("strong", {}, `${one.kind} ${count(one.id)}`),
       element("small", { "data-state": one.state, title: one.message }, `${outcome}${one.reason === undefined ? "" : `: ${words(one.reason)}`}`),
       element("small", {}, clock(one.triggeredAt)),
     ],
     milliseconds(one.endToEndMs),
     bytes(one.sizeBytes),
     bytes(one.incrementalSizeBytes),
-    one.isStop ? "stop" : one.trigger,
+    one.isStop ? "Stop" : one.trigger,
   ];
 }
 
