@@ -9,7 +9,7 @@ from faultrig.drivers import Driver
 from faultrig.world import World
 from restores import a_restore
 
-ROLLBACK = a_restore(nonce="rollback", rollback=True)
+ROLLBACK = "rollback"
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def failed(world: World, savepoint: str, *, is_changed: bool, batches: int) -> N
 
 
 def rolled_back(world: World, savepoint: str | None = None) -> Driver:
-    return world.start(world.wish(restore=ROLLBACK.model_copy(update={"snapshot": savepoint})))
+    return world.start(world.wish(restore=a_restore(snapshot=savepoint, nonce=ROLLBACK, rollback=True)))
 
 
 @pytest.mark.parametrize("is_changed", [False, True])

@@ -189,7 +189,17 @@ def test_the_operators_own_status_patch_wakes_nothing() -> None:
 def a_savepoint_object(name: str) -> resources.Resource:
     meta: resources.Resource = {"name": name, "namespace": "demo"}
     kind, version = resources.SAVEPOINT.name, resources.SAVEPOINT.api_version
-    return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": {"job": "another"}}
+    return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": {"jobName": "another"}}
+
+
+def test_a_savepoint_object_that_cannot_be_read_keeps_no_pass_from_its_work() -> None:
+    world = busy()
+    world.cluster.add({**a_savepoint_object("unreadable"), "spec": {"of": "a later release"}})
+
+    world.run(30)
+
+    assert asyncio.run(savepoints.list_objects(world.world, "demo")) == ()
+    assert world.status.phase is Phase.RUNNING
 
 
 def test_a_savepoint_object_is_parsed_again_when_it_has_changed_and_no_other_is() -> None:

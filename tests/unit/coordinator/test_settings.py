@@ -43,7 +43,7 @@ def test_a_request_that_waits_begins_when_more_may_run_at_once() -> None:
 def test_fewer_are_retained_from_the_next_checkpoint_on() -> None:
     run = Run(kept=3, next_id=4, retained=(1, 2, 3))
 
-    configure(run, 1.0, retained=1)
+    configure(run, 1.0, retention={"count": 1})
     run.complete(a_checkpoint())
 
     assert run.state.retained == (4,)

@@ -269,7 +269,7 @@ def test_metrics_show_each_job() -> None:
     assert "# TYPE statefulspark_job_restarts_total counter" in text
 
 
-def an_answer(*sources: SourceStatus) -> JobStatus:
+def a_sources_answer(*sources: SourceStatus) -> JobStatus:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     query = QueryStatus(uid="counts", active=True, batch_id=3, input_rows=70, rows_per_second=2.5, sources=sources)
     return JobStatus(job="flights", namespace="demo", state=JobState.RUNNING, epoch=1, started_at=at, queries=(query,))
@@ -290,7 +290,7 @@ def an_answer(*sources: SourceStatus) -> JobStatus:
 def test_the_operator_repeats_what_a_driver_says_of_its_lag(sources: list[SourceStatus], lag: int | None) -> None:
     gauges = metrics.JobMetrics()
     gauges.update(KEY, StatefulSparkJobStatus())
-    gauges.hear(KEY, an_answer(*sources))
+    gauges.hear(KEY, a_sources_answer(*sources))
 
     text = metrics.render(gauges.families())
 
@@ -300,7 +300,7 @@ def test_the_operator_repeats_what_a_driver_says_of_its_lag(sources: list[Source
 
 
 def test_what_is_kept_for_a_scraper_is_what_statuses_and_answers_say() -> None:
-    gauges, heard = metrics.JobMetrics(), {KEY: an_answer(SourceStatus(name="a", lag_rows=4))}
+    gauges, heard = metrics.JobMetrics(), {KEY: a_sources_answer(SourceStatus(name="a", lag_rows=4))}
     statuses = everymetric.two_jobs()
     for key, status in reversed(statuses.items()):
         gauges.update(key, StatefulSparkJobStatus())
@@ -314,7 +314,7 @@ def test_what_is_kept_for_a_scraper_is_what_statuses_and_answers_say() -> None:
 def test_what_a_driver_said_is_not_repeated_when_it_is_gone(end: str) -> None:
     gauges = metrics.JobMetrics()
     gauges.update(KEY, StatefulSparkJobStatus())
-    gauges.hear(KEY, an_answer(SourceStatus(name="a", lag_rows=4)))
+    gauges.hear(KEY, a_sources_answer(SourceStatus(name="a", lag_rows=4)))
 
     if end == "the job is gone":
         gauges.remove(KEY)

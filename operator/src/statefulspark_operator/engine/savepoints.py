@@ -109,7 +109,9 @@ def _parse(resource: Resource) -> SavepointObject | None:
         status = SparkSavepointStatus.model_validate(resources.section(resource, "status"))
         origin = SavepointOrigin(made_for) if made_for else None
     except ValueError as error:
-        _LOG.warning("savepoint not readable", extra={"name": resources.text(metadata, "name"), "error": str(error)})
+        _LOG.warning(
+            "savepoint not readable", extra={"savepoint": resources.text(metadata, "name"), "error": str(error)}
+        )
         return None
     if created_at is None:
         return None
