@@ -19,7 +19,7 @@ job = ss.Job("ticks")
 
 @job.query(uid="ticks")
 def ticks(spark, ctx):
-    return ss.write(spark.readStream.format("rate").load(), sink=ss.FilesSink(ctx.parameter("output")), uid="out")
+    return ss.write(spark.readStream.format("rate").load(), sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out")
 
 
 job.run()

@@ -122,7 +122,7 @@ def test_a_savepoint_is_copied_verified_and_started_from(project: Console, kept:
 
 
 def test_the_checkpoints_of_a_job_are_listed(project: Console, kept: Kept) -> None:
-    assert "periodic" in project.run("docs/howto/poison-records.md", 2, kept.as_orders)
+    assert "Periodic" in project.run("docs/howto/poison-records.md", 2, kept.as_orders)
 
 
 def test_state_is_written_into_a_table(project: Console, kept: Kept) -> None:
