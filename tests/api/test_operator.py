@@ -83,7 +83,7 @@ def test_a_job_lives_through_a_loss_an_upgrade_with_an_operator_killed_and_its_d
     # The API server marks a pod as being deleted before it removes it, and the operator sees that, with its container still
     # running or ended, or not.
     assert {"DriverGone", "DriverDrained", "DriverDeleted"} & set(scene.events())
-    assert 'statefulspark_job_ready{job="flights",namespace="' in scene.operator.metrics()
+    assert 'statefulspark_job_ready{job_name="flights",job_namespace="' in scene.operator.metrics()
 
     # It is deleted; what it owned goes, the state stays.
     scene.server.call("-n", scene.namespace, "delete", "ssj", "flights", "--timeout=60s")

@@ -439,7 +439,7 @@ def test_the_api_is_called_with_the_token_of_the_secret(server: ApiServer, desk:
     assert [answer["requestId"] for answer in answers] == ["nightly-1", "nightly-1"]
     assert answers[-1]["snapshot"]["id"] == 43
     assert status["job"] == "words"
-    assert activation["kind"] == "activate"
+    assert activation["kind"] == "Activation"
 
 
 def _documents(printed: str) -> list[Resource]:

@@ -157,7 +157,7 @@ def test_a_standby_takes_over_from_a_killed_driver_and_loses_and_repeats_nothing
 
     assert (ready.warmed_queries, (ready.compared_with or "").startswith("checkpoint")) == (("counts",), True)
     assert ('"rehearsed on state", "query": "counts", "has_run": true') in standby.output
-    assert (accepted[0], accepted[1]["kind"]) == (202, "activate")
+    assert (accepted[0], accepted[1]["kind"]) == (202, "Activation")
     assert standby.activate(2)[0] == 202
     assert standby.activate(3)[1]["reason"] == "AlreadyActivated"
     assert (standby.status.epoch, standby.status.standby) == (2, None)

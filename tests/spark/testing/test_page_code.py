@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pagecode
@@ -262,13 +263,15 @@ class _Processor(pyspark.sql.streaming.StatefulProcessor):
 
 
 class _Recording:
-    """The library, with a note of each frame that it makes."""
+    """The library, or a public module of it, with a note of each frame that it makes."""
 
-    def __init__(self, made: list[DataFrame]) -> None:
-        self._made = made
+    def __init__(self, made: list[DataFrame], module: ModuleType = ss) -> None:
+        self._made, self._module = made, module
 
     def __getattr__(self, name: str) -> object:
-        call = getattr(ss, name)
+        call = getattr(self._module, name)
+        if isinstance(call, ModuleType):
+            return _Recording(self._made, call)
 
         def recorded(*arguments: object, **named: object) -> object:
             self._made.append(call(*arguments, **named))
