@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pagecode
 import pytest
-
-mypy_api = pytest.importorskip("mypy.api")
+from mypy import api as mypy_api
 
 _PRELUDE = """
 from __future__ import annotations
