@@ -172,9 +172,10 @@ async def name_revision(
     named += [upgrade.to_revision, upgrade.from_revision] if upgrade is not None else []
     if hashed in named:
         return hashed
+    meant = revision.meaning(spec)
     for name in dict.fromkeys(named):
         stored = await _read_revision(ports, resource, name)
-        if stored is not None and revision.meaning(stored) == revision.meaning(spec):
+        if stored is not None and revision.meaning(stored) == meant:
             return name or hashed
     return hashed
 

@@ -150,13 +150,11 @@ def laid_over(rendered: Manifest, templates: Iterable[PodTemplate | None], *, co
     for template in templates:
         if template is None:
             continue
-        part = template.model_dump(mode="json", by_alias=True, exclude_none=False)
-        part = {name: value for name, value in part.items() if value is not None}
-        spec = part.get("spec")
-        if isinstance(spec, dict) and isinstance(given := spec.get("containers"), list):
+        spec = template.spec or {}
+        if isinstance(given := spec.get("containers"), list):
             own = [item for item in given if not isinstance(item, dict) or item.get("name") not in MAIN - {container}]
-            part["spec"] = {**spec, "containers": own}
-        merged = overlay(merged, part)
+            spec = {**spec, "containers": own}
+        merged = overlay(merged, {"metadata": template.metadata or {}, "spec": spec})
     manifest = merged if isinstance(merged, dict) else rendered
     return {
         "apiVersion": "v1",
