@@ -50,7 +50,7 @@ class StorageConfig(WireModel):
     path_style: bool = True
     """Address buckets as `endpoint/bucket`, which every S3-compatible server understands."""
     ownership: OwnershipMode = OwnershipMode.EXCLUSIVE
-    """Whose state the job may change."""
+    """The state that a job may change."""
     allow_local_files: bool = False
     """Allow a file:// root. Development only: state on one node's disk cannot be restored on another node."""
 
@@ -142,14 +142,14 @@ class NoState(WireModel):
 
 
 class RestoreSource(WireModel):
-    """What a start is from, instead of the newest committed batch: exactly one member."""
+    """The source of a start, instead of the newest committed batch. It has exactly one member."""
 
     uri: str | None = None
     """URI of a savepoint's folder."""
     checkpoint_id: int | None = Field(default=None, ge=1, alias="checkpointID")
     """Number of a retained checkpoint of the job."""
     empty: NoState | None = None
-    """Empty state, although the job has checkpoints; the only way to start with it."""
+    """Empty state, although the job has checkpoints."""
 
     @model_validator(mode="after")
     def _check_one(self) -> Self:
@@ -171,7 +171,7 @@ class RestoreConfig(WireModel):
     drop_state: tuple[str, ...] = ()
     """Uids of state that is dropped if the job has no place for it. Other state without a place is refused."""
     claim_mode: ClaimMode = ClaimMode.NO_CLAIM
-    """Who owns the snapshot of `source` after the start, if it is named by its URI."""
+    """The owner of the snapshot of `source` after the start, if it is named by its URI."""
     take_over_sinks: bool = False
     """Write to sinks that hold output of state from which this start does not descend, or output that is newer than the
     restored cut and cannot be withdrawn. That output stays, and may be there twice. Also: this job continues the one with

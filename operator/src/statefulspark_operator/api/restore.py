@@ -26,7 +26,7 @@ class EmptyState(ApiModel):
 
 
 class RestoreSource(ApiModel):
-    """What a job starts from, instead of the newest committed batch: exactly one member."""
+    """The source of a start, instead of the newest committed batch. It has exactly one member."""
 
     model_config = ConfigDict(json_schema_extra=rules((_ONE_SOURCE, ONE_RESTORE_SOURCE_MESSAGE)))
 
@@ -39,8 +39,8 @@ class RestoreSource(ApiModel):
     checkpoint_id: int | None = Field(default=None, ge=1, alias="checkpointID")
     """Number of a retained checkpoint of the job."""
     empty: EmptyState | None = None
-    """Start with empty state although the job has checkpoints: `{}`. This is the only way to do that. The newest checkpoint
-    of the old state stays on storage for at least a day."""
+    """Start with empty state although the job has checkpoints: `{}`. The newest checkpoint of the old state stays on
+    storage for at least a day."""
 
     @model_validator(mode="after")
     def _check_one(self) -> Self:
@@ -68,9 +68,9 @@ class Restore(ApiModel):
     """Uids of state that is dropped if the job has no place for it. The job refuses to start without other state. A uid that
     the job has keeps its state. Default: none."""
     claim_mode: Annotated[ClaimMode | None, ChangeCost.IGNORE] = None
-    """Who owns the snapshot of `source` after the start. With `NoClaim` its owner keeps it. With `Claim` the job owns it,
-    and deletes it after it has completed as many checkpoints as are retained. It counts when `source` is applied. Default:
-    NoClaim."""
+    """The owner of the snapshot of `source` after the start. With `NoClaim` its owner keeps it. With `Claim` the job owns
+    it, and deletes it after it has completed as many checkpoints as are retained. It counts when `source` is applied.
+    Default: NoClaim."""
     take_over_sinks: Annotated[bool, ChangeCost.IGNORE] = False
     """Write to sinks that hold output of state from which a start does not descend, or output that is newer than the
     restored state and cannot be withdrawn. That output stays, and may be there twice. Also: this job continues the one with
