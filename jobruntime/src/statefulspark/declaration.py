@@ -11,8 +11,8 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, get_args
 
-from statefulspark import errors
-from statefulspark.contract import durations, layout
+from statefulspark import durations, errors
+from statefulspark.contract import layout
 from statefulspark.hooks import HookDefinition
 
 if TYPE_CHECKING:
@@ -162,8 +162,9 @@ def write(
             "OutputModeInvalid",
             f"The sink {uid!r} has output_mode={output_mode!r}; use one of {', '.join(map(repr, get_args(OutputMode)))}.",
         )
-    pause = durations.parse(trigger) if isinstance(trigger, str) else trigger
-    return Output(df, sink, require_uid(uid, "a sink"), output_mode, pause)
+    if trigger is not None and not isinstance(trigger, TriggerMode):
+        trigger = durations.of(trigger, f"trigger of the sink {uid!r}")
+    return Output(df, sink, require_uid(uid, "a sink"), output_mode, trigger)
 
 
 def batch_writer(output: Output, run: Callable[[DataFrame, int], None]) -> DataStreamWriter:

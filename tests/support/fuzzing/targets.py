@@ -12,9 +12,9 @@ from pathlib import Path
 
 import storeddocuments
 from pydantic import ValidationError
-from statefulspark import errors
+from statefulspark import durations, errors
 from statefulspark.checkpoint import checksums, segments, sparklog
-from statefulspark.contract import api, durations
+from statefulspark.contract import api
 from statefulspark.driver.snapshots import kafka_offsets
 from statefulspark.operatorstate import record
 from statefulspark.packs import names, packfile

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from datetime import datetime
 
-from statefulspark import clock
+from statefulspark import clock, durations
 from statefulspark.cli import options, output, reading, tables, verbs, waiting
-from statefulspark.contract import api, durations, sizes, statistics
+from statefulspark.contract import api, sizes, statistics
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind
 

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from statefulspark import clock, doctor, errors
+from statefulspark import clock, doctor, durations, errors
 from statefulspark.cli import options, output, tables
-from statefulspark.contract import diagnosis, durations, layout, sizes
+from statefulspark.contract import diagnosis, layout, sizes
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.retention import rules
 

@@ -10,9 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeAlias
 
-from statefulspark import errors, launch, storage
+from statefulspark import durations, errors, launch, storage
 from statefulspark.cli import api_client
-from statefulspark.contract import config, durations, layout
+from statefulspark.contract import config, layout
 from statefulspark.storage import ObjectStore, StorageOptions
 
 DEFAULT_URL = "http://127.0.0.1:8090"

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TextIO
 
-from statefulspark.contract import api, durations, sizes
+from statefulspark import durations
+from statefulspark.contract import api, sizes
 
 REDRAW_S = 0.1
 LINE_S = 10.0

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from statefulspark import errors
+from statefulspark import durations, errors
 from statefulspark.checkpoint.verify import VerifyReport
 from statefulspark.cli import output, tables
-from statefulspark.contract import api, durations, sizes
+from statefulspark.contract import api, sizes
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
 
 

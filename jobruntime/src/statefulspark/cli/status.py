@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from datetime import datetime
 
-from statefulspark import clock
+from statefulspark import clock, durations
 from statefulspark.cli import options, output, tables
-from statefulspark.contract import api, durations, sizes
+from statefulspark.contract import api, sizes
 from statefulspark.contract.exit_codes import ExitCode
 
 

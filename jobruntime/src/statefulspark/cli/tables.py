@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from statefulspark.contract import durations
+from statefulspark import durations
 
 GAP = "   "
 

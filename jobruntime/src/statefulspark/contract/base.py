@@ -10,17 +10,28 @@ from __future__ import annotations
 import contextlib
 import re
 import zlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema, from_json
 
+from statefulspark import durations
 from statefulspark.contract.formats import DocumentFormat
-from statefulspark.errors import SnapshotCorruptError
+from statefulspark.errors import SnapshotCorruptError, SpecRejectedError
 
 
 def _require_utc(value: datetime) -> datetime:
@@ -31,6 +42,26 @@ def _require_utc(value: datetime) -> datetime:
 
 UtcDatetime = Annotated[datetime, AfterValidator(_require_utc)]
 """A point in time in UTC; a time without a zone is refused."""
+
+
+def _read_duration(value: object) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("it must be a number with a unit in quotation marks: 500ms, 10s, 2m, 1h30m or 7d")
+    try:
+        return durations.parse(value)
+    except SpecRejectedError as error:
+        raise ValueError(error.message) from error
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(_read_duration),
+    PlainSerializer(durations.format_exact, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "pattern": durations.PATTERN}),
+]
+"""A duration, written as text in the grammar of `durations`."""
 
 
 class InCamelCase:

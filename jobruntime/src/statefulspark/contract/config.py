@@ -13,8 +13,9 @@ from typing import Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from statefulspark.contract import durations, layout
-from statefulspark.contract.base import WireModel
+from statefulspark import durations
+from statefulspark.contract import layout
+from statefulspark.contract.base import Duration, WireModel
 
 ENV_CONFIG = "STATEFULSPARK_CONFIG"
 ENV_TOKEN = "STATEFULSPARK_TOKEN"  # noqa: S105 - the name of a variable, not a secret
@@ -83,7 +84,7 @@ class RetentionConfig(WireModel):
 
     count: int = Field(default=3, ge=1)
     """Number of the newest ones, for recovery and rollback."""
-    max_age: durations.Duration | None = None
+    max_age: Duration | None = None
     """Older ones are dropped even if they are among the newest; the very newest never is."""
 
 
@@ -92,12 +93,12 @@ class CheckpointConfig(WireModel):
 
     mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
     """Flink: execution.checkpointing.mode."""
-    interval: durations.Duration = timedelta(seconds=10)
+    interval: Duration = timedelta(seconds=10)
     """Time between two triggers, 10 ms to a year. Flink: execution.checkpointing.interval."""
-    timeout: durations.Duration = timedelta(minutes=10)
+    timeout: Duration = timedelta(minutes=10)
     """A checkpoint that is not complete by then is aborted with CHECKPOINT_EXPIRED, 10 ms to a year. Flink:
     execution.checkpointing.timeout."""
-    min_pause: durations.Duration = Field(default=timedelta(0), ge=timedelta(0), le=MAX_PAUSE)
+    min_pause: Duration = Field(default=timedelta(0), ge=timedelta(0), le=MAX_PAUSE)
     """At least this long between a completion and the next periodic trigger. Flink: execution.checkpointing.min-pause."""
     max_concurrent: int = Field(default=1, ge=1)
     """Checkpoints in progress at once; savepoints and stops are not limited by it."""
@@ -105,7 +106,7 @@ class CheckpointConfig(WireModel):
     """Consecutive failures after which the job fails, so that a job that cannot checkpoint does not look healthy."""
     retention: RetentionConfig = RetentionConfig()
     """Which completed checkpoints are kept."""
-    prune_delay: durations.Duration = timedelta(seconds=60)
+    prune_delay: Duration = timedelta(seconds=60)
     """Files wait this long between being marked as unused and being deleted."""
     history_limit: int = Field(default=10, ge=0, le=10_000)
     """Ended snapshots whose details the API remembers. Flink: web.checkpoints.history."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from statefulspark.contract import durations, sizes
+from statefulspark import durations
+from statefulspark.contract import sizes
 from statefulspark.sizing import coefficients, layout, limits, objects, spec, times
 from statefulspark.sizing.answer import Certainty, Figure, SizeAnswer
 from statefulspark.sizing.coefficients import Coefficient, Point

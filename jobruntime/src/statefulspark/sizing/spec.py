@@ -9,7 +9,7 @@ import math
 
 from pydantic import JsonValue
 
-from statefulspark.contract import durations
+from statefulspark import durations
 from statefulspark.sizing import layout
 from statefulspark.sizing.workload import Workload
 

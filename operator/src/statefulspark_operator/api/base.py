@@ -22,8 +22,7 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
-from statefulspark import errors
-from statefulspark.contract import durations
+from statefulspark import durations, errors
 from statefulspark.contract.base import WireModel
 
 from statefulspark_operator.api import quantities

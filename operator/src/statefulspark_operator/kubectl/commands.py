@@ -11,8 +11,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import assert_never
 
-from statefulspark import errors
-from statefulspark.contract import durations
+from statefulspark import durations, errors
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.base import ApiModel

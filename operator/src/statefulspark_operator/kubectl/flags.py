@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from datetime import timedelta
 
-from statefulspark import errors
-from statefulspark.contract import durations
+from statefulspark import durations, errors
 
 import statefulspark_operator
 

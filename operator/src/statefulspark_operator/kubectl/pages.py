@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import ParamSpec
 
-from statefulspark.contract import durations
+from statefulspark import durations
 
 from statefulspark_operator.api.status import RestartStatus, SnapshotStatus, UpgradeStatus
 from statefulspark_operator.kubectl import text

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import Enum
 
-from statefulspark.contract import durations
+from statefulspark import durations
 
 WIDTH = 120
 GAP = "   "

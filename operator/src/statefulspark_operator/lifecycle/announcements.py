@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from statefulspark.contract import durations
+from statefulspark import durations
 
 from statefulspark_operator.api.status import (
     DriverState,

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Protocol, TextIO
 
-from statefulspark import clock, launch, telemetry
-from statefulspark.contract import api, durations, observations
+from statefulspark import clock, durations, launch, telemetry
+from statefulspark.contract import api, observations
 from statefulspark.driver.terminal import live_panel
 
 LOOK_S = 1.0

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from statefulspark import outgoing
-from statefulspark.contract import api, durations, observations, sizes
+from statefulspark import durations, outgoing
+from statefulspark.contract import api, observations, sizes
 from statefulspark.driver.running import source_lag
 
 _RULE = "─"

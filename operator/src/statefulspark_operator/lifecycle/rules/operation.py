@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from statefulspark.contract import durations
+from statefulspark import durations
 from statefulspark.contract.api import JobState
 from statefulspark.contract.manifest import SnapshotFormat, Trigger
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from statefulspark.contract import durations
+from statefulspark import durations
 from statefulspark.contract.api import JobState, JobStatus
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.exit_codes import ExitCode

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from statefulspark.contract import durations
+from statefulspark import durations
 
 from statefulspark_operator.api.savepoint_schedule import SavepointRetention
 from statefulspark_operator.api.spark_savepoint import SavepointOrigin

@@ -1,4 +1,4 @@
-"""Durations in text form, with one grammar for flags, configuration files and the resource. Pure.
+"""Durations in text form, with one grammar for Python, flags, configuration files and the resource. Pure.
 
 One or more numbers, each with its unit, such as `500ms`, `1.5s`, `1h30m` or `7d`; `0` needs no unit.
 """
@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Annotated
-
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from statefulspark import errors
 
@@ -20,6 +17,7 @@ _UNITS = {
     "h": timedelta(hours=1),
     "d": timedelta(days=1),
 }
+_GRAMMAR = "with a unit: 500ms, 10s, 2m, 1h30m or 7d"
 _PART = r"([0-9]{1,11}(\.[0-9]{1,6})?)(ms|s|m|h|d)"
 PATTERN = rf"^(0|({_PART})+)$"
 """The grammar of `parse` as a regular expression for schemas."""
@@ -29,26 +27,46 @@ LONGEST = timedelta(days=365)
 """Upper limit of all waiting times; a year is also Flink's longest pause between two checkpoints."""
 
 
-def parse(text: str) -> timedelta:
+def of(given: timedelta | str, what: str) -> timedelta:
+    """Return a duration that a call has as an argument.
+
+    Args:
+        given: A timedelta, or text that `parse` reads.
+        what: What lasts so long, for errors: `time to live`.
+
+    Raises:
+        InvalidArgumentError: `DurationInvalid`: the text is no duration, or the duration is negative.
+        InvalidTypeError: `DurationInvalid`: it is neither a timedelta nor text.
+    """
+    if isinstance(given, str):
+        return parse(given, what)
+    if not isinstance(given, timedelta):
+        raise errors.InvalidTypeError(
+            "DurationInvalid", f"The {what} {given!r:.100} must be a timedelta, or a number {_GRAMMAR}."
+        )
+    if given < timedelta(0):
+        raise errors.InvalidArgumentError("DurationInvalid", f"The {what} {given} must not be negative.")
+    return given
+
+
+def parse(text: str, what: str = "duration") -> timedelta:
     """Read a duration.
 
     Args:
         text: One or more numbers, each with its unit, for example `1h30m`; `0` needs no unit.
+        what: What lasts so long, for errors.
 
     Raises:
         InvalidArgumentError: `DurationInvalid`: the text is no duration, or is longer than a timedelta can hold.
     """
     # `fullmatch`, because `$` also matches before a newline at the end.
     if not re.fullmatch(PATTERN, text):
-        raise errors.InvalidArgumentError(
-            "DurationInvalid",
-            f"The duration {text!r} must be a number with a unit: 500ms, 10s, 2m, 1h30m or 7d.",
-        )
+        raise errors.InvalidArgumentError("DurationInvalid", f"The {what} {text!r} must be a number {_GRAMMAR}.")
     try:
         return sum((float(number) * _UNITS[unit] for number, _, unit in re.findall(_PART, text)), timedelta(0))
     except OverflowError as error:
         raise errors.InvalidArgumentError(
-            "DurationInvalid", f"The duration {text!r} is too long; write a shorter one."
+            "DurationInvalid", f"The {what} {text!r} is too long; write a shorter one."
         ) from error
 
 
@@ -78,28 +96,3 @@ def format_short(duration: timedelta) -> str:
     parts = [(days, "d"), (hours, "h"), (minutes, "m"), (whole_s, "s")]
     first = next((index for index, (value, _) in enumerate(parts) if value), len(parts) - 1)
     return "".join(f"{value}{unit}" for value, unit in parts[first : first + 2] if value) or "0s"
-
-
-def read_text(value: object) -> object:
-    """Read a field of a document: text of this grammar becomes a timedelta.
-
-    Raises:
-        ValueError: It is no text of the grammar, or too long.
-    """
-    if isinstance(value, timedelta):
-        return value
-    if not isinstance(value, str):
-        raise ValueError("it must be a number with a unit in quotation marks: 500ms, 10s, 2m, 1h30m or 7d")
-    try:
-        return parse(value)
-    except errors.SpecRejectedError as error:
-        raise ValueError(error.message) from error
-
-
-Duration = Annotated[
-    timedelta,
-    BeforeValidator(read_text),
-    PlainSerializer(format_exact, return_type=str, when_used="json"),
-    WithJsonSchema({"type": "string", "pattern": PATTERN}),
-]
-"""A field of a document that is text."""

@@ -15,12 +15,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from statefulspark import errors
+from statefulspark import durations, errors
 from statefulspark.cli import options
-from statefulspark.contract import config, durations
+from statefulspark.contract import config
 from statefulspark_operator.api.spec import Checkpoint
 
-_CRDS = Path(__file__).parents[3] / "crds"
+_CRDS = Path(__file__).parents[2] / "crds"
 
 
 def _of_flag(text: str) -> timedelta:
@@ -144,3 +144,25 @@ def test_an_age_has_its_two_largest_units(seconds: float, text: str) -> None:
 @given(st.integers(0, 10**8), st.sampled_from(["ms", "s", "m", "h"]))
 def test_every_whole_number_with_a_unit_is_read(number: int, unit: str) -> None:
     assert durations.parse(f"{number}{unit}") == number * durations.parse(f"1{unit}")
+
+
+@pytest.mark.parametrize("given", ["90s", timedelta(seconds=90)])
+def test_an_argument_is_text_or_a_timedelta(given: timedelta | str) -> None:
+    assert durations.of(given, "pause") == timedelta(seconds=90)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "message"),
+    [
+        ("10 seconds", ValueError, "The pause '10 seconds' must be a number with a unit: 500ms, 10s, 2m, 1h30m or 7d."),
+        (10, TypeError, "The pause 10 must be a timedelta, or a number with a unit: 500ms, 10s, 2m, 1h30m or 7d."),
+        (timedelta(seconds=-1), ValueError, "The pause -1 day, 23:59:59 must not be negative."),
+    ],
+    ids=["another grammar", "a number", "a negative one"],
+)
+def test_an_argument_that_is_no_duration_is_refused_by_value(given: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind) as raised:
+        durations.of(given, "pause")
+
+    assert isinstance(raised.value, errors.SpecRejectedError)
+    assert (raised.value.reason, raised.value.message) == ("DurationInvalid", message)
