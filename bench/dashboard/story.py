@@ -86,7 +86,7 @@ def _start_prometheus(raised: bed.Bed, kube: kubectl.Kubectl, chart: list[Json],
 
 def _suspend_one(archive: job.Job, told: recording.Recording) -> None:
     archive.prepare()
-    archive.apply(checkpoint={"retained": 1, "pruneGrace": "30s"})
+    archive.apply(checkpoint={"retention": {"count": 1}, "pruneDelay": "30s"})
     archive.wait_batch(10)
     archive.wait_checkpoint()
     time.sleep(CALM_S)
@@ -102,7 +102,7 @@ def _start_the_others(shop: job.Job, kube: kubectl.Kubectl, told: recording.Reco
     kube.call("wait", "pod/kafka", "--for=condition=Ready", "--timeout=120s", timeout_s=130)
     _mark(told, "two jobs start")
     shop.kube.apply([_clicks(shop)])
-    shop.apply(checkpoint={"pruneGrace": "30s"})
+    shop.apply(checkpoint={"pruneDelay": "30s"})
     shop.wait_running()
     shop.kube.call(
         "wait",

@@ -39,7 +39,7 @@ def deleted(cluster: bed.Bed) -> Iterator[Deleted]:
     """A job that was deleted before the others of this file, which rest meanwhile."""
     subject = job.Job(cluster, "deleted-job-that-keeps-its-state")
     subject.prepare()
-    subject.apply(checkpoint={"retained": 1, "pruneGrace": "1s"})
+    subject.apply(checkpoint={"retention": {"count": 1}, "pruneDelay": "1s"})
     subject.wait_batch(3)
     subject.wait_checkpoint()
     subject.kube.delete(job.RESOURCE, waiting.PATIENCE_S)
@@ -61,7 +61,7 @@ def reasons(subject: job.Job) -> set[str]:
 
 @pytest.mark.usefixtures("deleted")
 def test_suspended_job_is_cleared_of_what_no_snapshot_needs_and_goes_on(subject: job.Job) -> None:
-    subject.apply(checkpoint={"retained": 1, "pruneGrace": "30s"})
+    subject.apply(checkpoint={"retention": {"count": 1}, "pruneDelay": "30s"})
     subject.wait_batch(5)
     subject.wait_checkpoint()
     subject.change(suspend=True)

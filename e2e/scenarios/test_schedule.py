@@ -15,7 +15,7 @@ from testbed import claims, job, waiting
 CRON, ZONE = "* * * * *", "Asia/Kathmandu"
 """Every minute, in a time zone whose clocks differ from UTC in hours and minutes: a moment in it would have another name."""
 KEPT = 2
-SCHEDULE: Mapping[str, object] = {"cron": CRON, "timeZone": ZONE, "retention": {"count": KEPT}}
+SCHEDULE: Mapping[str, object] = {"cron": CRON, "timeZone": ZONE}
 SELECTOR = f"statefulspark.io/job={job.NAME},statefulspark.io/origin=Scheduled"
 MINUTE = timedelta(minutes=1)
 SUSPENDED_S = 130.0
@@ -81,7 +81,7 @@ def is_of_its_minute(name: str, savepoint: Mapping[str, object]) -> None:
     assert moment_of(name) <= made_at < moment_of(name) + 2 * MINUTE
     assert made_at <= done_at < made_at + 2 * MINUTE
     spec = (kubectl.text(savepoint, "spec", "jobName"), kubectl.text(savepoint, "spec", "deletionPolicy"))
-    assert spec == (job.NAME, "Delete")
+    assert spec == (job.NAME, "Retain")
     assert kubectl.text(savepoint, "status", "origin") == "Scheduled"
     assert location_of(savepoint).endswith(f"-{name}")
 
@@ -105,7 +105,7 @@ def on_storage(subject: job.Job, name: str) -> str | None:
 
 
 def test_savepoints_are_taken_each_minute_and_only_the_newest_are_kept(subject: job.Job) -> None:
-    subject.apply(savepoint={"schedule": SCHEDULE})
+    subject.apply(savepoint={"schedule": SCHEDULE, "retention": {"count": KEPT}})
     waiting.until(subject.see, tells_next_minute, "the status has the next minute")
 
     taken = wait_completed(subject, KEPT)

@@ -123,7 +123,7 @@ class Job:
                 "region": connection.region,
                 "credentialsSecret": {"name": SECRET},
             },
-            "checkpoint": {"interval": "3s", "retained": 3},
+            "checkpoint": {"interval": "3s", "retention": {"count": 3}},
             "executor": {"instances": 0},
             "sparkConf": {"spark.sql.shuffle.partitions": "2"},
             "driver": {

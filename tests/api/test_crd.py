@@ -104,8 +104,11 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         pytest.param({"restore": {"source": {"savepointName": "A_b"}}}, "source.savepointName", id="no name"),
         pytest.param({"restore": {"claimMode": "Mine"}}, '"NoClaim", "Claim"', id="an unknown claim mode"),
         pytest.param({"checkpoint": {"maxConcurrent": 0}}, "spec.checkpoint.maxConcurrent", id="no checkpoint at all"),
-        pytest.param({"checkpoint": {"maxAge": "1w"}}, "spec.checkpoint.maxAge", id="an age in weeks"),
-        pytest.param({"checkpoint": {"mode": "Exactly"}}, "spec.checkpoint.mode", id="an unknown mode"),
+        pytest.param(
+            {"checkpoint": {"retention": {"maxAge": "1w"}}}, "spec.checkpoint.retention.maxAge", id="an age in weeks"
+        ),
+        pytest.param({"savepoint": {"retention": {"maxSize": "1Tb"}}}, "maxSize must be", id="a size in no unit"),
+        pytest.param({"savepoint": {"retention": {"maxSize": 0}}}, "maxSize must be", id="no size at all"),
         pytest.param({"savepoint": {"location": "/x"}}, "savepoint.location must be", id="savepoints on the node"),
         pytest.param({"executor": {"instances": -1}}, "spec.executor.instances", id="a negative number"),
         pytest.param({"image": ""}, "spec.image", id="no image"),
@@ -182,12 +185,14 @@ def test_empty_state_for_each_revision_is_taken(api_server: ApiServer, namespace
 
 def test_an_age_in_days_was_refused(api_server: ApiServer, namespace: str) -> None:
     """The flag of the command took it."""
-    api_server.apply(a_resource(namespace, checkpoint={"maxAge": "7d", "interval": "1.5s", "minPause": "0"}))
+    api_server.apply(
+        a_resource(namespace, checkpoint={"retention": {"maxAge": "7d"}, "interval": "1.5s", "minPause": "0"})
+    )
 
     spec = api_server.get(namespace, "ssj/flights")["spec"]
 
     assert isinstance(spec, dict)
-    assert spec["checkpoint"] == {"maxAge": "7d", "interval": "1.5s", "minPause": "0"}
+    assert spec["checkpoint"] == {"retention": {"maxAge": "7d"}, "interval": "1.5s", "minPause": "0"}
 
 
 @pytest.mark.parametrize("name", ["a" * 46, "1flights", "flights.v1"])

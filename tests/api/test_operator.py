@@ -179,6 +179,31 @@ def test_savepoint_objects_are_taken_shown_and_disposed_of_with_the_charts_right
     assert scene.store.list(folder) == ()
 
 
+def test_the_operator_prunes_its_own_savepoints_with_their_files_and_nobody_elses(scene: Scene) -> None:
+    scene.apply(savepoint={"retention": {"count": 1, "maxSize": "500Gi"}})
+    scene.play_driver(1)
+    scene.until_phase("Running")
+    scene.server.apply(savepoint_object(scene, "mine"))
+    scene.server.call("-n", scene.namespace, "wait", "ssp/mine", "--for=condition=Complete")
+
+    for epoch in (2, 3):
+        scene.apply(suspend=True)
+        scene.until_phase("Suspended")
+        scene.apply(suspend=False)
+        scene.play_driver(epoch)
+        scene.until_phase("Running")
+
+    scene.until("pruned", lambda: scene.events()["SavepointPruned"] > 0)
+    scene.until("one of mine and one of a stop", lambda: len(scene.server.names(scene.namespace, "ssp")) == 2)
+    mine, stop = scene.server.names(scene.namespace, "ssp")
+    assert (mine, stop.startswith("flights-stop-")) == ("mine", True)
+    folders = {info.key.split("/")[1] for info in scene.store.list("savepoints")}
+    assert len(folders) == 2
+    assert any(folder.endswith("-mine") for folder in folders)
+    size_bytes = resources.find(scene.server.get(scene.namespace, f"ssp/{stop}"), "status", "sizeBytes")
+    assert scene.status()["savepoints"] == {"count": 1, "sizeBytes": size_bytes}
+
+
 def test_a_job_that_cannot_be_loaded_stalls_and_is_not_started_again(scene: Scene) -> None:
     scene.apply()
     driver = scene.play_driver(1)

@@ -187,18 +187,19 @@ class FakeGateway:
             found["status"] = apply_merge_patch(resources.section(found, "status"), patch)
             return self._touch(place, is_own=True)
 
-    async def set_finalizers(
-        self, key: JobKey, finalizers: tuple[str, ...], *, resource_version: str, kind: Kind = resources.JOB
-    ) -> None:
+    async def patch(self, key: JobKey, patch: Resource, *, resource_version: str, kind: Kind = resources.JOB) -> None:
         place = (kind.name, key.namespace, key.name)
-        with _Write(self, f"finalizers {key.name}"):
+        with _Write(self, f"patch {key.name}"):
             if place not in self.objects:
                 return
             self._require_version(place, resource_version)
-            metadata = resources.section(self.objects[place], "metadata")
-            metadata["finalizers"] = list(finalizers)
+            found = self.objects[place]
+            for part in ("metadata", "spec"):
+                found[part] = apply_merge_patch(resources.section(found, part), resources.section(patch, part))
+            metadata = resources.section(found, "metadata")
+            metadata["generation"] = resources.number(metadata, "generation") + ("spec" in patch)
             self._touch(place, is_own=True)
-            if not finalizers and "deletionTimestamp" in metadata:
+            if not metadata.get("finalizers") and "deletionTimestamp" in metadata:
                 self._drop(place)
 
     async def post_event(self, key: JobKey, uid: str, note: EventNote, *, kind: Kind = resources.JOB) -> None:

@@ -51,10 +51,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [statefulspark.io]
   resources: [statefulsparkjobs/status]
   verbs: [patch]
-# Savepoints: one object each, made for upgrades, suspensions and schedules, and pruned.
+# Savepoints: one object each, made for upgrades, suspensions, deletions and schedules, and pruned.
 - apiGroups: [statefulspark.io]
   resources: [sparksavepoints]
-  verbs: [get, list, watch, create, patch, delete]  # patch: only to put the finalizer on and take it off
+  verbs: [get, list, watch, create, patch, delete]  # patch: the finalizer, and deletionPolicy of one that is pruned
 - apiGroups: [statefulspark.io]
   resources: [sparksavepoints/status]
   verbs: [patch]

@@ -94,6 +94,10 @@ def subject(request: pytest.FixtureRequest) -> Subject:
     return Subject(request.getfixturevalue("namespace"), server)
 
 
+def finalizers(*held: str) -> Resource:
+    return {"metadata": {"finalizers": list(held)}}
+
+
 def version(found: Resource) -> str:
     return resources.text(found, "metadata", "resourceVersion")
 
@@ -165,7 +169,7 @@ def test_every_write_names_the_operator_as_its_manager(api_server: ApiServer, na
     job = subject.a_job()
     held = ("statefulspark.io/finalizer",)
     patched = subject(lambda gateway: gateway.patch_status(subject.key, {"epoch": 1}, resource_version=version(job)))
-    subject(lambda gateway: gateway.set_finalizers(subject.key, held, resource_version=patched))
+    subject(lambda gateway: gateway.patch(subject.key, finalizers(*held), resource_version=patched))
     subject(lambda gateway: gateway.apply(subject.manifest(resources.CONFIG_MAP, "applied", data={"a": "1"})))
     uid = resources.text(a_created_pod(subject, "one", role="standby"), "metadata", "uid")
     subject(lambda gateway: gateway.label_pod(namespace, "one", {"role": "driver"}, uid=uid))
@@ -291,13 +295,13 @@ def test_a_status_patch_of_a_job_that_is_gone_is_refused(subject: Subject) -> No
 def test_a_finalizer_holds_a_deleted_job_until_it_is_taken_off(subject: Subject) -> None:
     job = subject.a_job()
     held = ("statefulspark.io/finalizer",)
-    subject(lambda gateway: gateway.set_finalizers(subject.key, held, resource_version=version(job)))
+    subject(lambda gateway: gateway.patch(subject.key, finalizers(*held), resource_version=version(job)))
     subject.delete_job()
 
     deleted = subject.read(resources.JOB, "flights")
     assert resources.time(deleted, "metadata", "deletionTimestamp") is not None
 
-    subject(lambda gateway: gateway.set_finalizers(subject.key, (), resource_version=version(deleted)))
+    subject(lambda gateway: gateway.patch(subject.key, finalizers(), resource_version=version(deleted)))
     assert subject(lambda gateway: gateway.get(resources.JOB, subject.namespace, "flights")) is None
 
 
@@ -306,7 +310,7 @@ def test_finalizers_are_not_written_over_a_newer_version(subject: Subject) -> No
     subject(lambda gateway: gateway.patch_status(subject.key, {"epoch": 1}, resource_version=version(job)))
 
     with pytest.raises(errors.PreconditionFailedError):
-        subject(lambda gateway: gateway.set_finalizers(subject.key, ("a.b/c",), resource_version=version(job)))
+        subject(lambda gateway: gateway.patch(subject.key, finalizers("a.b/c"), resource_version=version(job)))
 
 
 def test_a_watch_shows_each_version_of_one_object_its_deletion_and_nothing_else(subject: Subject) -> None:
@@ -447,10 +451,10 @@ def test_the_status_and_the_finalizer_of_a_savepoint_are_its_own(subject: Subjec
         lambda gateway: gateway.patch_status(key, {"phase": "Pending"}, resource_version=before, kind=kind)
     )
     held = (names.FINALIZER,)
-    subject(lambda gateway: gateway.set_finalizers(key, held, resource_version=patched, kind=kind))
+    subject(lambda gateway: gateway.patch(key, finalizers(*held), resource_version=patched, kind=kind))
     subject(lambda gateway: gateway.delete(kind, subject.namespace, "mine"))
     deleted = subject.read(kind, "mine")
-    subject(lambda gateway: gateway.set_finalizers(key, (), resource_version=version(deleted), kind=kind))
+    subject(lambda gateway: gateway.patch(key, finalizers(), resource_version=version(deleted), kind=kind))
 
     assert deleted["status"] == {"phase": "Pending"}
     assert subject(lambda gateway: gateway.get(kind, subject.namespace, "mine")) is None

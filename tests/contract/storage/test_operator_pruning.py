@@ -15,13 +15,13 @@ from statefulspark.checkpoint import catalog, epochs, verify
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.storage import ObjectStore, open_store
-from statefulspark_operator.api.spec import Checkpoint, Storage
+from statefulspark_operator.api.spec import Checkpoint, CheckpointRetention, Storage
 from statefulspark_operator.cluster import storage_pruning
 from statefulspark_operator.cluster.storage_reader import SnapshotStorageReader, StorageTarget
 from statefulspark_operator.lifecycle.pruning import Freed, PrunedFolder
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts, StorageUnreadable
 
-KEPT = Checkpoint(retained=2, prune_grace=timedelta(seconds=60))
+KEPT = Checkpoint(retention=CheckpointRetention(count=2), prune_delay=timedelta(seconds=60))
 KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
 TARGET = StorageTarget(Storage(uri="s3://bucket/state"), "default", "flights", KEYS, "uid")
 

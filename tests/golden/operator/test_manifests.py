@@ -63,7 +63,13 @@ FULL = {
         "pathStyle": True,
         "credentialsSecret": {"name": "s3"},
     },
-    "checkpoint": {"interval": "30s", "timeout": "5m", "minPause": "1s", "retained": 5, "tolerableFailures": 1},
+    "checkpoint": {
+        "interval": "30s",
+        "timeout": "5m",
+        "minPause": "1s",
+        "retention": {"count": 5},
+        "tolerableFailures": 1,
+    },
     "savepoint": {"location": "s3://savepoints/flights"},
     "sparkConf": {"spark.sql.shuffle.partitions": "8"},
 }

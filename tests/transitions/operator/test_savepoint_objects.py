@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -16,7 +17,7 @@ from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
 
-NIGHTLY: Resource = {"savepoint": {"schedule": {"cron": "* * * * *", "retention": {"count": 2}}}}
+NIGHTLY: Resource = {"savepoint": {"schedule": {"cron": "* * * * *"}, "retention": {"count": 2}}}
 
 
 def running(change: Resource | None = None) -> JobWorld:
@@ -215,7 +216,7 @@ def test_bytes_of_a_savepoint_are_told_and_counted_once_however_often_its_object
     size_bytes = found(world)["mine"].size_bytes
     discard(world, "mine")
     touch = world.cluster._touch
-    world.cluster.before_write = lambda what: touch(place("mine"), is_own=False) if what == "finalizers mine" else None
+    world.cluster.before_write = lambda what: touch(place("mine"), is_own=False) if what == "patch mine" else None
     world.run(3)
     assert (world.world.freed.disposed, "mine" in found(world)) == (0, True)
 
@@ -342,6 +343,65 @@ def test_a_schedule_takes_savepoints_and_keeps_as_many_as_it_says() -> None:
     assert "SavepointPruned" in world.reasons
 
 
+def suspend_and_resume(world: JobWorld) -> None:
+    world.change({"suspend": True})
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED)
+    world.change({"suspend": False})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+
+def test_savepoints_of_suspensions_and_upgrades_are_pruned_with_their_files_except_what_the_history_names() -> None:
+    world = running({"savepoint": {"retention": {"count": 1}}, "upgrade": {"stableAfterCheckpoints": 1}})
+    ask(world, "mine")
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
+    suspend_and_resume(world)
+    first = next(name for name in found(world) if "stop" in name)
+    world.change({"image": "registry.example/flights:2"})
+    world.run_until(lambda: len(world.status.history) == 2)
+    suspend_and_resume(world)
+    suspend_and_resume(world)
+    world.run(60)
+
+    names, status = sorted(found(world)), world.status.savepoints
+    newest = max(name for name in names if "stop" in name)
+    upgrade = next(name for name in names if "upgrade" in name)
+    assert names == sorted(["mine", newest, upgrade])
+    assert first not in names
+    assert len(savepoints(world)) == len(names), "what is pruned is deleted, and nothing else"
+    assert status is not None
+    sizes = [found(world)[name].size_bytes or 0 for name in (newest, upgrade)]
+    assert (status.count, status.size_bytes) == (2, sum(sizes))
+
+
+def test_files_that_another_object_names_stay_when_the_operator_prunes() -> None:
+    world = running({"savepoint": {"retention": {"count": 1}}})
+    suspend_and_resume(world)
+    world.run_until(lambda: any("stop" in name for name in found(world)))
+    ((stop, status),) = found(world).items()
+    ask(world, "for-the-audit", source={"uri": status.location})
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "for-the-audit"))
+    suspend_and_resume(world)
+    world.run(60)
+
+    assert stop not in found(world)
+    assert status.location in savepoints(world)
+
+
+def test_a_savepoint_elsewhere_that_only_says_to_be_the_operators_is_not_pruned() -> None:
+    world = running({"savepoint": {"retention": {"count": 1}}})
+    source = world.storage.add(SnapshotKind.SAVEPOINT, rows=5, epoch=1, at=world.time, trigger=Trigger.UPGRADE)
+    elsewhere = "s3://archive/flights/savepoints/1"
+    world.storage.snapshots[-1] = dataclasses.replace(source, location=elsewhere)
+    ask(world, "forged", source={"uri": elsewhere})
+    label = {"statefulspark.io/origin": SavepointOrigin.UPGRADE.value}
+    resources.section(world.cluster.objects[place("forged")], "metadata")["labels"] = label
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "forged"))
+    suspend_and_resume(world)
+    world.run(60)
+
+    assert "forged" in found(world)
+
+
 def test_moments_of_a_job_that_is_suspended_are_missed_and_counted() -> None:
     deadline: Resource = {"savepoint": {"schedule": {"cron": "* * * * *", "startingDeadline": "30s"}}}
     world = running({**deadline, "suspend": False})
@@ -358,10 +418,10 @@ def test_moments_of_a_job_that_is_suspended_are_missed_and_counted() -> None:
 
 
 def test_the_newest_good_one_outlives_every_limit() -> None:
-    limits: Resource = {"cron": "* * * * *", "retention": {"maxAge": "1s", "maxBytes": 1}}
-    world = running({"savepoint": {"schedule": limits}})
+    limits: Resource = {"maxAge": "1s", "maxSize": 1}
+    world = running({"savepoint": {"schedule": {"cron": "* * * * *"}, "retention": limits}})
     world.run_until(lambda: len(savepoints(world)) > 0, within_s=200)
-    world.change({"savepoint": {"schedule": {"cron": "0 0 1 1 *"}}})
+    world.change({"savepoint": {"schedule": {"cron": "0 0 1 1 *"}, "retention": limits}})
 
     world.run(200)
 

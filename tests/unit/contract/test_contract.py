@@ -222,7 +222,6 @@ def test_a_restore_is_from_one_source(source: dict[str, object]) -> None:
         pytest.param({"max_concurrent": 0}, "max_concurrent", id="A.74 no attempt at all"),
         pytest.param({"tolerable_failures": -1}, "tolerable_failures", id="A.76 fewer failures than none"),
         pytest.param({"retention": {"count": 0}}, "retention.count", id="A.77 nothing retained"),
-        pytest.param({"mode": "AtMostOnce"}, "mode", id="A.71 a mode that does not exist"),
     ],
 )
 def test_a_checkpoint_setting_that_cannot_work_is_refused_by_name(changes: dict[str, object], named: str) -> None:
@@ -231,7 +230,7 @@ def test_a_checkpoint_setting_that_cannot_work_is_refused_by_name(changes: dict[
 
 
 def test_the_defaults_of_checkpoints_are_what_the_pages_say() -> None:
-    """A.70 to A.77: interval, tolerable failures and retained differ from Flink's on purpose."""
+    """A.70 to A.77, without a mode (A.71): interval, tolerable failures and retained differ from Flink's on purpose."""
     default = config.CheckpointConfig()
 
     assert (default.interval, default.timeout, default.min_pause) == (
@@ -247,12 +246,4 @@ def test_the_limits_of_interval_and_timeout_are_allowed(period: timedelta) -> No
     """A.70, A.72."""
     allowed = config.CheckpointConfig(interval=period, timeout=period)
 
-    assert (allowed.interval, allowed.timeout, allowed.mode) == (period, period, config.CheckpointingMode.EXACTLY_ONCE)
-
-
-def test_flinks_two_modes_are_accepted() -> None:
-    """A.71."""
-    assert [config.CheckpointConfig.model_validate({"mode": mode}).mode for mode in ("ExactlyOnce", "AtLeastOnce")] == [
-        config.CheckpointingMode.EXACTLY_ONCE,
-        config.CheckpointingMode.AT_LEAST_ONCE,
-    ]
+    assert (allowed.interval, allowed.timeout) == (period, period)

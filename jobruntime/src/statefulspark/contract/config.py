@@ -69,16 +69,6 @@ MAX_PAUSE = durations.LONGEST
 """Longest interval, timeout and pause, as in Flink."""
 
 
-class CheckpointingMode(StrEnum):
-    """The guarantee of a checkpoint, as Flink has it."""
-
-    EXACTLY_ONCE = "ExactlyOnce"
-    """Every record is in the state once."""
-    AT_LEAST_ONCE = "AtLeastOnce"
-    """Accepted for jobs that come from Flink, with the same effect as ExactlyOnce: every task of a batch ends before the
-    barrier, so there is no alignment whose cost a weaker guarantee could save."""
-
-
 class RetentionConfig(WireModel):
     """Which completed checkpoints are kept."""
 
@@ -91,8 +81,6 @@ class RetentionConfig(WireModel):
 class CheckpointConfig(WireModel):
     """When checkpoints are taken and how many are kept."""
 
-    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
-    """Flink: execution.checkpointing.mode."""
     interval: Duration = timedelta(seconds=10)
     """Time between two triggers, 10 ms to a year. Flink: execution.checkpointing.interval."""
     timeout: Duration = timedelta(minutes=10)

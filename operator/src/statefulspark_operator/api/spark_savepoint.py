@@ -35,7 +35,7 @@ class SavepointOrigin(StrEnum):
     MANUAL = "Manual"
     """A person or a tool created the object."""
     SCHEDULED = "Scheduled"
-    """`spec.savepoint.schedule` of the job; only these are pruned by its retention."""
+    """`spec.savepoint.schedule` of the job."""
     SUSPENSION = "Suspension"
     """The stop of the job by `spec.suspend`."""
     UPGRADE = "Upgrade"
@@ -44,6 +44,12 @@ class SavepointOrigin(StrEnum):
     """The deletion of the job, with deletionPolicy Savepoint."""
     ADOPTED = "Adopted"
     """It was on storage already, and `source` names it."""
+
+
+AUTOMATIC = frozenset(
+    {SavepointOrigin.SCHEDULED, SavepointOrigin.SUSPENSION, SavepointOrigin.UPGRADE, SavepointOrigin.DELETION}
+)
+"""Who asked, if the operator did so by itself: `spec.savepoint.retention` of the job limits these."""
 
 
 class SavepointDeletionPolicy(StrEnum):

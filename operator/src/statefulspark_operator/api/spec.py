@@ -24,7 +24,7 @@ from statefulspark.contract import config, engine
 from statefulspark_operator.api.base import MEANING, ApiModel, ChangeCost, Duration, JvmMemory, OpaqueObject, Quantity
 from statefulspark_operator.api.code import JobSource, rules
 from statefulspark_operator.api.restore import Restore
-from statefulspark_operator.api.savepoint_schedule import SavepointSchedule
+from statefulspark_operator.api.savepoint_schedule import SavepointRetention, SavepointSchedule
 from statefulspark_operator.api.upgrade import Upgrade
 
 STORAGE_MESSAGE = (
@@ -111,15 +111,6 @@ class ImagePullPolicy(StrEnum):
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
     NEVER = "Never"
-
-
-class CheckpointingMode(StrEnum):
-    """The guarantee of a checkpoint; both values have the same effect here."""
-
-    EXACTLY_ONCE = "ExactlyOnce"
-    """Every record is in the state once."""
-    AT_LEAST_ONCE = "AtLeastOnce"
-    """Accepted for jobs that come from Flink; every record is in the state once, too."""
 
 
 class SavepointForm(StrEnum):
@@ -314,6 +305,15 @@ class JobStorage(Storage):
         return Storage.model_validate(self.model_dump(exclude={"ownership"}))
 
 
+class CheckpointRetention(ApiModel):
+    """The completed checkpoints that are kept. The newest is always kept."""
+
+    count: Annotated[int | None, ChangeCost.RELOAD] = Field(default=None, ge=1, le=1000)
+    """Number of completed checkpoints to keep. Default 3."""
+    max_age: Annotated[Duration | None, ChangeCost.RELOAD] = None
+    """Checkpoints older than this are deleted, even if they are among the `count` newest. Default: no limit."""
+
+
 class Checkpoint(ApiModel):
     """When checkpoints are taken and how many are kept."""
 
@@ -323,21 +323,15 @@ class Checkpoint(ApiModel):
     """A checkpoint that is not complete after this time is aborted. Default 10m."""
     min_pause: Annotated[Duration | None, ChangeCost.RELOAD] = None
     """Minimum pause between the end of a checkpoint and the start of the next. Default 0s."""
-    retained: Annotated[int | None, ChangeCost.RELOAD] = Field(default=None, ge=1, le=1000)
-    """Number of completed checkpoints to keep. Default 3."""
     tolerable_failures: Annotated[int | None, ChangeCost.RELOAD] = Field(default=None, ge=0, le=1000)
     """Number of consecutive checkpoint failures before the job is restarted. Default 3."""
-    mode: Annotated[CheckpointingMode | None, ChangeCost.IGNORE] = None
-    """`ExactlyOnce` (default) or `AtLeastOnce`, which is accepted for jobs that come from Flink. A batch has no alignment
-    whose cost could be saved, so every record is in the state once with both."""
     max_concurrent: Annotated[int | None, ChangeCost.RELOAD] = Field(default=None, ge=1, le=1000)
     """Maximum number of concurrent checkpoints; it does not limit savepoints and stops. Default 1."""
-    max_age: Annotated[Duration | None, ChangeCost.RELOAD] = None
-    """Checkpoints older than this are deleted, even if they are among the retained; the newest is always kept. Default: no
-    limit."""
-    prune_grace: Annotated[Duration | None, ChangeCost.RELOAD] = None
+    retention: CheckpointRetention = CheckpointRetention()
+    """The completed checkpoints that are kept."""
+    prune_delay: Annotated[Duration | None, ChangeCost.RELOAD] = None
     """Time between the moment when a file is marked as unused and its deletion. Default 60s."""
-    history: Annotated[int | None, ChangeCost.RELOAD] = Field(default=None, ge=0, le=10_000)
+    history_limit: Annotated[int | None, ChangeCost.RELOAD] = Field(default=None, ge=0, le=10_000)
     """Number of ended checkpoints and savepoints whose details the driver's API shows. Default 10."""
 
     def config(self) -> config.CheckpointConfig:
@@ -346,14 +340,7 @@ class Checkpoint(ApiModel):
         Raises:
             pydantic.ValidationError: A value is out of the range that the driver accepts.
         """
-        given = self.model_dump(by_alias=True, exclude_none=True)
-        for name, member in (("retained", "count"), ("maxAge", "maxAge")):
-            if name in given:
-                given.setdefault("retention", {})[member] = given.pop(name)
-        for name, renamed in (("pruneGrace", "pruneDelay"), ("history", "historyLimit")):
-            if name in given:
-                given[renamed] = given.pop(name)
-        return config.CheckpointConfig.model_validate(given)
+        return config.CheckpointConfig.model_validate(self.model_dump(by_alias=True, exclude_none=True))
 
 
 class Savepoint(ApiModel):
@@ -366,7 +353,11 @@ class Savepoint(ApiModel):
     )
     """Folder for savepoints; absent means `savepoints/` in the job's own folder."""
     schedule: Annotated[SavepointSchedule | None, ChangeCost.RELOAD] = None
-    """When savepoints are taken by themselves, each as a SparkSavepoint, and how many of them are kept. Default: never."""
+    """When savepoints are taken by themselves, each as a SparkSavepoint. Default: never."""
+    retention: SavepointRetention = SavepointRetention()
+    """The savepoints that are kept of those that the operator made by itself: for the schedule, an upgrade, a suspension and
+    the deletion of the job. What is beyond any of the limits is deleted with its files. The newest complete savepoint of the
+    job stays, and so does one that a start or a rollback may go back to. Savepoints that a person asked for stay, too."""
 
 
 class Restart(ApiModel):

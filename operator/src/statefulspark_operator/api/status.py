@@ -16,7 +16,7 @@ from statefulspark.contract.config import ClaimMode
 from statefulspark_operator.api.base import Duration, StatusModel
 from statefulspark_operator.api.conditions import Conditions
 from statefulspark_operator.api.restore import RestoreSource
-from statefulspark_operator.api.savepoint_schedule import SavepointScheduleStatus
+from statefulspark_operator.api.savepoint_schedule import SavepointScheduleStatus, SavepointsStatus
 from statefulspark_operator.api.upgrade import UpgradeStrategy
 
 
@@ -472,6 +472,8 @@ class StatefulSparkJobStatus(StatusModel):
     """What was pruned in the job's folder while no driver ran."""
     savepoint_schedule: SavepointScheduleStatus | None = None
     """How far `spec.savepoint.schedule` has been carried out."""
+    savepoints: SavepointsStatus | None = None
+    """The complete savepoints that the operator made by itself, which `spec.savepoint.retention` limits."""
     queries: tuple[QueryProgress, ...] = Field(
         default=(),
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"]},

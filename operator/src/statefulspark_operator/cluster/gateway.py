@@ -167,10 +167,14 @@ class Gateway(Protocol):
         """
         ...
 
-    async def set_finalizers(
-        self, key: JobKey, finalizers: tuple[str, ...], *, resource_version: str, kind: Kind = resources.JOB
-    ) -> None:
-        """Replace the finalizers of a job or a savepoint if it has not changed since it was read.
+    async def patch(self, key: JobKey, patch: Resource, *, resource_version: str, kind: Kind = resources.JOB) -> None:
+        """Patch metadata and spec of a job or a savepoint if it has not changed since it was read; nothing is made anew.
+
+        Args:
+            key: Its namespace and name.
+            patch: A merge patch: a list is replaced.
+            resource_version: Its version as it was read.
+            kind: Its kind.
 
         Raises:
             PreconditionFailedError: `Conflict`: it has changed since it was read; nothing was written.

@@ -245,11 +245,10 @@ class KubernetesGateway:
         patched = await self._call("PATCH", path, body=body, content_type=_MERGE)
         return resources.text(patched, "metadata", "resourceVersion")
 
-    async def set_finalizers(
-        self, key: JobKey, finalizers: tuple[str, ...], *, resource_version: str, kind: Kind = resources.JOB
-    ) -> None:
-        """Replace the finalizers of an object if it has not changed since it was read."""
-        body: Resource = {"metadata": {"resourceVersion": resource_version, "finalizers": list(finalizers)}}
+    async def patch(self, key: JobKey, patch: Resource, *, resource_version: str, kind: Kind = resources.JOB) -> None:
+        """Patch metadata and spec of an object if it has not changed since it was read; nothing is made anew."""
+        metadata = {**resources.section(patch, "metadata"), "resourceVersion": resource_version}
+        body: Resource = {**patch, "metadata": metadata}
         path = kind.path(key.namespace, key.name)
         await self._call("PATCH", path, body=body, content_type=_MERGE, absent_is_none=True)
 

@@ -9,7 +9,6 @@ from datetime import datetime
 
 from statefulspark import errors, jobcode
 from statefulspark.checkpoint import epochs
-from statefulspark.contract.config import CheckpointConfig
 from statefulspark.retention import owners, ownership, pruning, rules
 from statefulspark.storage import ObjectStore
 
@@ -38,12 +37,8 @@ def prune(root: ObjectStore, checkpoint: Checkpoint, *, asker: owners.Asker, epo
         raise errors.PreconditionFailedError(
             "EpochNotNewest", f"The newest epoch of {root.uri} is {newest} and not {epoch}, so nothing is pruned there."
         )
-    own = CheckpointConfig()  # The job's drivers go by the settings of the spec, and their own defaults.
-    policy = rules.PrunePolicy(
-        retained=checkpoint.retained or own.retention.count,
-        grace=checkpoint.prune_grace if checkpoint.prune_grace is not None else own.prune_delay,
-        max_age=checkpoint.max_age,
-    )
+    settings = checkpoint.config()  # By which the job's drivers prune.
+    policy = rules.PrunePolicy(settings.retention.count, settings.prune_delay, settings.retention.max_age)
     done = pruning.run(root, policy, now, epoch=epoch)
     freed = Freed(len(done.delete_files), done.freed_bytes)
     return PrunedFolder(freed, Freed(len(done.marks), done.marked_bytes), policy.grace)

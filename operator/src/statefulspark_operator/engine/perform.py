@@ -76,9 +76,8 @@ async def perform(current: Pass, acts: tuple[actions.Action, ...]) -> None:
                 chosen = (*others, names.FINALIZER) if is_present else others
                 if not is_present:
                     access.forget(current.ports, current.situation.job)
-                await current.ports.gateway.set_finalizers(
-                    current.key, chosen, resource_version=current.resource_version
-                )
+                patch: Resource = {"metadata": {"finalizers": list(chosen)}}
+                await current.ports.gateway.patch(current.key, patch, resource_version=current.resource_version)
             case actions.EnsureRevision():
                 await objects.store_revision(current.ports, current.subject, act.revision)
             case actions.EnsureToken() | actions.EnsureAccess() | actions.EnsureService() | actions.EnsureConfig():

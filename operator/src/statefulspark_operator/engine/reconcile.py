@@ -129,7 +129,7 @@ async def _decide(
     """Reconcile the job's savepoint objects, and decide."""
     checked = await validate.check_code(ports, key, observation)
     accepted = await validate.validate(ports, observation.resource, observation.status, checked)
-    situation = savepoints.add_objects(ports, await observe.gather_facts(ports, observation, accepted), listed or ())
+    situation = savepoints.add_objects(ports, await observe.gather_facts(ports, observation, accepted), listed)
     savepoints_after = await savepoints.reconcile(ports, key, situation) if listed is not None else None
     return _Decided(observation, situation, decide.decide(situation), savepoints_after)
 

@@ -18,6 +18,7 @@ from statefulspark.contract.manifest import SnapshotFormat
 
 from statefulspark_operator.api import base, names
 from statefulspark_operator.api.spark_savepoint import (
+    SavepointDeletionPolicy,
     SavepointOrigin,
     SavepointPhase,
     SparkSavepointSpec,
@@ -79,8 +80,10 @@ def list_own(ports: Ports, namespace: str, job: str) -> tuple[SavepointObject, .
     return tuple(parsed.by_job.get(job, ())) if parsed is not None else ()
 
 
-def add_objects(ports: Ports, situation: Situation, savepoints: tuple[SavepointObject, ...]) -> Situation:
-    """Return a situation with the objects as `read` has returned them."""
+def add_objects(ports: Ports, situation: Situation, savepoints: tuple[SavepointObject, ...] | None) -> Situation:
+    """Return a situation with the objects as `list_objects` has returned them."""
+    if savepoints is None:
+        return situation
     named_here = list_own(ports, situation.job.namespace, situation.job.name) if savepoints else ()
     return dataclasses.replace(situation, savepoints=savepoints, named_here=named_here)
 
@@ -167,7 +170,7 @@ async def _carry_out_plan(
     ports: Ports, key: JobKey, situation: Situation
 ) -> tuple[tuple[plan.Change, ...], timedelta | None]:
     planned = plan.changes_of_job(observed.fold(situation))
-    if any(isinstance(change, plan.Dispose | plan.Delete) for change in planned):
+    if any(isinstance(change, plan.Dispose | plan.Delete | plan.Prune) for change in planned):
         # Files may belong to an object that the cache does not have yet, so deleting is decided from what there is now.
         situation = add_objects(ports, situation, await _read_live(ports, key.namespace))
         planned = plan.changes_of_job(observed.fold(situation))
@@ -248,9 +251,9 @@ async def _carry_out(ports: Ports, job: _Job, change: plan.Change) -> bool:
 async def _perform(ports: Ports, job: _Job, change: plan.Change) -> None:
     match change:
         case plan.Hold():
-            await _set_finalizers(ports, job, change.savepoint, (names.FINALIZER,))
+            await _patch(ports, job, change.savepoint, _finalizers(names.FINALIZER))
         case plan.Release():
-            await _set_finalizers(ports, job, change.savepoint, ())
+            await _patch(ports, job, change.savepoint, _finalizers())
         case plan.Note():
             await _write(ports, job, change.savepoint, change.status)
         case plan.Adopt():
@@ -274,8 +277,12 @@ async def _perform(ports: Ports, job: _Job, change: plan.Change) -> None:
                     "spec": spec,
                 }
             )
-        case plan.Delete():
+        case plan.Delete() | plan.Prune():
             savepoint, namespace = change.savepoint, job.key.namespace
+            if isinstance(change, plan.Prune) and savepoint.spec.deletion_policy is SavepointDeletionPolicy.RETAIN:
+                # That policy is for people who delete the object; an operator that ends here prunes it again.
+                policy: Resource = {"spec": {"deletionPolicy": SavepointDeletionPolicy.DELETE.value}}
+                await _patch(ports, job, savepoint, policy)
             if await ports.gateway.delete(resources.SAVEPOINT, namespace, savepoint.name, uid=savepoint.uid):
                 note = EventNote("SavepointPruned", f"{savepoint.name}: {change.why}.")
                 await _tell(ports, job, savepoint, note)
@@ -283,9 +290,13 @@ async def _perform(ports: Ports, job: _Job, change: plan.Change) -> None:
             assert_never(change)
 
 
-async def _set_finalizers(ports: Ports, job: _Job, savepoint: SavepointObject, finalizers: tuple[str, ...]) -> None:
+def _finalizers(*finalizers: str) -> Resource:
+    return {"metadata": {"finalizers": list(finalizers)}}
+
+
+async def _patch(ports: Ports, job: _Job, savepoint: SavepointObject, patch: Resource) -> None:
     key, version = JobKey(job.key.namespace, savepoint.name), savepoint.resource_version
-    await ports.gateway.set_finalizers(key, finalizers, resource_version=version, kind=resources.SAVEPOINT)
+    await ports.gateway.patch(key, patch, resource_version=version, kind=resources.SAVEPOINT)
 
 
 async def _write(ports: Ports, job: _Job, savepoint: SavepointObject, status: SparkSavepointStatus) -> None:
@@ -366,7 +377,7 @@ async def _dispose(ports: Ports, job: _Job, change: plan.Dispose) -> None:
     savepoint = change.savepoint
     storage = job.storage or savepoint.spec.storage or savepoint.status.storage
     if storage is None:
-        await _set_finalizers(ports, job, savepoint, ())
+        await _patch(ports, job, savepoint, _finalizers())
         return
     target = await access.connection(ports, job.key, storage, owner_id=job.uid)
     try:
@@ -381,7 +392,7 @@ async def _dispose(ports: Ports, job: _Job, change: plan.Dispose) -> None:
         )
         await _write(ports, job, savepoint, savepoint.status.model_copy(update={"message": message}))
         raise
-    await _set_finalizers(ports, job, savepoint, ())
+    await _patch(ports, job, savepoint, _finalizers())
     size_bytes = savepoint.status.size_bytes or 0
     ports.freed.disposed += size_bytes  # Not earlier: what is repeated until the object goes is counted once.
     note = EventNote("SavepointDisposed", f"{savepoint.name}: deleted {size_bytes:,} bytes.")

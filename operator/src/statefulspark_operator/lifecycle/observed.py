@@ -14,6 +14,8 @@ from statefulspark.contract.api import JobState, Operation, OperationState, Snap
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 
+from statefulspark_operator.api.savepoint_schedule import SavepointsStatus
+from statefulspark_operator.api.spark_savepoint import AUTOMATIC, SavepointPhase
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -320,13 +322,22 @@ def note_first_revision(situation: Situation) -> Situation:
 
 
 def note_savepoints(situation: Situation) -> Situation:
-    """Record the object that was made for an operation, so that it is made once, and how far the schedule is."""
+    """Record the object that was made for an operation, so that it is made once, the schedule, and what savepoints cost."""
     operation = situation.status.operation
     if operation is not None and operation.location is not None and not operation.savepoints:
         folder = objects.folder_of(operation.location)
         made = tuple(savepoint.name for savepoint in situation.savepoints if savepoint.folder == folder)
         operation = operation.model_copy(update={"savepoints": made[:1] or None})
-    return set_status(situation, operation=operation, savepoint_schedule=timetable.current(situation))
+    situation = set_status(situation, operation=operation, savepoint_schedule=timetable.current(situation))
+    if situation.named_here is None and not situation.savepoints:
+        return situation  # They could not be read.
+    sizes = {
+        savepoint.name: savepoint.status.size_bytes or 0
+        for savepoint in situation.own_savepoints
+        if savepoint.origin in AUTOMATIC and savepoint.status.phase is SavepointPhase.COMPLETED
+    }
+    kept = SavepointsStatus(count=len(sizes), size_bytes=sum(sizes.values())) if sizes else None
+    return set_status(situation, savepoints=kept)
 
 
 FOLDS: tuple[Callable[[Situation], Situation], ...] = (

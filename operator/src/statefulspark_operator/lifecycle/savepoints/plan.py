@@ -129,7 +129,20 @@ class Delete:
     why: str
 
 
-Change = Hold | Release | Dispose | Adopt | Find | Note | Create | Delete
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """Delete an object that the operator made by itself, with its files.
+
+    Attributes:
+        savepoint: The object.
+        why: The reason in a few words.
+    """
+
+    savepoint: SavepointObject
+    why: str
+
+
+Change = Hold | Release | Dispose | Adopt | Find | Note | Create | Delete | Prune
 
 
 _ORIGINS = {
@@ -159,7 +172,7 @@ def changes_of_job(situation: Situation) -> tuple[Change, ...]:
     changes += _made_by_operations(situation)
     due = timetable.due(situation)
     if due is not None:
-        spec = SparkSavepointSpec(job_name=situation.job.name, deletion_policy=SavepointDeletionPolicy.DELETE)
+        spec = SparkSavepointSpec(job_name=situation.job.name)
         changes.append(Create(scheduled_name(situation.job.name, due), SavepointOrigin.SCHEDULED, spec))
     return (*changes, *_dropped(situation))
 
@@ -340,7 +353,7 @@ def _made_by_operations(situation: Situation) -> tuple[Change, ...]:
 
 
 def _dropped(situation: Situation) -> tuple[Change, ...]:
-    """Delete objects that retention does not keep, and those whose files go with the job's folder."""
+    """Delete those objects whose files go with the job's folder; of a job that stays, those that retention does not keep."""
     spec = situation.spec
     if spec is None:
         return ()
@@ -356,10 +369,12 @@ def _dropped(situation: Situation) -> tuple[Change, ...]:
             for savepoint in situation.own_savepoints
             if not savepoint.is_deleted and (savepoint.folder or "").startswith(root)
         )
-    if spec.savepoint.schedule is None:
-        return ()
     by_name = {savepoint.name: savepoint for savepoint in situation.own_savepoints if not savepoint.is_deleted}
-    in_use = _used_folders(situation)
+    history = (objects.folder_of(record.snapshot) for record in situation.status.history)
+    named = _used_folders(situation) | frozenset(history)
+    # Whoever may create an object could label it as the operator does: pruning deletes what is the job's, and no more.
+    location = spec.savepoint.location
+    folders = (_root(situation.job, spec.storage), *((f"{location.rstrip('/')}/",) if location is not None else ()))
     kept = [
         KeptSavepoint(
             savepoint.name,
@@ -367,13 +382,14 @@ def _dropped(situation: Situation) -> tuple[Change, ...]:
             savepoint.status.completed_at,
             savepoint.status.size_bytes or 0,
             is_good=savepoint.status.phase is SavepointPhase.COMPLETED,
-            is_named=savepoint.folder in in_use,
+            is_named=savepoint.folder in named,
+            is_reachable=(savepoint.folder or "").startswith(folders),
         )
         for savepoint in by_name.values()
         if savepoint.status.completed_at is not None
     ]
-    pruned = retention.prune(kept, spec.savepoint.schedule.retention, now=situation.now)
-    return tuple(Delete(by_name[beyond.name], beyond.why) for beyond in pruned)
+    pruned = retention.prune(kept, spec.savepoint.retention, now=situation.now)
+    return tuple(Prune(by_name[beyond.name], beyond.why) for beyond in pruned)
 
 
 @dataclass(frozen=True, slots=True)
