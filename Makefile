@@ -60,12 +60,13 @@ lock: $(UV) ## Resolve the requirements anew into hashed lock files without an i
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \
 	--no-emit-package statefulspark --no-emit-package statefulspark-operator
 
-lint: $(STAMPS)/venv ## Check style, imports between packages, that generated files are current, and that CRDs break no released one
+lint: $(STAMPS)/venv ## Check style, imports between packages, that generated files are current, and that nothing breaks a release
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python -m statefulspark_operator.cli crds --check crds charts/statefulspark-operator/crds
-	$(BIN)/python -m statefulspark_operator.cli crds --compatible-with crds/released
+	$(BIN)/python -m statefulspark_operator.cli crds --compatible-with release/surfaces
+	$(BIN)/python -m release.surface --check
 
 format: $(STAMPS)/venv ## Format the code and fix what can be fixed by itself
 	$(BIN)/ruff check --fix-only -q .

@@ -11,7 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from release import artifacts, licences, notes, signing, versions
+from release import artifacts, licences, notes, signing, surface, versions
 
 ROOT = artifacts.ROOT
 _EXAMPLES = """examples:
@@ -77,6 +77,9 @@ def _checked(*, snapshot: bool) -> tuple[str, str]:
     changed = _git("status", "--porcelain")
     if changed and not snapshot:
         raise ValueError(f"the tree has changes; commit them, or build it as it is with --snapshot:\n{changed}")
+    folder = surface.RELEASED / version
+    if not snapshot and any(not (folder / name).is_file() for name in surface.files()):
+        raise ValueError(f"what {version} promises is not recorded; run `make surface`, and commit {folder}.")
     title = notes.UNRELEASED if snapshot else version
     return version, notes.section((ROOT / "CHANGELOG.md").read_text(), title)
 

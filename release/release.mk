@@ -4,11 +4,14 @@ SYFT := $(BUILD)/bin/syft
 OSV_SCANNER_VERSION := v2.5.0
 OSV_SCANNER := $(BUILD)/bin/osv-scanner
 
-.PHONY: release verify-release audit
+.PHONY: release surface verify-release audit
 release: $(STAMPS)/venv jars images $(IMAGES_DIR)/job.tar $(HELM) $(SYFT) ## Build wheels, images, chart, bills of materials and notes of a release into dist/ (RELEASE_ARGS=--snapshot)
 	$(BIN)/python -m release $(RELEASE_ARGS)
 RELEASE_ARGS ?=
 DIST ?= dist
+
+surface: $(STAMPS)/venv ## Write what the version of this tree promises (CRDs, Python names, metrics) into release/surfaces/, for the commit of a release
+	$(BIN)/python -m release.surface --write
 
 verify-release: $(STAMPS)/venv $(HELM) ## Verify the files of a release, its bills of materials, and who made it (DIST=dist KEY=cosign.pub, or IDENTITY= and ISSUER=; KEYRING= for the chart)
 	$(BIN)/python -m release.verify $(DIST) $(if $(KEY),--key '$(KEY)') $(if $(IDENTITY),--identity '$(IDENTITY)') $(if $(ISSUER),--issuer '$(ISSUER)') $(if $(KEYRING),--keyring '$(KEYRING)')

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import JsonValue
 from statefulspark_operator import cli
 from statefulspark_operator.api import compatibility, crd
 from statefulspark_operator.cluster.resources import Resource
@@ -59,6 +60,14 @@ def put(definition: Resource, name: str, schema: Resource) -> None:
     spec_of(definition)["properties"][name] = schema  # type: ignore[index, call-overload]
 
 
+def add_version(definition: Resource, **schema: JsonValue) -> None:
+    versions = definition["spec"]["versions"]  # type: ignore[index, call-overload]
+    newer = copy.deepcopy(versions[0])  # type: ignore[index, call-overload]
+    newer.update(name="v2", storage=False)  # type: ignore[union-attr, call-arg]
+    newer["schema"]["openAPIV3Schema"].update(schema)  # type: ignore[index, call-overload, union-attr]
+    versions.append(newer)  # type: ignore[union-attr]
+
+
 Change = Callable[[Resource], object]
 
 BREAKS: list[tuple[str, Change, str]] = [
@@ -66,6 +75,7 @@ BREAKS: list[tuple[str, Change, str]] = [
     ("another kind", lambda it: it["spec"]["names"].update(kind="Task"), "names.kind"),  # type: ignore[index, call-overload, union-attr]
     ("a short name less", lambda it: it["spec"]["names"].update(shortNames=[]), "names.shortNames"),  # type: ignore[index, call-overload, union-attr]
     ("a version less", lambda it: it["spec"]["versions"][0].update(name="v2"), "version v1 is not served"),  # type: ignore[index, call-overload, union-attr]
+    ("a version that differs", lambda it: add_version(it, required=["spec"]), "v1, v2 have different schemas"),
     ("no status of its own", lambda it: it["spec"]["versions"][0].update(subresources={}), "a subresource"),  # type: ignore[index, call-overload, union-attr]
     ("a field less", lambda it: spec_of(it)["properties"].pop("count"), "spec.count is gone"),  # type: ignore[union-attr, arg-type, call-arg]
     (
@@ -96,6 +106,7 @@ BREAKS: list[tuple[str, Change, str]] = [
 
 FINE: list[tuple[str, Change]] = [
     ("nothing", lambda _: None),
+    ("a version with the same schema", add_version),
     ("a field more", lambda it: put(it, "more", {"type": "string", "maxLength": 5})),
     ("a required field that is optional now", lambda it: spec_of(it).pop("required")),
     ("a value more", lambda it: field(it, "mode").update(enum=["Warm", "Cold", "Hot"])),

@@ -89,6 +89,15 @@ def test_every_documented_metric_is_exposed_and_every_exposed_one_documented() -
     assert {name for name, _ in rows} == _exposed()
 
 
+def test_every_series_has_the_labels_that_its_family_declares() -> None:
+    declared = {f"{metrics.PREFIX}{family.name}": set(family.labels) for family in metrics.FAMILIES}
+
+    for name, labels in _samples(metrics.render(*a_driver_with_metrics())):
+        family = name.removesuffix("_sum").removesuffix("_count").removesuffix("_bucket")
+        own = set(re.findall(r'(\w+)="', labels)) - set(metrics.JOB_LABELS)
+        assert own == (declared[family] - ({"le"} if name.endswith(("_sum", "_count")) else set())), name
+
+
 def test_every_checkpoint_metric_of_flinks_has_its_counterpart_or_a_reason_why_not() -> None:
     """B.10."""
     mapped = dict(re.findall(r"^\| `([a-z]\w+)` \| (`statefulspark_\w+`|none: )", _PAGE.read_text(), re.MULTILINE))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 PREFIX = "statefulspark_"
+JOB_LABELS = ("job_name", "job_namespace")
+"""Labels of every series."""
 
 _Labels = Mapping[str, str]
 
@@ -30,19 +32,21 @@ class Family:
         name: Its name without the prefix.
         kind: Prometheus's type.
         meaning: Its help text.
+        labels: Its labels beside those of the job.
     """
 
     name: str
     kind: str
     meaning: str
+    labels: tuple[str, ...] = ()
 
 
-def _gauge(name: str, meaning: str) -> Family:
-    return Family(name, "gauge", meaning)
+def _gauge(name: str, meaning: str, *labels: str) -> Family:
+    return Family(name, "gauge", meaning, labels)
 
 
-def _counter(name: str, meaning: str) -> Family:
-    return Family(name, "counter", meaning)
+def _counter(name: str, meaning: str, *labels: str) -> Family:
+    return Family(name, "counter", meaning, labels)
 
 
 FAMILIES = (
@@ -55,8 +59,8 @@ FAMILIES = (
     _gauge("checkpoints_in_progress", "Checkpoints and savepoints under way."),
     _counter("checkpoints_completed_total", "Checkpoints and savepoints completed."),
     _counter("checkpoints_failed_total", "Checkpoints and savepoints that failed."),
-    _counter("checkpoint_failures_total", "The same by reason."),
-    Family("checkpoint_duration_seconds", "histogram", "Trigger to completion."),
+    _counter("checkpoint_failures_total", "The same by reason.", "reason"),
+    Family("checkpoint_duration_seconds", "histogram", "Trigger to completion.", ("le",)),
     _gauge("last_checkpoint_id", "Latest completed checkpoint."),
     _gauge("last_checkpoint_size_bytes", "Bytes it references."),
     _gauge("last_checkpoint_incremental_size_bytes", "Bytes of files that the checkpoint before did not reference."),
@@ -72,18 +76,22 @@ FAMILIES = (
     _gauge("last_savepoint_duration_seconds", "Trigger to completion."),
     _gauge("last_savepoint_completed_timestamp_seconds", "When it completed."),
     _counter("pruned_bytes_total", "Size of the files that it has removed because no snapshot needs them."),
-    _gauge("query_active", "1 while the query runs."),
-    _gauge("query_batch", "Last committed batch."),
-    _gauge("query_last_commit_timestamp_seconds", "When it was committed."),
-    _counter("query_input_rows_total", "Rows read by this driver."),
-    _counter("query_missing_files_total", "Input files that were gone before this driver read them."),
-    _gauge("query_rows_per_second", "Rate of the last batch."),
-    _gauge("query_batch_duration_seconds", "Duration of the last batch."),
-    _gauge("query_batch_started_timestamp_seconds", "When the batch that runs was started."),
-    _counter("query_restarts_total", "Restarts of the query by this driver, after failures that pass."),
-    _gauge("query_lag_rows", "Rows that its sources had and that the last batch did not read; absent if no source tells."),
-    _gauge("sink_pending_transactions", "Prepared and not committed: they wait for the next checkpoint."),
-    _gauge("sink_committed_batch", "Its output is visible through this batch."),
+    _gauge("query_active", "1 while the query runs.", "query"),
+    _gauge("query_batch", "Last committed batch.", "query"),
+    _gauge("query_last_commit_timestamp_seconds", "When it was committed.", "query"),
+    _counter("query_input_rows_total", "Rows read by this driver.", "query"),
+    _counter("query_missing_files_total", "Input files that were gone before this driver read them.", "query"),
+    _gauge("query_rows_per_second", "Rate of the last batch.", "query"),
+    _gauge("query_batch_duration_seconds", "Duration of the last batch.", "query"),
+    _gauge("query_batch_started_timestamp_seconds", "When the batch that runs was started.", "query"),
+    _counter("query_restarts_total", "Restarts of the query by this driver, after failures that pass.", "query"),
+    _gauge(
+        "query_lag_rows",
+        "Rows that its sources had and that the last batch did not read; absent if no source tells.",
+        "query",
+    ),
+    _gauge("sink_pending_transactions", "Prepared and not committed: they wait for the next checkpoint.", "query", "sink"),
+    _gauge("sink_committed_batch", "Its output is visible through this batch.", "query", "sink"),
 )  # fmt: skip
 """Every metric, in the order of the exposition. Metrics without a value yet are omitted."""
 

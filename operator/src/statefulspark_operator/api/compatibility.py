@@ -51,6 +51,9 @@ def _definition_breaks(released: JsonObject, current: JsonObject) -> Iterator[st
         if old != new and not is_extended:
             yield f"names.{field} was {before.get(field)!r} and is {after.get(field)!r}."
     served = {str(version.get("name")): version for version in _items(current, "versions") if version.get("served")}
+    schemas = [version.get("schema") for version in served.values()]
+    if any(schema != schemas[0] for schema in schemas) and _section(current, "conversion").get("strategy") != "Webhook":
+        yield f"the versions {', '.join(served)} have different schemas, and nothing converts between them."
     for version in _items(released, "versions"):
         name = str(version.get("name"))
         if version.get("served") and name not in served:
