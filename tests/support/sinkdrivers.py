@@ -81,6 +81,7 @@ class Driver:
             claim_id=self.job.claim_id,
             takes_over_sinks=wish.may_take_over_sinks(self.plan.carried_out),
             history=history.trace(generations.read_all(self.job.store), self.plan.generation),
+            restored=self.plan.restored,
         )
         files_sink = MemoryFiles(
             f"memory://bucket/{output}", compression="none", visible=visible, folder=bucket.child(output)

@@ -222,8 +222,9 @@ def test_a_claim_counts_for_a_later_epoch_that_follows_it(store: stores.MemorySt
     claim(store, "b", assigned=4)
     claim(store, "c")
 
-    assert [epochs.claim_in_life(store, 1, until=until) for until in (0, 1, 4, 5)] == ["a"] * 4
-    assert (epochs.claim_in_life(store, 2, until=4), epochs.claim_in_life(store, 7, until=8)) == (None, None)
+    assert [claim_beside(store, 1, epoch) for epoch in (0, 1, 4, 5)] == ["a"] * 4
+    assert [claim_beside(store, 5, epoch) for epoch in (0, 1, 4, 5)] == ["c"] * 4
+    assert (claim_beside(store, 2, 4), claim_beside(store, 7, 8)) == (None, None)
 
 
 def test_a_claim_of_a_life_that_was_copied_over_an_older_one_does_not_count_for_an_epoch_of_that_one(
@@ -237,7 +238,19 @@ def test_a_claim_of_a_life_that_was_copied_over_an_older_one_does_not_count_for_
     for epoch in (1, 2):
         store.write(layout.epoch(epoch), newer.read(layout.epoch(epoch)))
 
-    assert [epochs.claim_in_life(store, 2, until=until) for until in (2, 3)] == ["y", None]
+    assert [claim_beside(store, 2, epoch) for epoch in (0, 1, 2, 3)] == ["y", "y", "y", None]
+    assert [claim_beside(store, 3, epoch) for epoch in (0, 1, 2, 3)] == ["c", None, None, "c"]
+
+
+@pytest.mark.parametrize("epoch", [1, 2, 3])
+def test_a_claim_does_not_count_beside_a_driver_whose_epoch_somebody_else_has_claimed(
+    store: stores.MemoryStore, epoch: int
+) -> None:
+    for who in "abc":
+        claim(store, who)
+
+    assert claim_beside(store, epoch, 2, "b") == "abc"[epoch - 1]
+    assert claim_beside(store, epoch, 2, "y") is None
 
 
 def test_records_that_are_gone_or_cannot_be_read_accuse_nobody(store: stores.MemoryStore) -> None:
@@ -245,4 +258,8 @@ def test_records_that_are_gone_or_cannot_be_read_accuse_nobody(store: stores.Mem
         claim(store, who)
     store.write(layout.epoch(2), b"no record")
 
-    assert epochs.claim_in_life(store, 1, until=3) == "a"
+    assert claim_beside(store, 1, 3) == "a"
+
+
+def claim_beside(store: stores.MemoryStore, epoch: int, known: int, its_claim: str | None = None) -> str | None:
+    return epochs.claim_in_life(store, epoch, known=epochs.KnownDriver(known, its_claim))

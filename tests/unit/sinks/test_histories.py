@@ -73,6 +73,10 @@ class World:
         self.bucket._objects.bodies.clear()
         self.bucket._objects.bodies.update(to._objects.bodies)
 
+    def overlay(self, newer: stores.MemoryStore) -> None:
+        """Copy another life of the root over this one, and delete nothing."""
+        self.bucket._objects.bodies.update(newer._objects.bodies)
+
     def backup_of_sink(self) -> Callable[[], None]:
         """Return what puts the sink back to this moment."""
         if self.marked is not None:
@@ -230,6 +234,41 @@ def test_a_copy_that_takes_the_sink_back_sends_what_its_state_had_prepared(kind:
     world.batches(again, 1)
     again.checkpoint()
     assert world.shown[-1] == "1/7"
+
+
+@KINDS
+@BOTH
+@pytest.mark.parametrize("restarts", [0, 2], ids=["", "and so did a driver that committed nothing"])
+def test_a_generation_of_the_older_life_is_refused_where_both_lives_have_claimed_its_epoch(
+    kind: str, visible: str, restarts: int
+) -> None:
+    """The root is copied over a life in which empty state was asked for; only a later driver of that life has a record."""
+    world = World(kind, visible)
+    driver = world.start()
+    world.batches(driver, 2)
+    driver.checkpoint()
+    copy, put_back = world.copied(), world.backup_of_sink()
+    left = world.start(a_restore(empty=True, nonce="fresh", take_over_sinks=True))
+    world.batches(left, 1)
+    for _ in range(1 + restarts):
+        left = world.start()
+    world.batches(left, 1)
+    left.checkpoint()
+    put_back()
+    for _ in range(1 + restarts):
+        newer = world.start(bucket=copy)
+    world.batches(newer, 3)
+    newer.checkpoint()
+    shown = world.shown
+    world.overlay(copy)
+
+    for _ in range(2):
+        with pytest.raises(
+            errors.SpecRejectedError, match="which memory://bucket/default/flights does not know"
+        ) as refused:
+            world.start()
+        assert refused.value.reason == "SinkOpenedElsewhere"
+    assert world.shown == shown
 
 
 @BOTH

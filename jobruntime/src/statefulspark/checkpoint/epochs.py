@@ -34,6 +34,19 @@ class LifeOfRoot:
     other: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class KnownDriver:
+    """A driver that is known to be of a life of the root.
+
+    Attributes:
+        epoch: Its epoch; 0 if none is known.
+        claim: Its claim of that epoch; None if only the epoch is known.
+    """
+
+    epoch: int = 0
+    claim: str | None = None
+
+
 def newest(store: ObjectStore) -> int:
     """Return the highest claimed epoch, 0 if there is none. Cost: one listing, one HEAD.
 
@@ -63,25 +76,29 @@ def claim_of(store: ObjectStore, epoch: int) -> str | None:
     return None if record.filled else record.claim_id
 
 
-def claim_in_life(store: ObjectStore, epoch: int, *, until: int) -> str | None:
-    """Return the id of the claim of an epoch, if a later epoch is of the same life of the root.
+def claim_in_life(store: ObjectStore, epoch: int, *, known: KnownDriver) -> str | None:
+    """Return the id of the claim of an epoch, if it is of the same life of the root as a driver that is known.
 
     Records that cannot be read accuse nobody.
 
     Args:
         store: The job's root.
         epoch: The epoch.
-        until: The later epoch; one that is not later is not looked at.
+        known: The driver, of an earlier or a later epoch.
 
     Returns:
-        None if no driver ran under the epoch, or if the later one is of another life. Cost: one GET, and one for each epoch
-        from this one to the later one.
+        None if no driver ran under the epoch, or if it is of another life. Cost: one GET for each epoch from this one to the
+        driver's, and one more if one of them cannot be read.
     """
-    claim_id = claim_of(store, epoch)
-    if claim_id is None or until <= epoch:
-        return claim_id
-    records = records_since(store, epoch, until=until)
-    return None if records is not None and life_of(records, epoch).other is not None else claim_id
+    first, last = sorted((epoch, known.epoch or epoch))
+    records = records_since(store, first, until=last)
+    if records is None:
+        return claim_of(store, epoch)
+    claims = {record.epoch: record.claim_id for record in records}
+    is_other = known.claim is not None and claims[known.epoch] != known.claim
+    if is_other or life_of(records, first).other is not None:
+        return None
+    return None if records[epoch - first].filled else claims[epoch]
 
 
 def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: str, now: datetime) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from statefulspark import errors
 from statefulspark.checkpoint import batch_records, epochs, lineage_records
 from statefulspark.contract import layout, lost_state
-from statefulspark.contract.manifest import Ancestor, Position, QueryEntry
+from statefulspark.contract.manifest import Ancestor, Manifest, Position, QueryEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.declaration import Output
 from statefulspark.recovery import history
@@ -34,6 +34,7 @@ class DriverAttempt:
         claim_id: The id of its claim of the epoch.
         takes_over_sinks: Whether it may write to sinks that have anything else than the state knows.
         history: What its generation descends from.
+        restored: The snapshot that it goes on from; None if it goes on from the beginning of a generation.
     """
 
     store: ObjectStore
@@ -45,11 +46,24 @@ class DriverAttempt:
     claim_id: str = ""
     takes_over_sinks: bool = False
     history: history.History = field(default_factory=history.History)
+    restored: Manifest | None = None
 
     @property
     def lineage(self) -> str:
         """The lineage of its root."""
         return self.descent.lineage or ""
+
+    @property
+    def predecessor(self) -> epochs.KnownDriver:
+        """The newest driver before it that is known to have written this state: a sink's opener is of the same life.
+
+        Epochs of two lives have the same numbers, so the claim in a checkpoint counts for more than the number in the record
+        of its generation.
+        """
+        begun, taken = self.history.begun_before(self.epoch), self.restored
+        if taken is None or taken.lineage != self.lineage or not begun <= taken.epoch < self.epoch:
+            return epochs.KnownDriver(begun)
+        return epochs.KnownDriver(taken.epoch, taken.claim) if taken.claim else epochs.KnownDriver(begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +192,7 @@ class JobSink:
             lineage=own.lineage,
             descent=own,
             claim=driver.claim_id,
-            claim_of=functools.partial(
-                epochs.claim_in_life, driver.store, until=driver.history.begun_before(driver.epoch)
-            ),
+            claim_of=functools.partial(epochs.claim_in_life, driver.store, known=driver.predecessor),
             expected=expected,
         )
 

@@ -82,6 +82,7 @@ def _open_sinks(parts: Parts, begin_step: progress.BeginStep) -> commit.Committe
         descent=parts.plan.descent,
         claim_id=parts.root.claimed_by.claim_id,
         takes_over_sinks=parts.job_config.restore.may_take_over_sinks(parts.plan.carried_out),
+        restored=parts.plan.restored,
     )
     outputs = [(query.uid, query.output) for query in parts.built if isinstance(query.output, Output)]
     if outputs:

@@ -127,4 +127,5 @@ def _attempt(job_config: config.JobConfig, root: JobRoot, start_plan: StartPlan)
         generation=start_plan.generation,
         descent=lineage_records.Descent(lineages.lineage, start_plan.generation, root.store.uri, ancestors),
         history=past,
+        restored=start_plan.restored,
     )
