@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import pytest
+from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark.checkpoint import catalog, epochs, verify
@@ -200,6 +201,50 @@ def test_a_checkpoint_whose_epoch_storage_has_lost_counts(lives: Lives) -> None:
 
     assert (plan.mode, dict(plan.start_batches)) == (StartMode.COPY, {"delays": 5})
     assert "has lost epochs/00000002.json" in (plan.fallback or "")
+
+
+def test_a_request_that_only_the_older_life_has_carried_out_is_not_carried_out_again(lives: Lives) -> None:
+    """It has begun a generation for it, which does not count."""
+    fresh = a_restore(empty=True, nonce="fresh")
+    lives.older.job.boot(fresh)
+    lives.newer.start()
+    lives.newer.run(3, checkpoints_after=(3,))
+    lives.older.overlay(lives.newer)
+
+    plan = lives.older.job.boot(fresh)
+
+    assert (plan.mode, plan.generation, dict(plan.start_batches)) == (StartMode.COPY, 3, {"delays": 5})
+    assert "Generation 2 was begun by epoch 2 of another life of this root" in (plan.fallback or "")
+    assert plan.restore_skipped is not None
+
+
+@pytest.mark.parametrize("body", [b"", None], ids=["cannot be read", "is gone"])
+def test_a_generation_whose_reservation_does_not_tell_who_began_it_counts(lives: Lives, body: bytes | None) -> None:
+    lives.older.job.boot(a_restore(empty=True, nonce="fresh"))
+    lives.newer.start()
+    lives.newer.run(3, checkpoints_after=(3,))
+    lives.older.overlay(lives.newer)
+    reservation = layout.generation_reservation(2)
+    lives.older.store.delete_many([reservation])
+    if body is not None:
+        lives.older.store.write(reservation, body)
+
+    plan = lives.older.job.boot()
+
+    assert (plan.mode, plan.generation, plan.fallback) == (StartMode.CONTINUE, 2, None)
+
+
+def test_a_generation_whose_epoch_storage_has_lost_counts(lives: Lives) -> None:
+    """The number is claimed again; so its driver goes on in a generation of its own, which its claim fits."""
+    job = lives.older.job
+    job.boot(a_restore(snapshot="checkpoint:1", nonce="once more"))
+    job.store.delete_many([layout.epoch(2)])
+
+    plan, following = job.boot(), job.boot()
+
+    assert (plan.mode, plan.generation, dict(plan.start_batches)) == (StartMode.COPY, 3, {"delays": 2})
+    assert "has lost epochs/00000002.json, in which generation 2 was begun" in (plan.fallback or "")
+    assert (following.mode, following.generation, following.fallback) == (StartMode.CONTINUE, 3, None)
 
 
 def test_a_batch_that_the_older_life_had_planned_is_not_run(lives: Lives) -> None:

@@ -364,7 +364,7 @@ def test_a_start_that_clears_half_made_generations_late_finds_nothing_of_its_suc
     query = FakeQuery(job.store, job.boot().generation)
     query.run_batch()
     job.checkpoint(query)
-    generations.reserve(job.store, above=1, holder=generations.reservation(1, now=job.clock.now))
+    generations.reserve(job.store, above=1, holder=generations.reservation(1, claim_id="claim", now=job.clock.now))
     job.store.write("generations/00000002/delays/metadata", b"{}")
     held = HoldingStore(job.bucket, operation, "generations/00000002")
     zombie = held.freeze(lambda: job.on(held).boot())

@@ -214,7 +214,9 @@ def test_a_manifest_of_another_lineage_makes_no_generation_of_this_one(job: Job,
     job.store.delete_folder("")
     own = running(job, job.boot())
     job.store.write(manifest, foreign.sealed())
-    generations.reserve(job.store, above=number - 1, holder=generations.reservation(1, now=job.clock.now))
+    generations.reserve(
+        job.store, above=number - 1, holder=generations.reservation(1, claim_id="claim", now=job.clock.now)
+    )
 
     plan = job.boot()
 

@@ -16,6 +16,7 @@ from sinkdrivers import Driver
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.recovery import generations
 from statefulspark.storage import ObjectStore
 from statefulspark.testing import stores
 from toldsinks import MarkedSink
@@ -236,31 +237,68 @@ def test_a_copy_that_takes_the_sink_back_sends_what_its_state_had_prepared(kind:
     assert world.shown[-1] == "1/7"
 
 
-@KINDS
-@BOTH
-@pytest.mark.parametrize("restarts", [0, 2], ids=["", "and so did a driver that committed nothing"])
-def test_a_generation_of_the_older_life_is_refused_where_both_lives_have_claimed_its_epoch(
-    kind: str, visible: str, restarts: int
-) -> None:
-    """The root is copied over a life in which empty state was asked for; only a later driver of that life has a record."""
-    world = World(kind, visible)
+LATER = pytest.mark.parametrize("later", [0, 1, 3], ids=["", "by a later driver", "by the last of several drivers"])
+
+
+def two_lives(world: World, later: int) -> stores.MemoryStore:
+    """Ask for empty state in one life, and not in the other, which is copied over it after as many drivers or fewer.
+
+    Args:
+        world: The root, with the life in which it was asked for, and the sink, with what the other life has written.
+        later: How many drivers of the first life have followed the one that began empty; the last one takes a checkpoint.
+
+    Returns:
+        The other life.
+    """
     driver = world.start()
     world.batches(driver, 2)
     driver.checkpoint()
-    copy, put_back = world.copied(), world.backup_of_sink()
+    other, put_back = world.copied(), world.backup_of_sink()
     left = world.start(a_restore(empty=True, nonce="fresh", take_over_sinks=True))
     world.batches(left, 1)
-    for _ in range(1 + restarts):
+    for _ in range(later):
         left = world.start()
-    world.batches(left, 1)
-    left.checkpoint()
+    if later:
+        world.batches(left, 1)
+        left.checkpoint()
     put_back()
-    for _ in range(1 + restarts):
-        newer = world.start(bucket=copy)
-    world.batches(newer, 3)
-    newer.checkpoint()
+    for _ in range(later or 1):
+        driver = world.start(bucket=other)
+    world.batches(driver, 3)
+    driver.checkpoint()
+    return other
+
+
+@KINDS
+@BOTH
+@LATER
+def test_a_generation_of_the_older_life_does_not_count_where_both_lives_have_claimed_its_epoch(
+    kind: str, visible: str, later: int
+) -> None:
+    world = World(kind, visible)
+    world.overlay(two_lives(world, later))
+
+    driver = world.start()
+    world.batches(driver, 1)
+    driver.checkpoint()
+
+    assert "Generation 2 was begun by epoch 2 of another life of this root" in (driver.plan.fallback or "")
+    assert world.shown == [*seen(1, *range(5)), "3/5"]
+    assert world.start().plan.fallback is None
+
+
+@KINDS
+@BOTH
+@pytest.mark.parametrize("later", [1, 3])
+def test_a_generation_whose_reservation_does_not_tell_its_life_is_refused_by_the_sink(
+    kind: str, visible: str, later: int
+) -> None:
+    """A standby of the older life had filled it, when it had no epoch yet."""
+    world = World(kind, visible)
+    world.overlay(two_lives(world, later))
+    filled = generations.reservation_of_standby("standby", 1, claim_id="standby", now=world.clock.now)
+    world.bucket.write("default/flights/generations/00000002/reserved.json", filled.to_json().encode())
     shown = world.shown
-    world.overlay(copy)
 
     for _ in range(2):
         with pytest.raises(

@@ -357,7 +357,7 @@ class EpochRecord(StoredDocument):
 class ReservationRecord(EpochRecord):
     """`generations/<n>/reserved.json`: the epoch that fills a generation; created before any other file of it.
 
-    Starts check only that it exists, so that no two drivers fill the same generation.
+    It exists, so no two drivers fill the same generation. A start reads it only to tell generations of two lives apart.
     """
 
     FORMAT: ClassVar = formats.RESERVATION

@@ -42,6 +42,7 @@ class StorageView:
         purge: The deletion of older state on purpose; what is left of that is in no other field.
         drivers: Those that have run in the root.
         mixture: Why what follows in the generation in use could not be told from another life of the root; None if it can.
+        elsewhere: Newer generations that do not count, as drivers of another life of the root have begun them.
     """
 
     store: ObjectStore
@@ -58,6 +59,7 @@ class StorageView:
     begin_step: progress.BeginStep = progress.ignore_steps
     purge: Purge | None = None
     mixture: str | None = None
+    elsewhere: tuple[GenerationRecord, ...] = ()
     left_out: Mapping[int, Manifest] = field(default_factory=dict)
     _verdicts: dict[str, str | None] = field(default_factory=dict)
 
@@ -90,7 +92,7 @@ class StorageView:
     @property
     def carried_out(self) -> tuple[str, ...]:
         """Keys of everything that was carried out in this root, the oldest first, as far as its records tell."""
-        return plan.carried_out(self.generations.records)
+        return plan.carried_out((*self.generations.records, *reversed(self.elsewhere)))
 
     @property
     def is_moved_or_copied(self) -> bool:
@@ -138,7 +140,16 @@ class StorageView:
             head: The queries with which a start goes on in the generation in use; none if it cannot go on there.
         """
         there = self.current.generation, head
-        return (*self.unreadable, *self.drivers.accuse(self.left_out.values(), self.checkpoints.values(), head=there))
+        begun = (
+            f"Generation {record.generation} was begun by epoch {record.epoch} of another life of this root, which was "
+            "copied over an older one."
+            for record in self.elsewhere
+        )
+        return (
+            *self.unreadable,
+            *begun,
+            *self.drivers.accuse(self.left_out.values(), self.checkpoints.values(), head=there),
+        )
 
     @property
     def unusable_sources(self) -> frozenset[str]:
@@ -297,12 +308,13 @@ def read_storage(
     drivers = lives.read(cache, records, counting)
     manifests, left_out = drivers.split_by_life(counting)
     history = generations.add_lost_records(records, manifests.values(), lineages)
+    own = lives.split_generations(cache, drivers, history, manifests.values())
     cuts = [query for manifest in manifests.values() for query in manifest.queries]
-    cuts += [query for record in history.records for query in record.queries]
+    cuts += [query for record in own.every.records for query in record.queries]
     return StorageView(
         store=store,
         cache=cache,
-        generations=history,
+        generations=own.every,
         refs=tuple(ref for ref in refs if ref.kind is SnapshotKind.SAVEPOINT or ref.id not in outlived),
         checkpoints=manifests,
         unreadable=tuple(error.message for error in answers if isinstance(error, errors.SnapshotCorruptError)),
@@ -312,7 +324,8 @@ def read_storage(
         lineages=lineages,
         begin_step=begin_step,
         purge=purge,
-        mixture=drivers.mixture(history, manifests.values()),
+        mixture=own.mixture,
+        elsewhere=own.elsewhere,
         left_out=left_out,
         drivers=drivers,
     )

@@ -201,9 +201,9 @@ def _changed(store: ObjectStore, number: int) -> errors.PreconditionFailedError:
     )
 
 
-def reservation(epoch: int, *, now: datetime) -> ReservationRecord:
-    """Return the content of a reservation: the epoch that fills the generation."""
-    return ReservationRecord(epoch=epoch, claimed_at=now, holder=f"epoch {epoch}", claim_id=f"epoch-{epoch}")
+def reservation(epoch: int, *, claim_id: str, now: datetime) -> ReservationRecord:
+    """Return the content of a reservation: the epoch that fills the generation, and its claim."""
+    return ReservationRecord(epoch=epoch, claimed_at=now, holder=f"epoch {epoch}", claim_id=claim_id)
 
 
 def reservation_of_standby(standby: str, epoch: int, *, claim_id: str, now: datetime) -> ReservationRecord:
@@ -225,6 +225,16 @@ def read_reservation(store: ObjectStore, number: int) -> ReservationRecord | Non
         return ReservationRecord.parse(store.read(key, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{key}")
     except (errors.ObjectNotFoundError, errors.SnapshotCorruptError):
         return None
+
+
+def read_claim(store: ObjectStore, record: GenerationRecord) -> str | None:
+    """Return the claim of the driver that began a generation; None if nothing tells. Cost: one GET.
+
+    A standby that has filled it had no epoch then.
+    """
+    reserved = read_reservation(store, record.generation)
+    is_told = reserved is not None and reserved.standby is None and reserved.epoch == record.epoch
+    return reserved.claim_id if is_told and reserved is not None else None
 
 
 def renew(store: ObjectStore, number: int, holder: ReservationRecord) -> bool:

@@ -8,11 +8,12 @@ generation.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from statefulspark.checkpoint import epochs
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import EpochRecord, Manifest, QueryEntry
+from statefulspark.contract.manifest import EpochRecord, GenerationRecord, Manifest, QueryEntry
+from statefulspark.recovery import generations
 from statefulspark.recovery.generations import Generations
 from statefulspark.storage.port import ObjectStore
 
@@ -28,6 +29,15 @@ class Drivers:
 
     uri: str
     records: tuple[EpochRecord, ...] | None
+
+    @property
+    def newest_epoch(self) -> int:
+        """The newest epoch; 0 if none is known."""
+        return self.records[-1].epoch if self.records else 0
+
+    def record(self, epoch: int) -> EpochRecord | None:
+        """Return the record of an epoch; None if it is not known."""
+        return next((record for record in self.records or () if record.epoch == epoch), None)
 
     def split_by_life(self, manifests: Iterable[Manifest]) -> tuple[dict[int, Manifest], dict[int, Manifest]]:
         """Tell the checkpoints of the newest life from those of another one.
@@ -91,15 +101,15 @@ class Drivers:
         records = self.records or ()
         return {generation: epochs.life_of(records, epoch).claims for generation, epoch in oldest.items()}
 
-    def mixture(self, generations: Generations, manifests: Iterable[Manifest]) -> str | None:
+    def mixture(self, every: Generations, manifests: Iterable[Manifest]) -> str | None:
         """Tell why a driver that goes on in the generation in use would be taken for one of another life; None if not.
 
         Args:
-            generations: All of the root.
+            every: All generations of the root.
             manifests: The checkpoints that count.
         """
-        current = generations.current
-        if current is None or self.records is None or current.generation in generations.unreadable:
+        current = every.current
+        if current is None or self.records is None or current.generation in every.unreadable:
             return None
         other = epochs.life_of(self.records, current.epoch).other
         if other is not None:
@@ -113,19 +123,73 @@ class Drivers:
         return f"{self.uri} has lost {layout.epoch(lost.epoch)}, in which {lost.label} was taken." if lost else None
 
 
+@dataclass(frozen=True, slots=True)
+class OwnGenerations:
+    """The generations of a root that are of its newest life; see `split_generations`.
+
+    Attributes:
+        every: All of them; the newest is in use.
+        elsewhere: The newer ones that a driver of another life has begun, and that do not count; the newest first.
+        mixture: See `Drivers.mixture`.
+    """
+
+    every: Generations
+    elsewhere: tuple[GenerationRecord, ...] = ()
+    mixture: str | None = None
+
+
+def split_generations(
+    store: ObjectStore, drivers: Drivers, every: Generations, manifests: Collection[Manifest]
+) -> OwnGenerations:
+    """Tell the generations of the newest life from newer ones that a driver of another life has begun.
+
+    A checkpoint tells whose its generation is, if the epochs are those of one life. Otherwise its reservation tells who has
+    begun it. Cost: a GET for each generation that is asked, from the newest on.
+
+    Args:
+        store: The job's root.
+        drivers: The drivers that have run.
+        every: All generations of the root.
+        manifests: The checkpoints that count.
+    """
+    proven = {manifest.generation for manifest in manifests}
+    elsewhere: list[GenerationRecord] = []
+    while (current := every.current) is not None:
+        mixture = drivers.mixture(every, manifests)
+        is_proven = len(every.records) == 1 or (mixture is None and current.generation in proven)
+        record = None if is_proven or current.generation in every.unreadable else drivers.record(current.epoch)
+        claim = generations.read_claim(store, current) if record is not None else None
+        if record is None or claim in (None, record.claim_id):
+            return OwnGenerations(every, tuple(elsewhere), mixture)
+        if record.epoch == drivers.newest_epoch:
+            # Storage may have lost the newest record, so that its number was claimed again; that accuses nobody.
+            lost = f"{drivers.uri} has lost {layout.epoch(record.epoch)}"
+            mixture = mixture or f"{lost}, in which generation {current.generation} was begun."
+            return OwnGenerations(every, tuple(elsewhere), mixture)
+        elsewhere.append(current)
+        every = replace(every, records=every.records[:-1])
+    return OwnGenerations(every, tuple(elsewhere))
+
+
 def _have_batches(queries: Iterable[QueryEntry], manifest: Manifest) -> bool:
     """Tell whether queries have all batches of a checkpoint of their generation."""
     batches = {query.uid: query.batch_id for query in queries}
     return all(batches.get(query.uid, -1) >= query.batch_id for query in manifest.queries)
 
 
-def read(store: ObjectStore, generations: Generations, manifests: Collection[Manifest]) -> Drivers:
-    """Read the records of the epochs that matter. Cost: as of `epochs.life_since`; nothing where there is no state."""
-    current = generations.current
-    is_told = current is not None and current.generation not in generations.unreadable
-    oldest = [
-        *(manifest.epoch for manifest in manifests),
-        *((current.epoch,) if current is not None and is_told else ()),
-    ]
+def read(store: ObjectStore, every: Generations, manifests: Collection[Manifest]) -> Drivers:
+    """Read the records of the epochs that matter. Cost: as of `epochs.life_since`; nothing where there is no state.
+
+    Those are the epochs since the oldest checkpoint, and since the generation of the newest one was begun.
+    """
+    newest = max(
+        (manifest.generation for manifest in manifests), default=every.records[-1].generation if every.records else 0
+    )
+    begun = (
+        record.epoch
+        for record in every.records
+        if record.generation >= newest and record.generation not in every.unreadable
+    )
+    oldest = [*(manifest.epoch for manifest in manifests), *begun]
     records = epochs.records_since(store, min(oldest)) if oldest else None
     return Drivers(store.uri, records or None)

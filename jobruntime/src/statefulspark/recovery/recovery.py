@@ -96,7 +96,10 @@ def plan_recovery(
         plan = replace(plan, fallback=f"{plan.fallback or ''} {loss}".strip())
     # A damaged record hides how its generation was made, and a root at a new location is a new lineage: neither may
     # continue in the present generation. Nor can Spark behind a gap in its logs, nor a driver among epochs of two lives.
+    # And nobody goes on below a generation of another life, which counts as the newest for whoever reads the numbers alone.
     must_copy = view.current.generation in view.generations.unreadable or view.is_moved_or_copied or loss is not None
+    if view.elsewhere:
+        return replace(move_to_new_generation(plan, ()), generation=fresh_generation)
     return move_to_new_generation(plan, ()) if must_copy else plan
 
 

@@ -126,7 +126,7 @@ class _Filling:
 
     def fill_new(self) -> ReadyState:
         """Fill a generation of which nothing is there."""
-        reservation = generations.reservation(self.author.epoch, now=self.author.now)
+        reservation = generations.reservation(self.author.epoch, claim_id=self.author.claim_id, now=self.author.now)
         return self.fill(generations.reserve(self.store, above=self.plan.generation - 1, holder=reservation))
 
     def fill(self, number: int, carried: copies.Carried | None = None) -> ReadyState:
