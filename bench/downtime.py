@@ -89,9 +89,9 @@ def measure(runs: Path, kinds: Sequence[str], turns: int, state_mb: int, older: 
 
 
 def _room(state_mb: int) -> dict[str, object]:
-    """Return the driver's memory: workers hold the state, and the JVM passes it on."""
+    """Return the driver's heap and its limit: workers hold the state, and the JVM passes it on."""
     heap_mb = HEAP_MB + HEAP_MB_PER_STATE_MB * state_mb
-    return {"memory": f"{heap_mb}m", "resources": {"limits": {"memory": f"{3 * heap_mb}Mi"}}}
+    return {"heap": f"{heap_mb}Mi", "resources": {"limits": {"memory": f"{3 * heap_mb}Mi"}}}
 
 
 def _fill(subject: job.Job, state_mb: int) -> None:

@@ -122,7 +122,7 @@ def _clicks(shop: job.Job) -> Json:
     }
     executor = {
         "instances": 1,
-        "memory": "512m",
+        "heap": "512Mi",
         "resources": {"requests": {"cpu": "100m"}, "limits": {"memory": "1536Mi"}},
         "podTemplate": job.mount_files("executor"),
     }

@@ -19,7 +19,7 @@ BROKEN_FILE = "/opt/job/flights_broken.py"
 TRIGGER = "2s"
 """Time between two batches: on a quick machine, too, there shall be flights left for the last chapter."""
 
-EXECUTOR = {"memory": "512m", "resources": {"requests": {"cpu": "200m"}}}
+EXECUTOR = {"heap": "512Mi", "resources": {"requests": {"cpu": "200m"}}}
 """Of each executor, if there are any: small ones, of which a standby has as many again."""
 
 Document = dict[str, object]

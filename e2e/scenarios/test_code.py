@@ -59,7 +59,7 @@ def wait_upgraded(subject: job.Job, epoch: int) -> None:
 def test_code_in_a_config_map(subject: job.Job, executors: int) -> None:
     write(subject)
     source = {"configMap": {"name": "code"}}
-    subject.apply(job={"file": "totals.py", "source": source}, executor={"instances": executors, "memory": "512m"})
+    subject.apply(job={"file": "totals.py", "source": source}, executor={"instances": executors, "heap": "512Mi"})
     subject.wait_batch(3)
     subject.wait_checkpoint()
 

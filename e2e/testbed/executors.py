@@ -13,7 +13,7 @@ from testbed import job, waiting
 LABEL = "statefulspark.io/role=executor"
 TWO: Mapping[str, object] = {
     "instances": 2,
-    "memory": "512m",
+    "heap": "512Mi",
     "resources": {"requests": {"cpu": "200m"}, "limits": {"memory": "1536Mi"}},
     "podTemplate": job.mount_files("executor"),
 }

@@ -127,7 +127,7 @@ class Job:
             "executor": {"instances": 0},
             "sparkConf": {"spark.sql.shuffle.partitions": "2"},
             "driver": {
-                "memory": "1g",
+                "heap": "1Gi",
                 "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"memory": "3Gi"}},
                 "podTemplate": mount_files("driver"),
             },

@@ -70,7 +70,7 @@ def test_the_location_of_the_state_cannot_be_changed(api_server: ApiServer, name
     assert "storage.uri cannot be changed" in done.stderr
 
 
-@pytest.mark.parametrize("setting", engine.REFUSED_SETTINGS, ids=lambda setting: setting.key)
+@pytest.mark.parametrize("setting", [*engine.REFUSED_SETTINGS, *engine.FIELDS], ids=lambda setting: setting.key)
 def test_a_setting_that_breaks_a_guarantee_is_refused_with_its_reason(
     api_server: ApiServer, namespace: str, setting: engine.RefusedSetting
 ) -> None:
@@ -111,6 +111,37 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         pytest.param({"savepoint": {"retention": {"maxSize": 0}}}, "maxSize must be", id="no size at all"),
         pytest.param({"savepoint": {"location": "/x"}}, "savepoint.location must be", id="savepoints on the node"),
         pytest.param({"executor": {"instances": -1}}, "spec.executor.instances", id="a negative number"),
+        pytest.param(
+            {"driver": {"heap": "1g"}},
+            "1g is Spark's notation; Kubernetes writes it as 1Gi",
+            id="a heap as Spark has it",
+        ),
+        pytest.param({"executor": {"heap": "512m"}}, "Kubernetes writes it as 512Mi", id="half a byte"),
+        pytest.param({"driver": {"heap": "2GB"}}, "2GB is no heap", id="a heap that is no quantity"),
+        pytest.param({"driver": {"heap": "256Mi"}}, "450Mi at least", id="a heap with which Spark does not start"),
+        pytest.param(
+            {"driver": {"heap": "2Gi", "resources": {"limits": {"memory": "2048Mi"}}}},
+            "the heap must be smaller than the memory limit",
+            id="a heap as large as its container",
+        ),
+        pytest.param(
+            {"driver": {"resources": {"limits": {"memory": "1Gi"}}}},
+            "the heap must be smaller than the memory limit",
+            id="a heap that is not named",
+        ),
+        pytest.param(
+            {"executor": {"instances": 1, "resources": {"limits": {"memory": "1Gi"}}}},
+            "the heap must be smaller than the memory limit",
+            id="the heap of an executor that is not named",
+        ),
+        pytest.param(
+            {"driver": {"resources": {"requests": {"memory": "2GB"}}}},
+            "it must be a Kubernetes quantity",
+            id="resources that are no quantity",
+        ),
+        pytest.param(
+            {"executor": {"localDisk": {"size": "-1Gi"}}}, "it must be a Kubernetes quantity", id="a disk below zero"
+        ),
         pytest.param({"image": ""}, "spec.image", id="no image"),
         pytest.param(
             {"health": {"unavailableAfter": "1h"}},
@@ -173,6 +204,15 @@ def test_code_outside_of_the_image_is_taken(api_server: ApiServer, namespace: st
     api_server.apply(a_resource(namespace, job=job))
 
     assert resources.section(api_server.get(namespace, "ssj/flights"), "spec", "job") == job
+
+
+@pytest.mark.parametrize("heap", ["1Gi", "1536Mi", "2G", 2147483648])
+def test_a_heap_is_any_quantity(api_server: ApiServer, namespace: str, heap: str | int) -> None:
+    driver: Resource = {"heap": heap, "resources": {"requests": {"cpu": 1}, "limits": {"memory": 4294967296}}}
+
+    api_server.apply(a_resource(namespace, driver=driver))
+
+    assert resources.section(api_server.get(namespace, "ssj/flights"), "spec", "driver") == driver
 
 
 def test_empty_state_for_each_revision_is_taken(api_server: ApiServer, namespace: str) -> None:

@@ -216,7 +216,7 @@ def test_a_job_of_flights_is_changed(
         ("docs/howto/poison-records.md", 3, "restore", {"source": {"checkpointID": 41}, "nonce": "bad-row-1"}),
         ("docs/howto/rename-a-uid.md", 1, "restore", {"dropState": ["customer-totals"]}),
         ("docs/howto/rename-a-uid.md", 4, "restore", {"dropState": ["customer-totals"]}),
-        ("docs/howto/rescale.md", 1, "executor", {"instances": 4, "cores": 2, "memory": "2g"}),
+        ("docs/howto/rescale.md", 1, "executor", {"instances": 4, "cores": 2, "heap": "2Gi"}),
         ("docs/howto/rescale.md", 2, "sparkConf", {"spark.sql.shuffle.partitions": "8"}),
         ("docs/howto/rescale.md", 5, "restore", {"source": {"uri": "s3://bucket/converted/orders"}}),
         (

@@ -451,7 +451,7 @@ def test_every_state_of_a_standby_is_told_in_the_page_of_the_api() -> None:
 
 def test_every_setting_that_is_refused_is_in_the_page() -> None:
     page = (DOCS / "migrate/spark.md").read_text(encoding="utf-8")
-    refused = (*engine.REFUSED_SETTINGS, *engine.REFUSED_PREFIXES)
+    refused = (*engine.REFUSED_SETTINGS, *engine.REFUSED_PREFIXES, *engine.FIELDS)
 
     assert [setting.key for setting in refused if f"`{setting.key}" not in page] == []
 

@@ -34,7 +34,7 @@ FULL = {
     "imagePullSecrets": [{"name": "registry"}],
     "job": {"file": "/opt/job/flights.py", "parameters": {"topic": "flights"}},
     "driver": {
-        "memory": "2g",
+        "heap": "2Gi",
         "resources": {"requests": {"cpu": "500m", "memory": "3Gi"}, "limits": {"memory": "4Gi"}},
         "env": [
             {"name": "TZ", "value": "UTC"},
@@ -55,7 +55,7 @@ FULL = {
             },
         },
     },
-    "executor": {"instances": 2, "cores": 2, "memory": "3g"},
+    "executor": {"instances": 2, "cores": 2, "heap": "3Gi"},
     "storage": {
         "uri": "s3://state/jobs",
         "endpoint": "https://s3.example:9000",

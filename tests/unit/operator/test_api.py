@@ -150,11 +150,11 @@ def test_check_finds_an_outdated_file(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_withheld_spec_changes_what_costs_no_restart_and_keeps_the_running_revision() -> None:
-    running = a_spec("i:1", checkpoint={"interval": "5s"}, driver={"memory": "1g"})
+    running = a_spec("i:1", checkpoint={"interval": "5s"}, driver={"heap": "1Gi"})
     current = a_spec(
         "i:2",
         suspend=True,
-        driver={"memory": "2g", "standby": True},
+        driver={"heap": "2Gi", "standby": True},
         upgrade={"stableAfterCheckpoints": 7},
         restart={"maxFailures": 1},
     )
@@ -162,7 +162,7 @@ def test_a_withheld_spec_changes_what_costs_no_restart_and_keeps_the_running_rev
     carried_out = revision.running_spec(current, running)
 
     assert revision.revision_of(carried_out) == revision.revision_of(running)
-    assert (carried_out.image, carried_out.driver.memory, carried_out.driver.standby) == ("i:1", "1g", True)
+    assert (carried_out.image, carried_out.driver.heap, carried_out.driver.standby) == ("i:1", "1Gi", True)
     assert (carried_out.suspend, carried_out.upgrade.stable_after_checkpoints, carried_out.restart.max_failures) == (
         True,
         7,

@@ -173,10 +173,10 @@ def test_an_executor_with_the_label_of_an_epoch_is_no_driver() -> None:
 
 
 SIZES: list[tuple[str, Mapping[str, JsonValue], int, int]] = [
-    ("a small heap: 384 MiB, and 1 GiB for the core", {"memory": "1g"}, 384 + 1024, 1024),
-    ("a large heap: a tenth, and 1 GiB for each core", {"memory": "10g", "cores": 4}, 1024 + 4096, 1024),
-    ("the rest of a limit", {"memory": "2g", "resources": {"limits": {"memory": "4Gi"}}}, 2048, 2048 - 384),
-    ("the rest of a request", {"memory": "2048m", "resources": {"requests": {"memory": "3072Mi"}}}, 1024, 1024 - 384),
+    ("a small heap: 384 MiB, and 1 GiB for the core", {"heap": "1Gi"}, 384 + 1024, 1024),
+    ("a large heap: a tenth, and 1 GiB for each core", {"heap": "10Gi", "cores": 4}, 1024 + 4096, 1024),
+    ("the rest of a limit", {"heap": "2Gi", "resources": {"limits": {"memory": "4Gi"}}}, 2048, 2048 - 384),
+    ("the rest of a request", {"heap": "2048Mi", "resources": {"requests": {"memory": "3072Mi"}}}, 1024, 1024 - 384),
     ("no memory named", {"resources": {"limits": {"cpu": "2"}}}, 384 + 1024, 1024),
 ]
 
@@ -219,8 +219,8 @@ def test_spark_is_told_how_long_an_executor_may_take_to_end_since_it_overrides_t
 PROBLEMS: list[tuple[str, Mapping[str, JsonValue], str]] = [
     (
         "less than heap, JVM and Python need",
-        {"memory": "2g", "cores": 2, "resources": {"limits": {"memory": "2Gi"}}},
-        "executor.resources gives 2Gi of memory, but a heap of 2g, the JVM beside it and Python for 2 cores need 2688Mi",
+        {"heap": "2Gi", "cores": 2, "resources": {"limits": {"memory": "2Gi"}}},
+        "executor.resources gives 2Gi of memory, but a heap of 2Gi, the JVM beside it and Python for 2 cores need 2688Mi",
     ),
     (
         "two values for one",

@@ -58,6 +58,14 @@ def test_encryption_is_not_switched_off(value: str) -> None:
     assert "always encrypt" in rejected.message
 
 
+@pytest.mark.parametrize("setting", engine.FIELDS, ids=lambda setting: setting.key)
+def test_a_setting_that_a_field_overrode_is_refused_with_the_field(setting: engine.RefusedSetting) -> None:
+    rejected = validate.parse(a_resource_with(sparkConf={setting.key: "2g"}))
+
+    assert isinstance(rejected, Rejection)
+    assert setting.reason in rejected.message
+
+
 @pytest.mark.parametrize(
     "conf",
     [

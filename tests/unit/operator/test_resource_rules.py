@@ -89,10 +89,16 @@ REFUSED: list[tuple[str, Mapping[str, JsonValue], str]] = [
         "executor.localDisk.size: 'large' is no amount; write it like",
     ),
     ("a disk of size 0", {"executor": {"localDisk": {"size": 0}}}, "executor.localDisk.size is 0; name how much"),
+    ("the same of the driver", {"driver": {"localDisk": {"size": "0Gi"}}}, "driver.localDisk.size is 0; name how much"),
     (
         "a container with no room for the heap and Python",
-        {"driver": {"memory": "2g", "resources": {"limits": {"memory": "2Gi"}}}},
-        "driver.resources limits memory to 2Gi, but a heap of 2g and Python beside it need 2176Mi at least",
+        {"driver": {"heap": "2Gi", "resources": {"limits": {"memory": "2Gi"}}}},
+        "driver.resources limits memory to 2Gi, but a heap of 2Gi and Python beside it need 2176Mi at least",
+    ),
+    (
+        "a container with no room for the heap that is not named",
+        {"driver": {"resources": {"limits": {"memory": "1Gi"}}}},
+        "driver.resources limits memory to 1Gi, but a heap of 1Gi and Python beside it need 1152Mi at least",
     ),
 ]
 
@@ -103,15 +109,25 @@ def test_resources_that_no_pod_can_have_are_refused(spec: Mapping[str, JsonValue
 
 
 @pytest.mark.parametrize("part", ["driver", "executor"])
-def test_a_heap_that_is_no_amount_is_refused_and_no_bug(part: str) -> None:
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        pytest.param("2 GB", "2 GB is no heap; write a Kubernetes quantity such as 1Gi", id="no quantity"),
+        pytest.param("512m", "512m is Spark's notation; Kubernetes writes it as 512Mi", id="half a byte"),
+        pytest.param("1g", "1g is Spark's notation; Kubernetes writes it as 1Gi", id="Spark's notation"),
+        pytest.param("449Mi", "450Mi at least", id="less than Spark needs"),
+    ],
+)
+def test_a_heap_that_cannot_be_is_refused_and_no_bug(part: str, written: str, why: str) -> None:
     """The API server refuses it; whoever gets it past that server must not stop the operator's pass."""
-    heap: Resource = {"memory": "2 GB", "resources": {"limits": {"memory": "4Gi"}}}
+    heap: Resource = {"heap": written, "resources": {"limits": {"memory": "4Gi"}}}
     spec: Resource = {"image": "i", "job": {"file": "/j.py"}, "storage": {"uri": "s3://state/jobs"}, part: heap}
 
     refused = validate.parse({"metadata": {"name": "flights"}, "spec": spec})
 
     assert isinstance(refused, Rejection)
-    assert refused.message.startswith(f"spec.{part}.memory: ")
+    assert refused.message.startswith(f"spec.{part}.heap: ")
+    assert why in refused.message
 
 
 @pytest.mark.parametrize(
@@ -121,8 +137,7 @@ def test_a_heap_that_is_no_amount_is_refused_and_no_bug(part: str) -> None:
         pytest.param({"driver": {"resources": {"requests": {"cpu": 1}, "limits": {"cpu": "1000m"}}}}, id="equal ones"),
         pytest.param({"driver": {"resources": {"requests": {"memory": "9Gi"}}}}, id="no limit"),
         pytest.param({"executor": {"localDisk": {"size": "20Gi"}}}, id="a disk"),
-        pytest.param({"driver": {"memory": "2g", "resources": {"limits": {"memory": "2176Mi"}}}}, id="just enough"),
-        pytest.param({"driver": {"resources": {"limits": {"memory": "256Mi"}}}}, id="a heap that is not named"),
+        pytest.param({"driver": {"heap": "2Gi", "resources": {"limits": {"memory": "2176Mi"}}}}, id="just enough"),
         pytest.param(
             {"executor": {"resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": "2"}}}}, id="less reserved"
         ),

@@ -94,6 +94,13 @@ REFUSED_PREFIXES = (
 )
 """Settings that are refused by the prefix of their name."""
 
+FIELDS = (
+    RefusedSetting("spark.driver.memory", "use driver.heap"),
+    RefusedSetting("spark.executor.memory", "use executor.heap"),
+    RefusedSetting("spark.executor.cores", "use executor.cores"),
+)
+"""Settings that a resource has fields for, which would win without a word."""
+
 
 SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 """Names of settings whose values are secret: what `spark.redaction.regex` of Spark 4.2 matches."""
@@ -112,12 +119,12 @@ ENCRYPTION = "spark.authenticate"
 
 
 def find_plain(conf: Mapping[str, str]) -> tuple[RefusedSetting, ...]:
-    """Return a refusal for each setting of a resource that would show a secret, or switch encryption off.
+    """Return a refusal for each setting of a resource that would show a secret, switch encryption off, or has a field.
 
     Args:
         conf: Spark settings as a resource has them, where everybody can read them who can read the resource.
     """
-    refused = list(find_secret(conf))
+    refused = [*find_secret(conf), *(setting for setting in FIELDS if setting.key in conf)]
     if conf.get(ENCRYPTION, "true").strip().lower() != "true":
         refused.append(RefusedSetting(ENCRYPTION, "driver and executors always encrypt what they send"))
     return tuple(refused)

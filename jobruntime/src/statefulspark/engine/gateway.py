@@ -252,7 +252,7 @@ def wait(launched: Launch, *, packages: str | None = None) -> tuple[int, str]:
         if code is not None or time.monotonic() > deadline:
             launched.stop()
             failure = f"ended with code {code}" if code is not None else f"was not ready within {START_LIMIT_S:.0f} s"
-            remedy = "Check driver.memory and the Java options."
+            remedy = "Check driver.heap and the Java options."
             if packages:
                 remedy = (
                     f"It downloads {packages} (spark.jars.packages) first: check that the repositories can be reached, or "

@@ -31,7 +31,7 @@ def fields(workload: Workload, pods: layout.Pods, *, standby: bool, local_gib: i
     executor: dict[str, JsonValue] = {
         "instances": pods.instances,
         "cores": pods.cores,
-        "memory": _heap(pods.heap_mib),
+        "heap": _quantity(pods.heap_mib),
         **(limit if pods.worker_mib > layout.WORKER_MIB else {}),
         "localDisk": {"size": f"{local_gib}Gi"},
     }
@@ -40,7 +40,7 @@ def fields(workload: Workload, pods: layout.Pods, *, standby: bool, local_gib: i
     return {
         "driver": {
             **cores,
-            "memory": _heap(pods.driver_heap_mib),
+            "heap": _quantity(pods.driver_heap_mib),
             "resources": {
                 "requests": {"cpu": str(1 if pods.instances else pods.cores), "memory": _quantity(pods.driver_mib)},
                 "limits": {"memory": _quantity(pods.driver_mib)},
@@ -54,10 +54,6 @@ def fields(workload: Workload, pods: layout.Pods, *, standby: bool, local_gib: i
         },
         "sparkConf": {SHUFFLE_PARTITIONS: str(pods.partitions)},
     }
-
-
-def _heap(mib: int) -> str:
-    return f"{mib // _GIB_MIB}g" if mib % _GIB_MIB == 0 else f"{mib}m"
 
 
 def _quantity(mib: int) -> str:

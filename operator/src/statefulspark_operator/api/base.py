@@ -18,7 +18,6 @@ from pydantic import (
     JsonValue,
     PlainSerializer,
     SerializationInfo,
-    StringConstraints,
     WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
@@ -117,17 +116,20 @@ Quantity = Annotated[
     str,
     BeforeValidator(lambda value: str(value) if isinstance(value, int | float) else value),
     PlainSerializer(_write_quantity, return_type=str),
-    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "x-kubernetes-int-or-string": True,
+            "x-kubernetes-validations": [
+                {
+                    "rule": "isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0'))",
+                    "message": "it must be a Kubernetes quantity such as 500m, 2 or 4Gi, and not below zero",
+                }
+            ],
+        }
+    ),
 ]
 """A Kubernetes quantity such as `2`, `500m` or `4Gi`."""
-
-_JVM_MEMORY = r"^[1-9][0-9]*[kmgtKMGT]$"
-JvmMemory = Annotated[
-    str,
-    StringConstraints(pattern=_JVM_MEMORY, max_length=16),
-    WithJsonSchema({"type": "string", "pattern": _JVM_MEMORY, "maxLength": 16}),
-]
-"""Memory in the JVM's notation, for example `2g`."""
 
 _MOST_FIELDS = 64
 OpaqueObject = Annotated[

@@ -14,13 +14,7 @@ PYTHON_MIB = 1024
 PYTHON_MIN_MIB = 128
 """Less is not enough for an interpreter with Arrow."""
 
-_JVM_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _MIB = 1 << 20
-
-
-def heap_mib(text: str) -> int:
-    """Return memory in the JVM's notation in MiB, rounded down."""
-    return int(text[:-1]) * _JVM_UNITS[text[-1].lower()] // _MIB
 
 
 def quantity_mib(text: str) -> int:
@@ -37,7 +31,7 @@ def quantity_mib(text: str) -> int:
 
 def jvm_mib(executor: Executor) -> int:
     """Return what the JVM needs beside its heap: a tenth of it, and at least 384 MiB."""
-    return max(JVM_MIN_MIB, heap_mib(executor.memory) // JVM_SHARE)
+    return max(JVM_MIN_MIB, quantity_mib(executor.heap) // JVM_SHARE)
 
 
 def given(executor: Executor) -> str | None:
@@ -57,7 +51,7 @@ def overhead_mib(executor: Executor) -> int:
     total = given(executor)
     if total is None:
         return jvm_mib(executor) + executor.cores * PYTHON_MIB
-    return quantity_mib(total) - heap_mib(executor.memory)
+    return quantity_mib(total) - quantity_mib(executor.heap)
 
 
 def worker_mib(executor: Executor) -> int:
@@ -84,11 +78,11 @@ def problem(executor: Executor) -> str | None:
             )
     except ValueError as error:
         return f"executor.resources: {error}"
-    least = heap_mib(executor.memory) + jvm_mib(executor) + executor.cores * PYTHON_MIN_MIB
+    least = quantity_mib(executor.heap) + jvm_mib(executor) + executor.cores * PYTHON_MIN_MIB
     if size >= least:
         return None
     return (
-        f"executor.resources gives {total} of memory, but a heap of {executor.memory}, the JVM beside it and "
+        f"executor.resources gives {total} of memory, but a heap of {executor.heap}, the JVM beside it and "
         f"Python for {executor.cores} {'core' if executor.cores == 1 else 'cores'} need {least}Mi; raise the limit, or "
-        "lower executor.memory"
+        "lower executor.heap"
     )

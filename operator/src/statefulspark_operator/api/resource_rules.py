@@ -24,19 +24,21 @@ def _problems(driver: Driver, executor: Executor) -> Iterator[str]:
         if resources is not None:
             yield from _amount_problems(part, resources)
     limit = (driver.resources.limits or {}).get(memory.MEMORY) if driver.resources is not None else None
-    if limit is not None and driver.memory is not None:
-        least = memory.heap_mib(driver.memory) + memory.PYTHON_MIN_MIB
+    if limit is not None:
+        least = memory.quantity_mib(driver.heap) + memory.PYTHON_MIN_MIB
         if quantities.amount(limit) < least * _MIB:
             yield (
-                f"driver.resources limits memory to {limit}, but a heap of {driver.memory} and Python beside it need "
-                f"{least}Mi at least; raise the limit, or lower driver.memory"
+                f"driver.resources limits memory to {limit}, but a heap of {driver.heap} and Python beside it need "
+                f"{least}Mi at least; raise the limit, or lower driver.heap"
             )
-    if executor.local_disk is not None:
+    for part, disk in (("driver", driver.local_disk), ("executor", executor.local_disk)):
+        if disk is None:
+            continue
         try:
-            if quantities.amount(executor.local_disk.size) <= 0:
-                yield ("executor.localDisk.size is 0; name how much an executor may use, or leave localDisk out")
+            if quantities.amount(disk.size) <= 0:
+                yield f"{part}.localDisk.size is 0; name how much a pod may use, or leave localDisk out"
         except ValueError as error:
-            yield f"executor.localDisk.size: {error}"
+            yield f"{part}.localDisk.size: {error}"
 
 
 def _amount_problems(part: str, resources: Resources) -> Iterator[str]:

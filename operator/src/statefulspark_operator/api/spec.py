@@ -21,7 +21,8 @@ from pydantic import (
 )
 from statefulspark.contract import config, engine
 
-from statefulspark_operator.api.base import MEANING, ApiModel, ChangeCost, Duration, JvmMemory, OpaqueObject, Quantity
+from statefulspark_operator.api import heaps
+from statefulspark_operator.api.base import MEANING, ApiModel, ChangeCost, Duration, OpaqueObject, Quantity
 from statefulspark_operator.api.code import JobSource, rules
 from statefulspark_operator.api.restore import Restore
 from statefulspark_operator.api.savepoint_schedule import SavepointRetention, SavepointSchedule
@@ -40,7 +41,7 @@ _SPARK_CONF_RULES = {
     **rules(
         *(
             (f"!('{setting.key}' in self)", f"{setting.key} cannot be set: {setting.reason}")
-            for setting in engine.REFUSED_SETTINGS
+            for setting in (*engine.REFUSED_SETTINGS, *engine.FIELDS)
         ),
         *(
             (f"self.all(key, !key.startsWith('{setting.key}'))", f"{setting.key}* cannot be set: {setting.reason}")
@@ -209,10 +210,17 @@ class PodTemplate(ApiModel):
 class Driver(ApiModel):
     """The driver pod."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (heaps.BELOW_LIMIT, heaps.BELOW_LIMIT_MESSAGE),
+        )
+    )
+
     cores: int | None = Field(default=None, ge=1, le=1024)
     """Number of task threads if the job runs in the driver (`executor.instances: 0`); absent means all cores."""
-    memory: JvmMemory | None = None
-    """Heap of the driver's JVM, for example `1g`. Leave room for Python in the container's memory limit."""
+    heap: heaps.Heap = heaps.DEFAULT
+    """Heap of the driver's JVM, for example `2Gi`. It must be smaller than the container's memory limit, which has to have
+    room for Python, too. Default 1Gi."""
     resources: Resources | None = None
     """Resources of the driver's container."""
     env: Env = ()
@@ -238,13 +246,19 @@ class Driver(ApiModel):
 class Executor(ApiModel):
     """The executors, which Spark starts as pods."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (heaps.BELOW_LIMIT, heaps.BELOW_LIMIT_MESSAGE),
+        )
+    )
+
     instances: int = Field(default=0, ge=0, le=1000)
     """Number of executor pods; 0 runs everything in the driver."""
     cores: int = Field(default=1, ge=1, le=1024)
-    """Number of tasks that an executor runs at the same time."""
-    memory: JvmMemory = "1g"
+    """Number of tasks that an executor runs at the same time. Default 1."""
+    heap: heaps.Heap = heaps.DEFAULT
     """Heap of an executor's JVM. Beside it the container gets max(384 MiB, a tenth of the heap) for the JVM, and 1 GiB for
-    each core for Python, half of that for keyed state; `resources` names another size."""
+    each core for Python, half of that for keyed state; `resources` names another size. Default 1Gi."""
     resources: Resources | None = None
     """Resources of an executor's container. Its memory is one value, the limit: what exceeds the JVM's share is Python's."""
     env: Env = ()

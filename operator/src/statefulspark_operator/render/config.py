@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from statefulspark.contract.base import WireModel
 from statefulspark.contract.config import JobConfig, RestoreConfig
 
-from statefulspark_operator.api import names
+from statefulspark_operator.api import memory, names
 from statefulspark_operator.api.revision import word_id
 from statefulspark_operator.api.status import RestoreIntent
 from statefulspark_operator.render import executor
@@ -36,7 +36,7 @@ def job_config(
         The configuration; fields that the spec does not set keep the runtime's defaults.
     """
     spec, job = subject.spec, subject.job
-    platform = {"spark.driver.memory": spec.driver.memory} if spec.driver.memory else {}
+    platform = {"spark.driver.memory": f"{memory.quantity_mib(spec.driver.heap)}m"}
     master = f"local[{spec.driver.cores}]" if spec.driver.cores else None
     if spec.executor.instances > 0:
         platform |= executor.settings(subject, owner, host=host, template=f"{FOLDER}/{executor.TEMPLATE_FILE}")

@@ -71,7 +71,7 @@ def settings(subject: Subject, owner: Owner, *, host: str | None, template: str)
     conf = {
         "spark.executor.instances": str(spec.executor.instances),
         "spark.executor.cores": str(spec.executor.cores),
-        "spark.executor.memory": spec.executor.memory,
+        "spark.executor.memory": f"{memory.quantity_mib(spec.executor.heap)}m",
         "spark.driver.host": host or f"{names.service(job.name)}.{job.namespace}.svc",
         "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - inside the pod, reached through the Service
         "spark.kubernetes.namespace": job.namespace,
