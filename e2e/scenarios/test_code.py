@@ -55,11 +55,11 @@ def wait_upgraded(subject: job.Job, epoch: int) -> None:
     )
 
 
-@pytest.mark.parametrize("executors", [0, 1], ids=["driver", "executor"])
-def test_code_in_a_config_map(subject: job.Job, executors: int) -> None:
+@pytest.mark.parametrize("parts", [{}, {"executor": {"instances": 1, "heap": "512Mi"}}], ids=["driver", "executor"])
+def test_code_in_a_config_map(subject: job.Job, parts: dict[str, object]) -> None:
     write(subject)
     source = {"configMap": {"name": "code"}}
-    subject.apply(job={"file": "totals.py", "source": source}, executor={"instances": executors, "heap": "512Mi"})
+    subject.apply(job={"file": "totals.py", "source": source}, **parts)
     subject.wait_batch(3)
     subject.wait_checkpoint()
 

@@ -124,7 +124,6 @@ class Job:
                 "credentialsSecret": {"name": SECRET},
             },
             "checkpoint": {"interval": "3s", "retention": {"count": 3}},
-            "executor": {"instances": 0},
             "sparkConf": {"spark.sql.shuffle.partitions": "2"},
             "driver": {
                 "heap": "1Gi",

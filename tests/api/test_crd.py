@@ -110,13 +110,17 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         pytest.param({"savepoint": {"retention": {"maxSize": "1Tb"}}}, "maxSize must be", id="a size in no unit"),
         pytest.param({"savepoint": {"retention": {"maxSize": 0}}}, "maxSize must be", id="no size at all"),
         pytest.param({"savepoint": {"location": "/x"}}, "savepoint.location must be", id="savepoints on the node"),
-        pytest.param({"executor": {"instances": -1}}, "spec.executor.instances", id="a negative number"),
+        pytest.param({"executor": {"instances": 0}}, "spec.executor.instances", id="no executor"),
+        pytest.param({"executor": {"cores": 2}}, "spec.executor.instances", id="executors, not how many"),
+        pytest.param(
+            {"driver": {"cores": 2}, "executor": {"instances": 1}}, "remove driver.cores", id="tasks in the driver, too"
+        ),
         pytest.param(
             {"driver": {"heap": "1g"}},
             "1g is Spark's notation; Kubernetes writes it as 1Gi",
             id="a heap as Spark has it",
         ),
-        pytest.param({"executor": {"heap": "512m"}}, "Kubernetes writes it as 512Mi", id="half a byte"),
+        pytest.param({"executor": {"instances": 1, "heap": "512m"}}, "Kubernetes writes it as 512Mi", id="half a byte"),
         pytest.param({"driver": {"heap": "2GB"}}, "2GB is no heap", id="a heap that is no quantity"),
         pytest.param({"driver": {"heap": "256Mi"}}, "450Mi at least", id="a heap with which Spark does not start"),
         pytest.param(
@@ -136,11 +140,13 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         ),
         pytest.param(
             {"driver": {"resources": {"requests": {"memory": "2GB"}}}},
-            "it must be a Kubernetes quantity",
+            "spec.driver.resources.requests.memory",
             id="resources that are no quantity",
         ),
         pytest.param(
-            {"executor": {"localDisk": {"size": "-1Gi"}}}, "it must be a Kubernetes quantity", id="a disk below zero"
+            {"executor": {"instances": 1, "localDisk": {"size": "-1Gi"}}},
+            "it must be a Kubernetes quantity",
+            id="a disk below zero",
         ),
         pytest.param({"image": ""}, "spec.image", id="no image"),
         pytest.param(
@@ -257,6 +263,42 @@ def test_nothing_is_filled_in_that_the_user_did_not_write(api_server: ApiServer,
     job = a_resource(namespace)
     api_server.apply(job)
 
+    assert api_server.get(namespace, "ssj/flights")["spec"] == job["spec"]
+
+
+def test_kubectl_scale_changes_the_number_of_executors(api_server: ApiServer, namespace: str) -> None:
+    api_server.apply(a_resource(namespace, executor={"instances": 2}))
+    selector = "statefulspark.io/role=executor,statefulspark.io/driver=flights-driver-1"
+    executors: Resource = {"driver": "flights-driver-1", "desired": 2, "running": 1, "selector": selector}
+    api_server.patch_status(namespace, "ssj/flights", {"executors": executors})
+
+    api_server.call("-n", namespace, "scale", "ssj/flights", "--replicas=4")
+
+    path = f"/apis/statefulspark.io/v1alpha1/namespaces/{namespace}/statefulsparkjobs/flights/scale"
+    scale = json.loads(api_server.call("get", "--raw", path))
+    assert scale["spec"] == {"replicas": 4}
+    assert scale["status"] == {"replicas": 1, "selector": selector}
+    assert resources.number(api_server.get(namespace, "ssj/flights"), "spec", "executor", "instances") == 4
+
+
+@pytest.mark.parametrize(
+    ("spec", "replicas", "why"),
+    [
+        pytest.param({}, 2, "specReplicasPath", id="tasks run in the driver"),
+        pytest.param({"executor": {"instances": 2}}, 0, "spec.executor.instances", id="to no executor at all"),
+    ],
+)
+def test_what_cannot_be_scaled_is_refused(
+    api_server: ApiServer, namespace: str, spec: dict[str, object], replicas: int, why: str
+) -> None:
+    """An autoscaler's 0 would move the tasks into the driver."""
+    job = a_resource(namespace, **spec)
+    api_server.apply(job)
+
+    done = api_server.kubectl("-n", namespace, "scale", "ssj/flights", f"--replicas={replicas}")
+
+    assert done.returncode != 0
+    assert why in done.stderr
     assert api_server.get(namespace, "ssj/flights")["spec"] == job["spec"]
 
 

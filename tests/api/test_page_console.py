@@ -217,8 +217,8 @@ def test_a_job_of_flights_is_changed(
         ("docs/howto/rename-a-uid.md", 1, "restore", {"dropState": ["customer-totals"]}),
         ("docs/howto/rename-a-uid.md", 4, "restore", {"dropState": ["customer-totals"]}),
         ("docs/howto/rescale.md", 1, "executor", {"instances": 4, "cores": 2, "heap": "2Gi"}),
-        ("docs/howto/rescale.md", 2, "sparkConf", {"spark.sql.shuffle.partitions": "8"}),
-        ("docs/howto/rescale.md", 5, "restore", {"source": {"uri": "s3://bucket/converted/orders"}}),
+        ("docs/howto/rescale.md", 4, "sparkConf", {"spark.sql.shuffle.partitions": "8"}),
+        ("docs/howto/rescale.md", 7, "restore", {"source": {"uri": "s3://bucket/converted/orders"}}),
         (
             "docs/howto/roll-back.md",
             2,
@@ -237,9 +237,18 @@ def test_a_job_of_orders_is_changed(
     assert spec_of(server, "shop", "orders")[field] == value
 
 
+def test_executors_are_scaled_and_given_up(server: ApiServer, desk: Console) -> None:
+    server.apply(manifest_of_job("shop", "orders", {**SPEC, "suspend": True, "executor": {"instances": 2}}))
+
+    assert "scaled" in desk.run("docs/howto/rescale.md", 3)
+    assert spec_of(server, "shop", "orders")["executor"] == {"instances": 4}
+    assert "patched" in desk.run("docs/howto/rescale.md", 2)
+    assert "executor" not in spec_of(server, "shop", "orders")
+
+
 @pytest.mark.parametrize(
     ("page", "number"),
-    [("docs/howto/restore-elsewhere.md", 2), ("docs/howto/rename-a-uid.md", 2), ("docs/howto/rescale.md", 3)],
+    [("docs/howto/restore-elsewhere.md", 2), ("docs/howto/rename-a-uid.md", 2), ("docs/howto/rescale.md", 5)],
 )
 def test_a_job_is_suspended_and_its_savepoint_looked_up(
     server: ApiServer, desk: Console, operator: PlayedOperator, page: str, number: int

@@ -111,7 +111,7 @@ def two_jobs() -> dict[JobKey, StatefulSparkJobStatus]:
             ),
             last_checkpoint=SnapshotStatus(id=1, completed_at=at, size_bytes=1000),
             last_savepoint=SnapshotStatus(id=2, completed_at=at, size_bytes=2000),
-            executors=ExecutorsStatus(driver="flights-driver-2", desired=3, running=2, lost=4),
+            executors=ExecutorsStatus(driver="flights-driver-2", desired=3, running=2, selector="a=b", lost=4),
         ),
     }
 

@@ -13,6 +13,7 @@ from statefulspark_operator.api.status import DriverState, ExecutorsStatus
 from statefulspark_operator.lifecycle.situation import ExecutorPod, PodPhase, Situation
 from statefulspark_operator.lifecycle.storage_facts import StorageFacts
 
+SELECTOR = "statefulspark.io/job=flights,statefulspark.io/role=executor,statefulspark.io/driver=flights-driver-1"
 SPEC = a_spec(executor={"instances": 2})
 REVISION = revision.revision_of(SPEC)
 NO_ROOM = "No node has room."
@@ -38,7 +39,9 @@ def with_executors(
 def some(running: int, *, asked: int = 2, ago: timedelta | None = None, **changes: object) -> ExecutorsStatus:
     """Record that so many run, and since when some are missing."""
     since = NOW - ago if ago is not None else None
-    made = ExecutorsStatus(driver="flights-driver-1", desired=asked, running=running, missing_since=since)
+    made = ExecutorsStatus(
+        driver="flights-driver-1", desired=asked, running=running, selector=SELECTOR, missing_since=since
+    )
     return made.model_copy(update=changes)
 
 

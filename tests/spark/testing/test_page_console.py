@@ -132,7 +132,7 @@ def test_state_is_written_into_a_table(project: Console, kept: Kept) -> None:
 
 
 def test_a_savepoint_is_converted(project: Console, kept: Kept, s3: S3Server) -> None:
-    project.run("docs/howto/rescale.md", 4, {**kept.as_orders, "00000053-stop": kept.last})
+    project.run("docs/howto/rescale.md", 6, {**kept.as_orders, "00000053-stop": kept.last})
 
     assert list((s3.objects / kept.bucket / "converted" / "orders").rglob("*.parquet"))
 

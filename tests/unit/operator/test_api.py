@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from statefulspark_operator import cli
 from statefulspark_operator.api import crd, names, revision
 from statefulspark_operator.api.base import ChangeCost
-from statefulspark_operator.api.spec import Checkpoint, PodTemplate, StatefulSparkJobSpec
+from statefulspark_operator.api.spec import Checkpoint, Executor, PodTemplate, StatefulSparkJobSpec
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
@@ -20,7 +20,8 @@ from statefulspark_operator.cluster.resources import Resource
 def _leaves(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, ChangeCost]]:
     for attribute, field in model.model_fields.items():
         name = f"{prefix}{field.serialization_alias or attribute}"
-        nested = PodTemplate if PodTemplate in get_args(field.annotation) else field.annotation
+        optional = (part for part in (PodTemplate, Executor) if part in get_args(field.annotation))
+        nested = next(optional, field.annotation)
         if isinstance(nested, type) and issubclass(nested, BaseModel):
             yield from _leaves(nested, f"{name}.")
         else:

@@ -52,7 +52,7 @@ LEFT_OUT = {
     "restore.afterStop": "the operator's own, for the savepoint of its stop; a person who names it goes back to it",
     "restore.nonce": "made from what is asked for and restore.nonce",
     "restore.takesOverAs": "made from what is asked for and restore.nonce",
-    "engine.master": "follows from executor.instances and driver.cores",
+    "engine.master": "follows from executor and driver.cores",
     "engine.platform": "follows from driver and executor; never the user's",
     "apiTls": "driver.tls names a Secret, and flags its files: an image that does not know them ends, and speaks no HTTP",
     "apiTokenFile": "a flag names the file of the job's Secret: an image that does not know it ends, and is not open",

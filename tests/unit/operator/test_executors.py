@@ -187,7 +187,7 @@ SIZES: list[tuple[str, Mapping[str, JsonValue], int, int]] = [
 def test_the_memory_beside_the_heap_counts_python_and_its_state(
     executor: Mapping[str, JsonValue], overhead: int, worker: int
 ) -> None:
-    spec = Executor.model_validate(executor)
+    spec = Executor.model_validate({"instances": 1, **executor})
 
     assert memory.problem(spec) is None
     assert (memory.overhead_mib(spec), memory.worker_mib(spec)) == (overhead, worker)
@@ -243,7 +243,7 @@ def test_memory_that_cannot_be_is_refused_with_what_to_write(executor: Mapping[s
             "image": "i:1",
             "job": {"file": "/opt/job.py"},
             "storage": {"uri": "s3://state/jobs"},
-            "executor": dict(executor),
+            "executor": {"instances": 1, **executor},
         },
     }
 

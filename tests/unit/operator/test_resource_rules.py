@@ -65,7 +65,7 @@ REFUSED: list[tuple[str, Mapping[str, JsonValue], str]] = [
     ),
     (
         "the same of executors",
-        {"executor": {"resources": {"requests": {"cpu": "3"}, "limits": {"cpu": "2"}}}},
+        {"executor": {"instances": 1, "resources": {"requests": {"cpu": "3"}, "limits": {"cpu": "2"}}}},
         "executor.resources requests 3 of cpu and limits it to 2; Kubernetes creates no such pod",
     ),
     (
@@ -85,10 +85,14 @@ REFUSED: list[tuple[str, Mapping[str, JsonValue], str]] = [
     ),
     (
         "a disk of no size",
-        {"executor": {"localDisk": {"size": "large"}}},
+        {"executor": {"instances": 1, "localDisk": {"size": "large"}}},
         "executor.localDisk.size: 'large' is no amount; write it like",
     ),
-    ("a disk of size 0", {"executor": {"localDisk": {"size": 0}}}, "executor.localDisk.size is 0; name how much"),
+    (
+        "a disk of size 0",
+        {"executor": {"instances": 1, "localDisk": {"size": 0}}},
+        "executor.localDisk.size is 0; name how much",
+    ),
     ("the same of the driver", {"driver": {"localDisk": {"size": "0Gi"}}}, "driver.localDisk.size is 0; name how much"),
     (
         "a container with no room for the heap and Python",
@@ -120,8 +124,14 @@ def test_resources_that_no_pod_can_have_are_refused(spec: Mapping[str, JsonValue
 )
 def test_a_heap_that_cannot_be_is_refused_and_no_bug(part: str, written: str, why: str) -> None:
     """The API server refuses it; whoever gets it past that server must not stop the operator's pass."""
+    required: Resource = {"instances": 1} if part == "executor" else {}
     heap: Resource = {"heap": written, "resources": {"limits": {"memory": "4Gi"}}}
-    spec: Resource = {"image": "i", "job": {"file": "/j.py"}, "storage": {"uri": "s3://state/jobs"}, part: heap}
+    spec: Resource = {
+        "image": "i",
+        "job": {"file": "/j.py"},
+        "storage": {"uri": "s3://state/jobs"},
+        part: {**heap, **required},
+    }
 
     refused = validate.parse({"metadata": {"name": "flights"}, "spec": spec})
 
@@ -136,10 +146,11 @@ def test_a_heap_that_cannot_be_is_refused_and_no_bug(part: str, written: str, wh
         pytest.param({}, id="none at all"),
         pytest.param({"driver": {"resources": {"requests": {"cpu": 1}, "limits": {"cpu": "1000m"}}}}, id="equal ones"),
         pytest.param({"driver": {"resources": {"requests": {"memory": "9Gi"}}}}, id="no limit"),
-        pytest.param({"executor": {"localDisk": {"size": "20Gi"}}}, id="a disk"),
+        pytest.param({"executor": {"instances": 1, "localDisk": {"size": "20Gi"}}}, id="a disk"),
         pytest.param({"driver": {"heap": "2Gi", "resources": {"limits": {"memory": "2176Mi"}}}}, id="just enough"),
         pytest.param(
-            {"executor": {"resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": "2"}}}}, id="less reserved"
+            {"executor": {"instances": 1, "resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": "2"}}}},
+            id="less reserved",
         ),
     ],
 )

@@ -66,12 +66,13 @@ def test_a_default_that_is_written_down_changes_nothing(path: tuple[str, ...]) -
     written: dict[str, object] = {path[-1]: _DEFAULTS[path]}
     for part in reversed(path[:-1]):
         written = {part: written}
-    base = a_spec().model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+    spec = a_spec(executor={"instances": 1}) if path[0] == "executor" else a_spec()
+    base = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
     first = path[0]
     part = base.get(first)
     merged = {**base, first: {**part, **written[first]} if isinstance(part, dict) else written[first]}  # type: ignore[dict-item]
 
-    assert revision.revision_of(StatefulSparkJobSpec.model_validate(merged)) == revision.revision_of(a_spec())
+    assert revision.revision_of(StatefulSparkJobSpec.model_validate(merged)) == revision.revision_of(spec)
 
 
 def test_most_defaults_are_documented() -> None:

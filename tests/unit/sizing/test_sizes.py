@@ -70,8 +70,9 @@ def test_the_resource_takes_what_it_is_given(asked: sizing.Workload) -> None:
     if found is not None:
         others = {"image": "job:1", "job": {"file": "job.py"}, "storage": {"uri": "s3://bucket/state"}}
         spec = StatefulSparkJobSpec.model_validate({**others, **found.spec})
-        assert memory.problem(spec.executor) is None
-        cores = spec.executor.instances * spec.executor.cores or spec.driver.cores
+        executor = spec.executor
+        assert executor is None or memory.problem(executor) is None
+        cores = executor.instances * executor.cores if executor is not None else spec.driver.cores
         assert spec.spark_conf == {"spark.sql.shuffle.partitions": str(cores)}
 
 

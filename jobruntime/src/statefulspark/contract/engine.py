@@ -24,7 +24,9 @@ class RefusedSetting:
 
 
 REFUSED_SETTINGS = (
-    RefusedSetting("spark.master", "the operator chooses it from executor.instances"),
+    RefusedSetting(
+        "spark.master", "the operator chooses it: with an executor block Kubernetes, and otherwise the driver"
+    ),
     RefusedSetting("spark.submit.deployMode", "the driver always runs in the pod that the operator starts"),
     RefusedSetting("spark.driver.host", "executors reach the driver through the job's own Service"),
     RefusedSetting("spark.driver.bindAddress", "executors reach the driver through the job's own Service"),

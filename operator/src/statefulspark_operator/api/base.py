@@ -120,12 +120,7 @@ Quantity = Annotated[
         {
             "anyOf": [{"type": "integer"}, {"type": "string"}],
             "x-kubernetes-int-or-string": True,
-            "x-kubernetes-validations": [
-                {
-                    "rule": "isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0'))",
-                    "message": "it must be a Kubernetes quantity such as 500m, 2 or 4Gi, and not below zero",
-                }
-            ],
+            "pattern": quantities.PATTERN,
         }
     ),
 ]

@@ -176,16 +176,24 @@ class _Names:
         plural: For example `statefulsparkjobs`.
         short: For example `ssj`.
         columns: What `kubectl get` shows.
+        subresources: What has an address of its own.
     """
 
     kind: str
     plural: str
     short: str
     columns: list[JsonValue]
+    subresources: JsonObject
 
 
-_JOB = _Names(base.KIND, base.PLURAL, "ssj", PRINTER_COLUMNS)
-_SAVEPOINT = _Names(base.SAVEPOINT_KIND, base.SAVEPOINT_PLURAL, "ssp", SAVEPOINT_COLUMNS)
+_SCALE: JsonValue = {
+    "specReplicasPath": ".spec.executor.instances",
+    "statusReplicasPath": ".status.executors.running",
+    "labelSelectorPath": ".status.executors.selector",
+}
+"""For a job without executors it answers with an error: there is nothing to scale."""
+_JOB = _Names(base.KIND, base.PLURAL, "ssj", PRINTER_COLUMNS, {"status": {}, "scale": _SCALE})
+_SAVEPOINT = _Names(base.SAVEPOINT_KIND, base.SAVEPOINT_PLURAL, "ssp", SAVEPOINT_COLUMNS, {"status": {}})
 
 
 def build_crd() -> JsonObject:
@@ -228,7 +236,7 @@ def _definition(names: _Names, root: JsonObject) -> JsonObject:
         "name": base.VERSION,
         "served": True,
         "storage": True,
-        "subresources": {"status": {}},
+        "subresources": names.subresources,
         "additionalPrinterColumns": names.columns,
         "schema": {"openAPIV3Schema": root},
     }

@@ -143,6 +143,16 @@ def executor_labels(job: str, *, driver: str, revision: str, epoch: int | None) 
     return own if epoch is None else {**own, LABEL_EPOCH: str(epoch)}
 
 
+def executor_selector(job: str, *, driver: str) -> str:
+    """Return the label selector of a driver's executors.
+
+    Args:
+        job: The job.
+        driver: Name of the driver's pod.
+    """
+    return f"{LABEL_JOB}={job},{LABEL_ROLE}={ROLE_EXECUTOR},{LABEL_DRIVER}={driver}"
+
+
 def executor_number(pod: str) -> int:
     """Return the number in an executor's name, which Spark counts up from 1 in each driver; 0 for any other name."""
     number = pod.rpartition("-exec-")[2]

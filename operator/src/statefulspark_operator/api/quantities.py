@@ -17,7 +17,8 @@ _SUFFIXES = {
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
     **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
 }
-_AMOUNT = re.compile(r"\+?(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d{1,3})|([numkMGTPE]?|[KMGTPE]i))", re.ASCII)
+PATTERN = r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)(?:([eE][+-]?[0-9]{1,3})|([numkMGTPE]?|[KMGTPE]i))$"
+_AMOUNT = re.compile(PATTERN)
 
 
 def amount(text: str) -> Decimal:

@@ -19,8 +19,11 @@ def problem(spec: StatefulSparkJobSpec) -> str | None:
     return next(_problems(spec.driver, spec.executor), None)
 
 
-def _problems(driver: Driver, executor: Executor) -> Iterator[str]:
-    for part, resources in (("driver", driver.resources), ("executor", executor.resources)):
+def _problems(driver: Driver, executor: Executor | None) -> Iterator[str]:
+    for part, resources in (
+        ("driver", driver.resources),
+        ("executor", executor.resources if executor is not None else None),
+    ):
         if resources is not None:
             yield from _amount_problems(part, resources)
     limit = (driver.resources.limits or {}).get(memory.MEMORY) if driver.resources is not None else None
@@ -31,7 +34,10 @@ def _problems(driver: Driver, executor: Executor) -> Iterator[str]:
                 f"driver.resources limits memory to {limit}, but a heap of {driver.heap} and Python beside it need "
                 f"{least}Mi at least; raise the limit, or lower driver.heap"
             )
-    for part, disk in (("driver", driver.local_disk), ("executor", executor.local_disk)):
+    for part, disk in (
+        ("driver", driver.local_disk),
+        ("executor", executor.local_disk if executor is not None else None),
+    ):
         if disk is None:
             continue
         try:

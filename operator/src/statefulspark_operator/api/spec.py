@@ -32,6 +32,10 @@ STORAGE_MESSAGE = (
     "storage.uri must be an s3:// location: state on one node's disk (file://, hostPath) cannot be restored on another "
     "node, so a crash or a move of the driver would lose it"
 )
+CORES_MESSAGE = (
+    "driver.cores is for jobs whose tasks run in the driver, and this one has executors; remove driver.cores, and set "
+    "executor.cores"
+)
 NAME_MAX_LENGTH = 45
 """Names derived from it, `<name>-driver-<epoch>` and those of executor pods, must fit into 63 characters."""
 
@@ -217,7 +221,7 @@ class Driver(ApiModel):
     )
 
     cores: int | None = Field(default=None, ge=1, le=1024)
-    """Number of task threads if the job runs in the driver (`executor.instances: 0`); absent means all cores."""
+    """Number of task threads of a job without executors, whose tasks run in the driver; absent means all cores."""
     heap: heaps.Heap = heaps.DEFAULT
     """Heap of the driver's JVM, for example `2Gi`. It must be smaller than the container's memory limit, which has to have
     room for Python, too. Default 1Gi."""
@@ -252,8 +256,8 @@ class Executor(ApiModel):
         )
     )
 
-    instances: int = Field(default=0, ge=0, le=1000)
-    """Number of executor pods; 0 runs everything in the driver."""
+    instances: int = Field(ge=1, le=1000)
+    """Number of executor pods. `kubectl scale` and autoscalers set it, too."""
     cores: int = Field(default=1, ge=1, le=1024)
     """Number of tasks that an executor runs at the same time. Default 1."""
     heap: heaps.Heap = heaps.DEFAULT
@@ -390,6 +394,10 @@ class Restart(ApiModel):
 class StatefulSparkJobSpec(ApiModel):
     """A streaming job whose state survives crashes, node loss and upgrades."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(("!has(self.executor) || !has(self.driver) || !has(self.driver.cores)", CORES_MESSAGE))
+    )
+
     image: str = Field(min_length=1, max_length=1024)
     """Image of the driver and the executors, with the job's code in it unless `job.source` names another place."""
     image_pull_policy: Annotated[ImagePullPolicy | None, ChangeCost.IGNORE] = None
@@ -403,8 +411,8 @@ class StatefulSparkJobSpec(ApiModel):
     `executor` into executors only; all others are sidecars of both."""
     driver: Driver = Driver()
     """The driver pod."""
-    executor: Executor = Executor()
-    """The executors."""
+    executor: Executor | None = None
+    """The executors; absent means that all tasks run in the driver."""
     storage: JobStorage
     """The storage of the state."""
     checkpoint: Checkpoint = Checkpoint()
@@ -427,3 +435,9 @@ class StatefulSparkJobSpec(ApiModel):
     """Spark settings. Settings that would break a guarantee are refused by name, with the reason."""
     restart_nonce: str | None = Field(default=None, max_length=63)
     """Change it to restart the job from a savepoint without another change."""
+
+    @model_validator(mode="after")
+    def _check_cores(self) -> StatefulSparkJobSpec:
+        if self.executor is not None and self.driver.cores is not None:
+            raise ValueError(CORES_MESSAGE)
+        return self

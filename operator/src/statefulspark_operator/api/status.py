@@ -351,6 +351,8 @@ class ExecutorsStatus(StatusModel):
     """Number that it asked for."""
     running: int
     """Number that runs."""
+    selector: str
+    """Label selector of their pods, for autoscalers."""
     lost: int = 0
     """Number that it has asked for again, because one ended or did not start."""
     message: str | None = None

@@ -67,7 +67,7 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
     shown = engine.find_secret(spec.job.parameters)
     if shown:
         return Rejection("SettingRefused", f"job.parameters: {shown[0].key} cannot be set: {shown[0].reason}.")
-    problem = resource_rules.problem(spec) or memory.problem(spec.executor)
+    problem = resource_rules.problem(spec) or (memory.problem(spec.executor) if spec.executor is not None else None)
     if problem is not None:
         return Rejection("SpecInvalid", f"spec.{problem}.")
     return spec

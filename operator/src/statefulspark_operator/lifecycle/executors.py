@@ -58,6 +58,7 @@ def current(situation: Situation) -> ExecutorsStatus | None:
         driver=pod.name,
         desired=asked,
         running=running,
+        selector=names.executor_selector(situation.job.name, driver=pod.name),
         lost=max(before.lost if before is not None else 0, highest - asked),
         message=obstacle or (before.message if before is not None else None),
         missing_since=None if running >= asked else since or situation.now,

@@ -38,7 +38,7 @@ def job_config(
     spec, job = subject.spec, subject.job
     platform = {"spark.driver.memory": f"{memory.quantity_mib(spec.driver.heap)}m"}
     master = f"local[{spec.driver.cores}]" if spec.driver.cores else None
-    if spec.executor.instances > 0:
+    if spec.executor is not None:
         platform |= executor.settings(subject, owner, host=host, template=f"{FOLDER}/{executor.TEMPLATE_FILE}")
         master = "k8s://https://kubernetes.default.svc"
     document: dict[str, object] = {
@@ -124,7 +124,7 @@ def standby_config_map(subject: Subject, *, pod: str, revision: str) -> Manifest
 def _files(subject: Subject, owner: executor.Owner, document: JobConfig) -> dict[str, JsonValue]:
     """Return what a driver finds in its folder: its configuration, and the template of its executors if it has any."""
     files: dict[str, JsonValue] = {FILE_NAME: document.to_json(indent=1) + "\n"}
-    if subject.spec.executor.instances > 0:
+    if subject.spec.executor is not None:
         files[executor.TEMPLATE_FILE] = json.dumps(executor.template(subject, owner), indent=1) + "\n"
     return files
 

@@ -63,10 +63,10 @@ def standby_pod(subject: Subject, *, name: str, revision: str) -> Manifest:
 
 
 def _annotations(subject: Subject) -> Manifest:
-    instances, tls = subject.spec.executor.instances, subject.spec.driver.tls
+    workers, tls = subject.spec.executor, subject.spec.driver.tls
     annotations: Manifest = {}
-    if instances > 0:
-        annotations[names.ANNOTATION_EXECUTORS] = str(instances)
+    if workers is not None:
+        annotations[names.ANNOTATION_EXECUTORS] = str(workers.instances)
     if tls is not None:
         annotations[names.ANNOTATION_API_TLS] = tls.secret_ref.name
     return {"annotations": annotations} if annotations else {}
@@ -119,7 +119,7 @@ def _pod_spec(subject: Subject, start: _Start) -> Manifest:
     rendered: Manifest = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": spec.driver.termination_grace_period_seconds or GRACE_PERIOD_S,
-        "automountServiceAccountToken": spec.executor.instances > 0,
+        "automountServiceAccountToken": spec.executor is not None,
         "enableServiceLinks": False,
         "securityContext": base.pod_security(),
         "tolerations": base.node_loss_tolerations(),
@@ -129,7 +129,7 @@ def _pod_spec(subject: Subject, start: _Start) -> Manifest:
     if fetching := code.init_containers(subject, spec.driver):
         rendered["initContainers"] = fetching
     account = spec.driver.service_account_name
-    if account is None and spec.executor.instances > 0:
+    if account is None and spec.executor is not None:
         account = names.service_account(job.name)
     if account is not None:
         rendered["serviceAccountName"] = account

@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pydantic import JsonValue
+from statefulspark import errors
 
 from statefulspark_operator.api import memory, names
-from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.api.spec import Executor, StatefulSparkJobSpec
 from statefulspark_operator.render import base, code
 from statefulspark_operator.render.base import Manifest, Subject
 
@@ -58,20 +59,31 @@ class Owner:
     epoch: int | None = None
 
 
+def _required(spec: StatefulSparkJobSpec) -> Executor:
+    """Return the executors of a job that has some.
+
+    Raises:
+        InternalError: It has none: whoever renders them asks for that first.
+    """
+    if spec.executor is None:
+        raise errors.InternalError("ExecutorsExpected", "A job without executors has no pods of them to render.")
+    return spec.executor
+
+
 def settings(subject: Subject, owner: Owner, *, host: str | None, template: str) -> dict[str, str]:
     """Return Spark's settings for a job with executors.
 
     Args:
-        subject: The job.
+        subject: A job with executors.
         owner: The pod that starts the executors.
         host: The driver's address, if it is not the job's Service.
         template: Path of the file with the pod template, on the driver.
     """
-    spec, job = subject.spec, subject.job
+    spec, job, executor = subject.spec, subject.job, _required(subject.spec)
     conf = {
-        "spark.executor.instances": str(spec.executor.instances),
-        "spark.executor.cores": str(spec.executor.cores),
-        "spark.executor.memory": f"{memory.quantity_mib(spec.executor.heap)}m",
+        "spark.executor.instances": str(executor.instances),
+        "spark.executor.cores": str(executor.cores),
+        "spark.executor.memory": f"{memory.quantity_mib(executor.heap)}m",
         "spark.driver.host": host or f"{names.service(job.name)}.{job.namespace}.svc",
         "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - inside the pod, reached through the Service
         "spark.kubernetes.namespace": job.namespace,
@@ -88,7 +100,7 @@ def settings(subject: Subject, owner: Owner, *, host: str | None, template: str)
     if spec.image_pull_secrets:
         conf["spark.kubernetes.container.image.pullSecrets"] = ",".join(ref.name for ref in spec.image_pull_secrets)
     conf |= _sizes(spec)
-    parts = [part.spec for part in (spec.executor.pod_template, spec.pod_template) if part is not None and part.spec]
+    parts = [part.spec for part in (executor.pod_template, spec.pod_template) if part is not None and part.spec]
     given = next((part[_GRACE_FIELD] for part in parts if _GRACE_FIELD in part), None)
     if given is not None or GRACE_PERIOD not in spec.spark_conf:
         conf[GRACE_PERIOD] = f"{given if isinstance(given, int) else GRACE_PERIOD_S}s"
@@ -105,7 +117,8 @@ def settings(subject: Subject, owner: Owner, *, host: str | None, template: str)
 
 def _sizes(spec: StatefulSparkJobSpec) -> dict[str, str]:
     """Return the settings of what Spark writes into the pod itself, whatever the template says: memory and CPU."""
-    resources = spec.executor.resources
+    executor = _required(spec)
+    resources = executor.resources
     requests, limits = (resources.requests or {}, resources.limits or {}) if resources is not None else ({}, {})
     conf = {
         setting: given[memory.CPU]
@@ -117,7 +130,7 @@ def _sizes(spec: StatefulSparkJobSpec) -> dict[str, str]:
     }
     if not _sizes_python(spec):
         return conf
-    return conf | {"spark.executor.memoryOverhead": f"{memory.overhead_mib(spec.executor)}m"}
+    return conf | {"spark.executor.memoryOverhead": f"{memory.overhead_mib(executor)}m"}
 
 
 def _sizes_python(spec: StatefulSparkJobSpec) -> bool:
@@ -127,7 +140,7 @@ def _sizes_python(spec: StatefulSparkJobSpec) -> bool:
 
 def is_encrypted(spec: StatefulSparkJobSpec) -> bool:
     """Tell whether driver and executors authenticate each other, and encrypt what they send."""
-    return spec.executor.instances > 0
+    return spec.executor is not None
 
 
 def network_volume(job: str) -> JsonValue:
@@ -145,10 +158,10 @@ def template(subject: Subject, owner: Owner) -> Manifest:
     It fulfils the restricted Pod Security Standard, and has no token of the API server.
 
     Args:
-        subject: The job.
+        subject: A job with executors.
         owner: The pod that starts the executors.
     """
-    job, spec, executor = subject.job, subject.spec, subject.spec.executor
+    job, spec, executor = subject.job, subject.spec, _required(subject.spec)
     pod_spec: Manifest = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -175,7 +188,7 @@ def whole_pod(subject: Subject, *, revision: str) -> Manifest:
     """Return an executor's pod with what Spark adds that a pod must have: a name and an image.
 
     Args:
-        subject: The job.
+        subject: A job with executors.
         revision: Revision of the spec.
     """
     name = f"{names.driver_pod(subject.job.name, 1)}-exec-1"
@@ -187,10 +200,10 @@ def whole_pod(subject: Subject, *, revision: str) -> Manifest:
 
 
 def _container(subject: Subject) -> Manifest:
-    spec = subject.spec
+    spec, executor = subject.spec, _required(subject.spec)
     own: list[JsonValue] = []
     if _sizes_python(spec):
-        own.append({"name": WORKER_MEMORY, "value": str(memory.worker_mib(spec.executor))})
+        own.append({"name": WORKER_MEMORY, "value": str(memory.worker_mib(executor))})
     if is_encrypted(spec):
         source = base.secret_key(names.network(subject.job.name), names.NETWORK_EXECUTOR_KEY, is_optional=False)
         own.append({"name": AUTH_VARIABLE, "valueFrom": source})
@@ -200,7 +213,7 @@ def _container(subject: Subject) -> Manifest:
             *own,
             *code.variables(spec),
             *base.credentials(spec.storage),
-            *base.variables(spec.executor.env),
+            *base.variables(executor.env),
         ],
         "securityContext": base.container_security(),
         "volumeMounts": [
@@ -209,7 +222,7 @@ def _container(subject: Subject) -> Manifest:
             *code.mounts(spec),
         ],
     }
-    if spec.executor.resources is not None:
+    if executor.resources is not None:
         # Of memory and CPU, Spark replaces what is here by its settings.
-        rendered["resources"] = base.resources(spec.executor.resources)
+        rendered["resources"] = base.resources(executor.resources)
     return rendered

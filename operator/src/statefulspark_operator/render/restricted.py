@@ -27,10 +27,9 @@ def job_problem(subject: Subject) -> str | None:
     """Return what a job sets that is refused, as the beginning of a sentence; None if there is nothing."""
     owner = executor.Owner(pod="", epoch=1, revision="")
     spec, common = subject.spec, _pod_fields(subject.spec.pod_template)
-    pods = (
-        ("driver.", _pod_fields(spec.driver.pod_template), driver.pod(subject, epoch=1, revision="")),
-        ("executor.", _pod_fields(spec.executor.pod_template), executor.template(subject, owner)),
-    )
+    pods = [("driver.", _pod_fields(spec.driver.pod_template), driver.pod(subject, epoch=1, revision=""))]
+    if spec.executor is not None:
+        pods.append(("executor.", _pod_fields(spec.executor.pod_template), executor.template(subject, owner)))
     problems = ((role if own else "", problem({**common, **own}, pod)) for role, own, pod in pods if common or own)
     refused = next((f"{role}podTemplate: {what}" for role, what in problems if what is not None), None)
     key = next((key for key in subject.spec.spark_conf if key.startswith(_REFUSED_CONF)), None)

@@ -160,7 +160,6 @@ SPECS = st.fixed_dictionaries(
         "driver": st.fixed_dictionaries(
             {},
             optional={
-                "cores": st.integers(1, 4),
                 "standby": st.booleans(),
                 "env": st.lists(
                     st.fixed_dictionaries({"name": st.sampled_from("AB"), "value": st.just("1")}), max_size=2
@@ -168,7 +167,7 @@ SPECS = st.fixed_dictionaries(
                 "podTemplate": st.fixed_dictionaries({}, optional={"metadata": st.just({"labels": {"a": "b"}})}),
             },
         ),
-        "executor": st.fixed_dictionaries({}, optional={"instances": st.integers(0, 2)}),
+        "executor": st.fixed_dictionaries({"instances": st.integers(1, 2)}),
         "checkpoint": st.fixed_dictionaries({}, optional={"interval": st.sampled_from(["10s", "1m", "60s"])}),
         "sparkConf": st.dictionaries(st.sampled_from(["spark.a", "spark.b"]), st.sampled_from("12")),
         "restartNonce": st.sampled_from("xy"),

@@ -73,7 +73,7 @@ def new_standby(situation: Situation) -> tuple[StandbyStatus, tuple[actions.Acti
 
 
 def _creation(situation: Situation, record: StandbyStatus) -> tuple[actions.Action, ...]:
-    executors = situation.spec is not None and situation.spec.executor.instances > 0
+    executors = situation.spec is not None and situation.spec.executor is not None
     access: tuple[actions.Action, ...] = (actions.EnsureAccess(),) if executors else ()
     return (
         actions.EnsureRevision(record.revision),

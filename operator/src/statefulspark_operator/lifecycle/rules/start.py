@@ -40,7 +40,7 @@ def _phase(situation: Situation) -> Phase:
 
 def _start_actions(situation: Situation, driver: DriverIntent) -> tuple[actions.Action, ...]:
     """Return the actions that create everything that a driver needs, its pod last."""
-    executors = situation.spec is not None and situation.spec.executor.instances > 0
+    executors = situation.spec is not None and situation.spec.executor is not None
     access: tuple[actions.Action, ...] = (actions.EnsureAccess(),) if executors else ()
     return (
         actions.EnsureRevision(driver.revision),
