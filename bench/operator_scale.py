@@ -187,7 +187,10 @@ def manifest(job: str, bucket: str, endpoint: str, namespace: str = NAMESPACE) -
         "spec": {
             "image": "registry.example/flights:1",
             "job": {"file": "/opt/job/flights.py"},
-            "storage": {"uri": f"s3://{bucket}/jobs", "endpoint": endpoint, "credentialsSecret": {"name": "s3"}},
+            "storage": {
+                "uri": f"s3://{bucket}/jobs",
+                "s3": {"endpoint": endpoint, "credentialsSecretRef": {"name": "s3"}},
+            },
             "upgrade": {"strategy": "Cold"},
         },
     }

@@ -77,8 +77,7 @@ def _job(connection: cluster.Connection, chosen: settings.Settings) -> Document:
     }
     storage = {
         "uri": connection.uri(STATE),
-        "endpoint": connection.s3_pod_endpoint,
-        "region": connection.region,
+        "s3": {"endpoint": connection.s3_pod_endpoint, "region": connection.region},
     }
     spec: Document = {"image": chosen.job_image, "job": {"parameters": parameters}, "storage": storage}
     if chosen.executors:

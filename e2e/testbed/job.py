@@ -119,9 +119,11 @@ class Job:
             "job": {"file": FILE, "parameters": {"output": connection.uri(f"{self.namespace}/output")}},
             "storage": {
                 "uri": self.state_uri,
-                "endpoint": connection.s3_pod_endpoint,
-                "region": connection.region,
-                "credentialsSecret": {"name": SECRET},
+                "s3": {
+                    "endpoint": connection.s3_pod_endpoint,
+                    "region": connection.region,
+                    "credentialsSecretRef": {"name": SECRET},
+                },
             },
             "checkpoint": {"interval": "3s", "retention": {"count": 3}},
             "sparkConf": {"spark.sql.shuffle.partitions": "2"},

@@ -217,8 +217,8 @@ def test_a_job_that_cannot_be_loaded_stalls_and_is_not_started_again(scene: Scen
 
 
 def test_unreachable_storage_is_named_and_nothing_is_started(scene: Scene) -> None:
-    storage = resources.section(scene.spec, "storage")
-    scene.apply(storage={**storage, "endpoint": NOBODY})
+    storage, connection = resources.section(scene.spec, "storage"), resources.section(scene.spec, "storage", "s3")
+    scene.apply(storage={**storage, "s3": {**connection, "endpoint": NOBODY}})
 
     scene.until("a message", lambda: "127.0.0.1:9" in resources.text(scene.status(), "message"))
 
@@ -226,8 +226,8 @@ def test_unreachable_storage_is_named_and_nothing_is_started(scene: Scene) -> No
 
 
 def test_a_missing_credentials_secret_is_named(scene: Scene) -> None:
-    storage = resources.section(scene.spec, "storage")
-    scene.apply(storage={**storage, "credentialsSecret": {"name": "absent"}})
+    storage, connection = resources.section(scene.spec, "storage"), resources.section(scene.spec, "storage", "s3")
+    scene.apply(storage={**storage, "s3": {**connection, "credentialsSecretRef": {"name": "absent"}}})
 
     scene.until("a message", lambda: "absent does not exist" in resources.text(scene.status(), "message"))
 

@@ -238,10 +238,10 @@ def test_a_folder_of_another_owner_stays_when_a_job_that_names_it_is_deleted_wit
 def test_a_server_of_the_tenants_sends_the_operator_nowhere(
     tenant: Tenant, redirecting_server: _Server, inner_server: _Server
 ) -> None:
-    storage = resources.section(tenant.spec, "storage")
+    storage, connection = resources.section(tenant.spec, "storage"), resources.section(tenant.spec, "storage", "s3")
     code = {"s3": {"uri": "s3://bucket/flights.py", "sha256": hashlib.sha256(b"guessed").hexdigest()}}
     tenant.apply(
-        storage={**storage, "endpoint": redirecting_server.endpoint},
+        storage={**storage, "s3": {**connection, "endpoint": redirecting_server.endpoint}},
         job={"file": "flights.py", "source": code},
         suspend=False,
     )

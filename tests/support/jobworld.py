@@ -66,7 +66,7 @@ START_TAKES = timedelta(seconds=3)
 SPEC: Resource = {
     "image": "registry.example/flights:1",
     "job": {"file": "/opt/job/flights.py"},
-    "storage": {"uri": "s3://state/jobs", "credentialsSecret": {"name": "s3"}},
+    "storage": {"uri": "s3://state/jobs", "s3": {"credentialsSecretRef": {"name": "s3"}}},
     "upgrade": {"strategy": "Cold"},
 }
 """With cold upgrades, so that a test that wants a standby says so."""

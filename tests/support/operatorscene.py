@@ -92,8 +92,7 @@ class Scene:
             "job": {"file": "/opt/job/flights.py"},
             "storage": {
                 "uri": f"s3://{bucket}/jobs",
-                "endpoint": s3.endpoint,
-                "credentialsSecret": {"name": "s3"},
+                "s3": {"endpoint": s3.endpoint, "credentialsSecretRef": {"name": "s3"}},
             },
             "upgrade": {"strategy": "Cold"},
         }

@@ -137,7 +137,7 @@ def build_parser() -> argparse.ArgumentParser:
         type=_locations,
         default={},
         metavar="LOCATIONS",
-        help="where jobs without a credentialsSecret may have their state, as JSON: "
+        help="where jobs without a credentialsSecretRef may have their state, as JSON: "
         '{"shop": ["s3://bucket/shop/"]}; nowhere without',
     )
     run.add_argument(
@@ -145,7 +145,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="URL",
-        help="a server that storage.endpoint may name; repeatable; without, all but the operator's own machine and link",
+        help="a server that storage.s3.endpoint may name; repeatable; without, all but the operator's own machine and link",
     )
     run.add_argument(
         "--pod-templates",

@@ -58,10 +58,12 @@ FULL = {
     "executor": {"instances": 2, "cores": 2, "heap": "3Gi"},
     "storage": {
         "uri": "s3://state/jobs",
-        "endpoint": "https://s3.example:9000",
-        "region": "eu-central-1",
-        "pathStyle": True,
-        "credentialsSecret": {"name": "s3"},
+        "s3": {
+            "endpoint": "https://s3.example:9000",
+            "region": "eu-central-1",
+            "addressing": "Path",
+            "credentialsSecretRef": {"name": "s3"},
+        },
     },
     "checkpoint": {
         "interval": "30s",

@@ -568,7 +568,7 @@ def test_without_its_job_an_object_adopts_by_its_own_storage_and_can_be_deleted_
     world.run_until(lambda: not world.exists)
     resources.section(world.cluster.objects[place("kept")], "metadata")["finalizers"] = []
     discard(world, "kept")
-    storage = {"uri": "s3://state/jobs", "credentialsSecret": {"name": "s3"}}
+    storage = {"uri": "s3://state/jobs", "s3": {"credentialsSecretRef": {"name": "s3"}}}
 
     ask(world, "kept", storage=storage, **source)
     reconcile_often(world)

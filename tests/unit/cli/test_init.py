@@ -78,7 +78,7 @@ def test_the_manifest_is_what_the_operator_takes(project: Path) -> None:
     strict = _without_unknown_fields(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
     jsonschema.validate(resource["spec"], strict)
     assert resource["metadata"]["name"] == "web-orders"
-    assert resource["spec"]["storage"]["credentialsSecret"]["name"] == secret["metadata"]["name"]
+    assert resource["spec"]["storage"]["s3"]["credentialsSecretRef"]["name"] == secret["metadata"]["name"]
     assert spec.StatefulSparkJobSpec.model_validate(resource["spec"]).job.file == "/opt/job/job.py"
 
 

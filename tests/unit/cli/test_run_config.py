@@ -94,7 +94,9 @@ def test_every_flag_arrives(job_file: Path) -> None:
     assert built == config.JobConfig(
         name="w2",
         namespace="team",
-        storage=config.StorageConfig(uri="s3://b/p", endpoint="http://s3:9000", region="eu", allow_local_files=True),
+        storage=config.StorageConfig(
+            uri="s3://b/p", s3=config.S3Config(endpoint="http://s3:9000", region="eu"), allow_local_files=True
+        ),
         savepoint_location="s3://b/sp",
         checkpoint=config.CheckpointConfig(
             interval=timedelta(seconds=5),

@@ -131,8 +131,8 @@ def test_every_setting_is_the_jobs_or_refused_and_none_is_replaced() -> None:
 @pytest.mark.parametrize(
     ("conf", "storage"),
     [
-        ({f"{S3A}endpoint": "http://other:9000"}, {"endpoint": "http://minio:9000"}),
-        ({f"{S3A}connection.ssl.enabled": "true"}, {"endpoint": "http://minio:9000"}),
+        ({f"{S3A}endpoint": "http://other:9000"}, {"s3": {"endpoint": "http://minio:9000"}}),
+        ({f"{S3A}connection.ssl.enabled": "true"}, {"s3": {"endpoint": "http://minio:9000"}}),
     ],
     ids=["endpoint", "tls"],
 )

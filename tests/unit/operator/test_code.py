@@ -171,7 +171,7 @@ def test_files_of_a_config_map_are_mounted_from_the_copy_of_their_revision(role:
 
 @pytest.mark.parametrize("role", ["driver", "standby", "executor"])
 def test_an_object_is_fetched_before_anything_starts_from_what_is_kept_of_it(role: str) -> None:
-    storage = {"uri": "s3://state/jobs", "endpoint": "http://s3:9000", "credentialsSecret": {"name": "s3"}}
+    storage = {"uri": "s3://state/jobs", "s3": {"endpoint": "http://s3:9000", "credentialsSecretRef": {"name": "s3"}}}
     proxy: dict[str, JsonValue] = {"env": [{"name": "HTTPS_PROXY", "value": "http://proxy"}]}
     runners: dict[str, JsonValue] = {"driver": proxy, "executor": {"instances": 1, **proxy}}
     spec = a_spec(job={"source": ZIP, "file": "flights.py"}, storage=storage, **runners)

@@ -19,9 +19,9 @@ OWNER = executor.Owner("x-driver-1", "r", 1)
 EXPOSED = {
     "storage.ownership": "storage.ownership",
     "storage.uri": "storage.uri",
-    "storage.endpoint": "storage.endpoint",
-    "storage.region": "storage.region",
-    "storage.pathStyle": "storage.pathStyle",
+    "storage.s3.endpoint": "storage.s3.endpoint",
+    "storage.s3.region": "storage.s3.region",
+    "storage.s3.addressing": "storage.s3.addressing",
     "checkpoint.interval": "checkpoint.interval",
     "checkpoint.timeout": "checkpoint.timeout",
     "checkpoint.minPause": "checkpoint.minPause",

@@ -16,7 +16,7 @@ from statefulspark.contract.notes import SavepointPointer
 from statefulspark.storage import StorageOptions
 from statefulspark.testing import stores
 from statefulspark_operator.api.code import ObjectCode
-from statefulspark_operator.api.spec import Storage
+from statefulspark_operator.api.spec import S3, Storage
 from statefulspark_operator.api.status import SnapshotStatus
 from statefulspark_operator.cluster import permits
 from statefulspark_operator.cluster.gateway import JobKey
@@ -200,7 +200,7 @@ def test_a_server_without_an_address_is_asked_for_again() -> None:
 
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9000", "https://s3.example.com"])
 def test_the_own_identity_goes_to_no_server_that_a_resource_names(endpoint: str) -> None:
-    target = replace(TENANT, storage=Storage(uri="s3://bucket/a", endpoint=endpoint))
+    target = replace(TENANT, storage=Storage(uri="s3://bucket/a", s3=S3(endpoint=endpoint)))
     listed = permits.parse({"team-a": ["s3://bucket/a/"]}, ["http://127.0.0.1:9000", "https://s3.example.com"])
     reader = SnapshotStorageReader(lambda uri, _options: stores.MemoryStore(uri), allowed=listed)
 

@@ -13,7 +13,7 @@ from statefulspark_operator.render.base import Manifest, Subject
 SPEC: Manifest = {
     "image": "registry.example/flights:1",
     "job": {"file": "/opt/job/flights.py"},
-    "storage": {"uri": "s3://bucket/jobs", "credentialsSecret": {"name": "s3"}},
+    "storage": {"uri": "s3://bucket/jobs", "s3": {"credentialsSecretRef": {"name": "s3"}}},
 }
 SAFE: Manifest = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 

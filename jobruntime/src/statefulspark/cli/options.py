@@ -105,10 +105,11 @@ def open_root(args: argparse.Namespace) -> ObjectStore:
             "`statefulspark run FILE --dev` keeps.",
         )
     job = launch.read_config(Path(path))
+    s3 = job.storage.s3
     options = StorageOptions.from_env(
-        endpoint=args.endpoint or job.storage.endpoint,
-        region=args.region or job.storage.region,
-        path_style=job.storage.path_style,
+        endpoint=args.endpoint or s3.endpoint,
+        region=args.region or s3.region,
+        path_style=s3.addressing is config.Addressing.PATH,
         allow_local_files=args.allow_local_files or job.storage.allow_local_files,
     )
     return storage.open_store(f"{job.storage.uri}/{layout.job_prefix(job.namespace, job.name)}", options)

@@ -40,16 +40,33 @@ class OwnershipMode(StrEnum):
     """The state of another owner, too, for example of a deleted resource with the same name. It counts once."""
 
 
+class Addressing(StrEnum):
+    """How a bucket is named in a request."""
+
+    PATH = "Path"
+    """`endpoint/bucket`, which every S3-compatible server understands."""
+    VIRTUAL_HOST = "VirtualHost"
+    """`bucket.endpoint`."""
+
+
+class S3Config(WireModel):
+    """How an S3 server is reached."""
+
+    endpoint: str | None = None
+    """URL of an S3-compatible server; absent for AWS itself."""
+    region: str | None = None
+    """Region for signing; absent means that of the variable AWS_REGION, and us-east-1 without it."""
+    addressing: Addressing = Addressing.PATH
+    """How a bucket is named in a request."""
+
+
 class StorageConfig(WireModel):
     """Where the state lives."""
 
     uri: str
     """Root below which every job keeps `<namespace>/<job>/`, for example `s3://bucket/prefix`."""
-    endpoint: str | None = None
-    """URL of an S3-compatible server; absent for AWS itself."""
-    region: str = "us-east-1"
-    path_style: bool = True
-    """Address buckets as `endpoint/bucket`, which every S3-compatible server understands."""
+    s3: S3Config = S3Config()
+    """How it is reached."""
     ownership: OwnershipMode = OwnershipMode.EXCLUSIVE
     """The state that a job may change."""
     allow_local_files: bool = False

@@ -66,7 +66,7 @@ REFUSED_SETTINGS = (
         "spark.hadoop.fs.s3a.change.detection.mode",
         "files are never replaced, and their ETags change when they are moved",
     ),
-    RefusedSetting("spark.hadoop.fs.s3a.path.style.access", "use storage.pathStyle"),
+    RefusedSetting("spark.hadoop.fs.s3a.path.style.access", "use storage.s3.addressing"),
     RefusedSetting(
         "spark.sql.shuffle.orderIndependentChecksum.enabled",
         "a stage that runs again could give other rows than those that were used already",
@@ -91,8 +91,8 @@ REFUSED_SETTINGS = (
 REFUSED_PREFIXES = (
     RefusedSetting("spark.kubernetes.driver.", "the operator renders the driver's pod; use driver.podTemplate"),
     RefusedSetting("spark.kubernetes.authenticate.", "the driver uses the service account of its pod"),
-    RefusedSetting("spark.hadoop.fs.s3a.access", "credentials come from storage.credentialsSecret"),
-    RefusedSetting("spark.hadoop.fs.s3a.secret", "credentials come from storage.credentialsSecret"),
+    RefusedSetting("spark.hadoop.fs.s3a.access", "credentials come from storage.s3.credentialsSecretRef"),
+    RefusedSetting("spark.hadoop.fs.s3a.secret", "credentials come from storage.s3.credentialsSecretRef"),
 )
 """Settings that are refused by the prefix of their name."""
 

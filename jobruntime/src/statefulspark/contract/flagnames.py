@@ -18,8 +18,8 @@ BY_FIELD = {
     "apiTokenFile": "--token-file",
     "savepointLocation": "--savepoint-location",
     "storage.uri": "--storage",
-    "storage.endpoint": "--endpoint",
-    "storage.region": "--region",
+    "storage.s3.endpoint": "--endpoint",
+    "storage.s3.region": "--region",
     "storage.ownership": "--ownership",
     "storage.allowLocalFiles": "--allow-local-files",
     "checkpoint.interval": "--checkpoint-interval",
@@ -50,8 +50,8 @@ _SENTENCES = (
         "change restore.nonce (on the command line add --again, or change --restore-nonce)",
         "add --again, or change --restore-nonce",
     ),
-    ("--endpoint, storage.endpoint, or ", "--endpoint or "),
-    ("--region, storage.region, or ", "--region or "),
+    ("--endpoint, storage.s3.endpoint, or ", "--endpoint or "),
+    ("--region, storage.s3.region, or ", "--region or "),
     ("Set storage.ownership to TakeOver", "Add --ownership TakeOver"),
     (
         "its storage.ownership: TakeOver counts once. Change restore.nonce to take the state over again (on the command "
@@ -71,7 +71,7 @@ _SENTENCES = (
     ("Correct it and apply the job again.", "Correct it and start the job again."),
 )
 _DROP_STATE = re.compile(r"\badd ((?:'[^']+'(?:, )?)+) to restore\.dropState\b")
-_FIELD = re.compile(r"\b(?:checkpoint|storage|restore|engine)(?:\.[a-z][A-Za-z]*)+\b")
+_FIELD = re.compile(r"\b(?:checkpoint|storage|restore|engine)(?:\.[a-z][A-Za-z0-9]*)+\b")
 
 
 def name_flags(message: str) -> str:

@@ -176,7 +176,7 @@ class EffectiveConfig(WireModel):
             namespace=job.namespace,
             revision=job.revision,
             storage_uri=job.storage.uri,
-            storage_endpoint=job.storage.endpoint,
+            storage_endpoint=job.storage.s3.endpoint,
             savepoint_location=job.savepoint_location,
             checkpoint=job.checkpoint,
             parameters=tuple(sorted(job.parameters)),

@@ -42,9 +42,9 @@ token of a service account, and would take the role of the node."""
 def storage_options(given: config.StorageConfig) -> StorageOptions:
     """Return the options of the object store: from the configuration, with credentials from the environment."""
     return StorageOptions.from_env(
-        endpoint=given.endpoint,
-        region=given.region,
-        path_style=given.path_style,
+        endpoint=given.s3.endpoint,
+        region=given.s3.region,
+        path_style=given.s3.addressing is config.Addressing.PATH,
         allow_local_files=given.allow_local_files,
     )
 

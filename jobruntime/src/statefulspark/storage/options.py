@@ -77,14 +77,14 @@ class StorageOptions:
                 raise errors.SpecRejectedError(
                     "EndpointInvalid",
                     f"The endpoint {chosen_endpoint!r} is no server URL; write http://minio:9000 or https://s3.example.com "
-                    "(--endpoint, storage.endpoint, or AWS_ENDPOINT_URL).",
+                    "(--endpoint, storage.s3.endpoint, or AWS_ENDPOINT_URL).",
                 )
         chosen_region = region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
         if _REGION.fullmatch(chosen_region) is None:
             raise errors.SpecRejectedError(
                 "RegionInvalid",
                 f"The region {chosen_region!r} is not the name of a region; write us-east-1, for example (--region, "
-                "storage.region, or AWS_REGION).",
+                "storage.s3.region, or AWS_REGION).",
             )
         return cls(
             endpoint=chosen_endpoint,

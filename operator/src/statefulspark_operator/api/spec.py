@@ -275,15 +275,29 @@ class Executor(ApiModel):
     """Local disk of each executor, for shuffles, state stores and keyed state beyond memory; absent means the node's."""
 
 
-class CredentialsSecret(ApiModel):
-    """The Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN, if needed)."""
+class S3(ApiModel):
+    """How an S3 server is reached."""
 
-    name: str = Field(min_length=1, max_length=253)
-    """Name of the Secret in the resource's namespace."""
+    endpoint: str | None = Field(default=None, max_length=1024, pattern=r"^https?://.+")
+    """URL of an S3-compatible server; absent means AWS."""
+    region: str | None = Field(default=None, max_length=64)
+    """Region used for signing; absent means that of the variable AWS_REGION, and us-east-1 without it."""
+    addressing: config.Addressing = config.Addressing.PATH
+    """How a bucket is named in a request. `Path`: as `endpoint/bucket`, which every S3-compatible server understands.
+    `VirtualHost`: as `bucket.endpoint`. Default Path."""
+    credentials_secret_ref: LocalReference | None = None
+    """Secret with the keys `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, and `AWS_SESSION_TOKEN` if needed; absent means
+    the identity of the pod, for example a cloud role."""
 
 
 class Storage(ApiModel):
     """The storage of the state. Only state on shared storage can be restored on any node, so only S3 is accepted."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            ("!has(self.s3) || self.uri.startsWith('s3://')", "s3 is for a uri that begins with s3://")
+        )
+    )
 
     uri: str = Field(
         min_length=6,
@@ -299,14 +313,8 @@ class Storage(ApiModel):
     )
     """Root of the state, for example `s3://bucket/prefix`; the job uses `<namespace>/<name>/` below it. It cannot be
     changed later."""
-    endpoint: str | None = Field(default=None, max_length=1024, pattern=r"^https?://.+")
-    """URL of an S3-compatible server; absent means AWS."""
-    region: str | None = Field(default=None, max_length=64)
-    """Region used for signing; absent means that of the variable AWS_REGION, and us-east-1 without it."""
-    path_style: bool = True
-    """Address buckets as `endpoint/bucket`, which every S3-compatible server understands. Default true."""
-    credentials_secret: CredentialsSecret | None = None
-    """Secret with the S3 credentials; absent means the identity of the pod (for example a cloud role)."""
+    s3: S3 = S3()
+    """How the S3 server of `uri` is reached."""
 
 
 class JobStorage(Storage):

@@ -41,7 +41,7 @@ class Permits:
 
     Attributes:
         own_identity: By namespace, the locations at which the operator may use its own identity.
-        servers: The servers that `storage.endpoint` may name; none means all but those on the operator's machine and link.
+        servers: The servers that `storage.s3.endpoint` may name; none means all but those on its machine and link.
         resolver: Returns the addresses of a host.
     """
 
@@ -69,8 +69,8 @@ class Permits:
         raise errors.SpecRejectedError(
             "IdentityNotPermitted",
             f"The operator does not use its own cloud identity at {uri} for the namespace {namespace}. Name a "
-            "credentialsSecret, or have the location listed for the namespace in jobs.storage.ownIdentity of the operator's "
-            "chart.",
+            "credentialsSecretRef, or have the location listed for the namespace in jobs.storage.ownIdentity of the "
+            "operator's chart.",
         )
 
     def require_server(self, endpoint: str, *, is_own_identity: bool) -> None:
@@ -91,7 +91,7 @@ class Permits:
             raise errors.SpecRejectedError(
                 "IdentityNotPermitted",
                 f"The operator does not use its own cloud identity at {endpoint}, which the resource names. Name a "
-                "credentialsSecret with the keys of that server.",
+                "credentialsSecretRef with the keys of that server.",
             )
         if self.servers:
             return

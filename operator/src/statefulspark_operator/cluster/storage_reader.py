@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 from statefulspark import clock, errors, storage
 from statefulspark.checkpoint import catalog, epochs, read_cache, verify
 from statefulspark.contract import layout
+from statefulspark.contract.config import Addressing
 from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.recovery import external_savepoints
 from statefulspark.retention import disposal, owners, purging
@@ -318,7 +319,7 @@ class SnapshotStorageReader:
         self, target: StorageTarget, work: Callable[[], Result], *, timeout_s: float | None = None
     ) -> Result:
         """Do one thing at a time for a job; stores are told apart by their endpoint, and at the cloud's by their bucket."""
-        store = target.storage.endpoint or target.storage.uri.removeprefix("s3://").partition("/")[0]
+        store = target.storage.s3.endpoint or target.storage.uri.removeprefix("s3://").partition("/")[0]
         return await self._threads.run(store, target.owner, work, timeout_s=timeout_s)
 
     def _open(self, uri: str, target: StorageTarget) -> storage.ObjectStore:
@@ -327,8 +328,8 @@ class SnapshotStorageReader:
         return self._opened(uri, target)
 
     def _opened(self, uri: str, target: StorageTarget) -> storage.ObjectStore:
-        spec, credentials = target.storage, target.credentials
-        path_style = spec.path_style is not False
+        spec, credentials = target.storage.s3, target.credentials
+        path_style = spec.addressing is Addressing.PATH
         if credentials is None:  # The pod's own identity.
             options = storage.StorageOptions.from_env(endpoint=spec.endpoint, region=spec.region, path_style=path_style)
         else:
@@ -343,7 +344,7 @@ class SnapshotStorageReader:
         return self._stores.open(target.owner, uri, options)
 
     def _require_permit(self, uri: str, target: StorageTarget) -> None:
-        endpoint, is_own_identity = target.storage.endpoint, target.credentials is None
+        endpoint, is_own_identity = target.storage.s3.endpoint, target.credentials is None
         if endpoint is not None:
             self._allowed.require_server(endpoint, is_own_identity=is_own_identity)
         if is_own_identity:

@@ -131,7 +131,7 @@ async def connection(
         storage: Its storage.
         owner_id: Uid of its resource; None if it does not exist.
     """
-    namespace, reference = key.namespace, storage.credentials_secret
+    namespace, reference = key.namespace, storage.s3.credentials_secret_ref
     if reference is None:
         return StorageTarget(storage, namespace, key.name, None, owner_id)
     credentials = ports.secrets.find((namespace, reference.name), ports.now())
@@ -157,5 +157,5 @@ def _absent(credentials: Mapping[str, str]) -> list[str]:
 
 def invalidate_credentials(ports: Ports, namespace: str, storage: Storage) -> None:
     """Have the credentials of a storage that refuses, or does not answer, read again."""
-    if storage.credentials_secret is not None:
-        ports.secrets.invalidate((namespace, storage.credentials_secret.name), ports.now())
+    if storage.s3.credentials_secret_ref is not None:
+        ports.secrets.invalidate((namespace, storage.s3.credentials_secret_ref.name), ports.now())

@@ -228,9 +228,9 @@ def secret_key(name: str, key: str, *, is_optional: bool) -> Manifest:
 
 def credentials(storage: Storage) -> list[JsonValue]:
     """Return the variables with the credentials of the object store; none if the pod's own identity is used."""
-    if storage.credentials_secret is None:
+    if storage.s3.credentials_secret_ref is None:
         return []
-    secret = storage.credentials_secret.name
+    secret = storage.s3.credentials_secret_ref.name
     entries: list[JsonValue] = [
         {"name": key, "valueFrom": secret_key(secret, key, is_optional=False)} for key in CREDENTIAL_KEYS
     ]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 from statefulspark.contract import layout
+from statefulspark.contract.config import Addressing
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.spec import Driver, Executor, StatefulSparkJobSpec
@@ -65,9 +66,9 @@ def init_containers(subject: Subject, runner: Driver | Executor) -> list[JsonVal
     storage, job = subject.spec.storage, subject.job
     root = f"{storage.uri.rstrip('/')}/{layout.job_prefix(job.namespace, job.name)}"
     location = f"{root}/{layout.code(source.sha256, source.name)}"
-    connection = [("--endpoint", storage.endpoint), ("--region", storage.region)]
+    connection = [("--endpoint", storage.s3.endpoint), ("--region", storage.s3.region)]
     given: list[JsonValue] = [part for flag, value in connection if value is not None for part in (flag, value)]
-    if storage.path_style is False:
+    if storage.s3.addressing is Addressing.VIRTUAL_HOST:
         given.append("--virtual-host")
     rendered: Manifest = {
         "name": "code",

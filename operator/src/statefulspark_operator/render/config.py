@@ -46,7 +46,11 @@ def job_config(
         "namespace": job.namespace,
         "ownerId": job.uid,
         "revision": owner.revision,
-        "storage": _given(spec.storage, exclude={"credentials_secret"}),
+        "storage": {
+            "uri": spec.storage.uri,
+            "s3": _given(spec.storage.s3, exclude={"credentials_secret_ref"}),
+            "ownership": spec.storage.ownership,
+        },
         "checkpoint": spec.checkpoint.config(),
         "restore": _restore(subject, restore),
         "engine": {
