@@ -148,6 +148,24 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
             "it must be a Kubernetes quantity",
             id="a disk below zero",
         ),
+        pytest.param(
+            {"storage": {"uri": "s3://a/b", "s3": {"addressing": "Host"}}}, '"Path", "VirtualHost"', id="no addressing"
+        ),
+        pytest.param(
+            {
+                "storage": {
+                    "uri": "s3://a/b",
+                    "s3": {"endpoint": "http://s3", "caSecretRef": {"name": "ca", "key": "c"}},
+                }
+            },
+            "caSecretRef is for an endpoint that begins with https://",
+            id="an authority without TLS",
+        ),
+        pytest.param(
+            {"storage": {"uri": "s3://a/b", "s3": {"caSecretRef": {"name": "ca"}}}},
+            "spec.storage.s3.caSecretRef.key",
+            id="an authority, not which key",
+        ),
         pytest.param({"image": ""}, "spec.image", id="no image"),
         pytest.param(
             {"health": {"unavailableAfter": "1h"}},

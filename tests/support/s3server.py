@@ -19,9 +19,11 @@ from pathlib import Path
 import botocore.client
 import botocore.config
 import botocore.session
+import certificates
 import lossyproxy
 import processes
 import pytest
+from statefulspark.storage import authorities
 from statefulspark.storage.options import StorageOptions
 
 BINARY = Path(__file__).resolve().parents[2] / "build" / "bin" / "versitygw"
@@ -41,7 +43,8 @@ class S3Server(processes.Server):
         access_log: One line per request.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, issued: certificates.Issued | None = None) -> None:
+        self._issued = issued
         self.objects = folder / "objects"
         self._accounts = folder / "accounts"
         for made in (self.objects, self._accounts):
@@ -54,7 +57,7 @@ class S3Server(processes.Server):
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"{'http' if self._issued is None else 'https'}://127.0.0.1:{self._port}"
 
     def command(self) -> Sequence[str]:
         """Return what to start."""
@@ -70,6 +73,8 @@ class S3Server(processes.Server):
             "--access-log",
             str(self.access_log),
         ]
+        if self._issued is not None:
+            command += ["--cert", self._issued.tls.certificate, "--key", self._issued.tls.key]
         return [*command, "posix", str(self.objects)]
 
     def answers(self) -> bool:
@@ -78,7 +83,8 @@ class S3Server(processes.Server):
 
     def options(self) -> StorageOptions:
         """Return options with which our stores reach this server."""
-        return StorageOptions(endpoint=self.endpoint, access_key=ACCESS_KEY, secret_key=SECRET_KEY)
+        authority = authorities.read(str(self._issued.authority)) if self._issued is not None else None
+        return StorageOptions(endpoint=self.endpoint, access_key=ACCESS_KEY, secret_key=SECRET_KEY, authority=authority)
 
     def new_bucket(self, stem: str = "bucket") -> str:
         """Create a bucket with a name of its own and return the name."""
@@ -125,6 +131,7 @@ class S3Server(processes.Server):
             region_name=REGION,
             aws_access_key_id=ACCESS_KEY,
             aws_secret_access_key=SECRET_KEY,
+            verify=str(self._issued.authority) if self._issued is not None else None,
             config=botocore.config.Config(s3={"addressing_style": "path"}),
         )
 
@@ -141,9 +148,9 @@ class S3Server(processes.Server):
         return tuple(self.access_log.read_text().splitlines()) if self.access_log.exists() else ()
 
 
-def running(folder: Path) -> AbstractContextManager[S3Server]:
-    """Run a server over a folder while the block runs."""
-    return processes.serving(S3Server(folder))
+def running(folder: Path, issued: certificates.Issued | None = None) -> AbstractContextManager[S3Server]:
+    """Run a server over a folder while the block runs; with a certificate it speaks TLS."""
+    return processes.serving(S3Server(folder, issued))
 
 
 @pytest.fixture(scope="session")

@@ -63,6 +63,7 @@ FULL = {
             "region": "eu-central-1",
             "addressing": "Path",
             "credentialsSecretRef": {"name": "s3"},
+            "caSecretRef": {"name": "s3-ca", "key": "ca.crt"},
         },
     },
     "checkpoint": {

@@ -22,6 +22,7 @@ EXPOSED = {
     "storage.s3.endpoint": "storage.s3.endpoint",
     "storage.s3.region": "storage.s3.region",
     "storage.s3.addressing": "storage.s3.addressing",
+    "storage.s3.caFile": "storage.s3.caSecretRef",
     "checkpoint.interval": "checkpoint.interval",
     "checkpoint.timeout": "checkpoint.timeout",
     "checkpoint.minPause": "checkpoint.minPause",

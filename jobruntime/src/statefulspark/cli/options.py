@@ -13,7 +13,7 @@ from typing import TypeAlias
 from statefulspark import durations, errors, launch, storage
 from statefulspark.cli import api_client
 from statefulspark.contract import config, layout
-from statefulspark.storage import ObjectStore, StorageOptions
+from statefulspark.storage import ObjectStore, StorageOptions, authorities
 
 DEFAULT_URL = "http://127.0.0.1:8090"
 EXAMPLE_ROOT = "s3://bucket/prefix/default/words"
@@ -38,6 +38,11 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("storage", "Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")
     group.add_argument("--endpoint", metavar="URL", help="S3-compatible server; AWS_ENDPOINT_URL when omitted")
     group.add_argument("--region", help="region for signing; AWS_REGION when omitted")
+    group.add_argument(
+        "--storage-ca", metavar="FILE",
+        help="for an https:// endpoint: the authority of its certificate, in PEM, which is trusted beside those of this "
+        f"machine; {authorities.ENV} when omitted",
+    )  # fmt: skip
     group.add_argument(
         "--allow-local-files", action="store_true",
         help="permit file:// locations; for development on one machine",
@@ -111,6 +116,7 @@ def open_root(args: argparse.Namespace) -> ObjectStore:
         region=args.region or s3.region,
         path_style=s3.addressing is config.Addressing.PATH,
         allow_local_files=args.allow_local_files or job.storage.allow_local_files,
+        ca_file=args.storage_ca or s3.ca_file,
     )
     return storage.open_store(f"{job.storage.uri}/{layout.job_prefix(job.namespace, job.name)}", options)
 
@@ -123,7 +129,9 @@ def open_location(uri: str, args: argparse.Namespace) -> ObjectStore:
 def storage_options(args: argparse.Namespace) -> StorageOptions:
     """Return the connection options of the object store."""
     allow_local_files = args.allow_local_files or getattr(args, "developed", None) is not None
-    return StorageOptions.from_env(endpoint=args.endpoint, region=args.region, allow_local_files=allow_local_files)
+    return StorageOptions.from_env(
+        endpoint=args.endpoint, region=args.region, allow_local_files=allow_local_files, ca_file=args.storage_ca
+    )
 
 
 def open_driver(args: argparse.Namespace) -> api_client.ApiClient:

@@ -206,7 +206,10 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
     base: _Fields = launch.read_config(Path(path)).model_dump() if path is not None else {}
     uri = args.storage or (launch.development_storage(args.file.absolute().parent).uri if args.dev else None)
     storage = {**_section(base, "storage"), **_given(uri=uri)}
-    storage["s3"] = {**_section(storage, "s3"), **_given(endpoint=args.endpoint, region=args.region)}
+    storage["s3"] = {
+        **_section(storage, "s3"),
+        **_given(endpoint=args.endpoint, region=args.region, ca_file=args.storage_ca),
+    }
     storage |= _given(ownership=args.ownership)
     if args.allow_local_files or args.dev:
         storage["allow_local_files"] = True

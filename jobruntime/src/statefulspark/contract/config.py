@@ -58,6 +58,8 @@ class S3Config(WireModel):
     """Region for signing; absent means that of the variable AWS_REGION, and us-east-1 without it."""
     addressing: Addressing = Addressing.PATH
     """How a bucket is named in a request."""
+    ca_file: str | None = None
+    """File in PEM with authorities that are trusted beside the usual ones, at the same path on executors."""
 
 
 class StorageConfig(WireModel):

@@ -20,6 +20,7 @@ BY_FIELD = {
     "storage.uri": "--storage",
     "storage.s3.endpoint": "--endpoint",
     "storage.s3.region": "--region",
+    "storage.s3.caFile": "--storage-ca",
     "storage.ownership": "--ownership",
     "storage.allowLocalFiles": "--allow-local-files",
     "checkpoint.interval": "--checkpoint-interval",
@@ -52,6 +53,8 @@ _SENTENCES = (
     ),
     ("--endpoint, storage.s3.endpoint, or ", "--endpoint or "),
     ("--region, storage.s3.region, or ", "--region or "),
+    ("--storage-ca, or storage.s3.caFile", "--storage-ca"),
+    ("with storage.s3.caSecretRef (on the command line --storage-ca)", "with --storage-ca"),
     ("Set storage.ownership to TakeOver", "Add --ownership TakeOver"),
     (
         "its storage.ownership: TakeOver counts once. Change restore.nonce to take the state over again (on the command "

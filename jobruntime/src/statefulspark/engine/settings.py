@@ -25,6 +25,8 @@ STATE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateSto
 JARS = gateway.JARS
 CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
 CREDENTIALS = "spark.hadoop.fs.s3a.aws.credentials.provider"
+AUTHORITIES = "spark.hadoop.statefulspark.s3.ca"
+"""The file with authorities that the file system has its JVM trust, of the driver and of executors."""
 REQUEST_TIMEOUT_S = 30
 """How long a store may say nothing: to an upload (Hadoop: 200 s), and to any other request (Hadoop: 60 s)."""
 MAINTENANCE_INTERVAL = "spark.sql.streaming.stateStore.maintenanceInterval"
@@ -46,6 +48,7 @@ def storage_options(given: config.StorageConfig) -> StorageOptions:
         region=given.s3.region,
         path_style=given.s3.addressing is config.Addressing.PATH,
         allow_local_files=given.allow_local_files,
+        ca_file=given.s3.ca_file,
     )
 
 
@@ -195,6 +198,8 @@ def _storage(options: StorageOptions) -> dict[str, str]:
     if options.endpoint:
         conf[prefix + "endpoint"] = options.endpoint
         conf[prefix + "connection.ssl.enabled"] = str(options.endpoint.startswith("https")).lower()
+    if options.authority is not None and options.authority.file is not None:
+        conf[AUTHORITIES] = options.authority.file
     if options.access_key and options.secret_key:
         conf[prefix + "access.key"] = options.access_key
         conf[prefix + "secret.key"] = options.secret_key

@@ -14,12 +14,13 @@ import socket
 import socketserver
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import cast
 
 from statefulspark import errors, usercode
 from statefulspark.checkpoint.segments import SegmentName
 from statefulspark.sources.feed import SegmentLocation, SourceFeed
+from statefulspark.storage.authorities import Authority
 from statefulspark.storage.options import StorageOptions
 
 WAIT_FOR_ROWS_S = 0.05
@@ -143,7 +144,10 @@ class FeedClient:
         fields = cast("dict[str, object]", answer["location"])
         subtasks = tuple(cast("list[int]", fields["subtasks"]))
         location = SegmentLocation(str(fields["uri"]), str(fields["key"]), str(fields["uid"]), subtasks)
-        return location, StorageOptions(**answer["options"])  # type: ignore[arg-type]  # written by asdict of the same class
+        given = cast("dict[str, object]", answer["options"])
+        authority = cast("dict[str, str] | None", given.pop("authority"))
+        options = StorageOptions(**given)  # type: ignore[arg-type]  # written by asdict of the same class
+        return location, replace(options, authority=Authority(**authority)) if authority is not None else options
 
     def _ask(self, **request: object) -> Message:
         line = json.dumps({"token": self._token, "feed": self._feed, **request}).encode() + b"\n"

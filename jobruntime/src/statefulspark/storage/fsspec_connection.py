@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import ssl
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 
@@ -21,6 +22,7 @@ import aiohttp
 import s3fs
 
 from statefulspark.storage import fsspec_listing
+from statefulspark.storage.authorities import Authority
 from statefulspark.storage.options import StorageOptions
 
 CONCURRENCY = 32
@@ -38,12 +40,14 @@ class Connection:
         quick: Sends requests that are answered within seconds.
         patient: Sends requests that may take minutes.
         endpoint: The server, for messages.
+        authority: Where the authorities come from that are trusted beside the client's own, for messages.
         seen_at_s: Time of each bucket's last answer, which proves that it exists, on the monotonic clock.
     """
 
     quick: s3fs.S3FileSystem
     patient: s3fs.S3FileSystem
     endpoint: str
+    authority: str | None = None
     seen_at_s: dict[str, float] = field(default_factory=dict)
 
 
@@ -54,6 +58,7 @@ def connect(options: StorageOptions) -> Connection:
         quick=_file_system(options, _READ_TIMEOUT_S),
         patient=_file_system(options, _LONG_READ_TIMEOUT_S),
         endpoint=options.endpoint or "AWS S3",
+        authority=options.authority.source if options.authority is not None else None,
     )
 
 
@@ -104,6 +109,16 @@ class _DirectSession(aiobotocore.httpsession.AIOHTTPSession):  # type: ignore[mi
     limit: its read timeout starts after the body, so that a server without an answer keeps a PUT for good.
     """
 
+    def __init__(self, *arguments: object, authority: Authority | None = None, **options: object) -> None:
+        super().__init__(*arguments, **options)
+        self._authority = authority
+
+    def _get_ssl_context(self) -> ssl.SSLContext:
+        context: ssl.SSLContext = super()._get_ssl_context()
+        if self._authority is not None:
+            context.load_verify_locations(cadata=self._authority.pem)
+        return context
+
     async def _get_session(self, proxy_url: str | None) -> _DirectRequests:
         return _DirectRequests(await super()._get_session(proxy_url))
 
@@ -134,7 +149,7 @@ def _file_system(options: StorageOptions, read_timeout_s: float) -> s3fs.S3FileS
             "read_timeout": read_timeout_s,
             "retries": {"total_max_attempts": 1, "mode": "standard"},
             "max_pool_connections": CONCURRENCY,
-            "http_session_cls": _DirectSession,
+            "http_session_cls": functools.partial(_DirectSession, authority=options.authority),
             "s3": {"addressing_style": "path" if options.path_style else "auto"},
             # Older S3-compatible servers refuse the trailing checksums that newer SDKs send by default.
             "request_checksum_calculation": "when_required",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from dataclasses import dataclass
 
 import aiohttp
@@ -48,6 +49,10 @@ botocore's parser raises ValueError for a number or a time in an answer that is 
 """
 
 
+_UNKNOWN_ISSUER = frozenset({2, 18, 19, 20, 21})
+"""OpenSSL's codes (`X509_V_ERR_…`) of a chain that ends at no trusted authority."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
     """The action and object of a failed request.
@@ -58,6 +63,7 @@ class RequestTarget:
         key: The full key in the bucket, or "" for a listing of the root.
         endpoint: The server's URL, or "AWS S3".
         is_head: Whether it is a HEAD, whose answers have no body.
+        authority: Where the authorities come from that the client trusts beside its own; None if there are none.
     """
 
     action: str
@@ -65,6 +71,7 @@ class RequestTarget:
     key: str
     endpoint: str
     is_head: bool = False
+    authority: str | None = None
 
     @property
     def uri(self) -> str:
@@ -169,12 +176,41 @@ def no_such_bucket(target: RequestTarget) -> errors.StateUnknownError:
 
 def unreachable(error: BaseException, target: RequestTarget) -> errors.TransientError:
     """Return the error for a server that gave no usable answer."""
+    if certificate := _certificate_error(error):
+        return _untrusted(certificate, target)
     cause = f"{code_of(error)}: {_message(error)}" if code_of(error) else _message(error)
     return errors.TransientError(
         "StorageUnreachable",
         f"Could not {target.action} {target.uri} at {target.endpoint}: {cause}; {_judge(error).advice}; the bucket is "
         f"{target.bucket}.",
     )
+
+
+def _certificate_error(error: BaseException) -> ssl.SSLCertVerificationError | None:
+    """Return why the client did not trust the server's certificate; None if it failed otherwise."""
+    root = _root(error)
+    cause = root.kwargs.get("error") if isinstance(root, botocore.exceptions.BotoCoreError) else root
+    cause = getattr(cause, "certificate_error", cause)
+    return cause if isinstance(cause, ssl.SSLCertVerificationError) else None
+
+
+def _untrusted(certificate: ssl.SSLCertVerificationError, target: RequestTarget) -> errors.TransientError:
+    why = f"Could not {target.action} {target.uri} at {target.endpoint}: "
+    if certificate.verify_code not in _UNKNOWN_ISSUER:
+        why += (
+            f"its certificate is not valid ({certificate.verify_message}); renew or correct the server's certificate."
+        )
+    elif target.authority is None:
+        why += (
+            f"no trusted authority issued its certificate ({certificate.verify_message}); name the authority with "
+            "storage.s3.caSecretRef (on the command line --storage-ca)."
+        )
+    else:
+        why += (
+            f"its certificate was not issued by the authority in {target.authority}, and by no other that is trusted "
+            f"({certificate.verify_message}); put the authority there that issued it, in PEM."
+        )
+    return errors.TransientError("StorageUnreachable", why)
 
 
 def lost_on_the_way(target: RequestTarget) -> errors.TransientError:

@@ -370,7 +370,9 @@ class FsspecStore:
             request = functools.partial(first, ContinuationToken=page["NextContinuationToken"])
 
     async def _copy(self, bucket: str, source: str, target_key: str) -> None:
-        target = fsspec_errors.RequestTarget("copy", bucket, source, self._connection.endpoint)
+        target = fsspec_errors.RequestTarget(
+            "copy", bucket, source, self._connection.endpoint, authority=self._connection.authority
+        )
         copy_source = {"Bucket": bucket, "Key": source}
 
         async def attempt() -> None:
@@ -477,7 +479,9 @@ class FsspecStore:
         return f"{folder}/" if folder else ""
 
     def _target(self, action: str, full_key: str) -> fsspec_errors.RequestTarget:
-        return fsspec_errors.RequestTarget(action, self._bucket, full_key, self._connection.endpoint)
+        return fsspec_errors.RequestTarget(
+            action, self._bucket, full_key, self._connection.endpoint, authority=self._connection.authority
+        )
 
 
 async def _gather(works: Sequence[Callable[[], Awaitable[_T]]]) -> tuple[_T, ...]:

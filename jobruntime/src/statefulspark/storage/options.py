@@ -12,6 +12,8 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from statefulspark import errors, outgoing
+from statefulspark.storage import authorities
+from statefulspark.storage.authorities import Authority
 
 DEFAULT_REGION = "us-east-1"
 _REGION = re.compile(r"(?![0-9]+$)(?!-)[A-Za-z0-9-]{1,63}(?<!-)")
@@ -30,6 +32,7 @@ class StorageOptions:
         secret_key: Secret key of `access_key`.
         session_token: Session token of temporary credentials.
         allow_local_files: Allow a file:// root; development only.
+        authority: Authorities that are trusted beside the client's own; None if the server needs none.
     """
 
     endpoint: str | None = None
@@ -39,6 +42,7 @@ class StorageOptions:
     secret_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
     allow_local_files: bool = False
+    authority: Authority | None = None
 
     def __post_init__(self) -> None:
         """Keep the credentials out of whatever the store's client says."""
@@ -53,6 +57,7 @@ class StorageOptions:
         region: str | None = None,
         path_style: bool = True,
         allow_local_files: bool = False,
+        ca_file: str | None = None,
     ) -> Self:
         """Read credentials, and options that are not given, from the `AWS_*` variables.
 
@@ -61,9 +66,10 @@ class StorageOptions:
             region: Overrides `AWS_REGION` and `AWS_DEFAULT_REGION`.
             path_style: As in the class.
             allow_local_files: As in the class.
+            ca_file: File with authorities in PEM that are trusted, too. Overrides `STATEFULSPARK_STORAGE_CA`.
 
         Raises:
-            SpecRejectedError: `EndpointInvalid` or `RegionInvalid`.
+            SpecRejectedError: `CaInvalid`, `EndpointInvalid` or `RegionInvalid`.
         """
         env = os.environ
         chosen_endpoint = endpoint or env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None
@@ -86,6 +92,7 @@ class StorageOptions:
                 f"The region {chosen_region!r} is not the name of a region; write us-east-1, for example (--region, "
                 "storage.s3.region, or AWS_REGION).",
             )
+        chosen_file = ca_file or env.get(authorities.ENV) or None
         return cls(
             endpoint=chosen_endpoint,
             region=chosen_region,
@@ -94,4 +101,5 @@ class StorageOptions:
             secret_key=env.get("AWS_SECRET_ACCESS_KEY") or None,
             session_token=env.get("AWS_SESSION_TOKEN") or None,
             allow_local_files=allow_local_files,
+            authority=authorities.read(chosen_file) if chosen_file is not None else None,
         )

@@ -275,8 +275,26 @@ class Executor(ApiModel):
     """Local disk of each executor, for shuffles, state stores and keyed state beyond memory; absent means the node's."""
 
 
+class KeyReference(ApiModel):
+    """One key of an object in the resource's namespace."""
+
+    name: str = Field(min_length=1, max_length=253)
+    """Name of the object."""
+    key: str = Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")
+    """Key in the object."""
+
+
 class S3(ApiModel):
     """How an S3 server is reached."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "!has(self.caSecretRef) || !has(self.endpoint) || self.endpoint.startsWith('https://')",
+                "caSecretRef is for an endpoint that begins with https://",
+            )
+        )
+    )
 
     endpoint: str | None = Field(default=None, max_length=1024, pattern=r"^https?://.+")
     """URL of an S3-compatible server; absent means AWS."""
@@ -288,6 +306,9 @@ class S3(ApiModel):
     credentials_secret_ref: LocalReference | None = None
     """Secret with the keys `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, and `AWS_SESSION_TOKEN` if needed; absent means
     the identity of the pod, for example a cloud role."""
+    ca_secret_ref: KeyReference | None = None
+    """Secret with the certificate authority of an https:// endpoint, in PEM. The operator and all pods of the job trust it
+    beside the usual ones; absent means the usual ones alone."""
 
 
 class Storage(ApiModel):

@@ -7,6 +7,7 @@ content is returned as unknown, never as empty.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +20,7 @@ from statefulspark.contract.config import Addressing
 from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.recovery import external_savepoints
 from statefulspark.retention import disposal, owners, purging
+from statefulspark.storage.authorities import Authority
 
 from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Checkpoint, Storage
@@ -50,6 +52,7 @@ class StorageTarget:
         job: The job's name.
         credentials: Values of the credentials Secret; None if the spec names none.
         owner_id: Uid of the job's resource; None if it is gone.
+        authority: The authorities that are trusted beside the operator's own; None if the spec names none.
     """
 
     storage: Storage
@@ -57,6 +60,7 @@ class StorageTarget:
     job: str
     credentials: Mapping[str, str] | None
     owner_id: str | None = None
+    authority: Authority | None = None
 
     @property
     def owner(self) -> str:
@@ -331,7 +335,8 @@ class SnapshotStorageReader:
         spec, credentials = target.storage.s3, target.credentials
         path_style = spec.addressing is Addressing.PATH
         if credentials is None:  # The pod's own identity.
-            options = storage.StorageOptions.from_env(endpoint=spec.endpoint, region=spec.region, path_style=path_style)
+            own = storage.StorageOptions.from_env(endpoint=spec.endpoint, region=spec.region, path_style=path_style)
+            options = dataclasses.replace(own, authority=target.authority or own.authority)
         else:
             options = storage.StorageOptions(
                 endpoint=spec.endpoint,
@@ -340,6 +345,7 @@ class SnapshotStorageReader:
                 access_key=credentials.get("AWS_ACCESS_KEY_ID"),
                 secret_key=credentials.get("AWS_SECRET_ACCESS_KEY"),
                 session_token=credentials.get("AWS_SESSION_TOKEN"),
+                authority=target.authority,
             )
         return self._stores.open(target.owner, uri, options)
 

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from statefulspark.contract import config
+from statefulspark.storage import authorities
+from statefulspark.storage.authorities import Authority
 
 from statefulspark_operator.api import names
-from statefulspark_operator.api.spec import AUTHORITY_KEY, Storage
+from statefulspark_operator.api.spec import AUTHORITY_KEY, KeyReference, Storage
 from statefulspark_operator.cluster.driver_api import DriverAccess, Trust
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.storage_reader import StorageTarget
@@ -131,9 +133,13 @@ async def connection(
         storage: Its storage.
         owner_id: Uid of its resource; None if it does not exist.
     """
-    namespace, reference = key.namespace, storage.s3.credentials_secret_ref
+    namespace = key.namespace
+    authority = await _storage_authority(ports, namespace, storage)
+    if isinstance(authority, StorageUnreadable):
+        return authority
+    reference = storage.s3.credentials_secret_ref
     if reference is None:
-        return StorageTarget(storage, namespace, key.name, None, owner_id)
+        return StorageTarget(storage, namespace, key.name, None, owner_id, authority)
     credentials = ports.secrets.find((namespace, reference.name), ports.now())
     if credentials is None:
         credentials = await ports.gateway.read_secret(namespace, reference.name)
@@ -147,7 +153,38 @@ async def connection(
         # Without this check the S3 client would use the operator's own identity.
         message = f"Secret {namespace}/{reference.name} has no {' and no '.join(absent)}; add what is missing."
         return StorageUnreadable("CredentialsMissing", message, may_pass=False)
-    return StorageTarget(storage, namespace, key.name, credentials, owner_id)
+    return StorageTarget(storage, namespace, key.name, credentials, owner_id, authority)
+
+
+async def _storage_authority(ports: Ports, namespace: str, storage: Storage) -> Authority | StorageUnreadable | None:
+    """Return the authority that a storage names, or why there is none to use; None if it names none."""
+    reference = storage.s3.ca_secret_ref
+    if reference is None:
+        return None
+    secret, kept_as = f"{namespace}/{reference.name}", _storage_authority_key(namespace, reference)
+    values = ports.secrets.find(kept_as, ports.now())
+    if values is None:
+        values = await ports.gateway.read_secret(namespace, reference.name)
+    server = storage.s3.endpoint or storage.uri
+    remedy = f"put the certificate authority of {server} there, in PEM"
+    if values is None:
+        return StorageUnreadable(
+            "CaMissing", f"Secret {secret} does not exist; create it, and {remedy}.", may_pass=False
+        )
+    pem = values.get(reference.key)
+    if pem is None:
+        return StorageUnreadable("CaMissing", f"Secret {secret} has no key {reference.key}; {remedy}.", may_pass=False)
+    if why := authorities.problem(pem):
+        return StorageUnreadable(
+            "CaInvalid", f"The key {reference.key} of Secret {secret} {why}; {remedy}.", may_pass=False
+        )
+    ports.secrets.keep(kept_as, {reference.key: pem}, ports.now())
+    return Authority(f"Secret {secret}, key {reference.key}", pem)
+
+
+def _storage_authority_key(namespace: str, reference: KeyReference) -> tuple[str, str]:
+    """The key of an authority is not that of the Secret, of which other keys may be another storage's."""
+    return f"{namespace}/s3/{reference.key}", reference.name
 
 
 def _absent(credentials: Mapping[str, str]) -> list[str]:
@@ -156,6 +193,8 @@ def _absent(credentials: Mapping[str, str]) -> list[str]:
 
 
 def invalidate_credentials(ports: Ports, namespace: str, storage: Storage) -> None:
-    """Have the credentials of a storage that refuses, or does not answer, read again."""
+    """Have what a storage is asked with, which refuses or does not answer, read again."""
+    if storage.s3.ca_secret_ref is not None:
+        ports.secrets.invalidate(_storage_authority_key(namespace, storage.s3.ca_secret_ref), ports.now())
     if storage.s3.credentials_secret_ref is not None:
         ports.secrets.invalidate((namespace, storage.s3.credentials_secret_ref.name), ports.now())

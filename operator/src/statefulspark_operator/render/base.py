@@ -237,6 +237,33 @@ def credentials(storage: Storage) -> list[JsonValue]:
     return [*entries, {"name": SESSION_KEY, "valueFrom": secret_key(secret, SESSION_KEY, is_optional=True)}]
 
 
+_S3_CA_VOLUME = "s3-ca"
+_S3_CA_FOLDER = "/etc/statefulspark-s3-ca"
+
+
+def authority_file(storage: Storage) -> str | None:
+    """Return the path of the authority of the object store in each pod of a job; None if the storage names none."""
+    reference = storage.s3.ca_secret_ref
+    return f"{_S3_CA_FOLDER}/{reference.name}/{reference.key}" if reference is not None else None
+
+
+def authority_volumes(storage: Storage) -> list[JsonValue]:
+    """Return the volume with that file."""
+    reference = storage.s3.ca_secret_ref
+    if reference is None:
+        return []
+    # Its path names the Secret and the key, so that an error with the path names them, too.
+    items: list[JsonValue] = [{"key": reference.key, "path": f"{reference.name}/{reference.key}"}]
+    return [{"name": _S3_CA_VOLUME, "secret": {"secretName": reference.name, "items": items}}]
+
+
+def authority_mounts(storage: Storage) -> list[JsonValue]:
+    """Return where that volume is mounted."""
+    if storage.s3.ca_secret_ref is None:
+        return []
+    return [{"name": _S3_CA_VOLUME, "mountPath": _S3_CA_FOLDER, "readOnly": True}]
+
+
 def variables(given: Iterable[EnvVar]) -> list[JsonValue]:
     """Return the user's variables."""
     return [variable.model_dump(mode="json", by_alias=True, exclude_none=True) for variable in given]

@@ -66,7 +66,11 @@ def init_containers(subject: Subject, runner: Driver | Executor) -> list[JsonVal
     storage, job = subject.spec.storage, subject.job
     root = f"{storage.uri.rstrip('/')}/{layout.job_prefix(job.namespace, job.name)}"
     location = f"{root}/{layout.code(source.sha256, source.name)}"
-    connection = [("--endpoint", storage.s3.endpoint), ("--region", storage.s3.region)]
+    connection = [
+        ("--endpoint", storage.s3.endpoint),
+        ("--region", storage.s3.region),
+        ("--storage-ca", base.authority_file(storage)),
+    ]
     given: list[JsonValue] = [part for flag, value in connection if value is not None for part in (flag, value)]
     if storage.s3.addressing is Addressing.VIRTUAL_HOST:
         given.append("--virtual-host")
@@ -76,7 +80,7 @@ def init_containers(subject: Subject, runner: Driver | Executor) -> list[JsonVal
         "args": ["statefulspark", "code", location, "--sha256", source.sha256, "--into", FOLDER, *given],
         "env": [*base.credentials(spec.storage), *base.variables(runner.env)],
         "securityContext": base.container_security(),
-        "volumeMounts": [{"name": "work", "mountPath": base.WORK_FOLDER}, _MOUNT],
+        "volumeMounts": [{"name": "work", "mountPath": base.WORK_FOLDER}, _MOUNT, *base.authority_mounts(storage)],
     }
     if spec.image_pull_policy is not None:
         rendered["imagePullPolicy"] = spec.image_pull_policy.value

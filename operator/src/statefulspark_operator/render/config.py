@@ -12,7 +12,7 @@ from statefulspark.contract.config import JobConfig, RestoreConfig
 from statefulspark_operator.api import memory, names
 from statefulspark_operator.api.revision import word_id
 from statefulspark_operator.api.status import RestoreIntent
-from statefulspark_operator.render import executor
+from statefulspark_operator.render import base, executor
 from statefulspark_operator.render.base import Manifest, Subject, metadata
 
 FILE_NAME = "job.json"
@@ -48,7 +48,10 @@ def job_config(
         "revision": owner.revision,
         "storage": {
             "uri": spec.storage.uri,
-            "s3": _given(spec.storage.s3, exclude={"credentials_secret_ref"}),
+            "s3": {
+                **_given(spec.storage.s3, exclude={"credentials_secret_ref", "ca_secret_ref"}),
+                "caFile": base.authority_file(spec.storage),
+            },
             "ownership": spec.storage.ownership,
         },
         "checkpoint": spec.checkpoint.config(),

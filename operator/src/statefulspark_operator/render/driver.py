@@ -109,6 +109,7 @@ def _pod_spec(subject: Subject, start: _Start) -> Manifest:
         {"name": "config", "configMap": {"name": start.config}},
         base.local_volume("work", spec.driver.local_disk),
         *code.volumes(subject, start.revision),
+        *base.authority_volumes(spec.storage),
         {"name": _TOKEN_VOLUME, "secret": {"secretName": names.token(job.name), "defaultMode": _READABLE_BY_GROUP}},
     ]
     if spec.driver.tls is not None:
@@ -144,6 +145,7 @@ def _container(subject: Subject, start: _Start) -> Manifest:
         {"name": "config", "mountPath": config.FOLDER, "readOnly": True},
         {"name": "work", "mountPath": base.WORK_FOLDER},
         *code.mounts(spec),
+        *base.authority_mounts(spec.storage),
         _TOKEN_MOUNT,
     ]
     if spec.driver.tls is not None:

@@ -172,6 +172,7 @@ def template(subject: Subject, owner: Owner) -> Manifest:
             {"name": "work", "emptyDir": {}},
             base.local_volume(LOCAL_VOLUME, executor.local_disk),
             *code.volumes(subject, owner.revision),
+            *base.authority_volumes(spec.storage),
         ],
     }
     if fetching := code.init_containers(subject, executor):
@@ -220,6 +221,7 @@ def _container(subject: Subject) -> Manifest:
             {"name": "work", "mountPath": base.WORK_FOLDER},
             {"name": LOCAL_VOLUME, "mountPath": LOCAL_FOLDER},
             *code.mounts(spec),
+            *base.authority_mounts(spec.storage),
         ],
     }
     if executor.resources is not None:

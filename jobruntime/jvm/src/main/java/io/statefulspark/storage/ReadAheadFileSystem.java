@@ -3,10 +3,12 @@ package io.statefulspark.storage;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.util.zip.CRC32C;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileSystem;
@@ -23,6 +25,12 @@ public final class ReadAheadFileSystem extends S3AFileSystem {
 
   /** Hadoop creates the file system by its class name. */
   public ReadAheadFileSystem() {}
+
+  @Override
+  public void initialize(URI name, Configuration conf) throws IOException {
+    TrustedAuthorities.trust(conf);
+    super.initialize(name, conf);
+  }
 
   @Override
   public FSDataInputStream open(Path file, int bufferSize) throws IOException {
