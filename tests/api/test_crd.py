@@ -145,7 +145,7 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         ),
         pytest.param(
             {"executor": {"instances": 1, "localDisk": {"size": "-1Gi"}}},
-            "it must be a Kubernetes quantity",
+            "spec.executor.localDisk.size",
             id="a disk below zero",
         ),
         pytest.param(
@@ -284,6 +284,10 @@ def test_nothing_is_filled_in_that_the_user_did_not_write(api_server: ApiServer,
     assert api_server.get(namespace, "ssj/flights")["spec"] == job["spec"]
 
 
+def scale_of(namespace: str) -> str:
+    return f"/apis/statefulspark.io/v1alpha1/namespaces/{namespace}/statefulsparkjobs/flights/scale"
+
+
 def test_kubectl_scale_changes_the_number_of_executors(api_server: ApiServer, namespace: str) -> None:
     api_server.apply(a_resource(namespace, executor={"instances": 2}))
     selector = "statefulspark.io/role=executor,statefulspark.io/driver=flights-driver-1"
@@ -292,18 +296,36 @@ def test_kubectl_scale_changes_the_number_of_executors(api_server: ApiServer, na
 
     api_server.call("-n", namespace, "scale", "ssj/flights", "--replicas=4")
 
-    path = f"/apis/statefulspark.io/v1alpha1/namespaces/{namespace}/statefulsparkjobs/flights/scale"
-    scale = json.loads(api_server.call("get", "--raw", path))
+    scale = json.loads(api_server.call("get", "--raw", scale_of(namespace)))
     assert scale["spec"] == {"replicas": 4}
     assert scale["status"] == {"replicas": 1, "selector": selector}
     assert resources.number(api_server.get(namespace, "ssj/flights"), "spec", "executor", "instances") == 4
 
 
+def test_an_autoscaler_gets_an_error_of_a_job_without_executors(api_server: ApiServer, namespace: str) -> None:
+    """It reads /scale before it writes there."""
+    api_server.apply(a_resource(namespace))
+
+    done = api_server.kubectl("get", "--raw", scale_of(namespace))
+
+    assert done.returncode != 0
+    assert ".spec.executor.instances" in done.stderr
+
+
+def test_a_person_who_scales_a_job_without_executors_gives_it_some(api_server: ApiServer, namespace: str) -> None:
+    """The API server refuses to read /scale of such a job, and not to write there."""
+    api_server.apply(a_resource(namespace))
+
+    api_server.call("-n", namespace, "scale", "ssj/flights", "--replicas=2")
+
+    assert resources.section(api_server.get(namespace, "ssj/flights"), "spec", "executor") == {"instances": 2}
+
+
 @pytest.mark.parametrize(
     ("spec", "replicas", "why"),
     [
-        pytest.param({}, 2, "specReplicasPath", id="tasks run in the driver"),
         pytest.param({"executor": {"instances": 2}}, 0, "spec.executor.instances", id="to no executor at all"),
+        pytest.param({"driver": {"cores": 2}}, 2, "remove driver.cores", id="tasks run in the driver by its cores"),
     ],
 )
 def test_what_cannot_be_scaled_is_refused(

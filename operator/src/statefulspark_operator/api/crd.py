@@ -191,7 +191,7 @@ _SCALE: JsonValue = {
     "statusReplicasPath": ".status.executors.running",
     "labelSelectorPath": ".status.executors.selector",
 }
-"""For a job without executors it answers with an error: there is nothing to scale."""
+"""Autoscalers read it first, which is an error for a job without executors: there is nothing to scale."""
 _JOB = _Names(base.KIND, base.PLURAL, "ssj", PRINTER_COLUMNS, {"status": {}, "scale": _SCALE})
 _SAVEPOINT = _Names(base.SAVEPOINT_KIND, base.SAVEPOINT_PLURAL, "ssp", SAVEPOINT_COLUMNS, {"status": {}})
 
