@@ -3,8 +3,9 @@
 Wake-ups carry no content. If any number of them arrive while a pass runs, one more pass follows, and reads everything
 again; after a lost event the next pass starts when the last pass has requested it.
 
-Passes of different jobs never wait for each other. What is scarce is limited where it is used: requests to the API server,
-connections to drivers, threads for storage; so a driver or a store that hangs holds up its own jobs only.
+Passes of different jobs wait for each other's steps only, and the namespaces take turns (`turns`). What else is scarce is
+limited where it is used: requests to the API server, connections to drivers, threads for storage; so a driver or a store
+that hangs holds up its own jobs only.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from statefulspark import errors
 
 from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.engine import turns
 
 _LOG = logging.getLogger("statefulspark.queue")
 
@@ -31,7 +34,7 @@ LONGEST_PASS_S = 300.0
 """A pass that takes longer than this hangs: it is given up, and tried again later. The passes of other jobs go on meanwhile,
 so it is no reason to restart the operator."""
 
-Reconcile = Callable[[JobKey], Awaitable[timedelta | None]]
+Reconcile = Callable[[JobKey], Coroutine[Any, Any, timedelta | None]]
 
 
 @dataclass(slots=True)
@@ -55,6 +58,7 @@ class WorkQueue:
         """
         self._reconcile, self._longest_pass_s = reconcile, longest_pass_s
         self._workers: dict[JobKey, _JobWorker] = {}
+        self._turns = turns.Turns()
         self._closed = False
         self.passes = 0
         self.failed_passes = 0
@@ -99,7 +103,7 @@ class WorkQueue:
         limit = asyncio.timeout(self._longest_pass_s)
         try:
             async with limit:
-                after = await self._reconcile(key)
+                after = await self._turns.run(key.namespace, self._reconcile(key))
         except errors.PreconditionFailedError as error:
             _LOG.debug("job changed during the pass", extra={"job": str(key), "error": str(error)})
             return CONFLICT_RETRY_S
