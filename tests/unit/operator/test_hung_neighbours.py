@@ -20,7 +20,8 @@ from statefulspark.testing.stores import MemoryStore
 from statefulspark_operator.cluster import driver_api
 from statefulspark_operator.cluster.driver_api import DriverAccess, HttpDriverApi
 from statefulspark_operator.cluster.gateway import JobKey
-from statefulspark_operator.cluster.storage_threads import MOST_LARGE, StorageThreads
+from statefulspark_operator.cluster.storage_shares import Limits
+from statefulspark_operator.cluster.storage_threads import LARGE, StorageThreads
 from statefulspark_operator.engine import queue
 from statefulspark_operator.lifecycle.situation import DriverPod, DriverSilent
 
@@ -125,7 +126,7 @@ class Store:
 
 def test_a_store_that_hangs_takes_its_share_of_the_threads_and_no_more() -> None:
     async def scene() -> tuple[str, int]:
-        store, threads = Store(), StorageThreads(timeout_s=WITHIN_S, most_of_both=3)
+        store, threads = Store(), StorageThreads(timeout_s=WITHIN_S, limits=Limits(48, 6))
         hung = [
             asyncio.create_task(
                 threads.run("away", f"demo/job-{number}", lambda number=number: store.hang(str(number)))
@@ -198,7 +199,7 @@ def test_few_pieces_of_work_hold_large_objects_at_a_time_and_one_of_a_namespace(
 
     assert len(most) == 40
     assert max(max(holding.values()) for holding in most) == 1
-    assert 1 < max(holding.total() for holding in most) <= MOST_LARGE
+    assert 1 < max(holding.total() for holding in most) <= LARGE.most
 
 
 def test_work_that_lasts_too_long_gives_its_thread_back() -> None:

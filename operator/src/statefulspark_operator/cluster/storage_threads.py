@@ -16,14 +16,13 @@ from typing import TypeVar
 from statefulspark import errors
 from statefulspark.storage import allowance, port
 
-MOST_THREADS = 48
-MOST_OF_ONE_STORE = 16
-"""Threads that the jobs of one store can hold."""
-MOST_OF_ONE_NAMESPACE = 24
-"""Threads that the jobs of one namespace can hold, whatever the number of stores that they name."""
-MOST_OF_BOTH = 8
-"""Threads that the jobs of one namespace can hold at one store: at most half of what either can, so that a store that hangs
-leaves room for the namespace's other stores, and a namespace that floods a store leaves room there for others."""
+from statefulspark_operator.cluster.storage_shares import Holder, Limits, Places
+
+THREADS = Limits(most=48, most_at_store=16)
+"""So that the first namespace gets 24 threads at most, and 8 of them at one store."""
+LARGE = Limits(most=3, most_at_store=3)
+"""Pieces of work that may hold large objects at a time, one for each namespace: with what they become when they are parsed,
+each takes up to 200 MB."""
 TIMEOUT_S = 60.0
 """The longest time that a pass waits for an answer of storage."""
 DELETION_TIMEOUT_S = 240.0
@@ -31,31 +30,23 @@ DELETION_TIMEOUT_S = 240.0
 then goes on, and the next pass waits for it."""
 LONGEST_S = 600.0
 """The longest time of any work: a server that never ends an answer gives the thread back. What was deleted stays deleted."""
-MOST_LARGE = 3
-"""Pieces of work that may hold large objects at a time, one for each namespace: with what they become when they are parsed,
-each takes up to 200 MB."""
-
-_LARGE = "large objects"  # No store is called so: the name of a bucket or a server has no space.
 Result = TypeVar("Result")
 
 
 class StorageThreads:
     """A pool of threads, shared fairly between stores and between namespaces."""
 
-    def __init__(
-        self, *, timeout_s: float = TIMEOUT_S, most_of_both: int = MOST_OF_BOTH, longest_s: float = LONGEST_S
-    ) -> None:
+    def __init__(self, *, timeout_s: float = TIMEOUT_S, limits: Limits = THREADS, longest_s: float = LONGEST_S) -> None:
         """Create a pool without threads; they are started when they are needed.
 
         Args:
             timeout_s: The longest time that a caller waits.
-            most_of_both: Number of threads that the work of one namespace on one store can hold.
+            limits: Number of threads.
             longest_s: The longest time of any work.
         """
-        self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="storage")
-        self._timeout_s, self._most_of_both, self._longest_s = timeout_s, most_of_both, longest_s
-        self._large = asyncio.Semaphore(MOST_LARGE)
-        self._shares: dict[tuple[str, str], asyncio.Semaphore] = {}
+        self._pool = ThreadPoolExecutor(limits.most, thread_name_prefix="storage")
+        self._timeout_s, self._longest_s = timeout_s, longest_s
+        self._threads, self._large = Places(limits), Places(LARGE)
         self._running: dict[str, asyncio.Task[object]] = {}
 
     async def run(
@@ -76,13 +67,13 @@ class StorageThreads:
         given_up = self._running.get(owner)
         if given_up is not None:
             await self._wait(given_up, store, deadline_s)
-        task = asyncio.create_task(self._run(store, owner.partition("/")[0], work))
+        task = asyncio.create_task(self._run(Holder(owner.partition("/")[0], store), work))
         self._running[owner] = task
         task.add_done_callback(lambda done: self._forget(owner, done))
         await self._wait(task, store, deadline_s)
         return task.result().result()
 
-    async def _run(self, store: str, namespace: str, work: Callable[[], Result]) -> asyncio.Future[Result]:
+    async def _run(self, holder: Holder, work: Callable[[], Result]) -> asyncio.Future[Result]:
         """Return the work when it has ended, however it did; whoever still wants its result asks for it.
 
         Nearly all work holds little. What exceeds a small allowance is done once more with a large one, a few at a time.
@@ -90,29 +81,24 @@ class StorageThreads:
         """
         # The documents of a usual job take some 10 MB while they are read.
         small = allowance.Allowance(2**20, 10_000, 50_000, time.monotonic() + self._longest_s)
-        ended = await self._run_in_turn(store, namespace, work, small)
+        ended = await self._run_in_turn(holder, work, small)
         if not small.is_exceeded:
             return ended
-        async with self._share(_LARGE, namespace, 1), self._large:
-            return await self._run_in_turn(store, namespace, work, _large(self._longest_s))
+        async with self._large.held(holder):
+            return await self._run_in_turn(holder, work, _large(self._longest_s))
 
     async def _run_in_turn(
-        self, store: str, namespace: str, work: Callable[[], Result], limits: allowance.Allowance
+        self, holder: Holder, work: Callable[[], Result], limits: allowance.Allowance
     ) -> asyncio.Future[Result]:
         def limited() -> Result:
             with allowance.holding(limits):
                 return work()
 
-        both = self._share(store, namespace, self._most_of_both)
-        # Who waits holds no share of what others need: the own one first, that of the store last.
-        async with both, self._share("", namespace, MOST_OF_ONE_NAMESPACE), self._share(store, "", MOST_OF_ONE_STORE):
+        async with self._threads.held(holder):
             running = asyncio.get_running_loop().run_in_executor(self._pool, limited)
             running.add_done_callback(_look_at)
             await asyncio.wait({running})
             return running
-
-    def _share(self, store: str, namespace: str, most: int) -> asyncio.Semaphore:
-        return self._shares.setdefault((store, namespace), asyncio.Semaphore(most))
 
     async def _wait(self, task: asyncio.Task[object], store: str, deadline_s: float) -> None:
         done, _ = await asyncio.wait({task}, timeout=max(0.0, deadline_s - asyncio.get_running_loop().time()))
