@@ -309,6 +309,35 @@ def test_a_generation_whose_reservation_does_not_tell_its_life_is_refused_by_the
     assert world.shown == shown
 
 
+@KINDS
+@BOTH
+def test_a_sink_of_the_older_life_is_refused_by_state_of_the_newer_one_whose_epochs_are_lower(
+    kind: str, visible: str
+) -> None:
+    """The target was restored to a backup of the older life, in which another driver has started since."""
+    world = World(kind, visible)
+    driver = world.start()
+    world.batches(driver, 2)
+    driver.checkpoint()
+    other, put_back = world.copied(), world.backup_of_sink()
+    for _ in range(2):
+        older = world.start()
+    world.batches(older, 2)
+    older.checkpoint()
+    shown, restored = world.shown, world.backup_of_sink()
+    put_back()
+    newer = world.start(bucket=other)
+    world.batches(newer, 2)
+    newer.checkpoint()
+    restored()
+    world.overlay(other)
+
+    with pytest.raises(errors.SpecRejectedError, match="was opened by epoch 3 of this state") as refused:
+        world.start()
+
+    assert (refused.value.reason, world.shown) == ("SinkOpenedElsewhere", shown)
+
+
 @BOTH
 @KINDS
 def test_a_sink_from_before_fresh_state_gets_all_that_was_committed_since(kind: str, visible: str) -> None:
