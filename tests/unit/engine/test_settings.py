@@ -9,6 +9,7 @@ from statefulspark import errors
 from statefulspark.contract import config, engine
 from statefulspark.engine import settings
 from statefulspark.storage import StorageOptions
+from statefulspark.storage.authorities import Authority
 
 STREAM = "spark.hadoop.fs.s3a.input.stream.type"
 
@@ -126,6 +127,14 @@ def test_every_setting_is_the_jobs_or_refused_and_none_is_replaced() -> None:
     for key in _conf({}):
         if not engine.find_refused([key]) and key not in ("spark.app.name", *settings.CLASS_PATHS):
             assert _conf({key: "mine"})[key] == "mine"
+
+
+def test_the_file_system_gets_the_authority_of_the_server() -> None:
+    job = config.JobConfig(name="flights", storage=config.StorageConfig(uri="s3://b/p"))
+    named = StorageOptions(authority=Authority("the file", "", "/etc/ca.crt"))
+
+    assert settings.spark_conf(job, named)["spark.hadoop.statefulspark.s3.ca"] == "/etc/ca.crt"
+    assert "spark.hadoop.statefulspark.s3.ca" not in settings.spark_conf(job, StorageOptions())
 
 
 @pytest.mark.parametrize(

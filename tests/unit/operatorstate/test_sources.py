@@ -16,6 +16,7 @@ from statefulspark.checkpoint import segments
 from statefulspark.checkpoint.segments import SegmentName
 from statefulspark.operatorstate import record, subtasks
 from statefulspark.sources import feed, rendezvous, running, segmentfile
+from statefulspark.storage.authorities import Authority
 from statefulspark.testing import stores
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -464,7 +465,8 @@ def meeting() -> Iterator[rendezvous.Rendezvous]:
 def test_a_client_gets_offsets_and_places(
     meeting: rendezvous.Rendezvous, closing: list[running.RunningSource], tmp_path: Path
 ) -> None:
-    options = storage.StorageOptions(access_key="a", secret_key="b", allow_local_files=True)
+    authority = Authority("the file ca.crt", "-----BEGIN CERTIFICATE-----", "ca.crt")
+    options = storage.StorageOptions(access_key="a", secret_key="b", allow_local_files=True, authority=authority)
     store = storage.open_store(tmp_path.as_uri(), options)
     meeting.offer("q/counter", a_feed(store, closing), options)
     client = rendezvous.FeedClient(port=meeting.port, token=meeting.token, feed="q/counter")
