@@ -35,8 +35,12 @@ MODES = [
             "imagePullSecrets[0].name=r",
             "podLabels.team=a",
             "podAnnotations.a=b",
-            "env[0].name=HTTPS_PROXY",
-            "env[0].value=http://proxy",
+            "extraEnv[0].name=HTTPS_PROXY",
+            "extraEnv[0].value=http://proxy",
+            "extraVolumes[0].name=authorities",
+            "extraVolumes[0].configMap.name=authorities",
+            "extraVolumeMounts[0].name=authorities",
+            "extraVolumeMounts[0].mountPath=/etc/authorities",
             "nodeSelector.disk=fast",
             "priorityClassName=system-cluster-critical",
             "serviceAccount.annotations.role=reader",
@@ -250,6 +254,33 @@ def test_secrets_are_never_listed_and_no_right_is_a_wildcard() -> None:
         assert "*" not in json.dumps(rule)
         if rule["resources"] == ["secrets"]:
             assert rule["verbs"] == ["get", "create"]
+
+
+def test_the_operator_gets_more_variables_and_volumes_beside_its_own() -> None:
+    (deployment,) = of_kind(
+        render(
+            "extraEnv[0].name=AWS_CA_BUNDLE",
+            "extraEnv[0].value=/etc/authorities/ca.crt",
+            "extraVolumes[0].name=authorities",
+            "extraVolumes[0].configMap.name=authorities",
+            "extraVolumeMounts[0].name=authorities",
+            "extraVolumeMounts[0].mountPath=/etc/authorities",
+        ),
+        "Deployment",
+    )
+    pod = resources.section(deployment, "spec", "template", "spec")
+    (container,) = resources.items(pod, "containers")
+
+    names = [resources.text(variable, "name") for variable in resources.items(container, "env")]
+    assert names == ["POD_NAME", "POD_NAMESPACE", "MALLOC_ARENA_MAX", "AWS_CA_BUNDLE"]
+    assert resources.items(pod, "volumes") == (
+        {"name": "tmp", "emptyDir": {}},
+        {"name": "authorities", "configMap": {"name": "authorities"}},
+    )
+    assert resources.items(container, "volumeMounts") == (
+        {"name": "tmp", "mountPath": "/tmp"},
+        {"name": "authorities", "mountPath": "/etc/authorities"},
+    )
 
 
 def test_the_operator_runs_without_privileges_on_a_read_only_root() -> None:
