@@ -11,6 +11,7 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import pandas as pd
 import pyarrow as pa
@@ -22,7 +23,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from statefulspark import state
 
 SCHEMA = "key bigint, count bigint"
-_FAR_MS = 10**15
+_FAR = datetime(9000, 1, 1, tzinfo=UTC)
 _COUNT_BYTES = 8
 _CACHE_BYTES = 3 << 30
 """Memory for state in each of the two workers, by our estimate: as much as Flink's heap has beside it."""
@@ -102,7 +103,7 @@ class TimedCount(Count):
         """Count the rows of a key."""
         before = self.count.get()
         if before is None:
-            ctx.timer_service.register_event_time_timer(_FAR_MS + hash(key) % 1000)
+            ctx.timers.set(_FAR + timedelta(milliseconds=hash(key) % 1000))
         if self.is_plain:
             counted = (before or 0) + len(rows)  # type: ignore[operator]  # a number
             self.count.update(counted)
@@ -111,7 +112,7 @@ class TimedCount(Count):
             self.count.update(self._counter.to_state(counted, before))
         yield key, counted
 
-    def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> None:
+    def on_timer(self, when: datetime, ctx: ss.KeyedContext) -> None:
         """Do nothing: the timers lie behind the end of the run."""
 
 
@@ -202,7 +203,7 @@ def _ours(rows: DataFrame, counter: Counter) -> DataFrame:
 
 
 def _ttl(rows: DataFrame, counter: Counter) -> DataFrame:
-    function = Count(counter, ss.Ttl(days=1))
+    function = Count(counter, ss.Ttl("1d"))
     return ss.keyed_process(rows, key="key", function=function, uid="ttl", schema=SCHEMA)
 
 

@@ -43,7 +43,7 @@ class FirstOnly(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: whether the flight has been seen, for two days."""
-        self.seen = ctx.value_state("seen", bool, ttl=ss.Ttl(days=2))
+        self.seen = ctx.value_state("seen", bool, ttl=ss.Ttl("2d"))
 
     def process(self, key: int, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[int, str, str]]:
         """Take the rows of one flight; usually there is one."""

@@ -25,7 +25,7 @@ class TooManyCountries(ss.KeyedProcessFunction):
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: a moment for each country."""
-        lives = ss.Ttl(hours=1)
+        lives = ss.Ttl("1h")
         self.latest = ctx.map_state("latest", str, datetime.datetime, ttl=lives)
 
     def process(

@@ -38,12 +38,12 @@ class Sessions(ss.KeyedProcessFunction):
             self.events.update((self.events.get() or 0) + 1)
             latest = max(last, row.time) if last else row.time
             if last:
-                ctx.timer_service.delete_event_time_timer(last + GAP)
-            ctx.timer_service.register_event_time_timer(latest + GAP)
+                ctx.timers.delete(last + GAP)
+            ctx.timers.set(latest + GAP)
             last = latest
         self.last.update(last)
 
-    def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterator[tuple[str, int, int]]:
+    def on_timer(self, when: datetime.datetime, ctx: ss.KeyedContext) -> Iterator[tuple[str, int, int]]:
         """Emit a session that is over."""
         yield ctx.key, self.events.get() or 0, self.late.get() or 0
         self.events.clear()

@@ -9,6 +9,7 @@ begins. When the job is restored it adds a line that names this place: batches a
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from pathlib import Path
 
 import statefulspark as ss
@@ -30,7 +31,7 @@ class Journal(ss.driver.MasterHook):
         """Name of the state in manifests."""
         return "journal"
 
-    def trigger(self, checkpoint_id: int, timestamp: int) -> bytes | None:
+    def trigger(self, checkpoint_id: int, when: datetime) -> bytes | None:
         """Note how long the journal is."""
         return str(self.path.stat().st_size if self.path.exists() else 0).encode()
 
@@ -46,7 +47,7 @@ class Journal(ss.driver.MasterHook):
 
 
 journal = Journal()
-job.hook(journal, timeout_s=10)
+job.hook(journal, timeout="10s")
 
 
 @job.query(uid="lines")

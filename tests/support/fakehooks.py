@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from datetime import datetime
 
 from statefulspark.hooks import MasterHook
 
@@ -24,7 +25,7 @@ class Bookmarks(MasterHook):
         self._failures = list(failures)
         self.holds = holds or threading.Event()
         self._waits = holds is not None
-        self.asked: list[tuple[int, int]] = []
+        self.asked: list[tuple[int, datetime]] = []
         self.answered: list[int] = []
         self.restored: list[tuple[int, bytes | None]] = []
         self.told: list[str] = []
@@ -33,8 +34,8 @@ class Bookmarks(MasterHook):
     def uid(self) -> str:
         return self._name
 
-    def trigger(self, checkpoint_id: int, timestamp: int) -> bytes | None:
-        self.asked.append((checkpoint_id, timestamp))
+    def trigger(self, checkpoint_id: int, when: datetime) -> bytes | None:
+        self.asked.append((checkpoint_id, when))
         if self._waits:
             self.holds.wait(10)
         if self._failures:

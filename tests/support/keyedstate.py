@@ -44,7 +44,7 @@ class Worker:
         work: Callable[[functions.KeyedContext], None],
         *,
         now_ms: int = 0,
-        watermark_ms: int = timers.NO_WATERMARK,
+        watermark_ms: int = timers.NO_WATERMARK_MS,
         policy: heads.Policy | None = None,
         group: int = 0,
         keys: Collection[object] | None = None,

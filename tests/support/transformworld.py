@@ -56,7 +56,7 @@ class World:
         context = functions.KeyedContext(
             "test",
             now_ms,
-            watermark_ms=watermark_ms if watermark_ms > 0 else timers.NO_WATERMARK,
+            watermark_ms=watermark_ms if watermark_ms > 0 else timers.NO_WATERMARK_MS,
             domains=self._mode.domains,
         )
         wrapped.open(context)

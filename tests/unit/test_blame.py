@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
@@ -46,7 +47,7 @@ from statefulspark.testing import stores
 from transformworld import KEY, schema
 
 HERE = str(Path(__file__))
-AT = operatorstate.FunctionSnapshotContext(checkpoint_id=5, checkpoint_timestamp=0)
+AT = operatorstate.FunctionSnapshotContext(checkpoint_id=5, when=datetime.fromtimestamp(0, UTC))
 _EMPTY = StartPlan(StartMode.EMPTY, 1)
 
 
@@ -83,7 +84,7 @@ class TimerFails(ss.KeyedProcessFunction):
     on_timer = fail
 
     def process(self, key: object, rows: object, ctx: state_functions.KeyedContext) -> None:
-        ctx.timer_service.register_processing_time_timer(1)
+        ctx.timers.set(ctx.processing_time)
 
 
 class TableFails(state_functions.VectorizedProcessFunction):
@@ -408,7 +409,7 @@ def test_what_a_function_returned_and_what_it_put_into_state_are_the_users_too()
         def invoke(self, value: object) -> None:
             """Do nothing."""
 
-        def snapshot_state(self, checkpoint_id: int, timestamp_ms: int) -> list[int]:
+        def snapshot_state(self, checkpoint_id: int, when: datetime) -> list[int]:
             return 5  # type: ignore[return-value]
 
         def restore_state(self, state: list[int]) -> None:

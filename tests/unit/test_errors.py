@@ -11,7 +11,7 @@ from statefulspark.state.timers import milliseconds
 
 def test_a_wrong_argument_is_a_value_error_with_a_reason() -> None:
     with pytest.raises(ValueError, match="TTL is expected to be positive") as refused:
-        ss.Ttl(hours=0)
+        ss.Ttl("0h")
 
     assert isinstance(refused.value, errors.InvalidArgumentError)
     assert refused.value.reason == "TtlNotPositive"

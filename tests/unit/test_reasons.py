@@ -48,8 +48,8 @@ _CODES = {
         NoQuery OffsetsGroupInvalid OperatorUidInvalid OperatorUidTaken OutputModeInvalid OutputSchemaInvalid
         ParallelismInvalid ParameterMissing QueryInvalid SchemaInvalid SessionRefused SinkInvalid SinkSettingRefused
         SourceNameTaken SourceNotSingle StateDeclaredTooLate StateNameInvalid StateNameTaken
-        StateTypeInvalid StateValueTypeUnsupported TimeModeInvalid TimeoutInvalid TimersInvalid TimersNotDeclared
-        TtlCleanupInvalid TtlInvalid TtlNotPositive TtlTooLong UidDuplicate UidInvalid WatermarkMissing
+        StateTypeInvalid StateValueTypeUnsupported TimeModeInvalid TimeoutInvalid TimerDomainMissing TimersInvalid
+        TimersNotDeclared TtlCleanupInvalid TtlInvalid TtlNotPositive UidDuplicate UidInvalid WatermarkMissing
     """,
     ExitCode.INCOMPATIBLE_STATE: """
         AggregationChanged JoinChanged KeyChanged MaxParallelismChanged MaxParallelismExceeded NonRestoredState

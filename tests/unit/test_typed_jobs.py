@@ -118,6 +118,42 @@ _RIGHT = {
         def late(rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> list[datetime.datetime]:
             return [row.time + datetime.timedelta(minutes=row["minutes"]) for row in rows if ctx.is_late(row.time)]
     """,
+    "timers": """
+        class Reminder(ss.KeyedProcessFunction[str, tuple[str, datetime.datetime]]):
+            def open(self, ctx: ss.KeyedContext[str]) -> None:
+                self.seen = ctx.value_state("seen", int, ttl=ss.Ttl("7d", cleanup_incrementally=10))
+
+            def process(self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext[str]) -> None:
+                due = ctx.processing_time + datetime.timedelta(hours=1)
+                if ctx.watermark is None or ctx.watermark < due:
+                    ctx.timers.set(due)
+                for when in ctx.timers.list():
+                    ctx.timers.delete(when)
+
+            def on_timer(
+                self, when: datetime.datetime, ctx: ss.KeyedContext[str]
+            ) -> Iterator[tuple[str, datetime.datetime]]:
+                ctx.timers.set(when + datetime.timedelta(days=1), domain="processing-time")
+                if ctx.time_domain == "event-time":
+                    yield ctx.key, when
+    """,
+    "durations": """
+        class Bookmark(ss.driver.MasterHook):
+            uid = "shop"
+
+            def trigger(self, checkpoint_id: int, when: datetime.datetime) -> bytes | None:
+                return f"{checkpoint_id} {when.year}".encode()
+
+            def restore(self, checkpoint_id: int, state: bytes | None) -> None:
+                return None
+
+
+        job = ss.Job("words")
+        job.hook(Bookmark(), timeout="10s")
+        job.hook(Bookmark(), timeout=datetime.timedelta(seconds=10))
+        lives = (ss.Ttl("7d"), ss.Ttl(datetime.timedelta(days=7), update=ss.TtlUpdate.ON_READ_AND_WRITE))
+        sink = ss.sinks.KafkaSink("t", bootstrap_servers="b:1", offsets_kept="7d")
+    """,
     "operator state": """
         class Buffer(ss.driver.SinkFunction[tuple[str, int]], ss.driver.CheckpointedFunction):
             def initialize_state(self, context: ss.driver.FunctionInitializationContext) -> None:
@@ -185,6 +221,41 @@ _WRONG = {
             return ss.keyed_process(
                 df, key="k", function=function, uid="u", schema="n int", timers="event_time"  # wrong
             )
+    """,
+    "a timer in milliseconds": """
+        def declare(ctx: ss.KeyedContext) -> None:
+            ctx.timers.set(1_000)  # wrong
+    """,
+    "a timer of no known clock": """
+        def declare(ctx: ss.KeyedContext) -> None:
+            ctx.timers.set(ctx.processing_time, domain="event_time")  # wrong
+    """,
+    "a watermark that may be absent": """
+        def declare(ctx: ss.KeyedContext) -> int:
+            return ctx.watermark.year  # wrong
+    """,
+    "a callback that expects milliseconds": """
+        class Reminder(ss.KeyedProcessFunction):
+            def on_timer(
+                self,
+                when: int,  # wrong
+                ctx: ss.KeyedContext,
+            ) -> None:
+                return None
+    """,
+    "a clock that is compared with an unknown one": """
+        def tell(ctx: ss.KeyedContext) -> bool:
+            return ctx.time_domain == "event_time"  # wrong
+    """,
+    "a time to live in numbers": """
+        lives = ss.Ttl(7)  # wrong
+    """,
+    "a time to live with parts": """
+        lives = ss.Ttl(days=7)  # wrong
+    """,
+    "a timeout in seconds": """
+        def register(job: ss.Job, hook: ss.driver.MasterHook) -> None:
+            job.hook(hook, timeout=10)  # wrong
     """,
     "a sink that shows batches at no known time": """
         sink = ss.sinks.FilesSink("s3://bucket/out", visible="bacth")  # wrong

@@ -18,6 +18,7 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import statefulspark as ss
@@ -27,7 +28,7 @@ job = ss.Job("load")
 
 PERIOD_MS = 5_000
 LATEST = 3
-REMEMBERED_S = 2
+REMEMBERED = "2s"
 REPORTED_AFTER_MS = 1_500
 EVENT = "number BIGINT, key STRING, sequence BIGINT, at_ms BIGINT, amount BIGINT, kind STRING"
 DELAY = "10 seconds"
@@ -57,6 +58,14 @@ class Spent:
         return accumulator
 
 
+def _moment(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=at_ms)
+
+
+def _milliseconds(when: datetime) -> int:
+    return round(when.timestamp() * 1000)
+
+
 class Ledger(ss.KeyedProcessFunction):
     """Keeps the account of a key, closes its periods, and reports its events.
 
@@ -80,7 +89,7 @@ class Ledger(ss.KeyedProcessFunction):
         self.kinds = ctx.map_state("kinds", str, int)
         self.largest = ctx.reducing_state("largest", max, int)
         self.copies = ctx.reducing_state("copies", operator.add, int)
-        self.remembered = ctx.value_state("remembered", int, ttl=ss.Ttl(seconds=REMEMBERED_S))
+        self.remembered = ctx.value_state("remembered", int, ttl=ss.Ttl(REMEMBERED))
         self.periods = ctx.map_state("periods", int, int)
         self.fired = ctx.reducing_state("fired", operator.add, int)
         self.spent = ctx.aggregating_state("spent", Spent(), int)
@@ -93,7 +102,7 @@ class Ledger(ss.KeyedProcessFunction):
             raise ValueError("this version does not work")
         before = self.totals.get() or Totals(0, 0, 0)
         events_before = before.events
-        now_ms = ctx.timer_service.current_processing_time()
+        now_ms = _milliseconds(ctx.processing_time)
         for row in sorted(rows, key=lambda row: row.sequence):
             if row.sequence <= before.sequence:
                 self.copies.add(1)
@@ -105,17 +114,17 @@ class Ledger(ss.KeyedProcessFunction):
             self.spent.add(row.amount)
             due_ms = (row.at_ms // PERIOD_MS + 1) * PERIOD_MS
             self.periods.put(due_ms, (self.periods.get(due_ms) or 0) + 1)
-            ctx.timer_service.register_event_time_timer(due_ms)
+            ctx.timers.set(_moment(due_ms), domain="event-time")
             yield self._event_row(key, row, before, now_ms)
             self.remembered.update(now_ms)
         self.totals.update(before)
         if before.events > events_before:
             self._report_soon(before.events - events_before, now_ms, ctx)
 
-    def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
+    def on_timer(self, when: datetime, ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
         """Yield how many events a period had that is over, or how many there were since the last report."""
-        nothing = (None,) * 8
-        if ctx.time_domain is ss.TimeDomain.PROCESSING_TIME:
+        nothing, timestamp = (None,) * 8, _milliseconds(when)
+        if ctx.time_domain == "processing-time":
             self.reports.add(1)
             yield "report", ctx.key, *nothing, timestamp, self.reports.get(), self.unreported.get()
             self.unreported.update(0)
@@ -128,7 +137,7 @@ class Ledger(ss.KeyedProcessFunction):
     def _report_soon(self, events: int, now_ms: int, ctx: ss.KeyedContext) -> None:
         waiting = self.unreported.get() or 0
         if not waiting:
-            ctx.timer_service.register_processing_time_timer(now_ms + REPORTED_AFTER_MS)
+            ctx.timers.set(_moment(now_ms + REPORTED_AFTER_MS), domain="processing-time")
         self.unreported.update(waiting + events)
 
     def _event_row(self, key: str, row: ss.InputRow, totals: Totals, now_ms: int) -> tuple[object, ...]:

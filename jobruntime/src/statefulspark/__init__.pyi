@@ -23,7 +23,6 @@ from statefulspark.operators.keyed import map_with_state as map_with_state
 from statefulspark.planning import named_source as named_source
 from statefulspark.sinks.secret import Secret as Secret
 from statefulspark.state import MAX_WATERMARK as MAX_WATERMARK
-from statefulspark.state import NO_WATERMARK as NO_WATERMARK
 from statefulspark.state import AggregateFunction as AggregateFunction
 from statefulspark.state import AggregatingState as AggregatingState
 from statefulspark.state import InputRow as InputRow
@@ -32,8 +31,7 @@ from statefulspark.state import KeyedProcessFunction as KeyedProcessFunction
 from statefulspark.state import ListState as ListState
 from statefulspark.state import MapState as MapState
 from statefulspark.state import ReducingState as ReducingState
-from statefulspark.state import TimeDomain as TimeDomain
-from statefulspark.state import TimerService as TimerService
+from statefulspark.state import Timers as Timers
 from statefulspark.state import Ttl as Ttl
 from statefulspark.state import TtlChange as TtlChange
 from statefulspark.state import TtlUpdate as TtlUpdate

@@ -9,7 +9,7 @@ StatefulSparkError                 has a PascalCase reason and a sentence for pe
 │   │   └── ParameterMissingError  a parameter of the job is not set; also a KeyError
 │   ├── InvalidTypeError           an argument has a wrong type; also a TypeError
 │   └── CredentialsRefusedError    its credentials are read from a file: ask again for `GRACE_S`, then it is wrong
-├── TransientError                 a temporary failure: try again after `retry_after_s`
+├── TransientError                 a temporary failure: try again later
 ├── PreconditionFailedError        the state has changed: read it again and decide again
 │   ├── FencedError                a newer epoch owns the job: stop, write nothing
 │   └── ObjectChangedError         a conditional write or delete found another body than the one that was read
@@ -106,10 +106,6 @@ class TransientError(StatefulSparkError):
 
     Operator action: none if it passes; otherwise check the system that the message names.
     """
-
-    def __init__(self, reason: str, message: str, retry_after_s: float = 5.0) -> None:
-        super().__init__(reason, message)
-        self.retry_after_s = retry_after_s
 
 
 class PreconditionFailedError(StatefulSparkError):

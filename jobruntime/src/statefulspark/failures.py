@@ -82,7 +82,7 @@ _DECLARED_WRONGLY = (
     *("HookFailed", "HookInvalid"),
     *("FunctionInvalid", "FunctionNotCopyable", "MaxParallelismInvalid", "OutputModeInvalid", "OutputSchemaInvalid"),
     *("InputNotStreaming", "TimeoutInvalid", "WatermarkMissing"),
-    *("ParallelismInvalid", "TimeModeInvalid", "TimersInvalid", "TimersNotDeclared"),
+    *("ParallelismInvalid", "TimeModeInvalid", "TimerDomainMissing", "TimersInvalid", "TimersNotDeclared"),
     *(
         "GroupingInvalid",
         "InitialStateInvalid",
@@ -92,7 +92,7 @@ _DECLARED_WRONGLY = (
     ),
     *("KeyedStateOutsideKey", "KeyedStateOutsideTable", "NoCurrentKey", "StateValueTypeUnsupported"),
     *("StateDeclaredTooLate", "StateNameInvalid", "StateNameTaken", "StateTypeInvalid"),
-    *("TtlCleanupInvalid", "TtlInvalid", "TtlNotPositive", "TtlTooLong"),
+    *("TtlCleanupInvalid", "TtlInvalid", "TtlNotPositive"),
     *("BufferInvalid", "OffsetsGroupInvalid", "SchemaInvalid", "SessionRefused", "SinkInvalid", "SinkSettingRefused"),
     *("SourceNameTaken", "SourceNotSingle"),
 )

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-DEFAULT_TIMEOUT_S = 60.0
+DEFAULT_TIMEOUT = timedelta(minutes=1)
 
 
 class MasterHook(ABC):
@@ -25,7 +26,7 @@ class MasterHook(ABC):
         """Name under which its state is stored; unique in the job and never changed afterwards."""
 
     @abstractmethod
-    def trigger(self, checkpoint_id: int, timestamp: int) -> bytes | None:
+    def trigger(self, checkpoint_id: int, when: datetime) -> bytes | None:
         """Take part in a checkpoint.
 
         Batches may be committed between this call and the cut of the checkpoint: the returned state must describe that cut
@@ -33,7 +34,7 @@ class MasterHook(ABC):
 
         Args:
             checkpoint_id: Its number; never used twice.
-            timestamp: When it was triggered, in milliseconds since 1970.
+            when: The moment at which it was triggered, in UTC.
 
         Returns:
             The state for `restore`; it is stored in the manifest, so it should be small. None stores nothing.
@@ -70,9 +71,9 @@ class HookDefinition:
     Attributes:
         uid: The uid of the hook.
         hook: The hook itself.
-        timeout_s: Longest duration of a call.
+        timeout: Longest duration of a call.
     """
 
     uid: str
     hook: MasterHook
-    timeout_s: float = DEFAULT_TIMEOUT_S
+    timeout: timedelta = DEFAULT_TIMEOUT

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import statefulspark
-from statefulspark import errors, launch, librarycalls
+from statefulspark import durations, errors, launch, librarycalls
 from statefulspark.declaration import JobDefinition, QueryDefinition, QueryFunction, require_uid
-from statefulspark.hooks import DEFAULT_TIMEOUT_S, HookDefinition, MasterHook
+from statefulspark.hooks import DEFAULT_TIMEOUT, HookDefinition, MasterHook
 
 _log = logging.getLogger(__name__)
 
@@ -79,28 +80,29 @@ class Job:
         """The master hooks in the order of their declaration."""
         return tuple(self._hooks.values())
 
-    def hook(self, hook: MasterHook, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> MasterHook:
+    def hook(self, hook: MasterHook, *, timeout: timedelta | str = DEFAULT_TIMEOUT) -> MasterHook:
         """Register a master hook: an external system that takes part in every checkpoint, and is restored from it.
 
         Args:
             hook: The hook.
-            timeout_s: Longest duration of a call; after that the checkpoint is declined.
+            timeout: Longest duration of a call, for example `10s`; after that the checkpoint is declined.
 
         Returns:
             The hook.
 
         Raises:
             InvalidTypeError: `HookInvalid`: it is no hook.
-            InvalidArgumentError: `HookInvalid`, `UidInvalid`, or `UidDuplicate` for its uid.
+            InvalidArgumentError: `HookInvalid`, `DurationInvalid`, `UidInvalid`, or `UidDuplicate` for its uid.
         """
         if not isinstance(hook, MasterHook):
             raise errors.InvalidTypeError(
                 "HookInvalid",
                 f"job.hook takes an instance of a class that extends ss.driver.MasterHook, not {hook!r:.100}.",
             )
-        if isinstance(timeout_s, bool) or timeout_s <= 0:
+        longest = durations.of(timeout, "timeout of a master hook")
+        if not longest:
             raise errors.InvalidArgumentError(
-                "HookInvalid", f"A master hook cannot have {timeout_s!r} seconds to answer; give it more than 0."
+                "HookInvalid", "A master hook cannot have no time to answer; give it a longer timeout than 0."
             )
         uid = require_uid(hook.uid, "a master hook")
         if uid in self._hooks:
@@ -108,7 +110,7 @@ class Job:
                 "UidDuplicate",
                 f"Two master hooks of the job {self.name} have the uid {uid!r}; give each its own.",
             )
-        self._hooks[uid] = HookDefinition(uid, hook, timeout_s)
+        self._hooks[uid] = HookDefinition(uid, hook, longest)
         return hook
 
     def run(self) -> None:

@@ -7,14 +7,25 @@ a folder for a files sink per query.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 
 import statefulspark as ss
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-FAR_MS = 3_600_000
+FAR = timedelta(hours=1)
 NUMBERS = 50
 job = ss.Job("drained")
+
+
+def moment(at_ms: int) -> datetime:
+    """Return the moment of a row."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def milliseconds(when: datetime) -> int:
+    """Return a moment as a number of a row."""
+    return round(when.timestamp() * 1000)
 
 
 class Reminder(ss.KeyedProcessFunction):
@@ -28,14 +39,14 @@ class Reminder(ss.KeyedProcessFunction):
         """Say what was late, and set the timers."""
         for row in rows:
             self.seen.update((self.seen.get() or 0) + 1)
-            ctx.timer_service.register_event_time_timer(row.at + FAR_MS)
-            ctx.timer_service.register_event_time_timer(ss.MAX_WATERMARK)
-            yield "late" if ctx.is_late(row.at) else "row", key, row.at, self.seen.get()
+            ctx.timers.set(moment(row.at) + FAR)
+            ctx.timers.set(ss.MAX_WATERMARK)
+            yield "late" if ctx.is_late(moment(row.at)) else "row", key, row.at, self.seen.get()
 
-    def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterable[object]:
+    def on_timer(self, when: datetime, ctx: ss.KeyedContext) -> Iterable[object]:
         """Tell what was seen."""
-        is_end = timestamp == ss.MAX_WATERMARK == ctx.timer_service.current_watermark()
-        yield "end" if is_end else "timer", ctx.key, -1 if is_end else timestamp, self.seen.get()
+        is_end = when == ss.MAX_WATERMARK == ctx.watermark
+        yield "end" if is_end else "timer", ctx.key, -1 if is_end else milliseconds(when), self.seen.get()
 
 
 class Alarm(ss.KeyedProcessFunction):
@@ -44,12 +55,12 @@ class Alarm(ss.KeyedProcessFunction):
     def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Set the timer."""
         for row in rows:
-            ctx.timer_service.register_processing_time_timer(ctx.timer_service.current_processing_time() + FAR_MS)
+            ctx.timers.set(ctx.processing_time + FAR)
             yield "row", row.at
 
-    def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterable[object]:
+    def on_timer(self, when: datetime, ctx: ss.KeyedContext) -> Iterable[object]:
         """Tell of it."""
-        yield "alarm", timestamp
+        yield "alarm", milliseconds(when)
 
 
 class Counter(ss.driver.SourceFunction[tuple[int]], ss.driver.CheckpointedFunction):

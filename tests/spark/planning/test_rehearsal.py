@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from pathlib import Path
 
 import pandas as pd
@@ -114,8 +115,7 @@ class _Waiting(ss.KeyedProcessFunction):
     """Sets a timer for each key, a day from now."""
 
     def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
-        now_ms = ctx.timer_service.current_processing_time()
-        ctx.timer_service.register_processing_time_timer(now_ms + 86_400_000)
+        ctx.timers.set(ctx.processing_time + timedelta(days=1))
         yield (key,)
 
 

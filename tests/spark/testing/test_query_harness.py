@@ -27,9 +27,9 @@ class Reminder(ss.KeyedProcessFunction):
 
     def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> None:
         self.count.update((self.count.get() or 0) + len(rows))
-        ctx.timer_service.register_processing_time_timer(ctx.timer_service.current_processing_time() + 3_600_000)
+        ctx.timers.set(ctx.processing_time + timedelta(hours=1))
 
-    def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterator[tuple[object, object]]:
+    def on_timer(self, when: datetime, ctx: ss.KeyedContext) -> Iterator[tuple[object, object]]:
         yield ctx.key, self.count.get()
 
 
@@ -47,7 +47,7 @@ def reminders_of(events: DataFrame) -> DataFrame:
 def test_timers_in_processing_time_fire_when_the_test_says_so_also_after_a_kill(query_harness: Start) -> None:
     reminders = query_harness(reminders_of, "user string")
     fed = reminders.feed({"user": "ada"}, {"user": "ada"})
-    early = reminders.advance_time(timedelta(minutes=59))
+    early = reminders.advance_time("59m")
     reminders.restart()
 
     late = reminders.advance_time(timedelta(minutes=2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import statefulspark as ss
@@ -23,8 +24,8 @@ def a_plan_with_hooks(states: tuple[MasterStateEntry, ...] = _STATES) -> StartPl
     return a_start_plan(restored_from="checkpoint 42", restored=a_manifest(42), master_states=states)
 
 
-def hooks_of(*given: Bookmarks, timeout_s: float = 10.0) -> hooks.JobHooks:
-    return hooks.JobHooks([HookDefinition(hook.uid, hook, timeout_s) for hook in given])
+def hooks_of(*given: Bookmarks, timeout: timedelta = timedelta(seconds=10)) -> hooks.JobHooks:
+    return hooks.JobHooks([HookDefinition(hook.uid, hook, timeout) for hook in given])
 
 
 def test_a_hook_gets_its_state_and_the_checkpoint_at_which_it_gave_it() -> None:
@@ -63,8 +64,8 @@ def test_a_hook_that_cannot_be_restored_keeps_the_job_from_starting() -> None:
 
 def test_hooks_are_told_of_the_end_and_one_that_hangs_does_not_hold_it_up() -> None:
     slow, shop = Bookmarks("slow", holds=threading.Event()), Bookmarks("shop")
-    job, refused = hooks_of(slow, shop, timeout_s=0.1), threading.Event()
-    job.trigger(1, 0, answered=lambda *_: None, refused=lambda *_: refused.set())
+    job, refused = hooks_of(slow, shop, timeout=timedelta(seconds=0.1)), threading.Event()
+    job.trigger(1, datetime.fromtimestamp(0, UTC), answered=lambda *_: None, refused=lambda *_: refused.set())
     assert refused.wait(10)
 
     job.close()
@@ -75,7 +76,7 @@ def test_hooks_are_told_of_the_end_and_one_that_hangs_does_not_hold_it_up() -> N
 
 def test_an_answer_that_is_no_bytes_is_refused() -> None:
     class Numbers(Bookmarks):
-        def trigger(self, checkpoint_id: int, timestamp: int) -> bytes | None:
+        def trigger(self, checkpoint_id: int, when: datetime) -> bytes | None:
             return 7  # type: ignore[return-value]
 
     told: list[errors.StatefulSparkError] = []
@@ -85,7 +86,7 @@ def test_an_answer_that_is_no_bytes_is_refused() -> None:
         told.append(error)
         heard.set()
 
-    hooks_of(Numbers("shop")).trigger(1, 0, answered=lambda *_: None, refused=refused)
+    hooks_of(Numbers("shop")).trigger(1, datetime.fromtimestamp(0, UTC), answered=lambda *_: None, refused=refused)
 
     assert heard.wait(10)
     assert "it returned int and not bytes or None" in told[0].message
@@ -94,29 +95,30 @@ def test_an_answer_that_is_no_bytes_is_refused() -> None:
 def test_hooks_of_a_job_keep_their_order_and_their_time() -> None:
     words = ss.Job("words")
 
-    given = [words.hook(Bookmarks("z")), words.hook(Bookmarks("a"), timeout_s=5)]
+    given = [words.hook(Bookmarks("z")), words.hook(Bookmarks("a"), timeout="5s")]
 
-    assert [(one.uid, one.hook, one.timeout_s) for one in words.hooks] == [
-        ("z", given[0], 60),
-        ("a", given[1], 5),
+    assert [(one.uid, one.hook, one.timeout) for one in words.hooks] == [
+        ("z", given[0], timedelta(minutes=1)),
+        ("a", given[1], timedelta(seconds=5)),
     ]
 
 
 @pytest.mark.parametrize(
-    ("hook", "timeout_s", "reason"),
+    ("hook", "timeout", "reason"),
     [
-        (Bookmarks("same"), 1, "UidDuplicate"),
-        (Bookmarks("Not a name"), 1, "UidInvalid"),
-        (Bookmarks, 1, "HookInvalid"),
-        (Bookmarks("b"), 0, "HookInvalid"),
+        (Bookmarks("same"), "1s", "UidDuplicate"),
+        (Bookmarks("Not a name"), "1s", "UidInvalid"),
+        (Bookmarks, "1s", "HookInvalid"),
+        (Bookmarks("b"), "0", "HookInvalid"),
+        (Bookmarks("b"), "10", "DurationInvalid"),
     ],
-    ids=["a name twice", "no name", "a class", "no time"],
+    ids=["a name twice", "no name", "a class", "no time", "no unit"],
 )
-def test_what_cannot_be_a_hook_is_refused(hook: Bookmarks, timeout_s: float, reason: str) -> None:
+def test_what_cannot_be_a_hook_is_refused(hook: Bookmarks, timeout: str, reason: str) -> None:
     words = ss.Job("words")
     words.hook(Bookmarks("same"))
 
     with pytest.raises(errors.SpecRejectedError) as raised:
-        words.hook(hook, timeout_s=timeout_s)
+        words.hook(hook, timeout=timeout)
 
     assert raised.value.reason == reason

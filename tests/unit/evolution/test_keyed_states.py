@@ -41,7 +41,7 @@ def value(type_: str = "int", *, has_ttl: bool = False) -> KeyedStateEntry:
     return KeyedStateEntry(name="n", kind="ValueState", type=type_, has_ttl=has_ttl)
 
 
-DAY = ttl.Ttl(days=1)
+DAY = ttl.Ttl("1d")
 
 
 @pytest.mark.parametrize(

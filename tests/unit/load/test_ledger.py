@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from load import compare, events, truth
 from statefulspark import testing
+from statefulspark.state import timers
 
 JOB = Path(__file__).resolve().parents[3] / "e2e" / "load" / "jobs" / "ledger.py"
 COUNT, KEYS, SEED, BATCH = 400, 4, 5, 30
@@ -41,7 +42,7 @@ def live(job: dict[str, object]) -> list[compare.Row]:
         found += harness.advance_time(BETWEEN_BATCHES)
         if number == 5:
             harness.restart()
-    found += harness.advance_watermark(max(step.event.at_ms for step in steps))
+    found += harness.advance_watermark(timers.moment(max(step.event.at_ms for step in steps)))
     found += harness.advance_time(timedelta(seconds=5))
     return [dict(zip(columns, row, strict=True)) for row in found if isinstance(row, tuple)]
 

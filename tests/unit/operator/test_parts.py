@@ -216,7 +216,7 @@ def test_two_passes_over_one_job_never_overlap_and_jobs_do_not_wait_for_each_oth
 @pytest.mark.parametrize(
     "error",
     [
-        errors.TransientError("X", "m", retry_after_s=0.01),
+        errors.TransientError("X", "m"),
         errors.PreconditionFailedError("Conflict", "m"),
         errors.StateUnknownError("X", "m"),
         ZeroDivisionError(),
@@ -225,6 +225,7 @@ def test_two_passes_over_one_job_never_overlap_and_jobs_do_not_wait_for_each_oth
 )
 def test_a_pass_that_fails_is_repeated(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue, "RETRY_FIRST_S", 0.01)
+    monkeypatch.setattr(queue, "TRANSIENT_WAIT_S", 0.01)
 
     async def scene() -> None:
         failed = asyncio.Event()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from statefulspark import errors, operatorstate
 from statefulspark.operatorstate import batches, record
@@ -42,7 +44,7 @@ class Buffering(operatorstate.SinkFunction[int], operatorstate.CheckpointedFunct
 
 
 def at(batch: int) -> operatorstate.FunctionSnapshotContext:
-    return operatorstate.FunctionSnapshotContext(batch + 1, 1000 * batch)
+    return operatorstate.FunctionSnapshotContext(batch + 1, datetime.fromtimestamp(batch, UTC))
 
 
 def a_buffering_run(restored: OperatorState | None = None, parallelism: int = 1) -> batches.SinkRun:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,7 +28,7 @@ def deliver(run: batches.SinkRun, batch: int, numbers: range, parallelism: int =
     run.begin(batch)
     for number in numbers:
         run.invoke(number % parallelism, SimpleNamespace(number=number, n=number))
-    body = run.end(operatorstate.FunctionSnapshotContext(batch, 0))
+    body = run.end(operatorstate.FunctionSnapshotContext(batch, datetime.fromtimestamp(0, UTC)))
     return record.decode(body or b"", "memory")
 
 
@@ -80,7 +81,7 @@ def test_a38_the_rule_filter_knows_its_rules_in_subtasks_that_are_new(tmp_path: 
     run = a_run(operatorstate.DriverSink(rules, parallelism=2, broadcast="kind = 'rule'"))
     run.begin(0)
     run.invoke_broadcast(SimpleNamespace(n=3))
-    body = run.end(operatorstate.FunctionSnapshotContext(1, 0))
+    body = run.end(operatorstate.FunctionSnapshotContext(1, datetime.fromtimestamp(0, UTC)))
     assert body is not None
 
     deliver(

@@ -7,6 +7,7 @@ import runpy
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from statefulspark.storage.authorities import Authority
 from statefulspark.testing import stores
 
 SCHEMA = pa.schema([("n", pa.int64())])
-AT = operatorstate.FunctionSnapshotContext(1, 0)
+AT = operatorstate.FunctionSnapshotContext(1, datetime.fromtimestamp(0, UTC))
 PATIENCE_S = 20.0
 
 
@@ -42,7 +43,7 @@ class Counter(operatorstate.SourceFunction[int], operatorstate.ListCheckpointed[
     def cancel(self) -> None:
         self.running = False
 
-    def snapshot_state(self, checkpoint_id: int, timestamp_ms: int) -> list[int]:
+    def snapshot_state(self, checkpoint_id: int, when: datetime) -> list[int]:
         return [self.offset]
 
     def restore_state(self, state: list[int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import threading
+from datetime import UTC, datetime
 
 import pytest
 import statefulspark as ss
@@ -11,7 +12,7 @@ from statefulspark import errors, operatorstate
 from statefulspark.operatorstate import record, subtasks
 from statefulspark.operatorstate.model import OperatorState
 
-AT = operatorstate.FunctionSnapshotContext(checkpoint_id=5, checkpoint_timestamp=1_700_000_000_000)
+AT = operatorstate.FunctionSnapshotContext(checkpoint_id=5, when=datetime.fromtimestamp(1_700_000_000, UTC))
 
 
 class BufferingSink(operatorstate.SinkFunction[object], operatorstate.CheckpointedFunction):
@@ -41,10 +42,10 @@ class CounterSource(operatorstate.ListCheckpointed[int]):
     def __init__(self) -> None:
         self.offset = 0
         self.restored: list[list[int]] = []
-        self.asked: list[tuple[int, int]] = []
+        self.asked: list[tuple[int, datetime]] = []
 
-    def snapshot_state(self, checkpoint_id: int, timestamp_ms: int) -> list[int]:
-        self.asked.append((checkpoint_id, timestamp_ms))
+    def snapshot_state(self, checkpoint_id: int, when: datetime) -> list[int]:
+        self.asked.append((checkpoint_id, when))
         return [self.offset]
 
     def restore_state(self, state: list[int]) -> None:
@@ -106,7 +107,7 @@ def test_a46_a_list_checkpointed_function_is_asked_for_its_list_and_given_its_sh
     more.initialize(taken, 4)
 
     assert made.functions[0].restored == []
-    assert made.functions[1].asked == [(5, 1_700_000_000_000)]
+    assert made.functions[1].asked == [(5, AT.when)]
     assert fewer.functions[0].restored == [[56800, 56400]]  # A.41
     assert [function.restored for function in more.functions] == [[[56800]], [[56400]], [[]]]  # A.40
 

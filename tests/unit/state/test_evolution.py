@@ -306,7 +306,7 @@ def test_migration_and_a_switched_time_to_live_go_together() -> None:
     results: list[object] = []
 
     def open_function(context: functions.KeyedContext) -> None:
-        bench.handle = context.value_state("s", float, ttl=ttl.Ttl(hours=1))
+        bench.handle = context.value_state("s", float, ttl=ttl.Ttl("1h"))
 
     def on_key(context: functions.KeyedContext) -> None:
         context.enter("k")

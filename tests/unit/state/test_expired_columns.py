@@ -104,7 +104,7 @@ class Texts:
     """Two states with a time to live, of which one is never used, one without, and a list."""
 
     def declare(self, context: functions.KeyedContext) -> None:
-        life = ttl.Ttl(seconds=1)
+        life = ttl.Ttl("1s")
         self.text = context.value_state("text", str, ttl=life)
         self.unused = context.value_state("unused", str, ttl=life)
         self.kept = context.value_state("kept", str)

@@ -181,7 +181,7 @@ def test_a19_a_time_to_live_is_positive(hours: int) -> None:
 
 
 def test_a23_a_value_is_expired_at_the_boundary() -> None:
-    bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl(hours=1)))
+    bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl("1h")))
     bench.at(0, lambda s: s.update(1))
     assert bench.at(HOUR - 1, lambda s: s.get()) == 1
     assert bench.at(HOUR, lambda s: s.get()) is None
@@ -189,7 +189,7 @@ def test_a23_a_value_is_expired_at_the_boundary() -> None:
 
 def test_a20_only_writing_renews_unless_reading_is_said_to() -> None:
     for update, expected in ((ttl.TtlUpdate.ON_CREATE_AND_WRITE, None), (ON_READ, 1)):
-        bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl(hours=1, update=update)))
+        bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl("1h", update=update)))
         bench.at(0, lambda s: s.update(1))
         bench.at(HOUR - 1, lambda s: s.get())
         bench.forget()
@@ -197,14 +197,14 @@ def test_a20_only_writing_renews_unless_reading_is_said_to() -> None:
 
 
 def test_a22_an_expired_value_is_returned_once_and_deleted_by_the_read() -> None:
-    bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl(hours=1, visibility=SHOWN)))
+    bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl("1h", visibility=SHOWN)))
     bench.at(0, lambda s: s.update(1))
     assert [bench.at(2 * HOUR, lambda s: s.get()) for _ in range(2)] == [1, None]
 
 
 def test_a18_list_elements_and_map_entries_expire_one_by_one() -> None:
-    elements = Bench(liststate.ListStateDescriptor("s", ttl=ttl.Ttl(hours=1)))
-    entries = Bench(mapstate.MapStateDescriptor("s", ttl=ttl.Ttl(hours=1)))
+    elements = Bench(liststate.ListStateDescriptor("s", ttl=ttl.Ttl("1h")))
+    entries = Bench(mapstate.MapStateDescriptor("s", ttl=ttl.Ttl("1h")))
     for hour in (0, 0.5):
         elements.at(int(hour * HOUR), lambda s, hour=hour: s.add(hour))
         entries.at(int(hour * HOUR), lambda s, hour=hour: s.put(hour, None))
@@ -220,7 +220,7 @@ def test_a18_list_elements_and_map_entries_expire_one_by_one() -> None:
     "kind", [valuestate.ValueStateDescriptor, liststate.ListStateDescriptor, mapstate.MapStateDescriptor]
 )
 def test_a30_what_is_expired_is_dropped_when_a_group_is_written_in_full(kind: type) -> None:
-    bench = Bench(kind("s", ttl=ttl.Ttl(hours=1)))
+    bench = Bench(kind("s", ttl=ttl.Ttl("1h")))
     writes = {
         valuestate.ValueStateDescriptor: lambda s: s.update("expired"),
         liststate.ListStateDescriptor: lambda s: s.add("expired"),

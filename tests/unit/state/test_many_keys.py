@@ -30,7 +30,7 @@ class Halves(conversions.Codec[int]):
         return int(str(stored).removesuffix("/2"))
 
 
-HOUR = ttl.Ttl(hours=1)
+HOUR = ttl.Ttl("1h")
 VALUES = {
     "integers": valuestate.ValueStateDescriptor("s", int),
     "any": valuestate.ValueStateDescriptor("s"),

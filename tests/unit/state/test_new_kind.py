@@ -24,7 +24,7 @@ TIMED = kinds.StateMeta("best", RANKED, "array<bigint>", has_ttl=True)
 NEVER_MERGE = heads.Policy(fan_in=1000, max_size_amplification=1000.0)
 MERGE_RUNS = heads.Policy(fan_in=2, max_size_amplification=1000.0)
 ALWAYS_FULL = heads.Policy(fan_in=2, max_size_amplification=0.0)
-LIFE = ttl.Ttl(milliseconds=5)
+LIFE = ttl.Ttl("5ms")
 
 
 class Ranks:
@@ -111,7 +111,7 @@ def test_elements_of_a_new_kind_expire_when_everything_is_written() -> None:
 
 
 def test_elements_of_a_new_kind_are_cleaned_up_on_the_way() -> None:
-    timed = RankedState("best", "bigint", LIFE.cleanup_incrementally(10))
+    timed = RankedState("best", "bigint", ttl.Ttl("5ms", cleanup_incrementally=10))
     ranks, log = Ranks(timed), MemoryLog()
     worker = Worker(ranks.declare, new_ids())
     worker.run(log, ranks.add(a=1, b=7), now_ms=0)

@@ -319,7 +319,7 @@ def test_state_that_the_function_no_longer_declares_is_kept() -> None:
             r"Incompatible key/value state types. Was \[ValueState<bigint>\], registered with \[ListState<array<any>>\]",
         ),
         (
-            valuestate.ValueStateDescriptor("value", "bigint", ttl=ttl.Ttl(days=1)),
+            valuestate.ValueStateDescriptor("value", "bigint", ttl=ttl.Ttl("1d")),
             "was written without a time to live and is declared with",
         ),
     ],

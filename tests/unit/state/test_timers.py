@@ -13,6 +13,7 @@ from statefulspark.state import chunks, functions, mapstate, tables, timers, val
 
 EVENT, PROCESSING = timers.TimeDomain.EVENT_TIME, timers.TimeDomain.PROCESSING_TIME
 BOTH = frozenset(timers.TimeDomain)
+AT = datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.UTC)
 Fired = list[tuple[int, object, timers.TimeDomain | None]]
 
 
@@ -22,25 +23,19 @@ def _worker(domains: frozenset[timers.TimeDomain] = BOTH) -> Worker:
 
 def _set(*wanted: tuple[object, int], domain: timers.TimeDomain = EVENT, delete: bool = False) -> object:
     def work(context: functions.KeyedContext) -> None:
-        service = context.timer_service
-        calls = {
-            (EVENT, False): service.register_event_time_timer,
-            (EVENT, True): service.delete_event_time_timer,
-            (PROCESSING, False): service.register_processing_time_timer,
-            (PROCESSING, True): service.delete_processing_time_timer,
-        }
+        change = context.timers.delete if delete else context.timers.set
         for key, at_ms in wanted:
             context.enter(key)
-            calls[domain, delete](at_ms)
+            change(timers.moment(at_ms), domain=domain.value)
 
     return work
 
 
-def _fire(worker: Worker, log: MemoryLog, *, now_ms: int = 0, watermark_ms: int = timers.NO_WATERMARK) -> Fired:
+def _fire(worker: Worker, log: MemoryLog, *, now_ms: int = 0, watermark_ms: int = timers.NO_WATERMARK_MS) -> Fired:
     fired: Fired = []
 
     def work(context: functions.KeyedContext) -> None:
-        fired.extend((at_ms, context.key, context.time_domain) for at_ms in context.due())
+        fired.extend((at_ms, context.key, timers.TimeDomain(context.time_domain)) for at_ms in context.due())
 
     worker.run(log, work, now_ms=now_ms, watermark_ms=watermark_ms)
     return fired
@@ -97,7 +92,7 @@ def test_a_timer_that_a_callback_sets_in_the_past_fires_in_the_same_batch() -> N
         for at_ms in context.due():
             fired.append(at_ms)
             if at_ms < 13:
-                context.timer_service.register_event_time_timer(at_ms + 1)
+                context.timers.set(timers.moment(at_ms + 1), domain="event-time")
 
     worker.run(log, work, watermark_ms=12)
     assert fired == [10, 11, 12]
@@ -132,24 +127,41 @@ def test_a_timer_of_a_domain_that_was_not_declared_is_refused(domain: timers.Tim
 
 def test_a_timer_needs_a_key() -> None:
     with pytest.raises(errors.SpecRejectedError, match="There is no current key here"):
-        _worker().run(MemoryLog(), lambda context: context.timer_service.register_event_time_timer(1))
+        _worker().run(MemoryLog(), lambda context: context.timers.set(AT, domain="event-time"))
 
 
-@pytest.mark.parametrize("moment", [datetime.datetime(2026, 1, 1), 1.5, "now", True, None])
+@pytest.mark.parametrize("moment", [datetime.datetime(2026, 1, 1), 1000, 1.5, "now", True, None])
 def test_what_is_no_moment_is_refused(moment: object) -> None:
-    with pytest.raises(errors.SpecRejectedError, match="is not a valid timer time"):
+    with pytest.raises(errors.SpecRejectedError, match="is no moment: pass a datetime with a time zone"):
         timers.milliseconds(moment)  # type: ignore[arg-type]
 
 
-def test_a_moment_is_rounded_up_and_kept_within_64_bits() -> None:
-    at = datetime.datetime(1970, 1, 1, 0, 0, 1, 1, tzinfo=datetime.UTC)
-    assert (timers.milliseconds(at), timers.milliseconds(2**70), timers.milliseconds(7)) == (1001, 2**63 - 1, 7)
+def test_a_moment_is_rounded_up_to_a_millisecond() -> None:
+    assert timers.milliseconds(AT) == 1000
+    assert timers.milliseconds(AT + datetime.timedelta(microseconds=1)) == 1001
+
+
+@pytest.mark.parametrize("at_ms", [-1, 0, 1, 1_770_000_000_123, 253_402_300_799_999])
+def test_a_moment_in_milliseconds_is_that_moment_again(at_ms: int) -> None:
+    assert timers.milliseconds(timers.moment(at_ms)) == at_ms
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "moment"),
+    [
+        (253_402_300_800_000, timers.MAX_WATERMARK),
+        (timers.MAX_WATERMARK_MS, timers.MAX_WATERMARK),
+        (-(2**63), datetime.datetime(1, 1, 1, tzinfo=datetime.UTC)),
+    ],
+)
+def test_a_moment_that_no_datetime_can_be_is_the_first_or_the_last(at_ms: int, moment: datetime.datetime) -> None:
+    assert timers.moment(at_ms) == moment
 
 
 def test_a_row_is_late_once_the_watermark_has_reached_its_time() -> None:
     worker, late = _worker(), []
-    for watermark_ms in (timers.NO_WATERMARK, 999, 1000):
-        worker.run(MemoryLog(), lambda context: late.append(context.is_late(1000)), watermark_ms=watermark_ms)
+    for watermark_ms in (timers.NO_WATERMARK_MS, 999, 1000):
+        worker.run(MemoryLog(), lambda context: late.append(context.is_late(AT)), watermark_ms=watermark_ms)
     assert late == [False, False, True]
 
 
@@ -181,8 +193,8 @@ def test_any_history_of_timers_equals_a_set(steps: list[tuple[list[tuple[str, in
         ) -> None:
             for key, at_ms, delete in changes:  # type: ignore[attr-defined]
                 context.enter(key)
-                service = context.timer_service
-                (service.delete_event_time_timer if delete else service.register_event_time_timer)(at_ms)
+                change = context.timers.delete if delete else context.timers.set
+                change(timers.moment(at_ms), domain="event-time")
             fired.extend((at_ms, context.key) for at_ms in context.due())
 
         attempt = log.attempt()
@@ -237,3 +249,64 @@ def test_timers_that_would_never_fire_are_refused() -> None:
             _worker(domains).run(log.attempt(), lambda _: None)
     assert _fire(worker, log, watermark_ms=10) == [(10, "a", EVENT)]
     _worker(frozenset()).run(log.attempt(), lambda _: None)
+
+
+def _listed(worker: Worker, log: MemoryLog, key: object, **named: object) -> list[tuple[datetime.datetime, ...]]:
+    listed: list[tuple[datetime.datetime, ...]] = []
+
+    def work(context: functions.KeyedContext) -> None:
+        context.enter(key)
+        listed.append(context.timers.list(**named))  # type: ignore[arg-type]
+
+    worker.run(log, work)
+    return listed
+
+
+def test_the_timers_of_a_key_are_listed_earliest_first_and_by_domain() -> None:
+    worker, log = _worker(), MemoryLog()
+    worker.run(log, _set(("a", 20), ("a", 10), ("b", 5)))  # type: ignore[arg-type]
+    worker.run(log, _set(("a", 30), domain=PROCESSING))  # type: ignore[arg-type]
+
+    assert _listed(worker, log, "a", domain="event-time") == [(timers.moment(10), timers.moment(20))]
+    assert _listed(worker, log, "a", domain="processing-time") == [(timers.moment(30),)]
+    assert _listed(worker, log, "c", domain="event-time") == [()]
+
+
+@pytest.mark.parametrize("domain", timers.TimeDomain)
+def test_an_operator_with_one_clock_need_not_name_it(domain: timers.TimeDomain) -> None:
+    worker, log = _worker(frozenset({domain})), MemoryLog()
+
+    def work(context: functions.KeyedContext) -> None:
+        context.enter("a")
+        context.timers.set(AT)
+        context.timers.set(AT + datetime.timedelta(seconds=1))
+        context.timers.delete(AT)
+
+    worker.run(log, work)
+
+    assert _listed(worker, log, "a") == [(AT + datetime.timedelta(seconds=1),)]
+
+
+def test_an_operator_with_both_clocks_has_to_name_one() -> None:
+    with pytest.raises(ValueError, match='name the clock: domain="event-time" or domain="processing-time"') as refused:
+        _listed(_worker(), MemoryLog(), "a")
+
+    assert getattr(refused.value, "reason", None) == "TimerDomainMissing"
+
+
+def test_an_operator_without_timers_says_how_to_declare_them() -> None:
+    with pytest.raises(ValueError, match=r'declared with no timers\. Declare them: keyed_process.*timers="event-time"'):
+        _listed(_worker(frozenset()), MemoryLog(), "a")
+
+
+@pytest.mark.parametrize(
+    ("watermark_ms", "moment"),
+    [(timers.NO_WATERMARK_MS, None), (1000, AT), (timers.MAX_WATERMARK_MS, timers.MAX_WATERMARK)],
+    ids=["none yet", "a moment", "the end of event time"],
+)
+def test_the_watermark_is_a_moment_or_none(watermark_ms: int, moment: datetime.datetime | None) -> None:
+    seen: list[object] = []
+
+    _worker().run(MemoryLog(), lambda context: seen.append(context.watermark), watermark_ms=watermark_ms)
+
+    assert seen == [moment]

@@ -47,7 +47,7 @@ class Job:
         self.folder, self.memory_bytes = folder, memory_bytes
         self.truth: Truth = {}
         self.texts: dict[object, str] = {}
-        self.now_ms = {EVENT: timers.NO_WATERMARK, PROCESSING: 0}
+        self.now_ms = {EVENT: timers.NO_WATERMARK_MS, PROCESSING: 0}
         self.policy = NEVER_MERGE
         self.restart()
 
@@ -67,7 +67,7 @@ class Job:
             for key in keys:
                 context.enter(key)
                 self.text.update(f"a text of some length for {key}")
-                context.timer_service.register_event_time_timer(at_ms)
+                context.timers.set(timers.moment(at_ms), domain="event-time")
 
         elsewhere.run(self.log, work, policy=self.policy)
         self.truth |= {(key, EVENT): {at_ms} for key in keys}
@@ -95,14 +95,14 @@ class Job:
             self._set(context, changes, texts)
             called: set[object] = set()
             for at_ms in context.due():
-                fired.append((at_ms, context.key, context.time_domain))
+                fired.append((at_ms, context.key, timers.TimeDomain(context.time_domain)))
                 assert self.text.get() == texts.get(context.key)
                 texts[context.key] = f"a text that is long enough, at {at_ms}"
                 self.text.update(texts[context.key])
                 if context.key not in called:
                     called.add(context.key)
                     for moment_ms in again:
-                        context.timer_service.register_event_time_timer(moment_ms)
+                        context.timers.set(timers.moment(moment_ms), domain="event-time")
             wakes.append(context.next_wake_ms(EVENT))
 
         wakes: list[int | None] = []
@@ -123,7 +123,7 @@ class Job:
             self.truth, self.texts = truth, texts
 
     def _set(self, context: functions.KeyedContext, changes: Truth, texts: dict[object, str]) -> None:
-        service = context.timer_service
+        service = context.timers
         for (key, domain), of_key in changes.items():
             context.enter(key)
             assert self.text.get() == texts.get(key)
@@ -210,8 +210,8 @@ def test_with_memory_many_due_timers_bring_the_whole_key_group(tmp_path: Path) -
 
 
 def test_all_timers_are_due_at_the_end_of_event_time(job: Job) -> None:
-    job.batch({(5, EVENT): {timers.LONGEST_MS}, (6, EVENT): set()})
-    job.now_ms[EVENT] = timers.MAX_WATERMARK
+    job.batch({(5, EVENT): {timers.MAX_WATERMARK_MS}, (6, EVENT): set()})
+    job.now_ms[EVENT] = timers.MAX_WATERMARK_MS
     job.batch({})
     assert not any(job.truth.values())
     assert _next_wake_ms(job.truth, job.now_ms) is None
@@ -261,7 +261,7 @@ def test_timers_alone_are_stored_as_objects() -> None:
     def work(context: functions.KeyedContext) -> None:
         for key in range(KEYS):
             context.enter(key)
-            context.timer_service.register_event_time_timer(key)
+            context.timers.set(timers.moment(key), domain="event-time")
 
     worker.run(log, work)
     _, blob = log.chunk(1) or (None, b"")

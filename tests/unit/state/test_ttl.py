@@ -50,7 +50,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_a23_an_entry_of_every_kind_is_expired_at_the_boundary_and_gone_after_the_read(kind: str) -> None:
     make, write, read, empty = KINDS[kind]
-    bench = Bench(make("s", ttl=ttl.Ttl(hours=1)))
+    bench = Bench(make("s", ttl=ttl.Ttl("1h")))
     bench.at(0, write)
     assert bench.at(HOUR - 1, read) != empty
     assert bench.at(HOUR, read) == empty
@@ -60,7 +60,7 @@ def test_a23_an_entry_of_every_kind_is_expired_at_the_boundary_and_gone_after_th
 @pytest.mark.parametrize("kind", KINDS)
 def test_a21_a22_an_expired_entry_of_every_kind_may_be_shown_once(kind: str) -> None:
     make, write, read, empty = KINDS[kind]
-    shown = ttl.Ttl(hours=1, visibility=ttl.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
+    shown = ttl.Ttl("1h", visibility=ttl.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
     bench = Bench(make("s", ttl=shown))
     bench.at(0, write)
     first, second = bench.at(5 * HOUR, read), bench.at(5 * HOUR, read)
@@ -70,7 +70,7 @@ def test_a21_a22_an_expired_entry_of_every_kind_may_be_shown_once(kind: str) -> 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a20_reading_renews_entries_of_every_kind_when_asked_to(kind: str) -> None:
     make, write, read, empty = KINDS[kind]
-    bench = Bench(make("s", ttl=ttl.Ttl(hours=1, update=ttl.TtlUpdate.ON_READ_AND_WRITE)))
+    bench = Bench(make("s", ttl=ttl.Ttl("1h", update=ttl.TtlUpdate.ON_READ_AND_WRITE)))
     bench.at(0, write)
     for hour in range(1, 5):
         assert bench.at(hour * (HOUR - 1), read) != empty
@@ -78,16 +78,15 @@ def test_a20_reading_renews_entries_of_every_kind_when_asked_to(kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a20_a_disabled_time_to_live_is_none_at_all(kind: str) -> None:
+def test_a20_without_a_time_to_live_an_entry_stays(kind: str) -> None:
     make, write, read, empty = KINDS[kind]
-    bench = Bench(make("s", ttl=ttl.Ttl(hours=1, update=ttl.TtlUpdate.DISABLED)))
+    bench = Bench(make("s"))
     bench.at(0, write)
-    bench.declare(make("s", ttl=None))
     assert bench.at(10**15, read) != empty
 
 
 def test_a23_the_longest_time_to_live_never_ends() -> None:
-    bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl(days=999_999_999)))
+    bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl("999999999d")))
     bench.at(2**62, lambda s: s.update(1))
     assert bench.at(2**62 + 8 * 10**16, lambda s: s.get()) == 1
     assert bench.at(2**63 - 1, lambda s: s.get()) is None
@@ -96,12 +95,13 @@ def test_a23_the_longest_time_to_live_never_ends() -> None:
 @pytest.mark.parametrize(
     ("build", "sentence"),
     [
-        (ttl.Ttl, "TTL is expected to be positive. Found: 0:00:00"),
-        (lambda: ttl.Ttl(seconds=-1), "TTL is expected to be positive"),
-        (lambda: ttl.Ttl(days=10**12), "cannot be represented"),
-        (lambda: ttl.Ttl(days=1, update="OnRead"), "allowed are TtlUpdate.ON_CREATE_AND_WRITE"),  # type: ignore[arg-type]
+        (lambda: ttl.Ttl("0"), "TTL is expected to be positive. Found: 0:00:00"),
+        (lambda: ttl.Ttl("99999999999d"), "The time to live '99999999999d' is too long"),
+        (lambda: ttl.Ttl("7 days"), "The time to live '7 days' must be a number with a unit"),
+        (lambda: ttl.Ttl("1d", cleanup_for_every_record=True), "pass cleanup_incrementally, too"),
+        (lambda: ttl.Ttl("1d", update="OnRead"), "allowed are TtlUpdate.ON_CREATE_AND_WRITE"),  # type: ignore[arg-type]
         (
-            lambda: ttl.Ttl(days=1).cleanup_incrementally(0),
+            lambda: ttl.Ttl("1d", cleanup_incrementally=0),
             "Number of incrementally cleaned up state entries should be",
         ),
     ],
@@ -112,8 +112,8 @@ def test_a19_a31_what_cannot_be_is_refused_with_flinks_sentence(build: Callable[
 
 
 def test_less_than_a_millisecond_is_a_millisecond() -> None:
-    assert ttl.Ttl(milliseconds=0.5).duration == datetime.timedelta(microseconds=500)
-    assert ttl.Ttl(milliseconds=0.5).duration_ms == 1
+    assert ttl.Ttl("0.5ms").duration == datetime.timedelta(microseconds=500)
+    assert ttl.Ttl("0.5ms").duration_ms == 1
 
 
 def _fill(bench: Bench, count: int) -> None:
@@ -122,14 +122,14 @@ def _fill(bench: Bench, count: int) -> None:
 
 
 def test_a28_expired_entries_stay_in_the_state_until_somebody_cleans_up() -> None:
-    bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl(hours=1).disable_cleanup_in_background()))
+    bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl("1h", cleanup_in_background=False)))
     _fill(bench, 5)
     bench.at(2 * HOUR, lambda s: s.update("new"), key="new", policy=FULL)
     assert len(bench.stored()) == 6
 
 
 def test_a30_compaction_drops_expired_entries_by_default() -> None:
-    bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl(hours=1)))
+    bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl("1h")))
     _fill(bench, 5)
     bench.at(2 * HOUR, lambda s: s.update("new"), key="new", policy=FULL)
     assert bench.stored() == ["new"]
@@ -138,8 +138,8 @@ def test_a30_compaction_drops_expired_entries_by_default() -> None:
 @pytest.mark.parametrize("kind", ["value", "list", "map"])
 def test_a31_each_access_looks_at_the_next_entries_and_deletes_the_expired(kind: str) -> None:
     make, write, read, _ = KINDS[kind]
-    life = ttl.Ttl(hours=1).disable_cleanup_in_background().cleanup_incrementally(2)
-    bench = Bench(make("s", ttl=ttl.Ttl(hours=1)))
+    life = ttl.Ttl("1h", cleanup_in_background=False, cleanup_incrementally=2)
+    bench = Bench(make("s", ttl=ttl.Ttl("1h")))
     for number in range(6):
         bench.at(0, write, key=number)
     bench.declare(make("s", ttl=life))
@@ -148,14 +148,14 @@ def test_a31_each_access_looks_at_the_next_entries_and_deletes_the_expired(kind:
     left.log = bench.log
     remaining = []
     for number in range(6):
-        shown = ttl.Ttl(hours=1, visibility=ttl.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
+        shown = ttl.Ttl("1h", visibility=ttl.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
         left.declare(make("s", ttl=shown))
         remaining.append(left.at(2 * HOUR, read, key=number) not in (None, []))
     assert remaining.count(False) == 2
 
 
 def test_a31_every_entry_is_looked_at_in_turn_and_live_ones_stay() -> None:
-    life = ttl.Ttl(hours=1).disable_cleanup_in_background().cleanup_incrementally(3)
+    life = ttl.Ttl("1h", cleanup_in_background=False, cleanup_incrementally=3)
     bench = Bench(valuestate.ValueStateDescriptor("s", ttl=life))
     _fill(bench, 10)
     bench.at(HOUR // 2, lambda s: s.update("young"), key="young")
@@ -167,8 +167,7 @@ def test_a31_every_entry_is_looked_at_in_turn_and_live_ones_stay() -> None:
 
 @pytest.mark.parametrize("every_record", [True, False])
 def test_a31_records_count_as_accesses_only_when_asked_to(every_record: bool) -> None:
-    life = ttl.Ttl(hours=1).disable_cleanup_in_background()
-    life = life.cleanup_incrementally(1, run_for_every_record=every_record)
+    life = ttl.Ttl("1h", cleanup_in_background=False, cleanup_incrementally=1, cleanup_for_every_record=every_record)
     bench = Bench(valuestate.ValueStateDescriptor("s", ttl=life))
     _fill(bench, 8)
     written = bench._worker.run(bench.log, lambda context: context.clean(9), now_ms=2 * HOUR)
@@ -210,7 +209,7 @@ def test_a29_an_export_leaves_out_what_is_expired_and_the_live_state_keeps_it() 
 
 
 def test_a29_the_times_to_live_of_a_function_can_be_read_for_an_export() -> None:
-    life = ttl.Ttl(days=1).cleanup_full_snapshot()
+    life = ttl.Ttl("1d", cleanup_full_snapshot=True)
 
     class Function(functions.KeyedProcessFunction):
         def open(self, ctx: functions.KeyedContext) -> None:
@@ -226,17 +225,17 @@ def test_a29_the_times_to_live_of_a_function_can_be_read_for_an_export() -> None
 
 
 def test_a25_everything_but_having_a_time_to_live_may_change_between_runs() -> None:
-    bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl(hours=1)))
+    bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl("1h")))
     bench.at(0, lambda s: s.update(1))
     for life in (
-        ttl.Ttl(hours=9, update=ttl.TtlUpdate.ON_READ_AND_WRITE).cleanup_incrementally(1),
-        ttl.Ttl(hours=5, visibility=ttl.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP).cleanup_full_snapshot(),
+        ttl.Ttl("9h", update=ttl.TtlUpdate.ON_READ_AND_WRITE, cleanup_incrementally=1),
+        ttl.Ttl("5h", visibility=ttl.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP, cleanup_full_snapshot=True),
     ):
         bench.declare(valuestate.ValueStateDescriptor("s", ttl=life))
         assert bench.at(3 * HOUR, lambda s: s.get()) == 1
 
 
-@pytest.mark.parametrize(("first", "second"), [(None, ttl.Ttl(hours=1)), (ttl.Ttl(hours=1), None)])
+@pytest.mark.parametrize(("first", "second"), [(None, ttl.Ttl("1h")), (ttl.Ttl("1h"), None)])
 def test_a26_switching_a_time_to_live_on_or_off_is_refused_by_name(
     first: ttl.Ttl | None, second: ttl.Ttl | None
 ) -> None:
@@ -252,9 +251,9 @@ def test_b12_switched_on_by_choice_entries_live_from_the_restore_on(kind: str) -
     make, write, read, empty = KINDS[kind]
     bench = Bench(make("s", ttl=None))
     bench.at(0, write)
-    bench.declare(make("s", ttl=ttl.Ttl(hours=1)), ttl.TtlChange.MIGRATE)
+    bench.declare(make("s", ttl=ttl.Ttl("1h")), ttl.TtlChange.MIGRATE)
     assert bench.at(50 * HOUR, read) != empty
-    bench.declare(make("s", ttl=ttl.Ttl(hours=1)))
+    bench.declare(make("s", ttl=ttl.Ttl("1h")))
     assert bench.at(51 * HOUR - 1, read) != empty
     assert bench.at(51 * HOUR, read) == empty
 
@@ -262,7 +261,7 @@ def test_b12_switched_on_by_choice_entries_live_from_the_restore_on(kind: str) -
 @pytest.mark.parametrize("kind", KINDS)
 def test_b12_switched_off_by_choice_entries_stay_for_good(kind: str) -> None:
     make, write, read, empty = KINDS[kind]
-    bench = Bench(make("s", ttl=ttl.Ttl(hours=1)))
+    bench = Bench(make("s", ttl=ttl.Ttl("1h")))
     bench.at(0, write)
     bench.declare(make("s", ttl=None), ttl.TtlChange.MIGRATE)
     assert bench.at(50 * HOUR, read) != empty
@@ -271,7 +270,7 @@ def test_b12_switched_off_by_choice_entries_stay_for_good(kind: str) -> None:
 
 
 def test_a27_a_map_with_a_time_to_live_may_hold_none() -> None:
-    bench = Bench(mapstate.MapStateDescriptor("s", ttl=ttl.Ttl(hours=1)))
+    bench = Bench(mapstate.MapStateDescriptor("s", ttl=ttl.Ttl("1h")))
     bench.at(0, lambda s: s.put("a", None))
     assert bench.at(1, lambda s: ("a" in s, s.get("a"), s.items())) == (True, None, [("a", None)])
     assert bench.at(HOUR, lambda s: "a" in s) is False

@@ -29,7 +29,7 @@ class Tenths(conversions.Codec[int]):
 DESCRIPTORS = {
     "reducing": aggregatingstate.ReducingStateDescriptor("s", operator.add, int),
     "aggregating": aggregatingstate.AggregatingStateDescriptor("s", Mean()),
-    "expiring": aggregatingstate.ReducingStateDescriptor("s", operator.add, int, ttl.Ttl(hours=1)),
+    "expiring": aggregatingstate.ReducingStateDescriptor("s", operator.add, int, ttl.Ttl("1h")),
     "codec": aggregatingstate.ReducingStateDescriptor("s", operator.add, Tenths()),
 }
 ADDED = st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.one_of(st.none(), st.integers(-9, 9))), max_size=6)

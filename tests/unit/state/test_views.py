@@ -395,7 +395,7 @@ def test_keys_of_any_length_and_values_of_any_type_come_back_the_same(tmp_path: 
 def test_values_with_a_time_to_live_expire_and_are_left_out_when_all_is_written(
     tmp_path: Path, memory_bytes: int
 ) -> None:
-    world = World(tmp_path, Values(int, ttl.Ttl(milliseconds=10)), memory_bytes)
+    world = World(tmp_path, Values(int, ttl.Ttl("10ms")), memory_bytes)
     world.write_elsewhere(dict.fromkeys(range(100), 1))
     assert world.read([1], now_ms=9) == {1: 1}
     world.write({3: 3}, ALWAYS_FULL, now_ms=10)

@@ -50,12 +50,9 @@ class Sessions(ss.KeyedProcessFunction):
 
     def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> None:
         self.count.update((self.count.get() or 0) + len(rows))
-        if self.domain == "event-time":
-            ctx.timer_service.register_event_time_timer(rows[-1].at + timedelta(minutes=1))
-        else:
-            ctx.timer_service.register_processing_time_timer(ctx.processing_time + timedelta(minutes=1))
+        ctx.timers.set((rows[-1].at if self.domain == "event-time" else ctx.processing_time) + timedelta(minutes=1))
 
-    def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterator[tuple[object, object]]:
+    def on_timer(self, when: datetime, ctx: ss.KeyedContext) -> Iterator[tuple[object, object]]:
         yield ctx.key, self.count.get()
         self.count.clear()
 
@@ -144,7 +141,7 @@ def test_timers_survive_a_kill() -> None:
 
     harness.restart()
 
-    assert harness.advance_time(timedelta(minutes=2)) == [("ada", 2)]
+    assert harness.advance_time("2m") == [("ada", 2)]
 
 
 def test_a_vectorised_function_gets_a_table() -> None:

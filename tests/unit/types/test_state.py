@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 from collections.abc import Iterator, Sequence
 
@@ -96,6 +97,9 @@ def test_state_of_each_kind_has_its_values_after_a_restart() -> None:
         assert seen == shown((value, [(value,), [value]], {"k": value}, entries)), row["id"]
 
 
+SOON = datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.UTC)
+
+
 class Counted(ss.KeyedProcessFunction):
     """Counts the rows of a key, and tells the count once more by a timer."""
 
@@ -104,10 +108,10 @@ class Counted(ss.KeyedProcessFunction):
 
     def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[str, int]]:
         self.count.update((self.count.get() or 0) + len(rows))
-        ctx.timer_service.register_event_time_timer(1_000)
+        ctx.timers.set(SOON)
         yield shown(key), self.count.get() or 0
 
-    def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterator[tuple[str, int]]:
+    def on_timer(self, when: datetime.datetime, ctx: ss.KeyedContext) -> Iterator[tuple[str, int]]:
         yield shown(ctx.key), self.count.get() or 0
 
 
@@ -122,7 +126,7 @@ def test_a_key_finds_its_state_and_its_timers_after_a_restart(key: str | tuple[s
         first = harness.feed(*batch)
         harness.restart()
         second = harness.feed(*batch)
-        fired = harness.advance_watermark(1_000)
+        fired = harness.advance_watermark(SOON)
 
         expected = [shown(value if isinstance(key, str) else (value, 1)) for value in values]
         assert first == [(text, 1) for text in expected], column.name

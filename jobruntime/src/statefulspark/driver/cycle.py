@@ -179,8 +179,7 @@ class Cycle:
         def refused(hook: str, error: errors.StatefulSparkError) -> None:
             self._post(lambda: self._decline(order.snapshot_id, f"{machine.HOOK_PREFIX}{hook}", error.message))
 
-        triggered_ms = int(order.triggered_at.timestamp() * 1000)
-        self._hooks.trigger(order.snapshot_id, triggered_ms, answered=answered, refused=refused)
+        self._hooks.trigger(order.snapshot_id, order.triggered_at, answered=answered, refused=refused)
 
     def _take_hook_state(self, snapshot_id: int, hook: str, state: MasterStateEntry | None) -> None:
         order = self._orders.get(snapshot_id)

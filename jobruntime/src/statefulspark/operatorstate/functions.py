@@ -45,16 +45,11 @@ class FunctionSnapshotContext:
 
     Attributes:
         checkpoint_id: The next checkpoint that may contain this state.
-        checkpoint_timestamp: Milliseconds since 1970 (UTC).
+        when: The moment at which the state is taken, in UTC.
     """
 
     checkpoint_id: int
-    checkpoint_timestamp: int
-
-    @property
-    def time(self) -> datetime.datetime:
-        """The timestamp in UTC."""
-        return datetime.datetime.fromtimestamp(self.checkpoint_timestamp / 1000, datetime.UTC)
+    when: datetime.datetime
 
 
 class CheckpointedFunction:
@@ -72,8 +67,13 @@ class CheckpointedFunction:
 class ListCheckpointed(Generic[T]):
     """A function whose whole state is one list, divided evenly when the parallelism changes. Override both methods."""
 
-    def snapshot_state(self, checkpoint_id: int, timestamp_ms: int) -> list[T]:
-        """Return the state as elements that can be redistributed one by one; a single element if it cannot be divided."""
+    def snapshot_state(self, checkpoint_id: int, when: datetime.datetime) -> list[T]:
+        """Return the state as elements that can be redistributed one by one; a single element if it cannot be divided.
+
+        Args:
+            checkpoint_id: The next checkpoint that may contain this state.
+            when: The moment at which the state is taken, in UTC.
+        """
         raise NotImplementedError(f"{type(self).__qualname__} must override snapshot_state()")
 
     def restore_state(self, state: list[T]) -> None:

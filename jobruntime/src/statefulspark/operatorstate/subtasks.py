@@ -161,7 +161,7 @@ class Subtasks(Generic[F]):
 
 def _list_of(function: ListCheckpointed[object], context: FunctionSnapshotContext) -> list[object]:
     """Return the state of a function as a list; the store rejects None."""
-    answer: object = function.snapshot_state(context.checkpoint_id, context.checkpoint_timestamp)
+    answer: object = function.snapshot_state(context.checkpoint_id, context.when)
     return cast("list[object]", answer if answer is None else list(cast("Iterable[object]", answer)))
 
 

@@ -174,7 +174,7 @@ class SourceFeed:
     def _take(self, start: SegmentName) -> _PendingSegment:
         name = SegmentName(self._source.uid, start.segment + 1, self._epoch)
         number = self._next_checkpoint_id()
-        cut = self._source.cut(FunctionSnapshotContext(number, int(clock.utc_now().timestamp() * 1000)))
+        cut = self._source.cut(FunctionSnapshotContext(number, clock.utc_now()))
         self._completions.taken(number, name.segment)
         state = None if cut.state is None else record.encode(name.uid, cut.state)
         subtasks = tuple(index for index, rows in enumerate(cut.rows) if rows)

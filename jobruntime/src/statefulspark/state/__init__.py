@@ -23,14 +23,13 @@ from statefulspark.state.aggregatingstate import (
 from statefulspark.state.functions import InputRow, KeyedContext, KeyedProcessFunction, VectorizedProcessFunction
 from statefulspark.state.liststate import ListState
 from statefulspark.state.mapstate import MapState
-from statefulspark.state.timers import MAX_WATERMARK, NO_WATERMARK, TimeDomain, TimerService
+from statefulspark.state.timers import MAX_WATERMARK, Timers
 from statefulspark.state.ttl import Ttl, TtlChange, TtlUpdate, TtlVisibility
 from statefulspark.state.types.conversions import Codec, CodecCompatibility, CodecVersion
 from statefulspark.state.valuestate import ValueState
 
 __all__ = [
     "MAX_WATERMARK",
-    "NO_WATERMARK",
     "AggregateFunction",
     "AggregatingState",
     "Codec",
@@ -42,8 +41,7 @@ __all__ = [
     "ListState",
     "MapState",
     "ReducingState",
-    "TimeDomain",
-    "TimerService",
+    "Timers",
     "Ttl",
     "TtlChange",
     "TtlUpdate",

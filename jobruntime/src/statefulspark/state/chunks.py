@@ -213,8 +213,8 @@ def without_expired(chunk: Chunk, durations_ms: Mapping[str, int], now_ms: int) 
 
     Args:
         chunk: A full chunk of a key group.
-        durations_ms: Time to live by name of the state, for states with `Ttl.full_snapshot`. It comes from the running
-            job, not from the snapshot. States that were written without a time to live stay unchanged.
+        durations_ms: Time to live by name of the state, for states with `Ttl.cleanup_full_snapshot`. It comes from the
+            running job, not from the snapshot. States that were written without a time to live stay unchanged.
         now_ms: Processing time.
     """
     sections = []

@@ -1,7 +1,7 @@
 """The context of a keyed function: its states, the current key, the time, and its timers.
 
 The engine creates one context per partition and batch, and switches it from key group to key group (`bind`) and from
-key to key (`enter`). Users call `value_state` and the like, `key`, `timer_service`, `processing_time` and `is_late`.
+key to key (`enter`). Users call `value_state` and the like, `key`, `timers`, `processing_time`, `watermark` and `is_late`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from typing_extensions import TypeVar
 
@@ -20,8 +20,10 @@ from statefulspark.state import (
     evolution,
     grouptables,
     kinds,
-    timers,
     ttl,
+)
+from statefulspark.state import (
+    timers as state_timers,
 )
 from statefulspark.state.kinds import Descriptor, View
 from statefulspark.state.types import conversions, keyforms
@@ -54,7 +56,7 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
     Args:
         uid: The operator's uid.
         now_ms: Processing time of the batch in milliseconds since 1970.
-        watermark_ms: Watermark of the batch, NO_WATERMARK when there is none.
+        watermark_ms: Watermark of the batch, NO_WATERMARK_MS when there is none.
         domains: Time domains in which the operator has timers.
         ttl_change: What happens when a time to live was switched on or off.
         is_vectorized: Whether the function works on whole tables.
@@ -74,8 +76,8 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
         uid: str,
         now_ms: int,
         *,
-        watermark_ms: int = timers.NO_WATERMARK,
-        domains: frozenset[timers.TimeDomain] = frozenset(),
+        watermark_ms: int = state_timers.NO_WATERMARK_MS,
+        domains: frozenset[state_timers.TimeDomain] = frozenset(),
         ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
         is_vectorized: bool = False,
         zone: datetime.tzinfo | None = None,
@@ -92,10 +94,12 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
         self._ttl_change = ttl_change
         self._is_open = False
         self._states: dict[str, _State] = {}
-        self._each_record: list[tuple[ttl.Cleaner, int]] = []
+        self._each_record: list[ttl.Cleaner] = []
         self._resolutions: dict[tuple[str, kinds.StateMeta], evolution.Resolution] = {}
-        self._timers = timers.TimerService(self._scope, domains)
-        self._firing: timers.TimeDomain | None = None
+        self._processing_time = state_timers.moment(now_ms)
+        self._watermark = None if watermark_ms == state_timers.NO_WATERMARK_MS else state_timers.moment(watermark_ms)
+        self._timers = state_timers.Timers(self._scope, domains)
+        self._firing: state_timers.TimeDomain | None = None
         self._keys_of: Callable[[pa.Table], list[object]]
         self._values_of: Callable[[pa.ChunkedArray], list[object]]
 
@@ -116,17 +120,25 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
     @property
     def processing_time(self) -> datetime.datetime:
         """The moment at which Spark planned the batch, in UTC; the same for all keys, tasks and replays of the batch."""
-        return datetime.datetime.fromtimestamp(self._scope.now_ms / 1000, datetime.UTC)
+        return self._processing_time
 
     @property
-    def timer_service(self) -> timers.TimerService:
-        """Sets and deletes timers of the current key; returns processing time and watermark."""
+    def watermark(self) -> datetime.datetime | None:
+        """The watermark of the batch, in UTC: no row at or before it is expected any more.
+
+        None before the first watermark, and for an input without one. When event time has ended, `ss.MAX_WATERMARK`.
+        """
+        return self._watermark
+
+    @property
+    def timers(self) -> state_timers.Timers:
+        """Sets, deletes and lists timers of the current key."""
         return self._timers
 
     @property
-    def time_domain(self) -> timers.TimeDomain | None:
-        """The time domain of the timer that fires, None outside `on_timer`."""
-        return self._firing
+    def time_domain(self) -> Literal["event-time", "processing-time"] | None:
+        """The clock of the timer that fires, `event-time` or `processing-time`; None outside `on_timer`."""
+        return None if self._firing is None else self._firing.value
 
     def keys(self, table: pa.Table) -> list[object]:
         """Return the key of each row of a table that has the key columns, as `add_many` and the like take it.
@@ -139,15 +151,15 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
         """Return a column as Python values."""
         return self._values_of(column)
 
-    def is_late(self, moment: int | datetime.datetime) -> bool:
+    def is_late(self, when: datetime.datetime) -> bool:
         """Tell whether the watermark has passed this event time.
 
         The function gets late rows like all others, as in Flink's process functions, and decides what to do with them.
 
         Args:
-            moment: Event time: milliseconds since 1970, or a datetime with a time zone.
+            when: Event time: a datetime with a time zone.
         """
-        return timers.milliseconds(moment) <= self._scope.watermark_ms
+        return state_timers.milliseconds(when) <= self._scope.watermark_ms
 
     def declare(self, descriptor: Descriptor) -> Any:  # noqa: ANN401 - the handle of whatever is declared
         """Return the handle of a state.
@@ -155,15 +167,15 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
         Raises:
             SpecRejectedError: The name is taken, or the function is already open.
         """
-        life = ttl.enabled(descriptor.ttl)
+        life = descriptor.ttl
         value = descriptor.value_type
         meta = kinds.StateMeta(descriptor.name, descriptor.kind, descriptor.type_text, life is not None)
         self._check_new(meta)
         cleaner = None
-        if life is not None and life.incremental is not None:
-            cleaner = ttl.Cleaner(life.incremental.count, life.duration_ms)
-            if life.incremental.run_for_every_record:
-                self._each_record.append((cleaner, life.incremental.count))
+        if life is not None and life.cleanup_incrementally is not None:
+            cleaner = ttl.Cleaner(life.cleanup_incrementally, life.duration_ms)
+            if life.cleanup_for_every_record:
+                self._each_record.append(cleaner)
         declaration = evolution.Declaration(meta, value, self._ttl_change)
         conversion = conversions.choose(value, evolution.value_type(meta))
         kind, arrays = meta.kind, None
@@ -192,7 +204,7 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
         """Remove the declaration of a state while the function opens; its handle must not be used any more."""
         withdrawn = self._states.pop(name, None)
         if withdrawn is not None:
-            self._each_record = [each for each in self._each_record if each[0] is not withdrawn.cleaner]
+            self._each_record = [each for each in self._each_record if each is not withdrawn.cleaner]
 
     def opened(self) -> None:
         """Fix the set of states: `open` has returned."""
@@ -227,7 +239,7 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
             table = group.table(domain.meta)
             domain.bind(table, group.next_ms.get(domain.meta.name))  # type: ignore[arg-type]  # a table of timers
         with_rows = [name for name, table in group.tables.items() if name in group.next_ms or table.count]
-        timers.check_declared(with_rows, self._timers, self.uid)
+        state_timers.check_declared(with_rows, self._timers, self.uid)
 
     @property
     def due_ms(self) -> dict[str, int]:
@@ -287,9 +299,14 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
         """Processing time of the batch in milliseconds since 1970."""
         return self._scope.now_ms
 
+    @property
+    def watermark_ms(self) -> int:
+        """Watermark of the batch in milliseconds since 1970, `NO_WATERMARK_MS` when there is none."""
+        return self._scope.watermark_ms
+
     def clean(self, records: int) -> None:
         """Run one step of incremental cleanup for each processed record."""
-        for cleaner, _ in self._each_record:
+        for cleaner in self._each_record:
             for _ in range(records):
                 cleaner.step(self._scope.now_ms)
 
@@ -311,7 +328,7 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
                     yield at_ms
         self.leave()
 
-    def next_wake_ms(self, clock: timers.TimeDomain) -> int | None:
+    def next_wake_ms(self, clock: state_timers.TimeDomain) -> int | None:
         """Return when the bound key group must be processed again even without rows, in the time of `clock`.
 
         None when it has no timers. With processing time, event-time timers are checked in every batch.
@@ -327,7 +344,9 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
     def cutoffs_ms(self) -> dict[str, int]:
         """Until when entries were renewed that may be dropped, by name of the state; without states that keep them."""
         lives = self.lifetimes
-        return {name: self._scope.now_ms - life.duration_ms for name, life in lives.items() if life.in_background}
+        return {
+            name: self._scope.now_ms - life.duration_ms for name, life in lives.items() if life.cleanup_in_background
+        }
 
     @property
     def declarations(self) -> tuple[evolution.Declaration, ...]:

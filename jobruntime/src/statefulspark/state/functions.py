@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol
@@ -76,12 +77,12 @@ class KeyedProcessFunction(Generic[Key, Out]):
         """
         raise NotImplementedError(f"{type(self).__qualname__} must override process()")
 
-    def on_timer(self, timestamp: int, ctx: KeyedContext[Key]) -> Iterable[Out] | None:
+    def on_timer(self, when: datetime.datetime, ctx: KeyedContext[Key]) -> Iterable[Out] | None:
         """Handle a due timer, after the rows of the batch. The timer is already deleted and may be set again.
 
         Args:
-            timestamp: The time it was set for, in milliseconds since 1970.
-            ctx: As in `process`; `ctx.key` is the key of the timer, `ctx.time_domain` its domain.
+            when: The moment it was set for, in UTC, rounded up to a millisecond.
+            ctx: As in `process`; `ctx.key` is the key of the timer, `ctx.time_domain` its clock.
 
         Returns:
             Output rows, as from `process`.

@@ -17,7 +17,7 @@ import enum
 import heapq
 import struct
 from collections.abc import Collection, Iterable
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final, Literal, cast
 
 import numpy as np
 
@@ -25,13 +25,14 @@ from statefulspark import errors
 from statefulspark.contract import watermark
 from statefulspark.state import kinds, mapstate, tables
 
-NO_WATERMARK: Final = -(2**63)
+NO_WATERMARK_MS: Final = -(2**63)
 """The watermark before there is one, as in Flink."""
-LONGEST_MS: Final = 2**63 - 1
-MAX_WATERMARK: Final = LONGEST_MS
+MAX_WATERMARK_MS: Final = 2**63 - 1
 """The watermark when event time has ended, as in Flink: every timer is due."""
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND = datetime.timedelta(milliseconds=1)
+MAX_WATERMARK: Final = _EPOCH + watermark.END_OF_TIME_MS * _MILLISECOND
+"""`ctx.watermark` when event time has ended: the last millisecond of the year 9999. Every event-time timer is due."""
 
 
 class TimeDomain(enum.Enum):
@@ -169,27 +170,35 @@ def meta_of(domain: TimeDomain) -> kinds.StateMeta:
 def watermark_of(engine_ms: int) -> int:
     """Convert Spark's watermark of a batch to the one that functions see."""
     if engine_ms >= watermark.END_OF_TIME_MS:
-        return MAX_WATERMARK
-    return engine_ms if engine_ms > 0 else NO_WATERMARK
+        return MAX_WATERMARK_MS
+    return engine_ms if engine_ms > 0 else NO_WATERMARK_MS
 
 
-def milliseconds(moment: int | datetime.datetime) -> int:
-    """Return a time as milliseconds since 1970, rounded up so that no timer fires early.
+def milliseconds(when: datetime.datetime) -> int:
+    """Return a moment as milliseconds since 1970, rounded up so that no timer fires early.
 
     Raises:
-        InvalidArgumentError: It has no time zone, or is not a time.
+        InvalidTypeError: `TimerMomentInvalid`: it has no time zone, or is no datetime.
     """
-    if isinstance(moment, int) and not isinstance(moment, bool):
-        return max(min(moment, LONGEST_MS), NO_WATERMARK + 1)
-    if isinstance(moment, datetime.datetime) and moment.tzinfo is not None:
-        return -((_EPOCH - moment) // _MILLISECOND)
+    given: object = when
+    if isinstance(given, datetime.datetime) and given.tzinfo is not None:
+        return -((_EPOCH - given) // _MILLISECOND)
     raise errors.InvalidTypeError(
         "TimerMomentInvalid",
-        f"{moment!r:.100} is not a valid timer time: pass milliseconds since 1970, or a datetime with a time zone.",
+        f"{when!r:.100} is no moment: pass a datetime with a time zone, such as a column of a row.",
     )
 
 
-class Timers:
+def moment(at_ms: int) -> datetime.datetime:
+    """Return milliseconds since 1970 as a datetime in UTC. After the year 9999, it is `MAX_WATERMARK`."""
+    try:
+        # In integers: a float of seconds cannot hold the milliseconds of all years.
+        return _EPOCH + at_ms * _MILLISECOND
+    except OverflowError:
+        return MAX_WATERMARK if at_ms > 0 else datetime.datetime.min.replace(tzinfo=datetime.UTC)
+
+
+class DomainTimers:
     """The timers of one domain in the bound key group."""
 
     __slots__ = ("_other_ms", "_scope", "_table", "domain", "meta")
@@ -255,8 +264,10 @@ class Timers:
         return first
 
 
-class TimerService:
-    """Sets and deletes timers of the current key, and returns the current time. All times are milliseconds since 1970.
+class Timers:
+    """Sets, deletes and lists timers of the current key.
+
+    A timer is a pair of key and moment. Moments are rounded up to a millisecond.
 
     Args:
         keyed: Current key and times.
@@ -265,77 +276,77 @@ class TimerService:
 
     def __init__(self, keyed: kinds.Scope, domains: frozenset[TimeDomain]) -> None:
         self._scope = keyed
-        self._timers = {domain: Timers(domain, keyed) for domain in TimeDomain if domain in domains}
-        # One attribute for each, because functions call these for every key.
-        self._event_time = self._timers.get(TimeDomain.EVENT_TIME)
-        self._processing_time = self._timers.get(TimeDomain.PROCESSING_TIME)
+        self._timers = {domain.value: DomainTimers(domain, keyed) for domain in TimeDomain if domain in domains}
+        self._only = next(iter(self._timers.values())) if len(self._timers) == 1 else None
 
     @property
-    def domains(self) -> tuple[Timers, ...]:
+    def domains(self) -> tuple[DomainTimers, ...]:
         """The timers of each declared domain; event time first."""
         return tuple(self._timers.values())
 
-    def current_processing_time(self) -> int:
-        """Return when Spark planned the batch; the same for all tasks and for replays of the batch."""
-        return self._scope.now_ms
+    def set(self, when: datetime.datetime, *, domain: Literal["event-time", "processing-time"] | None = None) -> None:
+        """Call `on_timer` for this key once, in the first batch whose time has reached a moment; in this batch if it has.
 
-    def current_watermark(self) -> int:
-        """Return the watermark of the batch: no row at or before it is expected any more.
-
-        It is NO_WATERMARK while there is none: in the first batches, and for an input without a watermark.
-        """
-        return self._scope.watermark_ms
-
-    def register_event_time_timer(self, at: int | datetime.datetime) -> None:
-        """Call `on_timer` for this key when the watermark reaches a time; in this batch if it has already.
+        Args:
+            when: The moment. Setting it twice has no further effect.
+            domain: The clock; needed only by an operator with `timers="both"`.
 
         Raises:
-            InvalidArgumentError: The operator was not declared with event-time timers, there is no current key, or the
-                argument is not a time.
+            InvalidArgumentError: `TimersNotDeclared`: the operator has no timers of this domain; `TimerDomainMissing`.
+            InvalidTypeError: `TimerMomentInvalid`: it is no datetime with a time zone.
+            SpecRejectedError: `NoCurrentKey`.
         """
-        self._require(self._event_time, TimeDomain.EVENT_TIME).register(milliseconds(at))
+        self._of(domain).register(milliseconds(when))
 
-    def register_processing_time_timer(self, at: int | datetime.datetime) -> None:
-        """Call `on_timer` for this key in the first batch that is planned at a time or later.
-
-        Raises:
-            InvalidArgumentError: The operator was not declared with processing-time timers, there is no current key, or
-                the argument is not a time.
-        """
-        self._require(self._processing_time, TimeDomain.PROCESSING_TIME).register(milliseconds(at))
-
-    def delete_event_time_timer(self, at: int | datetime.datetime) -> None:
+    def delete(
+        self, when: datetime.datetime, *, domain: Literal["event-time", "processing-time"] | None = None
+    ) -> None:
         """Delete a timer of this key; no effect if it is not set.
 
-        Raises:
-            InvalidArgumentError: As for registering.
-        """
-        self._require(self._event_time, TimeDomain.EVENT_TIME).delete(milliseconds(at))
-
-    def delete_processing_time_timer(self, at: int | datetime.datetime) -> None:
-        """Delete a timer of this key; no effect if it is not set.
+        Args:
+            when: The moment that it was set for.
+            domain: As for `set`.
 
         Raises:
-            InvalidArgumentError: As for registering.
+            InvalidArgumentError: As for `set`, and so are the others.
         """
-        self._require(self._processing_time, TimeDomain.PROCESSING_TIME).delete(milliseconds(at))
+        self._of(domain).delete(milliseconds(when))
 
-    def _require(self, timers: Timers | None, domain: TimeDomain) -> Timers:
-        if timers is None:
-            declared = " and ".join(domain.value for domain in self._timers) or "no timers"
+    def list(self, *, domain: Literal["event-time", "processing-time"] | None = None) -> tuple[datetime.datetime, ...]:
+        """Return the timers of this key, earliest first, in UTC. A timer that fires is not among them.
+
+        Args:
+            domain: As for `set`.
+
+        Raises:
+            InvalidArgumentError: As for `set`.
+        """
+        return tuple(map(moment, self._of(domain).moments()))
+
+    def _of(self, domain: Literal["event-time", "processing-time"] | None) -> DomainTimers:
+        if domain is None and self._only is not None:
+            return self._only
+        chosen = self._timers.get(domain) if domain is not None else None
+        if chosen is not None:
+            return chosen
+        if domain is None and self._timers:
             raise errors.InvalidArgumentError(
-                "TimersNotDeclared",
-                f"The operator uses {domain.value} timers and was declared with {declared}. Declare them: "
-                f'keyed_process(…, timers="{domain.value}"), or timers="both".',
+                "TimerDomainMissing",
+                'The operator has timers="both"; name the clock: domain="event-time" or domain="processing-time".',
             )
-        return timers
+        declared = " and ".join(self._timers) or "no timers"
+        raise errors.InvalidArgumentError(
+            "TimersNotDeclared",
+            f"The function uses {domain or 'some'} timers, and its operator was declared with {declared}. Declare them: "
+            f'keyed_process(…, timers="{domain or TimeDomain.EVENT_TIME.value}"), or timers="both".',
+        )
 
     def now_ms(self, domain: TimeDomain) -> int:
         """Return the time of a domain."""
         return self._scope.watermark_ms if domain is TimeDomain.EVENT_TIME else self._scope.now_ms
 
 
-def check_declared(stored: Collection[str], service: TimerService, uid: str) -> None:
+def check_declared(stored: Collection[str], service: Timers, uid: str) -> None:
     """Reject state with timers of an undeclared domain: they would never fire.
 
     Args:

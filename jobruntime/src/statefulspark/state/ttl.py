@@ -10,14 +10,13 @@ cleanup checks a few at a time, with each access or record, in turn over all key
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
-from statefulspark import errors
+from statefulspark import durations, errors
 from statefulspark.state import tables
 
 
@@ -28,8 +27,6 @@ class TtlUpdate(enum.Enum):
     """Creating and writing it."""
     ON_READ_AND_WRITE = "OnReadAndWrite"
     """Creating, writing and reading it."""
-    DISABLED = "Disabled"
-    """Nothing: the state has no time to live."""
 
 
 class TtlVisibility(enum.Enum):
@@ -50,75 +47,82 @@ class TtlChange(enum.Enum):
     """When enabled, the time to live of every entry starts now; when disabled, all entries are kept, expired ones too."""
 
 
-@dataclass(frozen=True, slots=True)
-class IncrementalCleanup:
-    """Incremental cleanup of expired entries.
-
-    Attributes:
-        count: Entries that one step checks.
-        run_for_every_record: Also run a step for every processed record, not only for every access to the state.
-    """
-
-    count: int
-    run_for_every_record: bool
-
-
 @dataclass(frozen=True, slots=True, init=False)
 class Ttl:
     """Time to live, in processing time, per value, list element or map entry.
 
     An entry is expired when its last renewal plus the duration is now or earlier. Expired entries are deleted when they
-    are read and, unless disabled, when a key group is written in full; `cleanup_incrementally` and
-    `cleanup_full_snapshot` add more cleanup. The configuration is not part of a snapshot: it may change at every start,
-    except that enabling or disabling it needs `ttl_change`.
+    are read. The configuration is not part of a snapshot: it may change at every start, except that adding or removing a
+    time to live needs `ttl_change`.
 
     Attributes:
         duration: How long an entry lives.
         update: What renews it.
         visibility: Whether an expired entry may be seen.
-        incremental: Incremental cleanup; None disables it.
-        in_background: Whether expired entries are dropped when a key group is compacted.
-        full_snapshot: Whether canonical savepoints omit expired entries.
+        cleanup_incrementally: Number of entries that each access to the state checks, and deletes if they are expired. All
+            entries of the task's partition are checked in turn. None: accesses check no others.
+        cleanup_for_every_record: Whether each processed record checks as many entries, too.
+        cleanup_in_background: Whether expired entries are dropped when a key group is written in full.
+        cleanup_full_snapshot: Whether canonical savepoints omit expired entries. The running state keeps them.
     """
 
     duration: datetime.timedelta
     update: TtlUpdate
     visibility: TtlVisibility
-    incremental: IncrementalCleanup | None
-    in_background: bool
-    full_snapshot: bool
+    cleanup_incrementally: int | None
+    cleanup_for_every_record: bool
+    cleanup_in_background: bool
+    cleanup_full_snapshot: bool
 
     def __init__(
         self,
+        duration: datetime.timedelta | str,
         *,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        milliseconds: float = 0,
         update: TtlUpdate = TtlUpdate.ON_CREATE_AND_WRITE,
         visibility: TtlVisibility = TtlVisibility.NEVER_RETURN_EXPIRED,
+        cleanup_incrementally: int | None = None,
+        cleanup_for_every_record: bool = False,
+        cleanup_in_background: bool = True,
+        cleanup_full_snapshot: bool = False,
     ) -> None:
-        try:
-            duration = datetime.timedelta(
-                days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
-            )
-        except (OverflowError, ValueError) as error:
-            raise errors.InvalidArgumentError(
-                "TtlTooLong", f"The time to live cannot be represented: {error}. Omit it to keep state forever."
-            ) from error
-        if duration <= datetime.timedelta(0):
-            raise errors.InvalidArgumentError("TtlNotPositive", f"TTL is expected to be positive. Found: {duration}.")
+        """Describe a time to live.
+
+        Args:
+            duration: How long an entry lives: a timedelta, or text such as `7d`.
+            update: See attributes, as for the others.
+            visibility: See attributes.
+            cleanup_incrementally: See attributes.
+            cleanup_for_every_record: See attributes; it needs `cleanup_incrementally`.
+            cleanup_in_background: See attributes.
+            cleanup_full_snapshot: See attributes.
+
+        Raises:
+            InvalidArgumentError: `DurationInvalid`, `TtlNotPositive`, `TtlInvalid` or `TtlCleanupInvalid`.
+        """
+        length = durations.of(duration, "time to live")
+        if not length:
+            raise errors.InvalidArgumentError("TtlNotPositive", f"TTL is expected to be positive. Found: {length}.")
         for name, value, kind in (("update", update, TtlUpdate), ("visibility", visibility, TtlVisibility)):
             if not isinstance(value, kind):
                 allowed = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
                 raise errors.InvalidArgumentError("TtlInvalid", f"TTL {name} is {value!r}; allowed are {allowed}.")
-        object.__setattr__(self, "duration", duration)
+        if cleanup_incrementally is not None and cleanup_incrementally <= 0:
+            raise errors.InvalidArgumentError(
+                "TtlCleanupInvalid",
+                f"Number of incrementally cleaned up state entries should be positive. Found: {cleanup_incrementally}.",
+            )
+        if cleanup_for_every_record and cleanup_incrementally is None:
+            raise errors.InvalidArgumentError(
+                "TtlCleanupInvalid",
+                "cleanup_for_every_record needs the number of entries to check; pass cleanup_incrementally, too.",
+            )
+        object.__setattr__(self, "duration", length)
         object.__setattr__(self, "update", update)
         object.__setattr__(self, "visibility", visibility)
-        object.__setattr__(self, "incremental", None)
-        object.__setattr__(self, "in_background", True)
-        object.__setattr__(self, "full_snapshot", False)
+        object.__setattr__(self, "cleanup_incrementally", cleanup_incrementally)
+        object.__setattr__(self, "cleanup_for_every_record", cleanup_for_every_record)
+        object.__setattr__(self, "cleanup_in_background", cleanup_in_background)
+        object.__setattr__(self, "cleanup_full_snapshot", cleanup_full_snapshot)
 
     @property
     def duration_ms(self) -> int:
@@ -134,47 +138,6 @@ class Ttl:
     def renews_on_read(self) -> bool:
         """Whether reading an entry renews it."""
         return self.update is TtlUpdate.ON_READ_AND_WRITE
-
-    def cleanup_incrementally(self, count: int, *, run_for_every_record: bool = False) -> Ttl:
-        """Return a copy that checks some entries at each access to the state and deletes the expired ones.
-
-        Args:
-            count: Entries that one step checks; all entries of the task's partition are checked in turn.
-            run_for_every_record: Also run a step for every processed record.
-
-        Raises:
-            InvalidArgumentError: The number is not positive.
-        """
-        if count <= 0:
-            raise errors.InvalidArgumentError(
-                "TtlCleanupInvalid",
-                f"Number of incrementally cleaned up state entries should be positive. Found: {count}.",
-            )
-        return self._with("incremental", IncrementalCleanup(count, run_for_every_record))
-
-    def cleanup_full_snapshot(self) -> Ttl:
-        """Return a copy with which canonical savepoints omit expired entries. The running state keeps them."""
-        return self._with("full_snapshot", True)  # noqa: FBT003 - the value of an attribute
-
-    def cleanup_in_background(self) -> Ttl:
-        """Return a copy that drops expired entries when a key group is compacted, which is the default."""
-        return self._with("in_background", True)  # noqa: FBT003 - the value of an attribute
-
-    def disable_cleanup_in_background(self) -> Ttl:
-        """Return a copy that keeps expired entries when a key group is compacted."""
-        return self._with("in_background", False)  # noqa: FBT003 - the value of an attribute
-
-    def _with(self, attribute: str, value: object) -> Ttl:
-        copy = object.__new__(Ttl)
-        for field in dataclasses.fields(self):
-            object.__setattr__(copy, field.name, getattr(self, field.name))
-        object.__setattr__(copy, attribute, value)
-        return copy
-
-
-def enabled(ttl: Ttl | None) -> Ttl | None:
-    """Return a time to live that is in force, None when there is none or it is disabled."""
-    return None if ttl is None or ttl.update is TtlUpdate.DISABLED else ttl
 
 
 class CleanupRound:

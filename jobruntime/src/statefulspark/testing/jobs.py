@@ -11,11 +11,11 @@ import runpy
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statefulspark import clock, errors, launch, rowvalues, state_reading
+from statefulspark import clock, durations, errors, launch, rowvalues, state_reading
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import config
 from statefulspark.contract.manifest import SnapshotKind
@@ -37,7 +37,6 @@ _NEVER = timedelta(days=365)
 """A checkpoint comes when the test asks for one."""
 _TIMER_STATES = tuple(timers.meta_of(domain).name for domain in timers.TimeDomain)
 _MS = timedelta(milliseconds=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class JobHarness:
@@ -164,18 +163,22 @@ class JobHarness:
         self._job = job or self._job
         self._start()
 
-    def advance_time(self, by: timedelta) -> None:
-        """Let processing time pass, and run the timers that are due. From then on, the clock stands still between calls."""
+    def advance_time(self, by: timedelta | str) -> None:
+        """Let processing time pass, for example `1h`, and run the timers that are due.
+
+        From then on, the clock stands still between calls.
+        """
         self._running()
-        self._now_ms = (self._now_ms or timers.milliseconds(clock.utc_now())) + by // _MS
+        passed = durations.of(by, "time to pass")
+        self._now_ms = (self._now_ms or timers.milliseconds(clock.utc_now())) + passed // _MS
         self._set_clocks()
         self.run()
 
-    def advance_watermark(self, to: int | datetime, *, query: str | None = None) -> None:
+    def advance_watermark(self, to: datetime, *, query: str | None = None) -> None:
         """Move the watermark, as rows with later times do, and run the timers and windows that are due.
 
         Args:
-            to: Event time: milliseconds since 1970, or a datetime with a time zone. A watermark never goes back.
+            to: Event time: a datetime with a time zone. A watermark never goes back.
             query: Uid of the query; may be omitted if there is only one.
 
         Raises:
@@ -241,7 +244,7 @@ class JobHarness:
             else:
                 for row in rows:
                     columns = tuple(value for name, value in row.items() if name.startswith("key_"))
-                    pending.append((row.get("key", columns), _EPOCH + int(str(row["entry"])) * _MS))
+                    pending.append((row.get("key", columns), timers.moment(int(str(row["entry"])))))
         if len(refused) == len(_TIMER_STATES):
             raise JobTestError(f"{uid!r} has no timers: {refused[0]}")
         return sorted(pending, key=lambda timer: (timer[1], str(timer[0])))

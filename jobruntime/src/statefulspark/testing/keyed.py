@@ -15,7 +15,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from statefulspark import errors
+from statefulspark import durations, errors
 from statefulspark.packs import ranges
 from statefulspark.state import cache, functions, heads, rows, store, ttl
 from statefulspark.state import timers as state_timers
@@ -69,7 +69,7 @@ class KeyedHarness:
         self._domains = frozenset() if timers is None else state_timers.TIMER_CHOICES[timers]
         self._ttl_change = ttl_change
         self._is_rehearsal = is_rehearsal
-        self._now_ms, self._watermark_ms = state_timers.milliseconds(start), state_timers.NO_WATERMARK
+        self._now_ms, self._watermark_ms = state_timers.milliseconds(start), state_timers.NO_WATERMARK_MS
         self._log = MemoryLog()
         self._ids = itertools.count(1)
         self._cache = cache.LruCache()
@@ -89,16 +89,16 @@ class KeyedHarness:
         """
         return self._run(batch)
 
-    def advance_time(self, by: timedelta) -> list[object]:
-        """Let processing time pass, and run a batch without rows; returns what due timers yield."""
-        self._now_ms += by // timedelta(milliseconds=1)
+    def advance_time(self, by: timedelta | str) -> list[object]:
+        """Let processing time pass, for example `1h`, and run a batch without rows; returns what due timers yield."""
+        self._now_ms += durations.of(by, "time to pass") // timedelta(milliseconds=1)
         return self._run(())
 
-    def advance_watermark(self, to: int | datetime) -> list[object]:
+    def advance_watermark(self, to: datetime) -> list[object]:
         """Move the watermark, and run a batch without rows; returns what due timers yield.
 
         Args:
-            to: Event time: milliseconds since 1970, or a datetime with a time zone. A watermark never goes back.
+            to: Event time: a datetime with a time zone. A watermark never goes back.
         """
         self._watermark_ms = max(self._watermark_ms, state_timers.milliseconds(to))
         return self._run(())
@@ -194,7 +194,7 @@ def _zones_of(batch: Sequence[Mapping[str, object]]) -> Iterator[tzinfo]:
 
 def _fire(function: functions.KeyedProcessFunction, context: functions.KeyedContext) -> Iterator[object]:
     for at_ms in context.due():
-        yield from function.on_timer(at_ms, context) or ()
+        yield from function.on_timer(state_timers.moment(at_ms), context) or ()
 
 
 class MemoryLog:

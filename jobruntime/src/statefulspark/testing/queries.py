@@ -85,12 +85,12 @@ class QueryHarness:
         self._job.run(kill=kill)
         return self._new_rows()
 
-    def advance_time(self, by: timedelta) -> list[dict[str, object]]:
+    def advance_time(self, by: timedelta | str) -> list[dict[str, object]]:
         """Let processing time pass; returns what due timers write."""
         self._job.advance_time(by)
         return self._new_rows()
 
-    def advance_watermark(self, to: int | datetime) -> list[dict[str, object]]:
+    def advance_watermark(self, to: datetime) -> list[dict[str, object]]:
         """Move the watermark, as rows with later times do; returns what due timers and windows write."""
         self._job.advance_watermark(to)
         return self._new_rows()

@@ -344,7 +344,7 @@ def _error(status: int, request: str, content: bytes) -> errors.StatefulSparkErr
     )
     match judgement.remedy:
         case Remedy.WAIT:
-            return errors.TransientError("ApiServerUnavailable", message, 5.0 if judgement is judgements.BUSY else 2.0)
+            return errors.TransientError("ApiServerUnavailable", message)
         case Remedy.LOST_RACE:
             reason = "NotFound" if judgement is judgements.ABSENT else "Conflict"
             return errors.PreconditionFailedError(reason, message)

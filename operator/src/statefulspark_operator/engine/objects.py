@@ -66,7 +66,6 @@ async def apply(gateway: Gateway, job: Job, manifest: Resource, versions: dict[A
                 "NameTaken",
                 f"{kind.name} {name} exists and does not belong to this job, so it is not changed; delete it, or give the "
                 "job another name. The driver waits until it is gone.",
-                retry_after_s=5.0,
             )
         version = cache.version_of(existing) if existing is not None else None
     versions[address] = await gateway.apply(manifest, resource_version=version)

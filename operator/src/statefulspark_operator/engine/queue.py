@@ -27,6 +27,8 @@ _LOG = logging.getLogger("statefulspark.queue")
 
 RETRY_FIRST_S = 1.0
 RETRY_LONGEST_S = 60.0
+TRANSIENT_WAIT_S = 2.0
+"""At least, after the failure of another system, such as the API server."""
 CONFLICT_RETRY_S = 0.2
 SHORTEST_WAIT_S = 0.02
 """Minimum time between two passes of one job, so that a rule that requeues forever cannot block the operator."""
@@ -124,7 +126,7 @@ class WorkQueue:
         worker.failures += 1
         wait_s = min(RETRY_FIRST_S * (1 << min(worker.failures - 1, 10)), RETRY_LONGEST_S)
         if isinstance(error, errors.TransientError):
-            wait_s = max(wait_s, error.retry_after_s)
+            wait_s = max(wait_s, TRANSIENT_WAIT_S)
         if error is not None:
             _LOG.warning(
                 "pass failed",

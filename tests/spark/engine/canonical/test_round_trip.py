@@ -133,7 +133,7 @@ def _everything() -> ss.KeyedProcessFunction:
         def open(self, ctx: ss.KeyedContext) -> None:
             self.total = ctx.value_state("total", "bigint")
             self.seen = ctx.list_state("seen")
-            self.parts = ctx.map_state("parts", ttl=ss.Ttl(days=9))
+            self.parts = ctx.map_state("parts", ttl=ss.Ttl("9d"))
             self.mixed = ctx.value_state("mixed")
             self.most = ctx.reducing_state("most", max)
             self.summed = ctx.aggregating_state("summed", Sum())

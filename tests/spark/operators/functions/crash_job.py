@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 import time
+from datetime import datetime
 from pathlib import Path
 
 import statefulspark as ss
@@ -60,7 +61,7 @@ class CounterSource(ss.driver.SourceFunction[int], ss.driver.ListCheckpointed[in
     def cancel(self) -> None:
         self.is_running = False
 
-    def snapshot_state(self, checkpoint_id: int, timestamp_ms: int) -> list[int]:
+    def snapshot_state(self, checkpoint_id: int, when: datetime) -> list[int]:
         self.bomb.at("cut")
         return [self.offset]
 

@@ -23,7 +23,7 @@ class ShortMemory(state.KeyedProcessFunction):
     """Forgets a key when its batch is over."""
 
     def open(self, ctx: state.KeyedContext) -> None:
-        self.seen = ctx.value_state("seen", int, ttl=state.Ttl(milliseconds=1))
+        self.seen = ctx.value_state("seen", int, ttl=state.Ttl("1ms"))
 
     def process(self, key: object, rows: Sequence[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         self.seen.update(len(rows))

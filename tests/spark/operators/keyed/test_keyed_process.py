@@ -339,8 +339,13 @@ class Remembers(state.KeyedProcessFunction):
 
     def __init__(self, *, cleans: bool) -> None:
         shown = state.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
-        life = state.Ttl(milliseconds=1, visibility=shown).disable_cleanup_in_background()
-        self._life = life.cleanup_incrementally(10, run_for_every_record=True) if cleans else life
+        self._life = state.Ttl(
+            "1ms",
+            visibility=shown,
+            cleanup_in_background=False,
+            cleanup_incrementally=10 if cleans else None,
+            cleanup_for_every_record=cleans,
+        )
 
     def open(self, ctx: state.KeyedContext) -> None:
         self.last = ctx.value_state("last", "bigint", ttl=self._life)

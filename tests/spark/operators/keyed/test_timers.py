@@ -6,6 +6,7 @@ import random
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from statefulspark import errors, state
 from statefulspark.operators import keyed
+from statefulspark.state import timers
 
 pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -39,13 +41,14 @@ class Reminder(state.KeyedProcessFunction):
             raise ValueError("once")
         for row in rows:
             self.seen.add(1)
-            if ctx.is_late(row.at):  # type: ignore[arg-type]
-                yield "late", key, row.at, ctx.timer_service.current_watermark()
+            at = timers.moment(row.at)
+            if ctx.is_late(at):
+                yield "late", key, row.at, ctx.watermark and timers.milliseconds(ctx.watermark)
             else:
-                ctx.timer_service.register_event_time_timer(row.at + 500)  # type: ignore[operator]
+                ctx.timers.set(at + timedelta(milliseconds=500))
 
-    def on_timer(self, timestamp: int, ctx: state.KeyedContext) -> Iterable[object]:
-        yield "timer", ctx.key, timestamp, self.seen.get()
+    def on_timer(self, when: datetime, ctx: state.KeyedContext) -> Iterable[object]:
+        yield "timer", ctx.key, timers.milliseconds(when), self.seen.get()
 
 
 def _reminders(rows: DataFrame, function: Reminder) -> DataFrame:
@@ -115,14 +118,13 @@ class Alarm(state.KeyedProcessFunction):
         self.rows = ctx.value_state("rows", int)
 
     def process(self, key: object, rows: Sequence[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
-        now_ms = ctx.timer_service.current_processing_time()
         if self.rows.get() is None:
-            ctx.timer_service.register_processing_time_timer(now_ms + 1000)
+            ctx.timers.set(ctx.processing_time + timedelta(seconds=1))
         self.rows.update((self.rows.get() or 0) + len(rows))
-        yield "row", key, now_ms, None
+        yield "row", key, timers.milliseconds(ctx.processing_time), None
 
-    def on_timer(self, timestamp: int, ctx: state.KeyedContext) -> Iterable[object]:
-        yield "timer", ctx.key, timestamp, self.rows.get()
+    def on_timer(self, when: datetime, ctx: state.KeyedContext) -> Iterable[object]:
+        yield "timer", ctx.key, timers.milliseconds(when), self.rows.get()
         self.rows.clear()
 
 
@@ -172,7 +174,7 @@ class Silent(state.KeyedProcessFunction):
     def process(self, key: object, rows: Sequence[state.InputRow], ctx: state.KeyedContext) -> None:
         """Do nothing."""
 
-    def on_timer(self, timestamp: int, ctx: state.KeyedContext) -> None:
+    def on_timer(self, when: datetime, ctx: state.KeyedContext) -> None:
         """Do nothing."""
 
 

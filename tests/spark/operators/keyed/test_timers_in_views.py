@@ -26,10 +26,10 @@ class Reminders(ss.KeyedProcessFunction):
     def process(self, key, rows, ctx):
         for row in rows:
             self.text.update(f"{key} at {row.at}, " + "x" * 40)
-            ctx.timer_service.register_event_time_timer(row.due)
+            ctx.timers.set(row.due)
 
-    def on_timer(self, at_ms, ctx):
-        yield ctx.key, at_ms, self.text.get()
+    def on_timer(self, when, ctx):
+        yield ctx.key, round(when.timestamp() * 1000), self.text.get()
 
 
 @job.query(uid="reminders")
@@ -37,7 +37,9 @@ def reminders(spark, ctx):
     given = spark.readStream.format("kafka").option("kafka.bootstrap.servers", "nobody:9092").option("subscribe", "given")
     moments = "split(CAST(value AS STRING), ',')"
     given = given.load().selectExpr(
-        "CAST(key AS STRING) AS name", f"CAST({moments}[0] AS BIGINT) AS at", f"CAST({moments}[1] AS BIGINT) AS due"
+        "CAST(key AS STRING) AS name",
+        f"CAST({moments}[0] AS BIGINT) AS at",
+        f"timestamp_millis(CAST({moments}[1] AS BIGINT)) AS due",
     )
     timed = given.selectExpr("*", "timestamp_millis(at) AS time").withWatermark("time", "0 seconds")
     fired = ss.keyed_process(timed.select("name", "at", "due"), key="name", function=Reminders(), uid="all",

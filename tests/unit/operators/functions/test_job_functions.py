@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import cast
 
 import pyarrow as pa
@@ -52,7 +53,7 @@ class Position(operatorstate.SourceFunction[int], operatorstate.ListCheckpointed
     def cancel(self) -> None:
         pass
 
-    def snapshot_state(self, checkpoint_id: int, timestamp_ms: int) -> list[int]:
+    def snapshot_state(self, checkpoint_id: int, when: datetime) -> list[int]:
         return []
 
     def restore_state(self, state: list[int]) -> None:
@@ -172,7 +173,7 @@ class Unstable(Position):
         with ctx.checkpoint_lock:
             ctx.collect(1)
 
-    def snapshot_state(self, checkpoint_id: int, timestamp_ms: int) -> list[int]:
+    def snapshot_state(self, checkpoint_id: int, when: datetime) -> list[int]:
         raise OSError("disk full")
 
 
@@ -253,7 +254,7 @@ def test_a48_a_sink_hears_of_a_checkpoint_up_to_the_batch_that_it_holds(place: P
     assert declared.next_checkpoint_id() == 5
     for batch in (0, 1):
         run.begin(batch)
-        run.end(operatorstate.FunctionSnapshotContext(declared.next_checkpoint_id(), 0))
+        run.end(operatorstate.FunctionSnapshotContext(declared.next_checkpoint_id(), datetime.fromtimestamp(0, UTC)))
     declared.snapshot_begun(5)  # Batch 1 is not committed yet.
     assert declared.next_checkpoint_id() == 6
 

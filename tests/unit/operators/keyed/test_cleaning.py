@@ -90,8 +90,7 @@ class Task:
 
 
 def a_time_to_live(count: int, *, per_record: bool = True) -> ttl.Ttl:
-    life = ttl.Ttl(hours=1).disable_cleanup_in_background()
-    return life.cleanup_incrementally(count, run_for_every_record=per_record)
+    return ttl.Ttl("1h", cleanup_in_background=False, cleanup_incrementally=count, cleanup_for_every_record=per_record)
 
 
 def filled(task: Task, groups: range, keys: int = 12) -> Task:

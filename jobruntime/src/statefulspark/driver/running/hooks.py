@@ -6,9 +6,10 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
 from typing import TypeVar
 
-from statefulspark import errors, threads, usercode
+from statefulspark import durations, errors, threads, usercode
 from statefulspark.contract import lost_state
 from statefulspark.contract.manifest import MasterStateEntry
 from statefulspark.hooks import HookDefinition
@@ -76,12 +77,12 @@ class JobHooks:
             self._call(definition, "restore", functools.partial(definition.hook.restore, number, body))
             _log.info("master hook restored", extra={"hook": definition.uid, "checkpoint": number})
 
-    def trigger(self, checkpoint_id: int, timestamp_ms: int, *, answered: Answer, refused: Refusal) -> None:
+    def trigger(self, checkpoint_id: int, when: datetime, *, answered: Answer, refused: Refusal) -> None:
         """Trigger all hooks at the same time; returns at once.
 
         Args:
             checkpoint_id: The snapshot.
-            timestamp_ms: When it was triggered.
+            when: The moment at which it was triggered, in UTC.
             answered: Called once for each hook that answers, in another thread.
             refused: Called once for each hook that fails or takes too long, in another thread.
         """
@@ -89,7 +90,7 @@ class JobHooks:
         def ask(definition: HookDefinition) -> None:
             try:
                 with usercode.as_internal_error(f"Asking the master hook {definition.uid!r}"):
-                    trigger = functools.partial(definition.hook.trigger, checkpoint_id, timestamp_ms)
+                    trigger = functools.partial(definition.hook.trigger, checkpoint_id, when)
                     body: object = self._call(definition, "trigger", trigger)
                     entry = None
                     if isinstance(body, bytes | bytearray | memoryview):
@@ -135,9 +136,11 @@ class JobHooks:
 
         outcome = threads.beside(work, name=f"hook-{definition.uid}-{method}")
         try:
-            return outcome.result(definition.timeout_s)
+            return outcome.result(definition.timeout.total_seconds())
         except TimeoutError as error:
-            raise _failed(definition, method, f"it did not return within {definition.timeout_s:g} s") from error
+            raise _failed(
+                definition, method, f"it did not return within {durations.format_exact(definition.timeout)}"
+            ) from error
 
 
 def _failed(definition: HookDefinition, method: str, why: str) -> errors.SpecRejectedError:

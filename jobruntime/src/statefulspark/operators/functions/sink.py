@@ -80,9 +80,8 @@ class BoundSink:
         Raises:
             StatefulSparkError: See `write_batch`.
         """
-        now_ms = int(clock.utc_now().timestamp() * 1000)
         with self.noting():
-            body = self.run.end(FunctionSnapshotContext(self.next_checkpoint_id(), now_ms))
+            body = self.run.end(FunctionSnapshotContext(self.next_checkpoint_id(), clock.utc_now()))
             recorded = self.run.recorded_batch
             if body is not None:
                 self.log.write(self._name(batch_records.RecordKind.OPERATOR_STATE, batch_id), base.seal(body))

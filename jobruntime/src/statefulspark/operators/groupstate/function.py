@@ -64,9 +64,8 @@ class GroupStateFunction(wrapping.WrappedFunction):
         self._value: keyed_state.ValueState[tuple[object, ...]] = ctx.declare(
             valuestate.ValueStateDescriptor(STATE, self._form)
         )
-        times = ctx.timer_service
         # Spark uses 0 before there is a watermark.
-        self._now_ms, self._watermark_ms = times.current_processing_time(), max(0, times.current_watermark())
+        self._now_ms, self._watermark_ms = ctx.now_ms, max(0, ctx.watermark_ms)
         event_time = self._timeout is timeouts.Timeout.EVENT_TIME
         self._timeouts = timeouts.Timeouts(ctx, self._watermark_ms if event_time else self._now_ms)
 

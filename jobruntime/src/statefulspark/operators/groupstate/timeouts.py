@@ -64,8 +64,8 @@ class Timeouts:
         self._context, self._now_ms = context, now_ms
 
     @property
-    def _domain(self) -> timers.Timers:
-        return self._context.timer_service.domains[0]
+    def _domain(self) -> timers.DomainTimers:
+        return self._context.timers.domains[0]
 
     def set(self, at_ms: int) -> None:
         """Set the timeout of the current key and replace an existing one."""

@@ -1,8 +1,8 @@
 """Incremental cleanup of expired entries in key groups without rows: some at the end of each batch, all of them in turn.
 
-Each access to a state checks some entries (`Ttl.cleanup_incrementally`). Entries of the current key group are checked at
-once; the rest is pending for the other key groups of the partition. The state server can access these too: its current
-key group is the one set last.
+Each access to a state checks some entries (`cleanup_incrementally` of a `Ttl`). Entries of the current key group are
+checked at once; the rest is pending for the other key groups of the partition. The state server can access these too: its
+current key group is the one set last.
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         try:
             for at_ms in context.due():
                 try:
-                    yielded = on_timer(at_ms, context)
+                    yielded = on_timer(timers.moment(at_ms), context)
                     if yielded is not None:
                         output.extend(yielded)
                 except Exception as error:

@@ -53,7 +53,7 @@ class Operator:
         """Times to live of states whose expired entries canonical savepoints omit (Flink A.29)."""
         declared = self.declared()
         lifetimes = {} if declared is None else declared.lifetimes
-        return {name: life.duration_ms for name, life in lifetimes.items() if life.full_snapshot}
+        return {name: life.duration_ms for name, life in lifetimes.items() if life.cleanup_full_snapshot}
 
 
 class OperatorRegistry:

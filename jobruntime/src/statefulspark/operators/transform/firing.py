@@ -28,8 +28,8 @@ class ProcessorTimers:
         self._deleted: dict[object, set[int]] = {}
 
     @property
-    def _domain(self) -> timers.Timers:
-        return self._context.timer_service.domains[0]
+    def _domain(self) -> timers.DomainTimers:
+        return self._context.timers.domains[0]
 
     def register(self, at_ms: int) -> None:
         """Set a timer."""

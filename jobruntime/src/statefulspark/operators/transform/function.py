@@ -52,9 +52,8 @@ class ProcessorFunction(wrapping.WrappedFunction):
 
     def open(self, ctx: keyed_state.KeyedContext) -> None:
         """Initialise the processor."""
-        times = ctx.timer_service
         # Spark uses 0 before there is a watermark.
-        now_ms, watermark_ms = times.current_processing_time(), max(0, times.current_watermark())
+        now_ms, watermark_ms = ctx.now_ms, max(0, ctx.watermark_ms)
         event_time = self._mode is TimeMode.EVENT_TIME
         self._timers = firing.ProcessorTimers(ctx, watermark_ms if event_time else now_ms)
         self._times = (-1, -1) if self._mode is TimeMode.NONE else (now_ms, watermark_ms)

@@ -6,6 +6,7 @@ without timers, a time to live in another mode than processing time.
 
 from __future__ import annotations
 
+import datetime
 import enum
 import uuid
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from statefulspark.state import liststate, mapstate, valuestate
 State = TypeVar("State", states.ValueState, states.ListState, states.MapState)
 ParseSchema = Callable[[str], spark_types.StructType]
 _NAMES_OF_MODES = {TimeMode.NONE: "NoTime"}
+_LONGEST_MS = datetime.timedelta.max // datetime.timedelta(milliseconds=1)
 _BATCH_QUERY = "00000000-0000-0000-0000-000000000000"
 
 
@@ -189,7 +191,7 @@ class Handle(stateful_processor.StatefulProcessorHandle):
                 f"TTL duration must be greater than zero for State store operation=update on state={name}.",
                 doing=doing,
             )
-        return keyed_state.Ttl(milliseconds=duration_ms)
+        return keyed_state.Ttl(datetime.timedelta(milliseconds=min(duration_ms, _LONGEST_MS)))
 
     @property
     def _mode_name(self) -> str:

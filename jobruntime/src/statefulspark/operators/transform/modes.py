@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from statefulspark import errors
-from statefulspark import state as keyed_state
+from statefulspark.state import timers
 
 
 class TimeMode(enum.Enum):
@@ -19,15 +19,15 @@ class TimeMode(enum.Enum):
     """The watermark of the input; there is no time to live."""
 
     @property
-    def domains(self) -> frozenset[keyed_state.TimeDomain]:
+    def domains(self) -> frozenset[timers.TimeDomain]:
         """The time domain of the timers."""
         return _DOMAINS[self]
 
 
-_DOMAINS: dict[TimeMode, frozenset[keyed_state.TimeDomain]] = {
+_DOMAINS: dict[TimeMode, frozenset[timers.TimeDomain]] = {
     TimeMode.NONE: frozenset(),
-    TimeMode.PROCESSING_TIME: frozenset({keyed_state.TimeDomain.PROCESSING_TIME}),
-    TimeMode.EVENT_TIME: frozenset({keyed_state.TimeDomain.EVENT_TIME}),
+    TimeMode.PROCESSING_TIME: frozenset({timers.TimeDomain.PROCESSING_TIME}),
+    TimeMode.EVENT_TIME: frozenset({timers.TimeDomain.EVENT_TIME}),
 }
 _OUTPUT_MODES = {"append": "Append", "update": "Update"}
 

@@ -204,7 +204,6 @@ class IcebergClient:
             raise errors.TransientError(
                 "IcebergRaced",
                 f"Could not {action} the table {self.table}: another writer committed at the same time.",
-                retry_after_s=0.5,
             ) from error
         except errors.StatefulSparkError:
             raise
@@ -220,7 +219,7 @@ class IcebergClient:
             case Remedy.WAIT:
                 return errors.TransientError("IcebergUnavailable", f"{message}.")
             case Remedy.LOST_RACE:
-                return errors.TransientError("IcebergRaced", f"{message}.", retry_after_s=0.5)
+                return errors.TransientError("IcebergRaced", f"{message}.")
             case Remedy.CREDENTIALS:
                 return secret.credentials_refused("IcebergAccessDenied", message, self.given)
             case Remedy.RIGHTS:

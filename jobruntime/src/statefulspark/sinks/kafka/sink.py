@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from statefulspark import clock, errors, storage
+from statefulspark import clock, durations, errors, storage
 from statefulspark.sinks import kinds, marker, secret, staging, standing, visibility
 from statefulspark.sinks.kafka import records
 from statefulspark.storage import conditional
@@ -77,7 +77,7 @@ class KafkaSink:
         serializer: Converts a row to a record; None uses the columns `value`, `key`, `headers` and `partition`.
         options: Further settings of the client (librdkafka's names), for example `security.protocol`; secrets as
             `ss.Secret`.
-        offsets_kept: Minimum time that the brokers keep offsets of an idle group.
+        offsets_kept: Minimum time that the brokers keep offsets of an idle group, for example `7d`.
         after_lost_marker: Handling of a lost marker; see `sinks.kafka.sink`.
         visible: `checkpoint`: a batch is visible when a checkpoint covers it; `batch`: as soon as Spark has committed it.
     """
@@ -87,7 +87,7 @@ class KafkaSink:
     bootstrap_servers: str
     serializer: records.Serializer | None = None
     options: Mapping[str, str | secret.Secret] = field(default_factory=dict, repr=False)
-    offsets_kept: timedelta = timedelta(days=1)
+    offsets_kept: timedelta | str = timedelta(days=1)
     after_lost_marker: AfterLostMarker | Literal["fail", "commit", "skip"] = AfterLostMarker.FAIL
     visible: visibility.Visibility | Literal["checkpoint", "batch"] = visibility.Visibility.CHECKPOINT
 
@@ -95,7 +95,7 @@ class KafkaSink:
         """Reject settings that would break a guarantee, and a topic that no broker can have.
 
         Raises:
-            InvalidArgumentError: `SinkSettingRefused`, with each setting and the cause.
+            InvalidArgumentError: `SinkSettingRefused`, with each setting and the cause; `DurationInvalid`.
         """
         if _TOPIC.fullmatch(self.topic) is None:
             raise errors.InvalidArgumentError(
@@ -108,6 +108,7 @@ class KafkaSink:
             raise errors.InvalidArgumentError(
                 "SinkSettingRefused", f"These options belong to the Kafka sink; remove them: {'; '.join(refused)}"
             )
+        durations.of(self.offsets_kept, "offsets_kept")
         AfterLostMarker(self.after_lost_marker)
         visibility.parse(self.visible, kinds.KAFKA.name)
 
@@ -322,7 +323,7 @@ class _Sessions:
         # An idle group's offset may expire while nobody else has written it.
         stored = settled_marker(sink, session.reached() or held, (held.newest, context.expected.committed), context)
         reached = marker.require_newest(stored, context, _where(sink))
-        doubtful = is_in_doubt(reached, staged.staged_at, sink.offsets_kept)
+        doubtful = is_in_doubt(reached, staged.staged_at, durations.of(sink.offsets_kept, "offsets_kept"))
         if reached.covers(context) and not (doubtful and context.is_inherited):
             return
         after = reached.after(context)
