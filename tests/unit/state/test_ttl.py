@@ -26,6 +26,13 @@ FULL = heads.Policy(fan_in=2, max_size_amplification=0.0)
 NEVER = heads.Policy(fan_in=1000, max_size_amplification=1000.0)
 
 
+SHOWN_AND_RENEWED = ttl.Ttl(
+    "1h",
+    update=ttl.TtlUpdate.ON_READ_AND_WRITE,
+    visibility=ttl.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP,
+)
+
+
 class Bench(keyedstate.Bench):
     """A key group whose chunks are not compacted unless a test says so."""
 
@@ -78,9 +85,24 @@ def test_a20_reading_renews_entries_of_every_kind_when_asked_to(kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("life", [None, SHOWN_AND_RENEWED], ids=["for good", "for an hour"])
+def test_a_state_exists_until_it_is_cleared_and_asking_changes_nothing(kind: str, life: ttl.Ttl | None) -> None:
+    make, write, _, _ = KINDS[kind]
+    bench = Bench(make("s", ttl=life))
+    before = bench.at(0, lambda s: s.exists())
+    bench.at(0, write)
+    bench.forget()
+    asked = [bench.at(now_ms, lambda s: s.exists()) for now_ms in (0, HOUR - 1, HOUR, 0)]
+    bench.at(0, lambda s: s.clear())
+
+    assert (before, asked) == (False, [True, True, life is None, True])
+    assert bench.at(0, lambda s: s.exists()) is False
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a20_without_a_time_to_live_an_entry_stays(kind: str) -> None:
     make, write, read, empty = KINDS[kind]
-    bench = Bench(make("s"))
+    bench = Bench(make("s", ttl=None))
     bench.at(0, write)
     assert bench.at(10**15, read) != empty
 

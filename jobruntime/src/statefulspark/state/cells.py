@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import ClassVar, Generic, TypeVar, overload
+from typing import ClassVar, Generic, TypeVar, cast, overload
 
 import numpy as np
 import pyarrow as pa
@@ -139,6 +139,10 @@ class Cells:
         if key is kinds.NO_KEY:
             self.scope.require_key(self.meta)
         return self._rows.get(key)
+
+    def exists(self) -> bool:
+        """Tell whether the current key has a value."""
+        return self.scope.require_key(self.meta) in self._rows
 
     def write(self, value: object) -> None:
         """Set the current key's value; None removes it."""
@@ -286,6 +290,11 @@ class ExpiringCells(Cells):
             self._dirty.add(scope.key)
         return value
 
+    def exists(self) -> bool:
+        """Tell whether the current key has a value that is not expired."""
+        cell = self._rows.get(self.scope.require_key(self.meta))
+        return cell is not None and cast("tuple[object, int]", cell)[1] + self._duration_ms > self.scope.now_ms
+
     def write(self, value: object) -> None:
         """Set the current key's value and renew it; None removes it."""
         scope = self.scope
@@ -342,6 +351,10 @@ class ConvertingCells:
         """Return the current key's value, None when there is none."""
         stored = self._cells.read()
         return None if stored is None else self.conversion.decode(stored)
+
+    def exists(self) -> bool:
+        """Tell whether the current key has a value."""
+        return self._cells.exists()
 
     def write(self, value: object) -> None:
         """Set the current key's value; None removes it."""
@@ -462,6 +475,10 @@ class CellHandle(many.OfManyKeys, Generic[T]):
     @abstractmethod
     def get(self) -> T | None:
         """Return the value of the current key."""
+
+    def exists(self) -> bool:
+        """Tell whether the current key has a value that is not expired. This renews and deletes nothing."""
+        return self._cells.exists()
 
     @overload
     def get_many(self, keys: numbers.ArrowColumn) -> pa.Array: ...

@@ -124,6 +124,11 @@ class ListState(entries.EntriesHandle[ListTable], Generic[T]):
             self._replace(alive)
         return cast("list[T]", values)
 
+    def exists(self) -> bool:
+        """Tell whether there is an element that is not expired. This renews and deletes nothing."""
+        cells = cast("list[object]", self._table.rows.get(self._scope.require_key(self._meta), []))
+        return not all(map(self._expiry.is_expired, cells))
+
     def __iter__(self) -> Iterator[T]:
         return iter(self.get())
 

@@ -189,9 +189,10 @@ class MapState(entries.EntriesHandle[MapTable], Generic[K, V]):
     def __iter__(self) -> Iterator[K]:
         return iter(self.keys())
 
-    def is_empty(self) -> bool:
-        """Tell whether there is no entry."""
-        return not len(self)
+    def exists(self) -> bool:
+        """Tell whether there is an entry that is not expired. This renews and deletes nothing."""
+        row = cast("dict[object, object]", self._table.rows.get(self._scope.require_key(self._meta), {}))
+        return not all(map(self._expiry.is_expired, row.values()))
 
     def clear(self) -> None:
         """Remove the map of the current key."""

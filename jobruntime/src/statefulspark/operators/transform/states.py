@@ -36,7 +36,7 @@ class ValueState(stateful_processor.ValueState):
 
     def exists(self) -> bool:
         """Tell whether there is a value."""
-        return self._handle.get() is not None
+        return self._handle.exists()
 
     def get(self) -> tuple[object, ...] | None:
         """Return the value, None when there is none."""
@@ -71,7 +71,7 @@ class ListState(stateful_processor.ListState):
 
     def exists(self) -> bool:
         """Tell whether there is an element."""
-        return bool(self._handle.get())
+        return self._handle.exists()
 
     def get(self) -> Iterator[tuple[object, ...]]:
         """Return the elements, oldest first."""
@@ -142,7 +142,7 @@ class MapState(stateful_processor.MapState):
 
     def exists(self) -> bool:
         """Tell whether there is an entry."""
-        return not self._handle.is_empty()
+        return self._handle.exists()
 
     def getValue(self, key: tuple[object, ...]) -> spark_types.Row | None:  # noqa: N802 - Spark's name
         """Return the value of a key as a Row, None when there is none."""
