@@ -59,6 +59,7 @@ _PUBLIC = {
         "KafkaRecord",
         "KafkaSink",
         "PostgresSink",
+        "Sink",
         "spi",
         "Visibility",
     ],
@@ -109,6 +110,7 @@ _PUBLIC = {
         "KeyedHarness",
         "KillPoint",
         "QueryHarness",
+        "TwoPhaseSinkContract",
     ],
 }
 _PUBLIC_NAMES = [(module, name) for module, names in _PUBLIC.items() for name in names]

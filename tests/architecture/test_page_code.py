@@ -20,7 +20,7 @@ from pagecode import block
 from statefulspark import storage
 from statefulspark.sinks.files import commits as files_commits
 from statefulspark.storage import ObjectStore
-from statefulspark.testing import KeyedHarness
+from statefulspark.testing import KeyedHarness, TwoPhaseSinkContract
 
 _TESTS = (
     Path(__file__),
@@ -258,3 +258,12 @@ def test_the_reminder_of_the_page_fires_after_a_minute() -> None:
     fired = harness.advance_watermark(noon + timedelta(minutes=1))
 
     assert fired == [("ada", noon + timedelta(minutes=1))]
+
+
+_SINK_OF_THE_PAGE: dict[str, type[TwoPhaseSinkContract]] = {}
+exec(block("docs/sinks.md", 7), _SINK_OF_THE_PAGE)  # noqa: S102 -- the page's own code
+exec(block("docs/sinks.md", 8), _SINK_OF_THE_PAGE)  # noqa: S102 -- the page's own code
+
+
+class TestSqliteSink(_SINK_OF_THE_PAGE["TestSqliteSink"]):  # type: ignore[misc]
+    """The tests of the page's sink."""

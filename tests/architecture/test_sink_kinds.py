@@ -26,7 +26,7 @@ def test_the_folder_exports_the_sink_that_job_files_write(kind: kinds.SinkKind) 
     exported = getattr(importlib.import_module(kind.module), kind.name)
 
     assert getattr(ss.sinks, kind.name) is exported
-    assert issubclass(exported, base.TwoPhaseSink)
+    assert issubclass(exported, base.Sink)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in kinds.KINDS if kind.client], ids=lambda kind: kind.name)

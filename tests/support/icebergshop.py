@@ -9,12 +9,13 @@ from pathlib import Path
 import icebergcatalog
 import pyarrow as pa
 import sinkcontexts
+from machines import iceberg_sink
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 from statefulspark.sinks.base import SinkContext
-from statefulspark.sinks.iceberg import IcebergSink, datafiles
+from statefulspark.sinks.iceberg import datafiles
 
 SCHEMA = pa.schema([("id", pa.int64())])
 CATALOGS: Mapping[str, type[Catalog]] = {"rest": RestCatalog, "sql": SqlCatalog}
@@ -39,7 +40,7 @@ class Shop:
         endpoint = stack.enter_context(icebergcatalog.rest_catalog(self.catalog))
         self.gateway, url = stack.enter_context(icebergcatalog.gateway_to(endpoint))
         reached = {"type": "rest", "uri": url} if kind == "rest" else {"type": "sql", **settings}
-        self.sink = IcebergSink("shop.orders", catalog=reached)
+        self.sink = iceberg_sink("shop.orders", catalog=reached)
 
     @property
     def table(self) -> Table:

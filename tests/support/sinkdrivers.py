@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -21,6 +21,7 @@ from statefulspark.recovery import generations, history
 from statefulspark.sinks import files
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.sinks.files import commits as files_commits
+from statefulspark.sinks.files.sink import FilesMachine
 from statefulspark.storage import StorageOptions
 from statefulspark.storage.port import ObjectStore
 
@@ -35,14 +36,14 @@ Rows = Callable[[int, int], Iterator[pa.RecordBatch]]
 """The rows of a batch of a generation."""
 
 
-@dataclass(frozen=True)
-class MemoryFiles(files.FilesSink):
+class MemoryFiles(FilesMachine):
     """A files sink whose folder is in memory."""
 
-    folder: ObjectStore | None = None
+    def __init__(self, uri: str, *, folder: ObjectStore, **settings: Any) -> None:
+        super().__init__(files.FilesSink(uri, **settings))
+        self.folder = folder
 
     def store(self, context: SinkContext) -> ObjectStore:
-        assert self.folder is not None
         return self.folder
 
 

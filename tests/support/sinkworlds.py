@@ -161,18 +161,17 @@ def _is_stopped(pid: int) -> bool:
 def build(recipe: Recipe) -> base.TwoPhaseSink:
     """Make a sink from its recipe."""
     settings = {str(key): value for key, value in recipe.items() if key != "kind"}
-    makers: Mapping[str, Callable[..., base.TwoPhaseSink]] = {
+    makers: Mapping[str, Callable[..., base.Sink]] = {
         "kafka": lambda **given: kafka.KafkaSink(**given, serializer=kafka_rows.JsonSerializer(key="id")),
         "postgres": postgres.PostgresSink,
         "iceberg": iceberg.IcebergSink,
         "files": files.FilesSink,
     }
-    return makers[str(recipe["kind"])](**settings)
+    return base.machine_of(makers[str(recipe["kind"])](**settings))
 
 
-def of_kind(request: pytest.FixtureRequest, s3: S3Server, folder: Path) -> World:
-    """Return the world that a parameter of a test names, in front of a server of its own."""
-    kind: str = request.param
+def of_kind(kind: str, request: pytest.FixtureRequest, s3: S3Server, folder: Path) -> World:
+    """Return the world of a kind of sink, in front of a server of its own."""
     if kind == "kafka":
         broker: Broker = request.getfixturevalue("kafka")
         return kafka_world(broker, s3)

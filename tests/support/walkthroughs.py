@@ -24,6 +24,7 @@ import sinkcontexts
 import snapshots
 import statefulspark as ss
 from jobworld import JobWorld
+from machines import files_sink
 from statefulspark import testing
 from statefulspark.contract import api
 from statefulspark.storage import StorageOptions
@@ -82,7 +83,7 @@ class _Totals(ss.KeyedProcessFunction):
 def follow_row(tracer: Tracer) -> None:
     """Pass a row through a keyed function, and commit what it gives to the files sink."""
     with tempfile.TemporaryDirectory() as folder:
-        sink, local = ss.sinks.FilesSink(f"file://{folder}/out"), StorageOptions(allow_local_files=True)
+        sink, local = files_sink(f"file://{folder}/out"), StorageOptions(allow_local_files=True)
         uris = {"staging_uri": f"file://{folder}/state/q", "notes_uri": f"file://{folder}/state/notes"}
         context = sinkcontexts.a_sink_context(options=local, **uris)
         harness = testing.KeyedHarness(_Totals(), key="customer")

@@ -15,6 +15,7 @@ import pytest
 import sinkdrivers
 import statefulspark as ss
 from fakehooks import Bookmarks
+from machines import files_sink
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 from pyspark.sql.streaming import stateful_processor
@@ -365,7 +366,7 @@ _OURS: dict[str, Callable[[], object]] = {
     ),
     "before a function is asked for its state": lambda: sink_run("snapshot_state").end(None),  # type: ignore[arg-type]
     "before a row goes to a function": lambda: sink_run("invoke").invoke("no partition", 1),  # type: ignore[arg-type]
-    "of our own sink": lambda: write_part(ss.sinks.FilesSink("s3://bucket/out")),
+    "of our own sink": lambda: write_part(files_sink("s3://bucket/out")),
     "of our own Kafka serializer": lambda: list(
         records.encode(iter([pa.record_batch({"a": [1]})]), records.JsonSerializer(key="no column"))
     ),

@@ -9,9 +9,9 @@ import uuid
 from pathlib import Path
 
 import pytest
+from machines import postgres_sink
 from statefulspark import errors, launch, outgoing, telemetry
 from statefulspark.cli import terminal as cli_terminal
-from statefulspark.sinks.postgres import PostgresSink
 from statefulspark.sinks.secret import Secret
 from statefulspark.storage import StorageOptions
 from statefulspark_operator.kubectl import terminal as kubectl_terminal
@@ -116,7 +116,7 @@ def test_rotated_secrets_are_forgotten_in_the_end() -> None:
 )
 def test_what_is_wrong_with_a_dsn_is_told_without_it(monkeypatch: pytest.MonkeyPatch, dsn: str) -> None:
     monkeypatch.setenv("DSN_OF_TEST", dsn)
-    client = PostgresSink("clicks", dsn=Secret.env("DSN_OF_TEST"))._client()
+    client = postgres_sink("clicks", dsn=Secret.env("DSN_OF_TEST"))._client()
 
     for ask in (lambda: client.target, lambda: client.check(None)):  # type: ignore[arg-type]  # it does not get that far
         with pytest.raises(errors.SpecRejectedError, match="cannot be parsed, and is not shown") as caught:

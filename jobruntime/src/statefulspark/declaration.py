@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Literal, get_args
 from statefulspark import durations, errors
 from statefulspark.contract import layout
 from statefulspark.hooks import HookDefinition
+from statefulspark.sinks import base
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from statefulspark.operatorstate.sink import DriverSink
-    from statefulspark.sinks.base import TwoPhaseSink
+    from statefulspark.sinks.base import Sink, TwoPhaseSink
 
 
 OutputMode = Literal["append", "update", "complete"]
@@ -135,7 +136,7 @@ class JobDefinition:
 def write(
     df: DataFrame,
     *,
-    sink: TwoPhaseSink | DriverSink,
+    sink: Sink | TwoPhaseSink | DriverSink,
     uid: str,
     output_mode: OutputMode = "append",
     trigger: str | timedelta | TriggerMode | None = None,
@@ -144,7 +145,8 @@ def write(
 
     Args:
         df: A streaming DataFrame.
-        sink: Receives each row exactly once; rows are visible when a checkpoint covers them, or as its `visible` says.
+        sink: One of `ss.sinks`, or of your own; it receives each row exactly once. Rows are visible when a checkpoint covers
+            them, or as its `visible` says.
         uid: Name of the sink in the job.
         output_mode: Spark's output mode, with Spark's default. An aggregation without a watermark needs `update`, which
             writes each changed row again. Rows of keyed functions are the same in `append` and in `update`.
@@ -164,7 +166,7 @@ def write(
         )
     if trigger is not None and not isinstance(trigger, TriggerMode):
         trigger = durations.of(trigger, f"trigger of the sink {uid!r}")
-    return Output(df, sink, require_uid(uid, "a sink"), output_mode, trigger)
+    return Output(df, base.machine_of(sink), require_uid(uid, "a sink"), output_mode, trigger)
 
 
 def batch_writer(output: Output, run: Callable[[DataFrame, int], None]) -> DataStreamWriter:

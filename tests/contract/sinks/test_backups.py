@@ -11,6 +11,7 @@ import processes
 import psycopg
 import pyarrow as pa
 import pytest
+from machines import postgres_sink
 from restores import a_restore
 from s3server import S3Server
 from sinkdrivers import Driver
@@ -19,7 +20,6 @@ from statefulspark import storage
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.retention import pruning, rules
-from statefulspark.sinks import postgres
 from statefulspark.storage import ObjectStore, StorageOptions
 
 POLICY = rules.PrunePolicy(retained=1, grace=timedelta(seconds=1))
@@ -34,7 +34,7 @@ class Job:
     dsn: str
 
     def start(self, restore: RestoreConfig | None = None, *, root: str = "", visible: str = "checkpoint") -> Driver:
-        sink = postgres.PostgresSink("words", dsn=self.dsn, visible=visible)
+        sink = postgres_sink("words", dsn=self.dsn, visible=visible)
         return Driver(self.bucket, Clock(), restore, sink=sink, options=self.options, rows=_rows, root=root)
 
     def read(self) -> list[int]:

@@ -64,7 +64,7 @@ LOST: Mapping[str, Callable[[], Exception]] = {
 
 def answers(monkeypatch: pytest.MonkeyPatch, shop: Shop, *, error: Exception, after: After, attempt: int = 0) -> None:
     """Have the catalog raise once: before it carries a commit out, or after that, as Glue does for its repeated request."""
-    kind = CATALOGS["sql" if dict(shop.sink.catalog)["type"] == "sql" else "rest"]
+    kind = CATALOGS["sql" if dict(shop.sink.settings.catalog)["type"] == "sql" else "rest"]
     plain, attempts = kind.commit_table, itertools.count()
 
     def commit_table(*args: object) -> object:
@@ -116,7 +116,7 @@ def test_a_commit_whose_conflict_cannot_be_looked_into_is_tried_again_and_nothin
 ) -> None:
     shop.sink.open(shop.at(-1))
     prepared = shop.prepared(0, 1, 2)
-    kind = type(load_catalog("default", **{**dict(shop.sink.catalog), **FILES}))
+    kind = type(load_catalog("default", **{**dict(shop.sink.settings.catalog), **FILES}))
     loads, plain = itertools.count(), kind.load_table
 
     def load_table(self: Catalog, *args: object) -> Table:

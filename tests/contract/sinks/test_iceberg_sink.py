@@ -16,7 +16,7 @@ from s3server import S3Server
 from sinkcontexts import OWN
 from sinkworlds import SCHEMA, World
 from statefulspark import errors
-from statefulspark.sinks.iceberg import IcebergSink
+from statefulspark.sinks.iceberg.sink import IcebergMachine
 from statefulspark.sinks.marker import Marker
 
 
@@ -50,7 +50,7 @@ def test_a_missing_table_is_refused_when_the_sink_is_opened(world: World) -> Non
 
 def test_a_stream_that_does_not_fit_is_refused_column_by_column(world: World) -> None:
     sink = world.sink
-    assert isinstance(sink, IcebergSink)
+    assert isinstance(sink, IcebergMachine)
     schema = pa.schema([("id", pa.string()), ("extra", pa.int64())])
     with pytest.raises(
         errors.SpecRejectedError, match=r"id is string in the stream and int64.*; extra is not in the table"
@@ -59,7 +59,7 @@ def test_a_stream_that_does_not_fit_is_refused_column_by_column(world: World) ->
 
 
 def test_each_batch_is_a_snapshot_that_says_which_one_it_is(world: World, catalog: Catalog) -> None:
-    assert isinstance(world.sink, IcebergSink)
+    assert isinstance(world.sink, IcebergMachine)
     world.sink.open(world.at(4))
     world.sink.commit(world.prepared(world.at(4), [1, 2]), world.at(4))
     snapshot = the_table(catalog).current_snapshot()
@@ -109,7 +109,7 @@ def test_a_struct_that_the_table_has_extended_is_written_by_the_names_of_its_fie
         update.add_column(("place", "zip"), StringType())
         update.move_first(("place", "zip"))
     sink = sinkworlds.build({**world.recipe, "table": "shop.places"})
-    assert isinstance(sink, IcebergSink)
+    assert isinstance(sink, IcebergMachine)
     context = world.at(0)
 
     sink.check_schema(rows.schema, context.options)

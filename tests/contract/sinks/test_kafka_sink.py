@@ -15,15 +15,16 @@ import pyarrow as pa
 import pytest
 import sinkworlds
 from kafkabroker import Broker
+from machines import kafka_sink
 from s3server import S3Server
 from sinkcontexts import a_marker, at
 from sinkworlds import World
 from statefulspark import errors, storage
 from statefulspark.sinks import base
-from statefulspark.sinks.kafka import KafkaSink
 from statefulspark.sinks.kafka import records as kafka_rows
 from statefulspark.sinks.kafka import session as kafka_session
-from statefulspark.sinks.kafka import sink as kafka_sink
+from statefulspark.sinks.kafka import sink as sink_module
+from statefulspark.sinks.kafka.sink import KafkaMachine
 from statefulspark.sinks.marker import Marker
 from statefulspark.sinks.secret import Secret
 
@@ -35,21 +36,21 @@ def world(kafka: Broker, s3: S3Server) -> World:
 
 def test_a_missing_topic_is_refused_when_the_sink_is_opened(world: World, kafka: Broker) -> None:
     with pytest.raises(errors.SpecRejectedError, match=r"The topic nowhere does not exist at 127.0.0.1"):
-        KafkaSink("nowhere", bootstrap_servers=kafka.servers).open(world.at(0))
+        kafka_sink("nowhere", bootstrap_servers=kafka.servers).open(world.at(0))
 
 
 def test_a_topic_that_appears_while_the_sink_is_opened_is_found(world: World, kafka: Broker) -> None:
     topic = f"late-{uuid.uuid4().hex}"
     creation = threading.Timer(1.5, kafka.create, [topic])
     creation.start()
-    KafkaSink(topic, bootstrap_servers=kafka.servers).open(world.at(0))
+    kafka_sink(topic, bootstrap_servers=kafka.servers).open(world.at(0))
     creation.join()
 
 
 def test_a_topic_may_have_capitals_dots_underscores_and_dashes_and_249_characters(world: World, kafka: Broker) -> None:
     topic = f"Shop.clicks_by-{uuid.uuid4().hex}.".ljust(249, "X")
     kafka.create(topic)
-    sink = KafkaSink(topic, bootstrap_servers=kafka.servers)
+    sink = kafka_sink(topic, bootstrap_servers=kafka.servers)
     part = sink.write_part(iter([pa.RecordBatch.from_pydict({"value": [b"small"], "key": ["a"]})]), world.at(0))
     assert part is not None
     prepared = sink.prepare((part,), world.at(0))
@@ -60,19 +61,19 @@ def test_a_topic_may_have_capitals_dots_underscores_and_dashes_and_249_character
 
 
 def test_an_unreachable_broker_is_a_failure_that_may_pass(world: World) -> None:
-    sink = KafkaSink("clicks", bootstrap_servers="127.0.0.1:1", options={"socket.timeout.ms": "500"})
+    sink = kafka_sink("clicks", bootstrap_servers="127.0.0.1:1", options={"socket.timeout.ms": "500"})
     with pytest.raises(errors.TransientError, match=r"KafkaUnavailable.*topic clicks at 127.0.0.1:1"):
         sink.open(world.at(0))
 
 
 def test_an_option_that_the_client_does_not_know_is_refused_by_name(world: World, kafka: Broker) -> None:
-    sink = KafkaSink(str(world.recipe["topic"]), bootstrap_servers=kafka.servers, options={"lingr.ms": "5"})
+    sink = kafka_sink(str(world.recipe["topic"]), bootstrap_servers=kafka.servers, options={"lingr.ms": "5"})
     with pytest.raises(errors.SpecRejectedError, match=r'KafkaRefused.*"lingr\.ms"'):
         sink.open(world.at(0))
 
 
 def test_a_record_that_the_broker_does_not_take_is_refused_and_leaves_nothing(world: World, kafka: Broker) -> None:
-    sink = KafkaSink(
+    sink = kafka_sink(
         str(world.recipe["topic"]), bootstrap_servers=kafka.servers, options={"message.max.bytes": "50000000"}
     )
     rows = pa.RecordBatch.from_pydict({"value": [b"small", os.urandom(3_000_000)], "key": ["a", "b"]})
@@ -127,7 +128,7 @@ def sasl(password: str | Secret) -> dict[str, str | Secret]:
 
 
 def test_a_wrong_password_is_named_as_such_and_not_shown(world: World, kafka: Broker, kafka_topic: str) -> None:
-    sink = KafkaSink(kafka_topic, bootstrap_servers=kafka.sasl_servers, options=sasl("hunter2"))
+    sink = kafka_sink(kafka_topic, bootstrap_servers=kafka.sasl_servers, options=sasl("hunter2"))
     with pytest.raises(errors.SpecRejectedError, match="KafkaAccessDenied") as refused:
         sink.open(world.at(0))
     assert "hunter2" not in str(refused.value)
@@ -136,7 +137,7 @@ def test_a_wrong_password_is_named_as_such_and_not_shown(world: World, kafka: Br
 def test_a_password_in_a_file_is_read_again(world: World, kafka: Broker, tmp_path: Path) -> None:
     password = tmp_path / "password"
     password.write_text("old")
-    sink = KafkaSink(
+    sink = kafka_sink(
         str(world.recipe["topic"]),
         bootstrap_servers=kafka.sasl_servers,
         serializer=world_serializer(world),
@@ -153,7 +154,7 @@ def test_a_password_in_a_file_is_read_again(world: World, kafka: Broker, tmp_pat
 def test_a_transaction_that_may_take_longer_than_the_broker_allows_is_refused_with_both_limits(
     world: World, kafka: Broker
 ) -> None:
-    sink = KafkaSink(
+    sink = kafka_sink(
         str(world.recipe["topic"]), bootstrap_servers=kafka.servers, options={"transaction.timeout.ms": "1000000"}
     )
     with pytest.raises(errors.SpecRejectedError, match=r"KafkaRefused.*is 1000000, .*transaction\.max\.timeout\.ms"):
@@ -162,7 +163,7 @@ def test_a_transaction_that_may_take_longer_than_the_broker_allows_is_refused_wi
 
 def test_a_record_that_the_topic_does_not_take_is_refused_with_what_to_change(world: World, kafka: Broker) -> None:
     topic = kafka.new_topic(settings={"cleanup.policy": "compact"})
-    sink = KafkaSink(topic, bootstrap_servers=kafka.servers)
+    sink = kafka_sink(topic, bootstrap_servers=kafka.servers)
     part = sink.write_part(iter([pa.RecordBatch.from_pydict({"value": ["no key"]})]), world.at(0))
     assert part is not None
     prepared = sink.prepare((part,), world.at(0))
@@ -177,7 +178,7 @@ def test_a_topic_that_brokers_do_not_know_any_more_is_waited_for(
 ) -> None:
     topic = str(world.recipe["topic"])
     options = {"topic.metadata.propagation.max.ms": "500", "topic.metadata.refresh.interval.ms": "200"}
-    sink = KafkaSink(
+    sink = kafka_sink(
         topic,
         bootstrap_servers=kafka.servers,
         serializer=world_serializer(world),
@@ -197,7 +198,7 @@ def test_a_topic_that_brokers_do_not_know_any_more_is_waited_for(
 
 def test_a_password_from_the_environment_is_used(world: World, kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "right")
-    sink = KafkaSink(
+    sink = kafka_sink(
         str(world.recipe["topic"]),
         bootstrap_servers=kafka.sasl_servers,
         serializer=world_serializer(world),
@@ -210,14 +211,14 @@ def test_a_password_from_the_environment_is_used(world: World, kafka: Broker, mo
 
 def world_serializer(world: World) -> kafka_rows.Serializer | None:
     sink = world.sink
-    assert isinstance(sink, KafkaSink)
-    return sink.serializer
+    assert isinstance(sink, KafkaMachine)
+    return sink.settings.serializer
 
 
 def test_keys_values_and_tombstones_arrive_as_the_columns_have_them(
     world: World, kafka: Broker, kafka_topic: str
 ) -> None:
-    sink = KafkaSink(kafka_topic, bootstrap_servers=kafka.servers)
+    sink = kafka_sink(kafka_topic, bootstrap_servers=kafka.servers)
     rows = pa.RecordBatch.from_pydict(
         {"key": ["a", "b", None], "value": ["1", None, "3"], "partition": pa.array([0, 0, 1], pa.int32())}
     )
@@ -309,7 +310,7 @@ def test_the_note_on_storage_follows_each_commit(world: World) -> None:
     world.sink.open(world.at(0))
     world.sink.commit(world.prepared(world.at(0), [1]), world.at(0))
     store = storage.open_store(world.context.notes_uri, world.context.options)
-    assert Marker.parse(store.read(kafka_sink.NOTE), kafka_sink.NOTE) == a_marker(at(1, 0))
+    assert Marker.parse(store.read(sink_module.NOTE), sink_module.NOTE) == a_marker(at(1, 0))
 
 
 def _murmur2(data: bytes) -> int:
@@ -332,7 +333,7 @@ def test_a_key_goes_to_the_partition_where_java_clients_put_it(world: World, kaf
     by_itself, by_hash = kafka.new_topic(partitions=12), kafka.new_topic(partitions=12)
     partitions = pa.array([(_murmur2(key) & 0x7FFFFFFF) % 12 for key in keys], pa.int32())
     for batch, (topic, extra) in enumerate(((by_itself, {}), (by_hash, {"partition": partitions}))):
-        sink, context = KafkaSink(topic, bootstrap_servers=kafka.servers), world.at(batch)
+        sink, context = kafka_sink(topic, bootstrap_servers=kafka.servers), world.at(batch)
         part = sink.write_part(iter([pa.RecordBatch.from_pydict({"value": keys, "key": keys, **extra})]), context)
         assert part is not None
         prepared = sink.prepare((part,), context)

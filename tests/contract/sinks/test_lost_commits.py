@@ -44,7 +44,7 @@ def _rows(batch: int, generation: int) -> Iterator[pa.RecordBatch]:
 @pytest.fixture
 def place(request: pytest.FixtureRequest, s3: S3Server, tmp_path: Path) -> Place:
     options = s3.options()
-    world = sinkworlds.of_kind(request, s3, tmp_path)
+    world = sinkworlds.of_kind(request.param, request, s3, tmp_path)
     return Place(world, storage.open_store(f"s3://{s3.new_bucket('state')}", options), options)
 
 

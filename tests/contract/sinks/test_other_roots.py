@@ -20,7 +20,7 @@ OLD, NEW = "0ld", "new"
 
 @pytest.fixture(params=KINDS)
 def world(request: pytest.FixtureRequest, s3: S3Server, tmp_path: Path) -> World:
-    return sinkworlds.of_kind(request, s3, tmp_path)
+    return sinkworlds.of_kind(request.param, request, s3, tmp_path)
 
 
 def in_old(world: World, batch: int, *, epoch: int = 1) -> SinkContext:

@@ -8,10 +8,11 @@ import psycopg
 import pyarrow as pa
 import pytest
 import sinkworlds
+from machines import postgres_sink
 from s3server import S3Server
 from sinkworlds import World
 from statefulspark import errors
-from statefulspark.sinks.postgres import PostgresSink
+from statefulspark.sinks.postgres.sink import PostgresMachine
 
 CASES: dict[str, tuple[pa.DataType, tuple[object, ...]]] = {
     "varchar(5)": (pa.string(), ("", "12345", "123456", "12345   ", "12345  6", "äöüßé", "äöüßéx", "😀😀😀😀😀", None)),
@@ -67,15 +68,15 @@ def test_a_worker_refuses_what_the_table_refuses_and_nothing_else(
         for position, value in enumerate(values):
             rows = pa.RecordBatch.from_arrays([pa.array([position]), pa.array([value], kind)], names=["id", "a"])
             knowing, unknowing = (
-                PostgresSink("limited", dsn=dsn, upsert_by=upsert_by),
-                PostgresSink("limited", dsn=dsn, upsert_by=upsert_by),
+                postgres_sink("limited", dsn=dsn, upsert_by=upsert_by),
+                postgres_sink("limited", dsn=dsn, upsert_by=upsert_by),
             )
             knowing.check_schema(rows.schema, world.context.options)
 
             assert _is_staged(knowing, rows, world) is _is_stored(unknowing, rows, world, position), (column, value)
 
 
-def _is_staged(sink: PostgresSink, rows: pa.RecordBatch, world: World) -> bool:
+def _is_staged(sink: PostgresMachine, rows: pa.RecordBatch, world: World) -> bool:
     try:
         sink.write_part(iter([rows]), world.at(0))
     except errors.SpecRejectedError as error:
@@ -83,7 +84,7 @@ def _is_staged(sink: PostgresSink, rows: pa.RecordBatch, world: World) -> bool:
     return True
 
 
-def _is_stored(sink: PostgresSink, rows: pa.RecordBatch, world: World, batch_id: int) -> bool:
+def _is_stored(sink: PostgresMachine, rows: pa.RecordBatch, world: World, batch_id: int) -> bool:
     context = world.at(batch_id)
     part = sink.write_part(iter([rows]), context)
     assert part is not None

@@ -14,11 +14,12 @@ import psycopg
 import pyarrow as pa
 import pytest
 import sinkcontexts
+from machines import postgres_sink
 from postgresserver import Postgres
 from psycopg import conninfo
 from statefulspark import errors
 from statefulspark.sinks.base import SinkContext
-from statefulspark.sinks.postgres import PostgresSink
+from statefulspark.sinks.postgres.sink import PostgresMachine
 from statefulspark.sinks.secret import Secret
 from statefulspark.storage import StorageOptions
 
@@ -57,13 +58,13 @@ def as_role(dsn: str, role: str, password: str = "first") -> str:  # noqa: S107 
     return conninfo.make_conninfo(dsn, user=role, password=password)
 
 
-def refusal(sink: PostgresSink) -> errors.SpecRejectedError:
+def refusal(sink: PostgresMachine) -> errors.SpecRejectedError:
     with pytest.raises(errors.SpecRejectedError) as refused:
         sink.check_schema(SCHEMA, StorageOptions())
     return refused.value
 
 
-def commit(sink: PostgresSink, context: SinkContext, rows: dict[int, str]) -> None:
+def commit(sink: PostgresMachine, context: SinkContext, rows: dict[int, str]) -> None:
     batch = pa.RecordBatch.from_pydict({"id": list(rows), "word": list(rows.values())}, schema=SCHEMA)
     part = sink.write_part(iter([batch]), context)
     assert part is not None
@@ -75,7 +76,7 @@ def commit(sink: PostgresSink, context: SinkContext, rows: dict[int, str]) -> No
 
 
 def test_a_server_that_takes_no_writes_is_waited_for(dsn: str, context: SinkContext) -> None:
-    sink = PostgresSink("words", dsn=dsn)
+    sink = postgres_sink("words", dsn=dsn)
     database = conninfo.conninfo_to_dict(dsn)["dbname"]
     run(dsn, f"ALTER DATABASE {database} SET default_transaction_read_only = on")
     with pytest.raises(errors.TransientError, match="waits until the server takes writes, as after a failover"):
@@ -90,14 +91,14 @@ def test_a_server_that_takes_no_writes_is_waited_for(dsn: str, context: SinkCont
 def test_a_server_without_a_free_connection_is_waited_for(dsn: str, role: str, context: SinkContext) -> None:
     run(dsn, f"ALTER ROLE {role} CONNECTION LIMIT 0")
     with pytest.raises(errors.TransientError, match=r"too many connections.*waits until the server has room"):
-        PostgresSink("words", dsn=as_role(dsn, role)).open(context)
+        postgres_sink("words", dsn=as_role(dsn, role)).open(context)
 
 
 def test_a_password_that_is_rotated_is_read_again(dsn: str, role: str, context: SinkContext, tmp_path: Path) -> None:
     run(dsn, f"GRANT ALL ON SCHEMA public TO {role}; GRANT ALL ON words TO {role}")
     file = tmp_path / "dsn"
     file.write_text(as_role(dsn, role))
-    sink = PostgresSink("words", dsn=Secret.file(str(file)))
+    sink = postgres_sink("words", dsn=Secret.file(str(file)))
     sink.open(context)
     run(dsn, f"ALTER ROLE {role} PASSWORD 'second'")
     with pytest.raises(errors.CredentialsRefusedError, match=r"PostgresAccessDenied.*dsn is read again for 3 minutes"):
@@ -111,7 +112,7 @@ def test_a_password_in_a_variable_needs_a_new_process(
 ) -> None:
     monkeypatch.setenv("PG_DSN", as_role(dsn, role, "wrong"))
     with pytest.raises(errors.SpecRejectedError, match=r"a process keeps what PG_DSN was when it began") as refused:
-        PostgresSink("words", dsn=Secret.env("PG_DSN")).open(context)
+        postgres_sink("words", dsn=Secret.env("PG_DSN")).open(context)
     assert not isinstance(refused.value, errors.CredentialsRefusedError)
 
 
@@ -134,7 +135,7 @@ def test_a_right_that_the_user_lacks_is_named_at_the_start(
     dsn: str, role: str, granted: str, upsert_by: tuple[str, ...], told: str
 ) -> None:
     run(dsn, granted.format(role=role) or "SELECT 1")
-    refused = refusal(PostgresSink("words", dsn=as_role(dsn, role), upsert_by=upsert_by))
+    refused = refusal(postgres_sink("words", dsn=as_role(dsn, role), upsert_by=upsert_by))
     assert refused.reason == "PostgresAccessDenied"
     assert told.format(role=role) in refused.message
 
@@ -143,26 +144,26 @@ def test_upserts_without_the_right_to_temporary_tables_are_refused_at_the_start(
     database = conninfo.conninfo_to_dict(dsn)["dbname"]
     run(dsn, f"GRANT ALL ON SCHEMA public TO {role}; GRANT ALL ON words TO {role}")
     run(dsn, f"REVOKE TEMP ON DATABASE {database} FROM PUBLIC")
-    PostgresSink("words", dsn=as_role(dsn, role)).check_schema(SCHEMA, StorageOptions())
-    refused = refusal(PostgresSink("words", dsn=as_role(dsn, role), upsert_by="id"))
+    postgres_sink("words", dsn=as_role(dsn, role)).check_schema(SCHEMA, StorageOptions())
+    refused = refusal(postgres_sink("words", dsn=as_role(dsn, role), upsert_by="id"))
     assert f"GRANT TEMP ON DATABASE {database} TO {role}" in refused.message
 
 
 def test_a_user_with_exactly_the_rights_of_the_page_writes(dsn: str, role: str, context: SinkContext) -> None:
     run(dsn, f"GRANT CREATE ON SCHEMA public TO {role}; GRANT INSERT, SELECT, UPDATE ON words TO {role}")
-    commit(PostgresSink("words", dsn=as_role(dsn, role), upsert_by="id"), context, {1: "one"})
+    commit(postgres_sink("words", dsn=as_role(dsn, role), upsert_by="id"), context, {1: "one"})
     assert run(dsn, "SELECT * FROM words") == [(1, "one")]
 
 
 def test_row_level_security_is_refused_at_the_start(dsn: str, role: str) -> None:
     run(dsn, f"GRANT ALL ON SCHEMA public TO {role}; GRANT ALL ON words TO {role}")
     run(dsn, "ALTER TABLE words ENABLE ROW LEVEL SECURITY")
-    assert "row-level security" in refusal(PostgresSink("words", dsn=as_role(dsn, role))).message
+    assert "row-level security" in refusal(postgres_sink("words", dsn=as_role(dsn, role))).message
 
 
 def test_a_view_is_refused_at_the_start(dsn: str) -> None:
     run(dsn, "CREATE VIEW seen AS TABLE words")
-    refused = refusal(PostgresSink("seen", dsn=dsn))
+    refused = refusal(postgres_sink("seen", dsn=dsn))
     assert refused.reason == "PostgresRefused"
     assert "name the table behind it" in refused.message
 
@@ -175,13 +176,13 @@ def test_a_view_that_takes_rows_is_a_table(dsn: str, context: SinkContext) -> No
           'BEGIN INSERT INTO words VALUES (NEW.id, NEW.word); RETURN NEW; END';
         CREATE TRIGGER take INSTEAD OF INSERT ON taken FOR EACH ROW EXECUTE FUNCTION take()""",
     )
-    commit(PostgresSink("taken", dsn=dsn), context, {1: "one"})
+    commit(postgres_sink("taken", dsn=dsn), context, {1: "one"})
     assert run(dsn, "SELECT * FROM words") == [(1, "one")]
 
 
 def test_a_deferrable_key_is_refused_at_the_start(dsn: str) -> None:
     run(dsn, "CREATE TABLE later (id bigint UNIQUE DEFERRABLE, word text)")
-    refused = refusal(PostgresSink("later", dsn=dsn, upsert_by="id"))
+    refused = refusal(postgres_sink("later", dsn=dsn, upsert_by="id"))
     assert refused.reason == "PostgresKeyMissing"
     assert "create it anew without DEFERRABLE" in refused.message
 
@@ -190,7 +191,7 @@ def test_a_deferrable_key_beside_a_usable_one_is_refused_too(dsn: str) -> None:
     run(dsn, "CREATE TABLE keyed_twice (id bigint PRIMARY KEY, word text, UNIQUE (id) DEFERRABLE)")
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
         run(dsn, "INSERT INTO keyed_twice VALUES (1) ON CONFLICT (id) DO NOTHING")
-    assert "DEFERRABLE" in refusal(PostgresSink("keyed_twice", dsn=dsn, upsert_by="id")).message
+    assert "DEFERRABLE" in refusal(postgres_sink("keyed_twice", dsn=dsn, upsert_by="id")).message
 
 
 @pytest.mark.parametrize("of", ["dsn", "role"])
@@ -202,20 +203,20 @@ def test_a_table_on_the_search_path_of_the_user_is_found(dsn: str, role: str, of
         run(dsn, f"ALTER ROLE {role} SET search_path = shop")
     else:
         given = conninfo.make_conninfo(given, options="-c search_path=shop")
-    commit(PostgresSink("totals", dsn=given), context, {1: "one"})
+    commit(postgres_sink("totals", dsn=given), context, {1: "one"})
     assert run(dsn, "SELECT * FROM shop.totals") == [(1, "one")]
 
 
 def test_a_table_that_is_not_found_names_where_it_was_looked_for(dsn: str) -> None:
     run(dsn, "CREATE SCHEMA shop; CREATE TABLE shop.totals (id bigint, word text)")
-    refused = refusal(PostgresSink("totals", dsn=dsn))
+    refused = refusal(postgres_sink("totals", dsn=dsn))
     assert refused.reason == "PostgresTableMissing"
     assert "for the user writer in the search path (public)" in refused.message
 
 
 def test_a_pooler_that_takes_no_options_is_no_obstacle(dsn: str, postgres: Postgres, context: SinkContext) -> None:
     with pooler(postgres.port) as port:
-        sink = PostgresSink("words", dsn=conninfo.make_conninfo(dsn, port=port))
+        sink = postgres_sink("words", dsn=conninfo.make_conninfo(dsn, port=port))
         commit(sink, context, {1: "one"})
     assert run(dsn, "SELECT * FROM words") == [(1, "one")]
 
@@ -223,7 +224,7 @@ def test_a_pooler_that_takes_no_options_is_no_obstacle(dsn: str, postgres: Postg
 def test_options_of_the_dsn_that_a_pooler_refuses_are_named(dsn: str, postgres: Postgres) -> None:
     with pooler(postgres.port) as port:
         given = conninfo.make_conninfo(dsn, port=port, options="-c search_path=shop")
-        refused = refusal(PostgresSink("totals", dsn=given))
+        refused = refusal(postgres_sink("totals", dsn=given))
     assert refused.reason == "PostgresRefused"
     assert "unsupported startup parameter: options; the pooler takes no such parameter" in refused.message
 

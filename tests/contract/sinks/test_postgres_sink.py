@@ -10,12 +10,14 @@ import psycopg
 import pyarrow as pa
 import pytest
 import sinkworlds
+from machines import postgres_sink
 from postgresserver import Postgres
 from s3server import S3Server
 from sinkworlds import SCHEMA, World
 from statefulspark import errors
-from statefulspark.sinks.postgres import PostgresSink, transactions
 from statefulspark.sinks.postgres import client as postgres_client
+from statefulspark.sinks.postgres import transactions
+from statefulspark.sinks.postgres.sink import PostgresMachine
 from statefulspark.storage import StorageOptions
 
 
@@ -35,7 +37,7 @@ def run(dsn: str, statement: str) -> list[tuple[object, ...]]:
         return done.fetchall() if done.description else []
 
 
-def commit(sink: PostgresSink, world: World, batch_id: int, *batches: pa.RecordBatch) -> None:
+def commit(sink: PostgresMachine, world: World, batch_id: int, *batches: pa.RecordBatch) -> None:
     context = world.at(batch_id)
     part = sink.write_part(iter(batches), context)
     assert part is not None
@@ -50,7 +52,7 @@ def words(rows: dict[int, str]) -> pa.RecordBatch:
 
 def test_a_missing_table_is_refused_when_the_sink_is_opened(world: World, dsn: str) -> None:
     with pytest.raises(errors.SpecRejectedError, match="Could not find the table") as refused:
-        PostgresSink("shop.nowhere", dsn=dsn).open(world.at(0))
+        postgres_sink("shop.nowhere", dsn=dsn).open(world.at(0))
     assert refused.value.reason == "PostgresTableMissing"
 
 
@@ -58,13 +60,13 @@ def test_a_wrong_password_is_named_as_such_and_not_shown(world: World, postgres:
     with pytest.raises(
         errors.SpecRejectedError, match=r"PostgresAccessDenied.*password authentication failed"
     ) as refused:
-        PostgresSink("words", dsn=postgres.dsn(password="hunter2")).open(world.at(0))
+        postgres_sink("words", dsn=postgres.dsn(password="hunter2")).open(world.at(0))
     assert "hunter2" not in str(refused.value)
 
 
 def test_an_unreachable_server_is_a_failure_that_may_pass(world: World) -> None:
     with pytest.raises(errors.TransientError, match=r"PostgresUnavailable.*table words of shop at 127.0.0.1:1"):
-        PostgresSink("words", dsn="host=127.0.0.1 port=1 dbname=shop password=hunter2").open(world.at(0))
+        postgres_sink("words", dsn="host=127.0.0.1 port=1 dbname=shop password=hunter2").open(world.at(0))
 
 
 def test_a_transaction_that_the_server_has_ended_is_a_failure_that_may_pass(
@@ -87,18 +89,18 @@ def test_a_transaction_that_the_server_has_ended_is_a_failure_that_may_pass(
 def test_a_stream_that_does_not_fit_is_refused_column_by_column(dsn: str) -> None:
     schema = pa.schema([("id", pa.string()), ("extra", pa.int64())])
     with pytest.raises(errors.SpecRejectedError) as refused:
-        PostgresSink("words", dsn=dsn).check_schema(schema, StorageOptions())
+        postgres_sink("words", dsn=dsn).check_schema(schema, StorageOptions())
     assert refused.value.reason == "SinkSchemaMismatch"
     assert "id is string in the stream and int8 in the table; extra is not in the table" in refused.value.message
 
 
 def test_a_stream_that_fits_is_taken(dsn: str) -> None:
-    PostgresSink("words", dsn=dsn).check_schema(SCHEMA, StorageOptions())
-    PostgresSink("public.words", dsn=dsn).check_schema(SCHEMA, StorageOptions())
+    postgres_sink("words", dsn=dsn).check_schema(SCHEMA, StorageOptions())
+    postgres_sink("public.words", dsn=dsn).check_schema(SCHEMA, StorageOptions())
 
 
 def test_an_upsert_needs_a_unique_index_of_exactly_its_columns(dsn: str) -> None:
-    sink = PostgresSink("words", dsn=dsn, upsert_by="id")
+    sink = postgres_sink("words", dsn=dsn, upsert_by="id")
     with pytest.raises(errors.SpecRejectedError, match="PostgresKeyMissing"):
         sink.check_schema(SCHEMA, StorageOptions())
     run(dsn, "CREATE UNIQUE INDEX ON words (id)")
@@ -107,7 +109,7 @@ def test_an_upsert_needs_a_unique_index_of_exactly_its_columns(dsn: str) -> None
 
 def test_an_upsert_replaces_rows_and_the_last_of_a_batch_counts(world: World, dsn: str) -> None:
     run(dsn, "ALTER TABLE words ADD PRIMARY KEY (id)")
-    sink = PostgresSink("words", dsn=dsn, upsert_by="id")
+    sink = postgres_sink("words", dsn=dsn, upsert_by="id")
     sink.open(world.at(0))
     commit(sink, world, 0, words({1: "one", 2: "two"}))
     commit(sink, world, 1, words({2: "zwei", 3: "drei"}), words({3: "three"}))
@@ -135,7 +137,7 @@ def test_values_arrive_as_they_are(world: World, dsn: str) -> None:
         ],
         names=["b", "n", "f", "at", "local", "day", "raw", "tags", "point", "quoted"],
     )
-    sink = PostgresSink("kinds", dsn=dsn)
+    sink = postgres_sink("kinds", dsn=dsn)
     sink.check_schema(rows.schema, StorageOptions())
     sink.open(world.at(0))
     commit(sink, world, 0, rows)
@@ -157,7 +159,7 @@ def test_values_arrive_as_they_are(world: World, dsn: str) -> None:
 
 def test_a_row_that_the_table_refuses_leaves_nothing_of_its_batch(world: World, dsn: str) -> None:
     run(dsn, "ALTER TABLE words ADD CHECK (id < 100)")
-    sink = PostgresSink("words", dsn=dsn)
+    sink = postgres_sink("words", dsn=dsn)
     sink.open(world.at(0))
     with pytest.raises(errors.SpecRejectedError, match=r"PostgresRefused.*words_id_check"):
         commit(sink, world, 0, words({1: "one", 100: "hundred"}))
@@ -175,7 +177,7 @@ def test_a_row_of_the_marker_table_that_is_gone_is_never_guessed_at(world: World
 
 def test_two_sinks_share_a_marker_table_and_nothing_else(world: World, dsn: str, s3: S3Server) -> None:
     run(dsn, "CREATE TABLE others (id bigint, word text)")
-    other = PostgresSink("others", dsn=dsn)
+    other = postgres_sink("others", dsn=dsn)
     context = sinkworlds._context(s3)
     world.sink.open(world.at(0))
     world.sink.commit(world.prepared(world.at(0), [1]), world.at(0))
@@ -192,7 +194,7 @@ def test_the_tables_in_the_pages_are_those_that_a_sink_takes(world: World, dsn: 
     columns = "SELECT column_name, data_type, is_nullable FROM information_schema.columns"
     described = f"{columns} WHERE table_name = '{{}}' ORDER BY 1"
     of_markers = described.format("statefulspark_sinks")
-    PostgresSink("words", dsn=dsn).open(world.at(0))
+    postgres_sink("words", dsn=dsn).open(world.at(0))
     made = run(dsn, of_markers)
     run(dsn, "DROP TABLE statefulspark_sinks")
 
@@ -200,7 +202,7 @@ def test_the_tables_in_the_pages_are_those_that_a_sink_takes(world: World, dsn: 
     run(dsn, pagecode.block("examples/sinks/README.md", 1, language="sql"))
 
     assert run(dsn, of_markers) == made
-    PostgresSink("words", dsn=dsn).open(world.at(0, epoch=2))
+    postgres_sink("words", dsn=dsn).open(world.at(0, epoch=2))
     assert run(dsn, described.format("totals")) == [("customer", "text", "NO"), ("total", "double precision", "YES")]
 
 
@@ -218,7 +220,7 @@ def test_nested_values_arrive_as_json(world: World, dsn: str) -> None:
         ],
         names=["s", "m", "l", "ls", "words", "day_counts"],
     )
-    sink = PostgresSink("nested", dsn=dsn)
+    sink = postgres_sink("nested", dsn=dsn)
     sink.check_schema(rows.schema, StorageOptions())
     sink.open(world.at(0))
     commit(sink, world, 0, rows)
@@ -247,7 +249,7 @@ def test_nested_values_arrive_as_json(world: World, dsn: str) -> None:
 )
 def test_a_table_of_any_name_is_found(world: World, dsn: str, created: str, named: str) -> None:
     run(dsn, f'CREATE SCHEMA IF NOT EXISTS "Shop"; CREATE TABLE {created} (id bigint, word text)')
-    sink = PostgresSink(named, dsn=dsn)
+    sink = postgres_sink(named, dsn=dsn)
     sink.open(world.at(0))
     commit(sink, world, 0, words({1: "one"}))
     assert run(dsn, f"SELECT * FROM {created}") == [(1, "one")]  # noqa: S608 -- our own name
@@ -255,7 +257,7 @@ def test_a_table_of_any_name_is_found(world: World, dsn: str, created: str, name
 
 def test_a_unique_index_that_includes_other_columns_is_one_of_its_keys(world: World, dsn: str) -> None:
     run(dsn, "CREATE TABLE with_included (id bigint, word text, UNIQUE (id) INCLUDE (word))")
-    sink = PostgresSink("with_included", dsn=dsn, upsert_by="id")
+    sink = postgres_sink("with_included", dsn=dsn, upsert_by="id")
     sink.check_schema(SCHEMA, StorageOptions())
     sink.open(world.at(0))
     commit(sink, world, 0, words({1: "one"}))
@@ -269,7 +271,7 @@ def test_a_sink_that_moves_to_another_table_of_the_schema_begins_there(world: Wo
     world.sink.open(world.at(0))
     world.sink.commit(world.prepared(world.at(0), [1]), world.at(0))
     beside = sinkworlds.build({**world.recipe, "table": "others"})
-    assert isinstance(beside, PostgresSink)
+    assert isinstance(beside, PostgresMachine)
     assert beside.stored_marker(world.at(0)) is None
 
 
@@ -287,7 +289,7 @@ def test_a_table_may_be_called_anything(world: World, dsn: str, name: str, quote
     if "." in quoted:
         run(dsn, f"CREATE SCHEMA {quoted.rpartition('.' + chr(34))[0]}")
     run(dsn, f"CREATE TABLE {quoted} (id bigint, word text)")
-    sink = PostgresSink(name, dsn=dsn)
+    sink = postgres_sink(name, dsn=dsn)
     sink.check_schema(SCHEMA, StorageOptions())
     sink.open(world.at(0))
     commit(sink, world, 0, words({1: "one"}))

@@ -12,14 +12,14 @@ import icebergshop
 import psycopg
 import pyarrow as pa
 import pytest
+from machines import files_sink, postgres_sink
 from psycopg import sql
 from pyarrow import parquet
 from pyspark.sql import types
 from sinkcontexts import a_sink_context
 from statefulspark import errors, rowvalues
 from statefulspark.sinks import base
-from statefulspark.sinks.files import FilesSink, commits
-from statefulspark.sinks.postgres import PostgresSink
+from statefulspark.sinks.files import commits
 from statefulspark.storage import StorageOptions, open_store
 from typematrix import kinds, printed, reading
 
@@ -95,7 +95,7 @@ def test_postgres_has_every_value_in_a_column_of_its_type(postgres_database: str
     with psycopg.connect(postgres_database) as connection:
         connection.execute(sql.SQL("CREATE TABLE kinds (n bigint, {})").format(sql.SQL(", ").join(columns)))
 
-    committed(PostgresSink("kinds", dsn=postgres_database), context, table)
+    committed(postgres_sink("kinds", dsn=postgres_database), context, table)
 
     with psycopg.connect(postgres_database) as connection:
         connection.execute("SET TIME ZONE 'UTC'")
@@ -121,7 +121,7 @@ def test_postgres_has_every_value_as_json(postgres_database: str, context: base.
     with psycopg.connect(postgres_database) as connection:
         connection.execute(sql.SQL("CREATE TABLE kinds (n bigint, {})").format(columns))
 
-    committed(PostgresSink("kinds", dsn=postgres_database), context, table)
+    committed(postgres_sink("kinds", dsn=postgres_database), context, table)
 
     with psycopg.connect(postgres_database) as connection:
         read = connection.execute("SELECT * FROM kinds ORDER BY n").fetchall()
@@ -158,7 +158,7 @@ def as_jsonb(value: object) -> object:
 )
 def test_postgres_gets_no_text_that_it_never_stores(context: base.SinkContext, value: pa.Array) -> None:
     with pytest.raises(errors.SpecRejectedError, match="The column 'made at'") as refused:
-        PostgresSink("kinds", dsn="").write_part(
+        postgres_sink("kinds", dsn="").write_part(
             iter([pa.RecordBatch.from_arrays([value], names=["made at"])]), context
         )
     assert refused.value.reason == "RowUnsupported"
@@ -170,7 +170,7 @@ def test_an_iceberg_table_has_every_value(tmp_path: Path, context: base.SinkCont
     with ExitStack() as stack:
         shop = icebergshop.Shop(tmp_path, "sql", stack)
         shop.catalog.create_table("shop.kinds", in_microseconds(table.schema))
-        committed(replace(shop.sink, table="shop.kinds"), context, table)
+        committed(base.machine_of(replace(shop.sink.settings, table="shop.kinds")), context, table)
         (file,) = shop.catalog.load_table("shop.kinds").scan().plan_files()
         read = parquet.read_table(file.file.file_path.removeprefix("file://"))  # pyiceberg 0.12 loses nulls on reading.
     for position, name in enumerate(table.column_names):
@@ -201,7 +201,7 @@ def test_iceberg_gets_no_time_that_its_library_has_no_form_of(tmp_path: Path, co
         shop = icebergshop.Shop(tmp_path, "sql", stack)
         for number, batch in enumerate([*beyond, pa.RecordBatch.from_arrays([NO_UTF_8], names=["made at"])]):
             shop.catalog.create_table(f"shop.kinds{number}", batch.schema)
-            sink = replace(shop.sink, table=f"shop.kinds{number}")
+            sink = base.machine_of(replace(shop.sink.settings, table=f"shop.kinds{number}"))
             with pytest.raises(errors.SpecRejectedError, match=f"The column '{batch.schema.names[0]}'") as refused:
                 sink.write_part(iter([batch]), context)
             assert refused.value.reason == "RowUnsupported"
@@ -209,7 +209,7 @@ def test_iceberg_gets_no_time_that_its_library_has_no_form_of(tmp_path: Path, co
 
 def test_files_have_every_value(tmp_path: Path, context: base.SinkContext) -> None:
     table = of_columns(kinds.columns())
-    sink = FilesSink((tmp_path / "out").as_uri())
+    sink = files_sink((tmp_path / "out").as_uri())
     committed(sink, context, table)
     (commit,) = commits.read_commits(open_store(sink.uri, LOCAL))
     (part,) = commit.files

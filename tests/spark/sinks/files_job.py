@@ -16,6 +16,7 @@ import statefulspark as ss
 from pyspark.sql import SparkSession
 from statefulspark.driver.output import commit, job_sinks
 from statefulspark.sinks.base import SinkContext
+from statefulspark.sinks.files.sink import FilesMachine
 
 ROWS = 20
 
@@ -38,7 +39,7 @@ class Bomb:
 class ExplodingSink:
     """A files sink with a bomb in it."""
 
-    files: ss.sinks.FilesSink
+    files: FilesMachine
     bomb: Bomb
 
     @property
@@ -79,9 +80,8 @@ def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     bomb = Bomb(ctx.parameter("kill", ""))
     explode_after_the_record(bomb)
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", 2).load()
-    sink = ExplodingSink(
-        ss.sinks.FilesSink(ctx.parameter("output"), visible=ctx.parameter("visible", "checkpoint")), bomb
-    )
+    settings = ss.sinks.FilesSink(ctx.parameter("output"), visible=ctx.parameter("visible", "checkpoint"))
+    sink = ExplodingSink(FilesMachine(settings), bomb)
     return ss.write(source.select("value"), sink=sink, uid="out", trigger="200ms")
 
 

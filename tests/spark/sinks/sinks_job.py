@@ -12,18 +12,22 @@ import statefulspark as ss
 from pyspark.sql import SparkSession
 from statefulspark.driver.snapshots import kafka_offsets
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
-from statefulspark.sinks.iceberg import IcebergSink
-from statefulspark.sinks.kafka import KafkaSink
-from statefulspark.sinks.postgres import PostgresSink
+from statefulspark.sinks.iceberg.sink import IcebergMachine
+from statefulspark.sinks.kafka.sink import KafkaMachine
+from statefulspark.sinks.postgres.sink import PostgresMachine
 
 job = ss.Job("sinks")
 
 
 def die_before_a_commit(sink: str) -> None:
     """Let the process die between prepare and commit of a sink."""
-    kinds: tuple[type[TwoPhaseSink], ...] = (KafkaSink, PostgresSink, IcebergSink)
-    for kind in kinds:
-        if kind.__name__ != sink:
+    kinds: dict[str, type[TwoPhaseSink]] = {
+        "KafkaSink": KafkaMachine,
+        "PostgresSink": PostgresMachine,
+        "IcebergSink": IcebergMachine,
+    }
+    for name, kind in kinds.items():
+        if name != sink:
             continue
         commit = kind.commit
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from faultrig import engine, fibers, ledger, workers
+from machines import files_sink
 from statefulspark import clock, errors, failures
 from statefulspark.checkpoint import plans
 from statefulspark.contract import api, config
@@ -21,7 +22,6 @@ from statefulspark.driver.starting import assemble, claim, controls, standby, st
 from statefulspark.operators import functions
 from statefulspark.planning import carry
 from statefulspark.recovery.plan import ReadyState, move_to_new_generation
-from statefulspark.sinks.files import FilesSink
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -214,7 +214,7 @@ class Driver(engine.EngineProcess):
 
     def _built(self, uid: str, frame: DataFrame) -> start_parts.BuiltQuery:
         visible = self.wish.visible
-        files = FilesSink(f"s3://rig/{self.wish.output}", compression="none", visible=visible)
+        files = files_sink(f"s3://rig/{self.wish.output}", compression="none", visible=visible)
         sink = files if uid == TOTALS else ledger.LedgerSink(self.wish.ledger, visible)
         output = Output(frame, sink, SINKS[uid], "update", None)
         planned = plans.PlannedQuery(uid, (_TOTAL,), tuple(map(plans.PlannedSource, self.wish.sources)))

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from faultrig import faults, ledger, oracle, truth
+from machines import files_sink
 from simulation import accidents, drivers, invariants, moves
 from simulation.bucket import Bucket
 from simulation.drivers import QUERY, SimulatedDriver, Wish
@@ -21,7 +22,6 @@ from simulation.sites import OUTPUT, Bodies, Content, Moment, Site, Stored
 from simulation.world import Judge, Simulation
 from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.sinks.files import FilesSink
 
 if TYPE_CHECKING:
     from statefulspark.driver.loop import JobLoop
@@ -64,7 +64,7 @@ class OutsideWish(Wish):
     @property
     def sink(self) -> TwoPhaseSink:
         if self.target is Target.FILES:
-            return FilesSink(f"{faults.BUCKET}/{OUTPUT}", compression="none", visible=self.visible)
+            return files_sink(f"{faults.BUCKET}/{OUTPUT}", compression="none", visible=self.visible)
         return ledger.LedgerSink(self.ledger, self.visible) if self.target is Target.STAGED else super().sink
 
 

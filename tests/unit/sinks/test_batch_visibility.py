@@ -12,8 +12,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import epochs
 from statefulspark.driver.output import retries
 from statefulspark.operatorstate import SinkFunction
-from statefulspark.sinks import visibility
-from statefulspark.sinks.base import TwoPhaseSink
+from statefulspark.sinks import base, visibility
 from statefulspark.sinks.files import FilesSink
 from statefulspark.sinks.iceberg import IcebergSink
 from statefulspark.sinks.kafka import KafkaSink
@@ -21,7 +20,7 @@ from statefulspark.sinks.postgres import PostgresSink
 from statefulspark.testing import stores
 from toldsinks import FakeSink
 
-MAKERS: dict[str, Callable[[str], TwoPhaseSink]] = {
+MAKERS: dict[str, Callable[[str], base.Sink]] = {
     "FilesSink": lambda visible: FilesSink("s3://bucket/out", visible=visible),
     "KafkaSink": lambda visible: KafkaSink("delays", bootstrap_servers="kafka:9092", visible=visible),
     "PostgresSink": lambda visible: PostgresSink("delays", dsn="postgresql://db", visible=visible),
@@ -55,7 +54,9 @@ def start(bucket: stores.MemoryStore, sink: FakeSink) -> Driver:
 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_every_built_in_sink_shows_batches_if_it_is_told_to(kind: str) -> None:
-    shown = [visibility.sink_visibility(MAKERS[kind](one)) for one in ("checkpoint", "batch")]
+    declared = [MAKERS[kind](one) for one in ("checkpoint", "batch")]
+    shown = [visibility.sink_visibility(base.machine_of(one)) for one in declared]
+    assert shown == list(map(visibility.sink_visibility, declared))
     assert shown == [visibility.Visibility.CHECKPOINT, visibility.Visibility.BATCH]
 
 

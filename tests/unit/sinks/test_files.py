@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+from machines import files_sink
 from sinkcontexts import OWN, a_sink_context, by_epoch
 from sinkcontexts import at as own_at
 from sinkdrivers import MemoryFiles
 from snapshots import Clock
 from statefulspark import errors
-from statefulspark.sinks import files
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.sinks.files import commits as files_commits
 from statefulspark.sinks.files import orphans as files_orphans
@@ -89,7 +89,7 @@ def rows_shown(folder: ObjectStore) -> dict[int, int]:
 
 
 def test_it_is_a_two_phase_sink() -> None:
-    assert isinstance(files.FilesSink("s3://bucket/out"), TwoPhaseSink)
+    assert isinstance(files_sink("s3://bucket/out"), TwoPhaseSink)
 
 
 def test_rows_are_invisible_until_the_commit_which_is_two_requests_and_a_look_at_each_file(

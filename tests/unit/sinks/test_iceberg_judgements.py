@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyiceberg.exceptions
 import pytest
 import sqlalchemy.exc
+from machines import iceberg_sink
 from statefulspark import errors
 from statefulspark.judgement import Remedy
-from statefulspark.sinks.iceberg import IcebergSink, judgements
+from statefulspark.sinks.iceberg import judgements
 from statefulspark.sinks.secret import Secret
 from statefulspark.storage import StorageOptions
 
@@ -136,7 +137,7 @@ def catalog(status: int, body: str) -> Iterator[str]:
 
 def refusal(status: int, body: str, **properties: str | Secret) -> errors.StatefulSparkError:
     with catalog(status, body) as uri:
-        sink = IcebergSink("shop.orders", catalog={"type": "rest", "uri": uri, **properties})
+        sink = iceberg_sink("shop.orders", catalog={"type": "rest", "uri": uri, **properties})
         with pytest.raises(errors.StatefulSparkError) as raised:
             sink.check_schema(pa.schema([("id", pa.int64())]), StorageOptions())
     return raised.value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from machines import files_sink, iceberg_sink, kafka_sink, postgres_sink
 from plannedqueries import a_planned_operator, a_planned_query
 from restores import a_restore
 from sinkdrivers import QUERY, Driver
@@ -16,10 +17,6 @@ from statefulspark.declaration import Output
 from statefulspark.driver.starting import rollbacks, start_parts
 from statefulspark.evolution import comparison
 from statefulspark.recovery import recovery
-from statefulspark.sinks.files import FilesSink
-from statefulspark.sinks.iceberg import IcebergSink
-from statefulspark.sinks.kafka import KafkaSink
-from statefulspark.sinks.postgres import PostgresSink
 from statefulspark.storage import StorageOptions
 from statefulspark.testing import stores
 from toldsinks import FakeSink, MarkedSink
@@ -123,12 +120,12 @@ def test_a_version_that_ran_on_older_state_is_not_judged_by_its_numbers(bucket: 
 @pytest.mark.parametrize(
     ("output", "goes_back"),
     [
-        pytest.param(writing(FilesSink("s3://out")), True, id="files are withdrawn"),
-        pytest.param(writing(FilesSink("s3://out", visible="batch")), True, id="files, batch by batch"),
-        pytest.param(writing(PostgresSink("t", dsn="dsn", upsert_by="id")), True, id="PostgreSQL by key"),
-        pytest.param(writing(PostgresSink("t", dsn="dsn")), False, id="PostgreSQL appends"),
-        pytest.param(writing(KafkaSink("topic", bootstrap_servers="kafka:9092")), False, id="Kafka"),
-        pytest.param(writing(IcebergSink("db.table", catalog={})), False, id="Iceberg"),
+        pytest.param(writing(files_sink("s3://out")), True, id="files are withdrawn"),
+        pytest.param(writing(files_sink("s3://out", visible="batch")), True, id="files, batch by batch"),
+        pytest.param(writing(postgres_sink("t", dsn="dsn", upsert_by="id")), True, id="PostgreSQL by key"),
+        pytest.param(writing(postgres_sink("t", dsn="dsn")), False, id="PostgreSQL appends"),
+        pytest.param(writing(kafka_sink("topic", bootstrap_servers="kafka:9092")), False, id="Kafka"),
+        pytest.param(writing(iceberg_sink("db.table", catalog={})), False, id="Iceberg"),
         pytest.param(writing(object()), False, id="a sink of a user that says nothing"),
         pytest.param(object(), False, id="a sink of Spark"),
     ],

@@ -2,6 +2,7 @@
 
 from statefulspark.operatorstate import DriverSink as DriverSink
 from statefulspark.sinks import spi as spi
+from statefulspark.sinks.base import Sink as Sink
 from statefulspark.sinks.files import FilesSink as FilesSink
 from statefulspark.sinks.iceberg import IcebergSink as IcebergSink
 from statefulspark.sinks.kafka import AfterLostMarker as AfterLostMarker

@@ -7,9 +7,10 @@ two-phase commit, with a batch in place of the time between two barriers).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 
 from statefulspark.contract.manifest import Position
 from statefulspark.sinks.standing import NOTHING_EXPECTED, ClaimOf, Expected, SinkLineage
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from statefulspark.sinks.marker import Marker
+    from statefulspark.sinks.visibility import Visibility
     from statefulspark.storage import StorageOptions
 
 
@@ -138,6 +140,53 @@ class TwoPhaseSink(Protocol):
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         """Discard a batch that will never be committed; idempotent."""
         ...
+
+
+class Sink(ABC):
+    """Base class of the sinks of this library: frozen settings, which a job gives to `ss.write`.
+
+    The runtime makes its own object from them, which writes and commits. A sink of another author implements
+    `ss.sinks.spi.TwoPhaseSink`.
+    """
+
+    __slots__ = ()
+    visible: Visibility | str
+
+    @abstractmethod
+    def _machine(self) -> TwoPhaseSink:
+        """Return the sink that these settings describe."""
+
+
+SettingsT = TypeVar("SettingsT", bound=Sink)
+
+
+class Machine(Generic[SettingsT]):
+    """A two-phase sink made from settings; it is sent to workers.
+
+    Attributes:
+        settings: The settings.
+    """
+
+    def __init__(self, settings: SettingsT) -> None:
+        self.settings = settings
+
+    @property
+    def visible(self) -> Visibility | str:
+        """When readers see a batch."""
+        return self.settings.visible
+
+
+Given = TypeVar("Given")
+
+
+def machine_of(sink: Sink | Given) -> TwoPhaseSink | Given:
+    """Return the two-phase sink of settings; what is no settings is returned as it is."""
+    return sink._machine() if isinstance(sink, Sink) else sink
+
+
+def kind_of(sink: object) -> str:
+    """Return the name of a sink's class as jobs and records have it: of a machine, that of its settings."""
+    return type(sink.settings if isinstance(sink, Machine) else sink).__name__
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from statefulspark import jsontext, rowvalues, storage
 from statefulspark.declaration import Output
 from statefulspark.operatorstate.sink import DriverSink
 from statefulspark.planning import carry
-from statefulspark.sinks import visibility
+from statefulspark.sinks import base, visibility
 from statefulspark.sinks.files import FilesSink, commits
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def replaced(output: DataStreamWriter | Output, query: str, folder: Path) -> Out
     """
     stream = carry.stream_of(output, query)
     if not isinstance(output, Output):
-        return Output(
-            stream.frame, FilesSink(folder.as_uri(), visible=visibility.Visibility.BATCH), _PLAIN, stream.mode, None
-        )
+        return Output(stream.frame, _files(folder, visibility.Visibility.BATCH), _PLAIN, stream.mode, None)
     if isinstance(output.sink, DriverSink):
         return replace(output, trigger=None)
-    return replace(
-        output, sink=FilesSink(folder.as_uri(), visible=visibility.sink_visibility(output.sink)), trigger=None
-    )
+    return replace(output, sink=_files(folder, visibility.sink_visibility(output.sink)), trigger=None)
+
+
+def _files(folder: Path, visible: visibility.Visibility) -> base.TwoPhaseSink:
+    return base.machine_of(FilesSink(folder.as_uri(), visible=visible))
 
 
 def shows_batches(output: Output) -> bool:

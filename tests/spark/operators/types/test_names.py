@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import statefulspark as ss
+from machines import kafka_sink
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession, types
 from pyspark.sql.streaming import StatefulProcessor
@@ -17,7 +18,7 @@ from statefulspark import errors
 from statefulspark.driver.output import writing
 from statefulspark.operators import columns
 from statefulspark.sinks import staging
-from statefulspark.sinks.kafka import JsonSerializer, KafkaSink
+from statefulspark.sinks.kafka import JsonSerializer
 from statefulspark.storage import StorageOptions
 
 pytestmark = pytest.mark.spark
@@ -73,7 +74,7 @@ def test_a_column_may_be_called_anything(rows: DataFrame) -> None:
 def test_a_name_with_a_dot_is_no_field_of_another_column(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.sql("select named_struct('b', 1L) as a, 2L as `a.b`")
     context = a_sink_context(staging_uri=(tmp_path / "staged").as_uri(), options=LOCAL)
-    sink = KafkaSink("names", bootstrap_servers="kafka:9092", serializer=JsonSerializer())
+    sink = kafka_sink("names", bootstrap_servers="kafka:9092", serializer=JsonSerializer())
     parts = columns.map_in_arrow(rows, writing._part_writer(sink, context), "part binary").collect()
     staged = staging.merge([bytes(row.part) for row in parts])
     assert staged is not None

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pytest
 import statefulspark as ss
 from keyedstream import FileStream
+from machines import files_sink, kafka_sink
 from manifests import a_manifest
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession, types
@@ -38,8 +39,8 @@ from statefulspark.engine.canonical import export
 from statefulspark.operators.keyed import operator
 from statefulspark.operators.transform import operator as transform_operator
 from statefulspark.sinks import base, staging
-from statefulspark.sinks.files import FilesSink, commits
-from statefulspark.sinks.kafka import JsonSerializer, KafkaSink
+from statefulspark.sinks.files import commits
+from statefulspark.sinks.kafka import JsonSerializer
 from statefulspark.storage import StorageOptions, open_store
 from typematrix import kinds, reading
 
@@ -377,7 +378,7 @@ def assert_state_reads(snapshot: str, expected: Texts) -> None:
 def test_a_record_of_kafka_has_what_spark_shows(zoned: SparkSession, tmp_path: Path) -> None:
     table = matrix(zoned)
     context = a_sink_context(staging_uri=(tmp_path / "staged").as_uri(), options=LOCAL)
-    sink = KafkaSink("types", bootstrap_servers="kafka:9092", serializer=JsonSerializer(key="n"))
+    sink = kafka_sink("types", bootstrap_servers="kafka:9092", serializer=JsonSerializer(key="n"))
     staged = staging.merge(written(table, sink, context))
     assert staged is not None
     values = [
@@ -396,13 +397,13 @@ def test_files_have_what_spark_shows(zoned: SparkSession, tmp_path: Path) -> Non
     context = a_sink_context(
         staging_uri=(tmp_path / "staged").as_uri(), notes_uri=(tmp_path / "notes").as_uri(), options=LOCAL
     )
-    sink = FilesSink((tmp_path / "out").as_uri())
+    sink = files_sink((tmp_path / "out").as_uri())
     parts = written(matrix(zoned), sink, context)
     sink.open(replace(context, batch_id=-1))
     transaction = sink.prepare(parts, context)
     assert transaction is not None
     sink.commit(transaction, context)
-    (commit,) = commits.read_commits(open_store(sink.uri, LOCAL))
+    (commit,) = commits.read_commits(open_store(sink.settings.uri, LOCAL))
     as_spark = [column for column in COLUMNS if not re.search(r"void|interval|time\(", column.name)]
     names = [column.name for column in as_spark]
     schema = types.StructType([KEPT["n"], *(KEPT[name] for name in names)])

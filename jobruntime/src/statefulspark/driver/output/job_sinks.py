@@ -13,7 +13,7 @@ from statefulspark.contract.manifest import Ancestor, Manifest, Position, QueryE
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.declaration import Output
 from statefulspark.recovery import history
-from statefulspark.sinks import visibility
+from statefulspark.sinks import base, visibility
 from statefulspark.sinks.base import SinkContext, TellsMarker, TwoPhaseSink
 from statefulspark.sinks.standing import NOTHING_EXPECTED, Expected, SinkLineage
 from statefulspark.storage.options import StorageOptions
@@ -150,7 +150,7 @@ class JobSink:
     @property
     def kind(self) -> str:
         """The name of its class, as in records."""
-        return type(self.sink).__name__
+        return base.kind_of(self.sink)
 
     @property
     def shows_batches(self) -> bool:

@@ -16,6 +16,7 @@ from statefulspark.contract.config import RestoreConfig
 from statefulspark.declaration import Output
 from statefulspark.evolution import comparison
 from statefulspark.recovery import generations, history, recovery
+from statefulspark.sinks import base
 
 if TYPE_CHECKING:
     from statefulspark.contract.manifest import Manifest
@@ -59,7 +60,7 @@ def require_harmless(
         sink = output.sink if isinstance(output, Output) else None
         # Some sinks withdraw or replace the rows of batches that they get once more.
         if uid in outputs and getattr(sink, "takes_batches_again", False) is not True:
-            repeated.append(f"query {uid!r} ({type(sink).__name__ if sink else 'a sink of Spark'}), {span}")
+            repeated.append(f"query {uid!r} ({base.kind_of(sink) if sink else 'a sink of Spark'}), {span}")
     if repeated:
         raise errors.SpecRejectedError(
             "OutputRepeated",

@@ -39,17 +39,18 @@ import pyarrow.parquet as parquet
 from statefulspark import clock, storage
 from statefulspark.contract import layout
 from statefulspark.sinks import kinds, visibility
+from statefulspark.sinks.base import Machine, Sink
 from statefulspark.sinks.files import commits, orphans, publishing
 from statefulspark.sinks.files.commits import PartFile, PreparedFiles
 
 if TYPE_CHECKING:
-    from statefulspark.sinks.base import SinkContext
+    from statefulspark.sinks.base import SinkContext, TwoPhaseSink
     from statefulspark.sinks.marker import Marker
     from statefulspark.storage import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
-class FilesSink:
+class FilesSink(Sink):
     """Writes each batch as Parquet files below a folder; a batch is visible when it is committed.
 
     Attributes:
@@ -62,9 +63,6 @@ class FilesSink:
     _: KW_ONLY
     compression: str = "zstd"
     visible: visibility.Visibility | Literal["checkpoint", "batch"] = visibility.Visibility.CHECKPOINT
-    takes_batches_again: ClassVar = True
-    """It withdraws what the restored state does not contain."""
-    withdraws: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Reject an unknown visibility.
@@ -74,6 +72,17 @@ class FilesSink:
         """
         visibility.parse(self.visible, kinds.FILES.name)
 
+    def _machine(self) -> TwoPhaseSink:
+        return FilesMachine(self)
+
+
+class FilesMachine(Machine[FilesSink]):
+    """Writes, lists and withdraws the files of a folder."""
+
+    takes_batches_again: ClassVar = True
+    """It withdraws what the restored state does not contain."""
+    withdraws: ClassVar[bool] = True
+
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         """Write one partition as one Parquet object under a unique name."""
         rows = [batch for batch in batches if batch.num_rows]
@@ -81,7 +90,7 @@ class FilesSink:
             return None
         table = pa.Table.from_batches(rows)
         buffer = io.BytesIO()
-        parquet.write_table(table, buffer, compression=self.compression)
+        parquet.write_table(table, buffer, compression=self.settings.compression)
         body = buffer.getvalue()
         path = data_key(context)
         self.store(context).create(path, body)
@@ -95,7 +104,7 @@ class FilesSink:
     @property
     def target(self) -> str:
         """The folder."""
-        return self.uri
+        return self.settings.uri
 
     def stored_marker(self, context: SinkContext) -> Marker | None:
         """Read who opened the folder last, and what it shows. Cost: a few GETs, and a HEAD per doubling of the last batches.
@@ -137,7 +146,7 @@ class FilesSink:
 
     def store(self, context: SinkContext) -> ObjectStore:
         """Return the store of the sink's folder."""
-        return storage.open_store(self.uri, context.options)
+        return storage.open_store(self.settings.uri, context.options)
 
 
 def data_key(context: SinkContext) -> str:

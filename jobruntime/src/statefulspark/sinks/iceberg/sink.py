@@ -21,16 +21,17 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from statefulspark.sinks import kinds, secret, visibility
+from statefulspark.sinks.base import Machine, Sink
 from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
     from statefulspark.sinks import marker
-    from statefulspark.sinks.base import SinkContext
+    from statefulspark.sinks.base import SinkContext, TwoPhaseSink
     from statefulspark.sinks.iceberg import client
 
 
 @dataclass(frozen=True)
-class IcebergSink:
+class IcebergSink(Sink):
     """Appends each batch to an Iceberg table in one snapshot.
 
     Attributes:
@@ -54,6 +55,13 @@ class IcebergSink:
             InvalidArgumentError: `SinkSettingRefused`.
         """
         visibility.parse(self.visible, kinds.ICEBERG.name)
+
+    def _machine(self) -> TwoPhaseSink:
+        return IcebergMachine(self)
+
+
+class IcebergMachine(Machine[IcebergSink]):
+    """Writes the data files of a table, and appends them to it."""
 
     def check_schema(self, schema: pa.Schema, options: StorageOptions) -> None:
         """Reject a stream whose columns do not fit the table, before the query starts.
@@ -122,5 +130,6 @@ class IcebergSink:
         kinds.ICEBERG.require_client()
         from statefulspark.sinks.iceberg import client
 
-        properties = secret.reveal_all(self.catalog)
-        return client.IcebergClient(self.table, self.catalog_name, properties, options, tuple(self.catalog.values()))
+        given = self.settings
+        properties, values = secret.reveal_all(given.catalog), tuple(given.catalog.values())
+        return client.IcebergClient(given.table, given.catalog_name, properties, options, values)

@@ -32,12 +32,13 @@ import pyarrow as pa
 
 from statefulspark import clock, durations, errors, storage
 from statefulspark.sinks import kinds, marker, secret, staging, standing, visibility
+from statefulspark.sinks.base import Machine, Sink
 from statefulspark.sinks.kafka import records
 from statefulspark.storage import conditional
 
 if TYPE_CHECKING:
     from statefulspark.contract.manifest import Position
-    from statefulspark.sinks.base import SinkContext
+    from statefulspark.sinks.base import SinkContext, TwoPhaseSink
     from statefulspark.sinks.kafka import session as sessions
     from statefulspark.storage import ObjectStore, StorageOptions
 
@@ -68,7 +69,7 @@ class AfterLostMarker(StrEnum):
 
 
 @dataclass(frozen=True)
-class KafkaSink:
+class KafkaSink(Sink):
     """Writes each batch to a Kafka topic in one transaction.
 
     Attributes:
@@ -112,19 +113,26 @@ class KafkaSink:
         AfterLostMarker(self.after_lost_marker)
         visibility.parse(self.visible, kinds.KAFKA.name)
 
+    def _machine(self) -> TwoPhaseSink:
+        return KafkaMachine(self)
+
+
+class KafkaMachine(Machine[KafkaSink]):
+    """Stages the records of a topic, and sends them."""
+
     def check_schema(self, schema: pa.Schema, options: StorageOptions) -> None:
         """Reject a stream whose columns do not fit a record, before the query starts.
 
         Raises:
             SpecRejectedError: `SinkSchemaMismatch`.
         """
-        records.check(schema, self.serializer)
+        records.check(schema, self.settings.serializer)
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         """Stage the records of one partition on a worker; nothing is sent to Kafka."""
-        given = self.options.get("message.max.bytes", "")  # The client refuses a value that is no number.
+        given = self.settings.options.get("message.max.bytes", "")  # The client refuses a value that is no number.
         largest_bytes = int(given) if isinstance(given, str) and given.isdigit() else records.LARGEST_BYTES
-        return staging.stage(records.encode(batches, self.serializer, largest_bytes), context)
+        return staging.stage(records.encode(batches, self.settings.serializer, largest_bytes), context)
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
         """Return the list of staged files of the batch."""
@@ -134,7 +142,7 @@ class KafkaSink:
     @property
     def target(self) -> str:
         """Servers and topic."""
-        return f"kafka://{self.bootstrap_servers}/{self.topic}"
+        return f"kafka://{self.settings.bootstrap_servers}/{self.settings.topic}"
 
     def stored_marker(self, context: SinkContext) -> marker.Marker | None:
         """Read the committed position without fencing anybody.
@@ -143,7 +151,7 @@ class KafkaSink:
             SpecRejectedError: `KafkaTopicMissing`, `KafkaAccessDenied`, `SecretMissing`, `ExtraMissing`.
             TransientError: `KafkaUnavailable`.
         """
-        return _sessions.stored_marker(self, context)
+        return _sessions.stored_marker(self.settings, context)
 
     def open(self, context: SinkContext) -> None:
         """Fence drivers of older epochs and read the committed position.
@@ -154,7 +162,7 @@ class KafkaSink:
             FencedError: A newer epoch has opened the sink.
             StateUnknownError: `KafkaMarkerLost`.
         """
-        _sessions.open(self, context)
+        _sessions.open(self.settings, context)
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
         """Send the batch and set the marker in one transaction; no effect if already done.
@@ -165,7 +173,7 @@ class KafkaSink:
             StateUnknownError: `KafkaMarkerLost`, `SinkBehind`, `StagedRowsMissing`.
         """
         staged = staging.parse(transaction, context)
-        _sessions.commit(self, staged, context)
+        _sessions.commit(self.settings, staged, context)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         """Leave the staged records to retention: nothing was sent."""

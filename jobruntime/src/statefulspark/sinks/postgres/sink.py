@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from statefulspark.sinks import kinds, secret, staging, visibility
+from statefulspark.sinks.base import Machine, Sink
 from statefulspark.sinks.postgres import columntypes, limits
 
 if TYPE_CHECKING:
     from statefulspark.sinks import marker
-    from statefulspark.sinks.base import SinkContext
+    from statefulspark.sinks.base import SinkContext, TwoPhaseSink
     from statefulspark.storage import StorageOptions
 
 
 @dataclass(frozen=True)
-class PostgresSink:
+class PostgresSink(Sink):
     """Writes each batch to a PostgreSQL table in one transaction.
 
     Attributes:
@@ -44,8 +45,6 @@ class PostgresSink:
     dsn: str | secret.Secret = field(repr=False)
     upsert_by: str | Sequence[str] = ()
     visible: visibility.Visibility | Literal["checkpoint", "batch"] = visibility.Visibility.CHECKPOINT
-    _columns: dict[str, columntypes.TableColumn] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """The table's columns at the start, by name; they go to workers with the sink."""
 
     def __post_init__(self) -> None:
         """Reject an unknown visibility.
@@ -57,10 +56,22 @@ class PostgresSink:
         columns = (self.upsert_by,) if isinstance(self.upsert_by, str) else tuple(self.upsert_by)
         object.__setattr__(self, "upsert_by", columns)
 
+    def _machine(self) -> TwoPhaseSink:
+        return PostgresMachine(self)
+
+
+class PostgresMachine(Machine[PostgresSink]):
+    """Stages the rows of a table, and copies them into it."""
+
+    def __init__(self, settings: PostgresSink) -> None:
+        super().__init__(settings)
+        self._columns: dict[str, columntypes.TableColumn] = {}
+        """The table's columns at the start, by name; they go to workers with the sink."""
+
     @property
     def takes_batches_again(self) -> bool:
         """Whether rows that come once more replace those that are there."""
-        return bool(self.upsert_by)
+        return bool(self.settings.upsert_by)
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         """Stage the rows of one partition on a worker; nothing is sent to PostgreSQL.
@@ -127,7 +138,8 @@ class PostgresSink:
         kinds.POSTGRES.require_client()
         from statefulspark.sinks.postgres import client
 
-        return client.PostgresClient(secret.reveal(self.dsn), self.table, tuple(self.upsert_by), self.dsn)
+        given = self.settings
+        return client.PostgresClient(secret.reveal(given.dsn), given.table, tuple(given.upsert_by), given.dsn)
 
 
 if TYPE_CHECKING:

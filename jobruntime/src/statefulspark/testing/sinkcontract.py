@@ -1,0 +1,221 @@
+"""What every two-phase sink has to keep, as a pytest class that the tests of a sink extend.
+
+The class calls the sink as the runtime does, in front of its real system. It opens the sink as drivers of several epochs,
+prepares batches, and commits them again, as starts after a failure do. A reader must see each record once. The state is in
+a temporary folder; a sink whose helpers need another store overrides `context`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+import pytest
+
+from statefulspark import errors
+from statefulspark.sinks import base, standing
+from statefulspark.storage import StorageOptions
+
+SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
+LINEAGE = "contract"
+
+
+class TwoPhaseSinkContract:
+    """The contract of a two-phase sink. Extend it with a class whose name begins with `Test`.
+
+    Rows have the columns `id bigint` and `word string`; the target is empty when a test begins.
+
+    Example:
+        ```python
+        class TestShopSink(TwoPhaseSinkContract):
+            def make_sink(self):
+                return ShopSink("postgresql://localhost/shop")
+
+            def visible_ids(self):
+                return sorted(order.id for order in shop.orders())
+        ```
+
+    Attributes:
+        has_marker: Whether the sink keeps a marker in its target (`open_marker`, `require_newest`). A marker fences drivers
+            that were replaced, and a batch without rows needs no transaction.
+    """
+
+    has_marker: ClassVar[bool] = True
+
+    def make_sink(self) -> base.Sink | base.TwoPhaseSink:
+        """Return the sink, made anew as by another process."""
+        raise NotImplementedError(f"{type(self).__qualname__} must override make_sink()")
+
+    def visible_ids(self) -> list[int]:
+        """Return the ids that a reader of committed rows finds, sorted; an id that is there twice comes twice."""
+        raise NotImplementedError(f"{type(self).__qualname__} must override visible_ids()")
+
+    def leftovers(self) -> list[str]:
+        """Return what the target holds and no committed batch names, such as files. Most targets have no such thing."""
+        return []
+
+    @pytest.fixture(autouse=True)
+    def _state(self, tmp_path: Path) -> None:
+        self._folder = tmp_path / "state"
+
+    def context(self) -> base.SinkContext:
+        """Return the context of batch 0 in generation 1, written and committed by epoch 1."""
+        folder = self._folder.as_uri()
+        return base.SinkContext(
+            job="contract/job",
+            query_uid="query",
+            uid="out",
+            generation=1,
+            batch_id=0,
+            epoch=1,
+            committing_epoch=1,
+            staging_uri=f"{folder}/generations/00000001/query",
+            notes_uri=f"{folder}/sinks/query/out",
+            options=StorageOptions(allow_local_files=True),
+            lineage=LINEAGE,
+            descent=standing.SinkLineage(LINEAGE),
+            claim=_claim(1),
+            claim_of=_claim,
+        )
+
+    def _at(self, batch_id: int, *, generation: int = 1, epoch: int = 1) -> base.SinkContext:
+        context = replace(self.context(), batch_id=batch_id, generation=generation, epoch=epoch)
+        return self._by(context, epoch)
+
+    @staticmethod
+    def _by(context: base.SinkContext, epoch: int) -> base.SinkContext:
+        """Return the context as the driver of another epoch commits the batch."""
+        return replace(context, committing_epoch=epoch, claim=context.claim_of(epoch) or "")
+
+    @property
+    def _sink(self) -> base.TwoPhaseSink:
+        return base.machine_of(self.make_sink())
+
+    def _prepared(self, context: base.SinkContext, ids: Sequence[int]) -> bytes:
+        """Write rows in two parts, and return the transaction of the batch."""
+        half = len(ids) // 2
+        parts = [self._sink.write_part(_batches(some), context.on_worker()) for some in (ids[:half], ids[half:])]
+        transaction = self._sink.prepare(tuple(part for part in parts if part is not None), context)
+        assert transaction is not None, "a batch with rows has a transaction"
+        return transaction
+
+    def test_rows_are_invisible_until_the_commit_and_there_once_after_it(self) -> None:
+        """Rows of a prepared batch are visible when it is committed, and not before."""
+        first = self._at(0)
+        self._sink.open(replace(first, batch_id=-1))
+        prepared = self._prepared(first, [1, 2, 3])
+        before = self.visible_ids()
+        self._sink.commit(prepared, first)
+        assert (before, self.visible_ids(), self.leftovers()) == ([], [1, 2, 3], [])
+
+    def test_a_batch_is_committed_once_by_this_driver_and_the_next(self) -> None:
+        """A start commits the batches of the restored snapshot again, which changes nothing."""
+        first, again = self._at(0), self._at(0, epoch=2)
+        self._sink.open(replace(first, batch_id=-1))
+        prepared = self._prepared(first, [1, 2, 3])
+        self._sink.commit(prepared, first)
+        self._sink.commit(prepared, first)
+        self._sink.open(again)
+        self._sink.commit(prepared, again)
+        assert self.visible_ids() == [1, 2, 3]
+
+    def test_a_batch_that_a_failed_driver_had_prepared_is_committed_by_the_next(self) -> None:
+        """The transaction and the staged rows are all that the next driver has."""
+        self._sink.open(self._at(-1))
+        prepared = self._prepared(self._at(0), [1, 2, 3])
+        self._sink.open(self._at(0, epoch=2))
+        self._sink.commit(prepared, self._by(self._at(0), 2))
+        assert self.visible_ids() == [1, 2, 3]
+
+    def test_an_earlier_batch_is_not_repeated_after_a_later_one(self) -> None:
+        """The sink knows all batches up to the newest one."""
+        self._sink.open(self._at(-1))
+        earlier, later = self._prepared(self._at(0), [1, 2]), self._prepared(self._at(1), [3, 4])
+        for prepared, batch in ((earlier, 0), (later, 1), (earlier, 0), (later, 1)):
+            self._sink.commit(prepared, self._at(batch))
+        assert self.visible_ids() == [1, 2, 3, 4]
+
+    def test_an_aborted_batch_is_never_seen(self) -> None:
+        """A second abort has no effect."""
+        first = self._at(0)
+        self._sink.open(replace(first, batch_id=-1))
+        prepared = self._prepared(first, [1, 2, 3])
+        self._sink.abort(prepared, first)
+        self._sink.abort(prepared, first)
+        assert (self.visible_ids(), self.leftovers()) == ([], [])
+
+    def test_giving_up_an_attempt_leaves_the_attempt_that_was_committed(self) -> None:
+        """Two drivers have prepared one batch; the abort of either attempt must not take the rows of the committed one."""
+        self._sink.open(self._at(0))
+        lost, won = self._prepared(self._at(3), [1, 2]), self._prepared(self._at(3, epoch=2), [1, 2])
+        self._sink.open(self._at(0, epoch=2))
+        self._sink.commit(won, self._at(3, epoch=2))
+        self._sink.abort(lost, self._by(self._at(3), 2))
+        self._sink.abort(won, self._at(3, epoch=2))
+        assert (self.visible_ids(), self.leftovers()) == ([1, 2], [])
+
+    def test_a_batch_without_rows_has_no_transaction(self) -> None:
+        """Then there is nothing to commit."""
+        self._require_marker()
+        first = self._at(0)
+        assert self._sink.write_part(iter(()), first.on_worker()) is None
+        assert self._sink.prepare((), first) is None
+
+    def test_a_driver_that_was_replaced_commits_nothing(self) -> None:
+        """It may still run, for example on a lost node, when the next driver opens the sink."""
+        self._require_marker()
+        replaced = self._sink
+        replaced.open(self._at(-1))
+        prepared = self._prepared(self._at(0), [1, 2, 3])
+        self._sink.open(self._at(-1, epoch=2))
+        with pytest.raises(errors.FencedError):
+            replaced.commit(prepared, self._at(0))
+        assert self.visible_ids() == []
+        self._sink.commit(prepared, self._by(self._at(0), 2))
+        assert self.visible_ids() == [1, 2, 3]
+
+    def test_a_driver_that_was_replaced_cannot_open_the_sink_again(self) -> None:
+        """The marker has the newer epoch."""
+        self._require_marker()
+        self._sink.open(self._at(-1, epoch=2))
+        with pytest.raises(errors.FencedError):
+            self._sink.open(self._at(-1))
+
+    def test_what_a_left_generation_had_prepared_is_given_up_after_the_new_one_went_on(self) -> None:
+        """A start from an older snapshot left it; batches of another generation do not count for it."""
+        self._require_marker()
+        left, taken = self._prepared(self._at(9), [1, 2]), self._at(1, generation=2)
+        self._sink.open(taken)
+        self._sink.commit(self._prepared(taken, [3]), taken)
+        self._sink.abort(left, self._at(9))
+        assert (self.visible_ids(), self.leftovers()) == ([3], [])
+
+    def test_a_snapshot_of_a_left_generation_is_committed_if_the_job_goes_back_to_it(self) -> None:
+        """What the newer generation has committed meanwhile does not count for it."""
+        self._require_marker()
+        self._sink.open(self._at(0))
+        left = self._prepared(self._at(5), [1, 2])
+        self._sink.commit(self._prepared(self._at(4), [3, 4]), self._at(4))
+        lineage = self.context().lineage
+        taken = replace(self._at(7, generation=2, epoch=2), descent=standing.SinkLineage(lineage, 2, went_back=2))
+        self._sink.open(replace(taken, batch_id=6))
+        self._sink.commit(self._prepared(taken, [5, 6]), taken)
+        for _ in range(2):
+            self._sink.commit(left, self._at(5, epoch=2))
+        assert self.visible_ids() == [1, 2, 3, 4, 5, 6]
+
+    def _require_marker(self) -> None:
+        if not self.has_marker:
+            pytest.skip("the sink keeps no marker")
+
+
+def _claim(epoch: int) -> str:
+    return f"claim of epoch {epoch}"
+
+
+def _batches(ids: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    if ids:
+        yield pa.RecordBatch.from_pydict({"id": list(ids), "word": [f"word {number}" for number in ids]}, schema=SCHEMA)
