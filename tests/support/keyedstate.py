@@ -21,7 +21,7 @@ class Worker:
 
     def __init__(
         self,
-        declare: Callable[[functions.KeyedContext], None],
+        declare: Callable[[functions.BatchContext], None],
         ids: Callable[[], str],
         *,
         domains: frozenset[timers.TimeDomain] = frozenset(),
@@ -41,7 +41,7 @@ class Worker:
     def run(
         self,
         log: store.ChunkLog,
-        work: Callable[[functions.KeyedContext], None],
+        work: Callable[[functions.BatchContext], None],
         *,
         now_ms: int = 0,
         watermark_ms: int = timers.NO_WATERMARK_MS,
@@ -50,7 +50,7 @@ class Worker:
         keys: Collection[object] | None = None,
     ) -> store.Written:
         """Run one attempt of a batch on one key group."""
-        context = functions.KeyedContext(
+        context = functions.BatchContext(
             "test",
             now_ms,
             watermark_ms=watermark_ms,
@@ -107,7 +107,7 @@ class Bench:
     def declare(self, descriptor: object, change: ttl.TtlChange = ttl.TtlChange.REFUSE) -> None:
         """Go on in a new worker, as after a restart, with another declaration perhaps."""
 
-        def open_function(context: functions.KeyedContext) -> None:
+        def open_function(context: functions.BatchContext) -> None:
             self.handle = context.declare(descriptor)
 
         self._descriptor = descriptor
@@ -123,7 +123,7 @@ class Bench:
         """Run a batch that does something with the state of a key; return what that returned."""
         results: list[object] = []
 
-        def run(context: functions.KeyedContext) -> None:
+        def run(context: functions.BatchContext) -> None:
             context.enter(key)
             results.append(work(self.handle))
 

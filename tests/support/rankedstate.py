@@ -62,7 +62,7 @@ class RankedHandle:
         self._meta, self._scope, self._life, self._cleaner = meta, scope, life, cleaner
         self._table = RankedTable()
 
-    def bind(self, table: RankedTable) -> None:
+    def _bind(self, table: RankedTable) -> None:
         self._table = table
 
     def add(self, value: object) -> None:

@@ -53,7 +53,7 @@ class World:
             self._cache = cache.LruCache()
         wrapped = function.ProcessorFunction(self._processor, self._mode, KEY)
         wrapped.parse_schema = schema
-        context = functions.KeyedContext(
+        context = functions.BatchContext(
             "test",
             now_ms,
             watermark_ms=watermark_ms if watermark_ms > 0 else timers.NO_WATERMARK_MS,

@@ -324,7 +324,7 @@ class _Declares(functions.KeyedProcessFunction):
     def __init__(self, type_: type) -> None:
         self._type = type_
 
-    def open(self, ctx: functions.KeyedContext) -> None:
+    def open(self, ctx: functions.BatchContext) -> None:
         ctx.value_state("n", self._type)
 
 

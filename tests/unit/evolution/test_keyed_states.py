@@ -20,7 +20,7 @@ class Declares(functions.KeyedProcessFunction):
     def __init__(self, *states: valuestate.ValueStateDescriptor | liststate.ListStateDescriptor) -> None:
         self._states = states
 
-    def open(self, ctx: functions.KeyedContext) -> None:
+    def open(self, ctx: functions.BatchContext) -> None:
         for state in self._states:
             ctx.declare(state)
 

@@ -19,7 +19,7 @@ _PAIRS = heads.Policy(fan_in=2, max_size_amplification=1000.0)
 class Totals:
     """Declares the state, as a function does when it is opened."""
 
-    def __call__(self, context: functions.KeyedContext) -> None:
+    def __call__(self, context: functions.BatchContext) -> None:
         self.state = context.value_state("total")
 
 
@@ -27,7 +27,7 @@ def run(log: MemoryLog, *, policy: heads.Policy = _NEVER, **totals: int) -> None
     """Set the totals of some keys in a batch of a worker of its own, which has nothing in memory."""
     declared = Totals()
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         for key, value in totals.items():
             context.enter(key)
             declared.state.update(value)

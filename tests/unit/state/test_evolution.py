@@ -110,10 +110,10 @@ class Bench:
     def run(self, descriptor: object, work: Callable[..., object], *, new_worker: bool = True) -> object:
         results: list[object] = []
 
-        def open_function(context: functions.KeyedContext) -> None:
+        def open_function(context: functions.BatchContext) -> None:
             self.handle = context.declare(descriptor)
 
-        def on_key(context: functions.KeyedContext) -> None:
+        def on_key(context: functions.BatchContext) -> None:
             context.enter("k")
             results.append(work(self.handle))
 
@@ -305,10 +305,10 @@ def test_migration_and_a_switched_time_to_live_go_together() -> None:
     bench.run(_value(int), lambda s: s.update(3))
     results: list[object] = []
 
-    def open_function(context: functions.KeyedContext) -> None:
+    def open_function(context: functions.BatchContext) -> None:
         bench.handle = context.value_state("s", float, ttl=ttl.Ttl("1h"))
 
-    def on_key(context: functions.KeyedContext) -> None:
+    def on_key(context: functions.BatchContext) -> None:
         context.enter("k")
         results.append(bench.handle.get())  # type: ignore[attr-defined]
 
@@ -333,7 +333,7 @@ def test_a14_the_type_of_a_key_never_changes() -> None:
 
 
 def test_a13_both_types_are_named_when_one_operator_declares_a_name_twice() -> None:
-    def declare(context: functions.KeyedContext) -> None:
+    def declare(context: functions.BatchContext) -> None:
         context.declare(_value(Color))
         context.declare(_value(Flight))
 

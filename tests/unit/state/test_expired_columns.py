@@ -103,14 +103,14 @@ def test_lists_that_are_too_large_while_two_forms_of_them_are_there_are_told() -
 class Texts:
     """Two states with a time to live, of which one is never used, one without, and a list."""
 
-    def declare(self, context: functions.KeyedContext) -> None:
+    def declare(self, context: functions.BatchContext) -> None:
         life = ttl.Ttl("1s")
         self.text = context.value_state("text", str, ttl=life)
         self.unused = context.value_state("unused", str, ttl=life)
         self.kept = context.value_state("kept", str)
         self.list = context.list_state("list", str, ttl=life)
 
-    def set(self, context: functions.KeyedContext, keys: range, *, with_lists: bool) -> None:
+    def set(self, context: functions.BatchContext, keys: range, *, with_lists: bool) -> None:
         for key in keys:
             context.enter(key)
             self.text.update(f"{key:040}")
@@ -149,10 +149,10 @@ def test_a_state_that_the_function_does_not_declare_any_more_keeps_what_is_expir
         log, lambda context: texts.set(context, range(400), with_lists=True), now_ms=NOW_MS, keys=list(range(400))
     )
 
-    def declare_one(context: functions.KeyedContext) -> None:
+    def declare_one(context: functions.BatchContext) -> None:
         texts.kept = context.value_state("kept", str)
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         context.enter(1)
         texts.kept.update("changed")
 

@@ -216,7 +216,7 @@ def test_a29_an_export_keeps_its_kind_and_what_is_left_of_each_entry() -> None:
 _BOTH = frozenset(timers.TimeDomain)
 
 
-def _on(work: Callable[[functions.KeyedContext], None], domains: frozenset[timers.TimeDomain] = _BOTH) -> None:
+def _on(work: Callable[[functions.BatchContext], None], domains: frozenset[timers.TimeDomain] = _BOTH) -> None:
     Worker(lambda _: None, new_ids(), domains=domains).run(MemoryLog(), work)
 
 
@@ -224,14 +224,14 @@ def _on(work: Callable[[functions.KeyedContext], None], domains: frozenset[timer
 def test_a_timer_is_deleted_in_its_own_domain_only(domain: timers.TimeDomain) -> None:
     left: dict[timers.TimeDomain, list[int]] = {}
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         context.enter("a")
         service = context.timers
         for at_ms in (30, 10, 20):
             service.set(timers.moment(at_ms), domain="event-time")
             service.set(timers.moment(at_ms), domain="processing-time")
         service.delete(timers.moment(20), domain=domain.value)
-        left.update({one.domain: one.moments() for one in service.domains})
+        left.update({one.domain: one.moments() for one in context.timer_domains})
 
     _on(work)
 
@@ -239,16 +239,16 @@ def test_a_timer_is_deleted_in_its_own_domain_only(domain: timers.TimeDomain) ->
 
 
 def test_a_key_without_timers_has_none() -> None:
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         context.enter("a")
-        assert [one.moments() for one in context.timers.domains] == [[], []]
+        assert [one.moments() for one in context.timer_domains] == [[], []]
 
     _on(work)
 
 
 @pytest.mark.parametrize("domain", timers.TimeDomain)
 def test_deleting_a_timer_is_refused_like_setting_it(domain: timers.TimeDomain) -> None:
-    def delete(context: functions.KeyedContext) -> None:
+    def delete(context: functions.BatchContext) -> None:
         context.timers.delete(timers.moment(1), domain=domain.value)
 
     with pytest.raises(
@@ -261,7 +261,7 @@ def test_deleting_a_timer_is_refused_like_setting_it(domain: timers.TimeDomain) 
 
 def test_the_timers_of_no_key_cannot_be_asked_for() -> None:
     with pytest.raises(errors.SpecRejectedError, match="There is no current key here"):
-        _on(lambda context: print(context.timers.domains[0].moments()))
+        _on(lambda context: print(context.timer_domains[0].moments()))
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_timers_are_written_down_as_they_always_were(domain: timers.TimeDomain, 
     """State on storage has this for ever."""
     log = MemoryLog()
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         context.enter("a")
         for at_ms in (10, 20):
             context.timers.set(timers.moment(at_ms), domain=domain.value)
@@ -299,7 +299,7 @@ def test_what_is_no_moment_is_refused_by_reason() -> None:
 
 
 def test_timers_that_were_not_declared_are_refused_by_reason() -> None:
-    def register(context: functions.KeyedContext) -> None:
+    def register(context: functions.BatchContext) -> None:
         context.enter("a")
         context.timers.set(timers.moment(1), domain="event-time")
 
@@ -313,7 +313,7 @@ def test_timers_that_were_not_declared_are_refused_by_reason() -> None:
 def test_stored_timers_that_would_never_fire_are_refused_by_reason() -> None:
     table = timers.TimerTable()
     table.rows["a"] = {1: None}
-    service = timers.Timers(kinds.Scope(), frozenset())
+    service = timers.BatchTimers(kinds.Scope(), frozenset())
 
     with pytest.raises(errors.SpecRejectedError) as refused:
         timers.check_declared({"_timer_state/processing_user-timers": table}, service, "sums")

@@ -85,13 +85,13 @@ def test_a9_folding_is_an_aggregating_state_whose_result_is_its_accumulator() ->
     seen: list[object] = []
     handles: list[aggregatingstate.AggregatingState[int, str]] = []
 
-    def declare(context: functions.KeyedContext) -> None:
+    def declare(context: functions.BatchContext) -> None:
         handles[:] = [context.folding_state("s", "", lambda text, number: f"{text}{number}", str)]
         assert [(one.meta.kind.value, one.meta.type_text) for one in context.declarations] == [
             ("AggregatingState", "str")
         ]
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         context.enter("a")
         handles[0].add(1)
         handles[0].add(2)
@@ -132,7 +132,7 @@ def test_a11_clear_removes_the_state_of_the_current_key_only() -> None:
 
 
 def test_a12_a_name_is_declared_once() -> None:
-    def declare(context: functions.KeyedContext) -> None:
+    def declare(context: functions.BatchContext) -> None:
         context.value_state("s")
         context.value_state("s")
 
@@ -141,7 +141,7 @@ def test_a12_a_name_is_declared_once() -> None:
 
 
 def test_a13_a_name_with_another_type_is_refused_with_both_types() -> None:
-    def declare(context: functions.KeyedContext) -> None:
+    def declare(context: functions.BatchContext) -> None:
         context.value_state("s", int)
         context.list_state("s", int)
 

@@ -75,7 +75,7 @@ def test_state_of_such_keys_is_found_in_tables_and_in_views_after_restarts(tmp_p
     others: list[object] = [float(number) for number in range(1, 1000)]
 
     class Count:
-        def declare(self, context: functions.KeyedContext) -> None:
+        def declare(self, context: functions.BatchContext) -> None:
             self.count = context.value_state("count", str)
 
     def batch(values: list[object]) -> dict[str, str | None]:
@@ -83,7 +83,7 @@ def test_state_of_such_keys_is_found_in_tables_and_in_views_after_restarts(tmp_p
         count, found = Count(), dict[str, str | None]()
         keys = [_key_of(value) for value in values]
 
-        def work(context: functions.KeyedContext) -> None:
+        def work(context: functions.BatchContext) -> None:
             for key in keys:
                 context.enter(key)
                 found[repr(key)] = count.count.get()
@@ -104,11 +104,11 @@ def test_state_of_such_keys_is_found_in_tables_and_in_views_after_restarts(tmp_p
 
 def test_the_harness_for_tests_has_the_same_keys() -> None:
     class Count(functions.KeyedProcessFunction):
-        def open(self, ctx: functions.KeyedContext) -> None:
+        def open(self, ctx: functions.BatchContext) -> None:
             self.count = ctx.value_state("count", int)
 
         def process(
-            self, key: object, given: list[functions.InputRow], ctx: functions.KeyedContext
+            self, key: object, given: list[functions.InputRow], ctx: functions.BatchContext
         ) -> list[tuple[object, int]]:
             self.count.update((self.count.get() or 0) + len(given))
             return [(repr(key), self.count.get() or 0)]
@@ -125,11 +125,11 @@ REPEATED_HOUR = [datetime.datetime(2026, 11, 1, 1, 30, tzinfo=NEW_YORK, fold=fol
 class CountOfKey(functions.KeyedProcessFunction):
     """Yields each key as it is shown, and how often it came."""
 
-    def open(self, ctx: functions.KeyedContext) -> None:
+    def open(self, ctx: functions.BatchContext) -> None:
         self.count = ctx.value_state("count", int)
 
     def process(
-        self, key: object, given: list[functions.InputRow], ctx: functions.KeyedContext
+        self, key: object, given: list[functions.InputRow], ctx: functions.BatchContext
     ) -> list[tuple[object, object, int]]:
         self.count.update((self.count.get() or 0) + len(given))
         return [(key, ctx.key, self.count.get() or 0)]
@@ -163,11 +163,11 @@ def test_both_points_in_time_of_a_repeated_hour_are_two_keys() -> None:
 @pytest.mark.parametrize("declared", [(), ("timestamp", "bigint")], ids=["any", "typed"])
 def test_entries_of_a_repeated_hour_that_a_function_makes_stay_apart_over_restarts(declared: tuple[str, ...]) -> None:
     class Hours(functions.KeyedProcessFunction):
-        def open(self, ctx: functions.KeyedContext) -> None:
+        def open(self, ctx: functions.BatchContext) -> None:
             self.hours = ctx.map_state("hours", *declared)
 
         def process(
-            self, key: object, given: list[functions.InputRow], ctx: functions.KeyedContext
+            self, key: object, given: list[functions.InputRow], ctx: functions.BatchContext
         ) -> list[tuple[list[str], int]]:
             for row in given:
                 hour = row["at"].astimezone(NEW_YORK).replace(minute=0)

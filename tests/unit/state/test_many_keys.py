@@ -66,12 +66,12 @@ class Group:
     def forget(self) -> None:
         """Go on in a new worker, which has nothing in memory."""
 
-        def declare(context: functions.KeyedContext) -> None:
+        def declare(context: functions.BatchContext) -> None:
             self.handle = context.declare(self._descriptor)
 
         self._worker = Worker(declare, self._ids, is_vectorized=self._is_vectorized)
 
-    def run(self, work: Callable[[Any, functions.KeyedContext], list[object]]) -> list[object]:
+    def run(self, work: Callable[[Any, functions.BatchContext], list[object]]) -> list[object]:
         """Run a batch and return what its work returned."""
         results: list[object] = []
         now_ms, self._batches = self._batches * HOUR_MS // 2, self._batches + 1
@@ -81,7 +81,7 @@ class Group:
     def by_key(self, rows: Sequence[tuple[Any, ...]], call: Callable[..., object]) -> list[object]:
         """Do something for each row, while its key is the current one."""
 
-        def work(handle: Any, context: functions.KeyedContext) -> list[object]:
+        def work(handle: Any, context: functions.BatchContext) -> list[object]:
             results = []
             for key, *items in rows:
                 context.enter(key)
@@ -94,7 +94,7 @@ class Group:
         """Call a method with the columns of all rows."""
         columns = [form([row[place] for row in rows]) for place in range(width)]
 
-        def work(handle: Any, context: functions.KeyedContext) -> list[object]:
+        def work(handle: Any, context: functions.BatchContext) -> list[object]:
             context.enter_group(list, lambda column: column.to_pylist())
             results = getattr(handle, method)(*columns)
             return _listed(results)
@@ -235,7 +235,7 @@ def test_columns_that_do_not_fit_together_are_refused(
 ) -> None:
     group = Group(descriptor, is_vectorized=True)
 
-    def work(handle: Any, context: functions.KeyedContext) -> list[object]:
+    def work(handle: Any, context: functions.BatchContext) -> list[object]:
         context.enter_group(list, lambda column: column.to_pylist())
         getattr(handle, method)(*columns)
         return []

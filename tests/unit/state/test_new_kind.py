@@ -33,19 +33,19 @@ class Ranks:
     def __init__(self, descriptor: object = None) -> None:
         self._descriptor = descriptor or RankedState("best", "bigint")
 
-    def declare(self, context: functions.KeyedContext) -> None:
+    def declare(self, context: functions.BatchContext) -> None:
         self.state = context.declare(self._descriptor)
 
-    def add(self, **values: object) -> Callable[[functions.KeyedContext], None]:
-        def work(context: functions.KeyedContext) -> None:
+    def add(self, **values: object) -> Callable[[functions.BatchContext], None]:
+        def work(context: functions.BatchContext) -> None:
             for key, value in values.items():
                 context.enter(key)
                 self.state.add(value)
 
         return work
 
-    def clear(self, key: str) -> Callable[[functions.KeyedContext], None]:
-        def work(context: functions.KeyedContext) -> None:
+    def clear(self, key: str) -> Callable[[functions.BatchContext], None]:
+        def work(context: functions.BatchContext) -> None:
             context.enter(key)
             self.state.clear()
 
@@ -56,7 +56,7 @@ def _read(log: MemoryLog, descriptor: object = None, *keys: str, **how: object) 
     """Return the elements of keys, as a worker sees them that has nothing in memory."""
     ranks, found = Ranks(descriptor), {}
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         for key in keys or ("a", "b"):
             context.enter(key)
             found[key] = ranks.state.get()
@@ -85,7 +85,7 @@ def test_a_new_kind_is_read_in_part_from_a_view_on_disk(tmp_path: Path) -> None:
 
     found: list[list[object]] = []
 
-    def read(context: functions.KeyedContext) -> None:
+    def read(context: functions.BatchContext) -> None:
         context.enter("a")
         found.append(ranks.state.get())
 

@@ -40,14 +40,14 @@ class Bench:
         """Lose what the worker has in memory."""
         self.worker = Worker(self._declare, self._ids, is_vectorized=self._arrays, **self._options)  # type: ignore[arg-type]
 
-    def _declare(self, context: functions.KeyedContext) -> None:
+    def _declare(self, context: functions.BatchContext) -> None:
         self.handle = context.declare(self._descriptor)
 
     def add(self, keys: object, values: object, *, is_lost: bool = False) -> list[object]:
         """Run a batch; one that is lost leaves nothing in the log."""
         results: list[object] = []
 
-        def work(context: functions.KeyedContext) -> None:
+        def work(context: functions.BatchContext) -> None:
             context.enter_group(list, lambda column: column.to_pylist())
             folded = self.handle.add_many(keys, values)  # type: ignore[call-overload]
             results.extend(folded.to_pylist() if isinstance(folded, pa.Array | pa.ChunkedArray) else folded)
@@ -169,12 +169,12 @@ def test_state_of_arrays_is_read_row_by_row_after_a_change_of_the_function() -> 
     bench.add(pa.array([1, 2]), pa.array([10, 20]))
     read: list[object] = []
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         context.enter(1)
         handle.add(5)
         read.append(handle.get())
 
-    def declare(context: functions.KeyedContext) -> None:
+    def declare(context: functions.BatchContext) -> None:
         nonlocal handle
         handle = context.reducing_state("s", operator.add, int)
 

@@ -20,7 +20,7 @@ ENOUGH = 1 << 30
 class Texts:
     """A function with one text of some length for each key."""
 
-    def declare(self, context: functions.KeyedContext) -> None:
+    def declare(self, context: functions.BatchContext) -> None:
         self.text = context.value_state("text", str)
 
 
@@ -48,7 +48,7 @@ class Partition:
         """Run a batch that first reads the keys that it changes."""
         before, log = self.truth[group], self.logs[group]
 
-        def work(context: functions.KeyedContext) -> None:
+        def work(context: functions.BatchContext) -> None:
             for key, text in changes.items():
                 context.enter(key)
                 assert self.texts.text.get() == before.get(key)

@@ -38,9 +38,9 @@ class States:
     """A function's states, and the same operations on handles and on plain dicts."""
 
     def __init__(self) -> None:
-        self.context: functions.KeyedContext | None = None
+        self.context: functions.BatchContext | None = None
 
-    def declare(self, context: functions.KeyedContext) -> None:
+    def declare(self, context: functions.BatchContext) -> None:
         self.context = context
         self.value = context.value_state("value", "bigint")
         self.total = context.reducing_state("total", lambda one, two: one + two)
@@ -178,7 +178,7 @@ def _check_interleaving(
         touched = list(dict.fromkeys(operation.key for operation in step.operations))
 
         def work(
-            _: functions.KeyedContext,
+            _: functions.BatchContext,
             step: Step = step,
             before: Model = model,
             after: Model = after,
@@ -198,10 +198,10 @@ def _check_interleaving(
 
     keys = list(dict.fromkeys([*SOME, *base]))
 
-    def check(_: functions.KeyedContext) -> None:
+    def check(_: functions.BatchContext) -> None:
         assert states.read(keys) == model
 
-    def check_some(_: functions.KeyedContext) -> None:
+    def check_some(_: functions.BatchContext) -> None:
         assert states.read(SOME) == _only(model, SOME)
 
     for worker in [*workers, Worker(states.declare, ids)]:
@@ -214,7 +214,7 @@ def _check_interleaving(
 def _begin_with(keys: list[object], states: States, log: MemoryLog) -> None:
     """Write lists and maps of keys, which are stored as columns."""
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         for key in keys:
             context.enter(key)
             states.list.update([LARGE] * 3)
@@ -234,8 +234,8 @@ def _counter() -> tuple[States, Worker, MemoryLog]:
     return states, Worker(states.declare, new_ids()), MemoryLog()
 
 
-def _update(states: States, key: object, value: int) -> Callable[[functions.KeyedContext], None]:
-    def work(context: functions.KeyedContext) -> None:
+def _update(states: States, key: object, value: int) -> Callable[[functions.BatchContext], None]:
+    def work(context: functions.BatchContext) -> None:
         context.enter(key)
         states.value.update(value)
 
@@ -343,7 +343,7 @@ def test_a_state_grows_with_logarithmic_write_amplification() -> None:
     delta_bytes = total_bytes = 0
     for batch in range(400):
 
-        def work(context: functions.KeyedContext, first: int = batch * 500) -> None:
+        def work(context: functions.BatchContext, first: int = batch * 500) -> None:
             for key in range(first, first + 500):
                 context.enter(key)
                 states.value.update(key)

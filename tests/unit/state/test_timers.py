@@ -22,7 +22,7 @@ def _worker(domains: frozenset[timers.TimeDomain] = BOTH) -> Worker:
 
 
 def _set(*wanted: tuple[object, int], domain: timers.TimeDomain = EVENT, delete: bool = False) -> object:
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         change = context.timers.delete if delete else context.timers.set
         for key, at_ms in wanted:
             context.enter(key)
@@ -34,7 +34,7 @@ def _set(*wanted: tuple[object, int], domain: timers.TimeDomain = EVENT, delete:
 def _fire(worker: Worker, log: MemoryLog, *, now_ms: int = 0, watermark_ms: int = timers.NO_WATERMARK_MS) -> Fired:
     fired: Fired = []
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         fired.extend((at_ms, context.key, timers.TimeDomain(context.time_domain)) for at_ms in context.due())
 
     worker.run(log, work, now_ms=now_ms, watermark_ms=watermark_ms)
@@ -88,7 +88,7 @@ def test_a_timer_that_a_callback_sets_in_the_past_fires_in_the_same_batch() -> N
     worker, log, fired = _worker(), MemoryLog(), []
     worker.run(log, _set(("a", 10)))  # type: ignore[arg-type]
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         for at_ms in context.due():
             fired.append(at_ms)
             if at_ms < 13:
@@ -109,7 +109,7 @@ def test_nothing_fires_before_there_is_a_watermark() -> None:
 def test_a_key_group_is_woken_for_its_earliest_timer() -> None:
     worker, log, wakes = _worker(), MemoryLog(), []
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         wakes.append((context.next_wake_ms(EVENT), context.next_wake_ms(PROCESSING)))
 
     worker.run(log, work, now_ms=100)
@@ -189,7 +189,7 @@ def test_any_history_of_timers_equals_a_set(steps: list[tuple[list[tuple[str, in
         expected = sorted(timer for timer in after if timer[0] <= watermark_ms)
 
         def work(
-            context: functions.KeyedContext, changes: object = changes, fired: list[tuple[int, object]] = fired
+            context: functions.BatchContext, changes: object = changes, fired: list[tuple[int, object]] = fired
         ) -> None:
             for key, at_ms, delete in changes:  # type: ignore[attr-defined]
                 context.enter(key)
@@ -254,7 +254,7 @@ def test_timers_that_would_never_fire_are_refused() -> None:
 def _listed(worker: Worker, log: MemoryLog, key: object, **named: object) -> list[tuple[datetime.datetime, ...]]:
     listed: list[tuple[datetime.datetime, ...]] = []
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         context.enter(key)
         listed.append(context.timers.list(**named))  # type: ignore[arg-type]
 
@@ -276,7 +276,7 @@ def test_the_timers_of_a_key_are_listed_earliest_first_and_by_domain() -> None:
 def test_an_operator_with_one_clock_need_not_name_it(domain: timers.TimeDomain) -> None:
     worker, log = _worker(frozenset({domain})), MemoryLog()
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         context.enter("a")
         context.timers.set(AT)
         context.timers.set(AT + datetime.timedelta(seconds=1))

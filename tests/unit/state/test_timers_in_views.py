@@ -51,7 +51,7 @@ class Job:
         self.policy = NEVER_MERGE
         self.restart()
 
-    def declare(self, context: functions.KeyedContext) -> None:
+    def declare(self, context: functions.BatchContext) -> None:
         self.text = context.value_state("text", str)
 
     def restart(self) -> None:
@@ -63,7 +63,7 @@ class Job:
         """Let another worker write many keys with a timer each."""
         elsewhere = Worker(self.declare, self.ids, domains=BOTH)
 
-        def work(context: functions.KeyedContext) -> None:
+        def work(context: functions.BatchContext) -> None:
             for key in keys:
                 context.enter(key)
                 self.text.update(f"a text of some length for {key}")
@@ -91,7 +91,7 @@ class Job:
         truth, texts = {key: set(of_key) for key, of_key in self.truth.items()} | changes, dict(self.texts)
         fired: list[tuple[int, object, timers.TimeDomain | None]] = []
 
-        def work(context: functions.KeyedContext) -> None:
+        def work(context: functions.BatchContext) -> None:
             self._set(context, changes, texts)
             called: set[object] = set()
             for at_ms in context.due():
@@ -122,12 +122,11 @@ class Job:
             self.log.adopt(attempt)
             self.truth, self.texts = truth, texts
 
-    def _set(self, context: functions.KeyedContext, changes: Truth, texts: dict[object, str]) -> None:
-        service = context.timers
+    def _set(self, context: functions.BatchContext, changes: Truth, texts: dict[object, str]) -> None:
         for (key, domain), of_key in changes.items():
             context.enter(key)
             assert self.text.get() == texts.get(key)
-            (of_domain,) = [one for one in service.domains if one.domain is domain]
+            (of_domain,) = [one for one in context.timer_domains if one.domain is domain]
             assert set(of_domain.moments()) == self.truth.get((key, domain), set())
             for at_ms in set(of_domain.moments()) - of_key:
                 of_domain.delete(at_ms)
@@ -258,7 +257,7 @@ def test_timers_of_many_keys_are_stored_as_columns_beside_other_columns(job: Job
 def test_timers_alone_are_stored_as_objects() -> None:
     log, worker = MemoryLog(), Worker(lambda _: None, new_ids(), domains=BOTH)
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         for key in range(KEYS):
             context.enter(key)
             context.timers.set(timers.moment(key), domain="event-time")

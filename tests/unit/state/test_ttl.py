@@ -234,7 +234,7 @@ def test_a29_the_times_to_live_of_a_function_can_be_read_for_an_export() -> None
     life = ttl.Ttl("1d", cleanup_full_snapshot=True)
 
     class Function(functions.KeyedProcessFunction):
-        def open(self, ctx: functions.KeyedContext) -> None:
+        def open(self, ctx: functions.BatchContext) -> None:
             self.one = ctx.value_state("one", ttl=life)
             self.two = ctx.list_state("two")
 

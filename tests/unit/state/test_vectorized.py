@@ -42,7 +42,7 @@ class Bench:
         self.log = MemoryLog()
         self._worker = Worker(lambda context: setattr(self, "handle", context.declare(descriptor)), new_ids())
 
-    def run(self, work: Callable[[functions.KeyedContext], object]) -> object:
+    def run(self, work: Callable[[functions.BatchContext], object]) -> object:
         results: list[object] = []
         self._worker.run(self.log, lambda context: results.append(work(context)))
         return results[0]
@@ -57,7 +57,7 @@ def test_many_keys_at_once_equal_one_after_the_other(
     single, many = Bench(DESCRIPTORS[name]), Bench(DESCRIPTORS[name])
     for batch in batches:
 
-        def one_by_one(context: functions.KeyedContext, batch: object = batch) -> list[object]:
+        def one_by_one(context: functions.BatchContext, batch: object = batch) -> list[object]:
             results = []
             for key, value in batch:  # type: ignore[attr-defined]
                 context.enter(key)
@@ -65,7 +65,7 @@ def test_many_keys_at_once_equal_one_after_the_other(
                 results.append(single.handle.get())  # type: ignore[attr-defined]
             return results
 
-        def at_once(context: functions.KeyedContext, batch: object = batch) -> object:
+        def at_once(context: functions.BatchContext, batch: object = batch) -> object:
             context.enter_group(list, list)
             keys, values = [key for key, _ in batch], [value for _, value in batch]  # type: ignore[attr-defined]
             return many.handle.add_many(keys, values)  # type: ignore[attr-defined]

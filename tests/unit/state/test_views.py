@@ -21,7 +21,7 @@ ALL: list[object] = list(range(KEYS))
 NEVER_MERGE = heads.Policy(fan_in=1000, max_size_amplification=1000.0)
 ALWAYS_FULL = heads.Policy(fan_in=2, max_size_amplification=0.0)
 MEMORY_BYTES = cache.DEFAULT_LIMIT_BYTES
-Work = Callable[[functions.KeyedContext], None]
+Work = Callable[[functions.BatchContext], None]
 
 
 class Values:
@@ -30,11 +30,11 @@ class Values:
     def __init__(self, kind: object = int, life: ttl.Ttl | None = None) -> None:
         self._descriptor = valuestate.ValueStateDescriptor("value", kind, life)
 
-    def declare(self, context: functions.KeyedContext) -> None:
+    def declare(self, context: functions.BatchContext) -> None:
         self.state = context.declare(self._descriptor)
 
     def set(self, values: dict[object, object]) -> Work:
-        def work(context: functions.KeyedContext) -> None:
+        def work(context: functions.BatchContext) -> None:
             for key, value in values.items():
                 context.enter(key)
                 self.state.update(value)
@@ -42,7 +42,7 @@ class Values:
         return work
 
     def get(self, keys: list[object], found: dict[object, object]) -> Work:
-        def work(context: functions.KeyedContext) -> None:
+        def work(context: functions.BatchContext) -> None:
             for key in keys:
                 context.enter(key)
                 found[key] = self.state.get()
@@ -308,7 +308,7 @@ def test_a_version_that_is_too_old_for_the_head_is_built_anew(world: World) -> N
 def test_a_batch_that_fails_leaves_the_view_as_it_was(world: World) -> None:
     world.read([1])
 
-    def fail(context: functions.KeyedContext) -> None:
+    def fail(context: functions.BatchContext) -> None:
         world.values.set({1: 666, "new": 666})(context)
         raise RuntimeError("a row of the user's cannot be read")
 
@@ -565,7 +565,7 @@ def _run_and_die(world: World, where: str, attempt: MemoryLog) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         return 0.0
 
-    def work(context: functions.KeyedContext) -> None:
+    def work(context: functions.BatchContext) -> None:
         world.values.set({1: -1, "new": -1})(context)
         if where == "in the function":
             die()

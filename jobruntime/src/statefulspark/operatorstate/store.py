@@ -100,7 +100,7 @@ class OperatorListState(Generic[T]):
         """Remove every element."""
         self._elements = []
 
-    def part(self) -> Part:
+    def _part(self) -> Part:
         """Return the stored form of the elements."""
         return tuple(self._form.write(element) for element in self._elements)
 
@@ -164,7 +164,7 @@ class BroadcastState(Generic[K, V]):
         """Remove every entry."""
         self._entries = {}
 
-    def part(self) -> Part:
+    def _part(self) -> Part:
         """Return the stored form of the entries, in the order of insertion."""
         return tuple((entry, self._form.write(value)) for entry, value in self._entries.items())
 
@@ -243,9 +243,9 @@ class OperatorStateStore:
         descriptor = mapstate.MapStateDescriptor(name, key_type, value_type)
         return cast("BroadcastState[Any, Any]", self._handle(descriptor, Mode.BROADCAST))
 
-    def contents(self) -> dict[str, SubtaskState]:
+    def _contents(self) -> dict[str, SubtaskState]:
         """Return the current content of every state, including restored states that were not declared."""
-        declared = {name: SubtaskState(self._metas[name], handle.part()) for name, handle in self._handles.items()}
+        declared = {name: SubtaskState(self._metas[name], handle._part()) for name, handle in self._handles.items()}
         return {**self._restored, **declared}
 
     def _handle(self, descriptor: _ListOrMap, mode: Mode) -> _Handle:

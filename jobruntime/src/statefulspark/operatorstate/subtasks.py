@@ -99,14 +99,14 @@ class Subtasks(Generic[F]):
         if isinstance(function, CheckpointedFunction):
             self._snapshot(lambda: function.snapshot_state(context), context)
             try:
-                return self._stores[index].contents()
+                return self._stores[index]._contents()
             except errors.StatefulSparkError as error:
                 raise self.failed(error, "SnapshotFailed", _snapshot_of(context)) from error
         if isinstance(function, ListCheckpointed):
             taken = self._snapshot(functools.partial(_list_of, function, context), context)
             store = OperatorStateStore()
             store.list_state(LIST_CHECKPOINTED).update(taken)
-            return store.contents()
+            return store._contents()
         return {}
 
     def notify_complete(self, checkpoint_id: int, *, only: int | None = None) -> None:

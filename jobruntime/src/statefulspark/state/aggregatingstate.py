@@ -77,7 +77,7 @@ class ReducingState(cells.CellHandle[T]):
             )
         folded = self._cells.fold_columns(cast("numbers.ArrowColumn", keys), cast("numbers.ArrowColumn", values))
         if folded is None:
-            folded = many.make_column("add_many", self.add_many(*self.turns.objects(keys, values)))  # type: ignore[arg-type]
+            folded = many.make_column("add_many", self.add_many(*self._turns.objects(keys, values)))  # type: ignore[arg-type]
         return folded
 
     def get(self) -> T | None:
@@ -123,7 +123,7 @@ class AggregatingState(cells.CellHandle[Out], Generic[In, Out]):
             The result of each key after its value, in the order of the keys: a column for columns, a list for sequences.
         """
         if many.are_columns("add_many", keys, values):
-            return many.make_column("add_many", self._add_each(*self.turns.objects(keys, values)))  # type: ignore[arg-type]
+            return many.make_column("add_many", self._add_each(*self._turns.objects(keys, values)))  # type: ignore[arg-type]
         return self._add_each(cast("Sequence[object]", keys), cast("Sequence[In | None]", values))
 
     def _add_each(self, keys: Sequence[object], values: Sequence[In | None]) -> list[Out | None]:

@@ -128,7 +128,7 @@ class Cells:
         self._rows: dict[tables.Key, object] = {}
         self._dirty: set[tables.Key] = set()
 
-    def bind(self, table: CellTable) -> None:
+    def _bind(self, table: CellTable) -> None:
         """Switch to another key group."""
         self._rows = table.rows
         self._dirty = table.dirty
@@ -205,7 +205,7 @@ class NumberCells(Cells):
         self._combine = combine
         self._table = CellTable()
 
-    def bind(self, table: CellTable) -> None:
+    def _bind(self, table: CellTable) -> None:
         """Switch to another key group."""
         self._table = table
 
@@ -216,7 +216,7 @@ class NumberCells(Cells):
 
     def use_objects(self) -> None:
         """Be ready for single keys: arrays become objects."""
-        super().bind(self._table)
+        super()._bind(self._table)
 
     def read_columns(self, keys: numbers.ArrowColumn) -> pa.Array | None:
         """Return the cells of many keys without Python objects; None where that is impossible."""
@@ -343,9 +343,9 @@ class ConvertingCells:
         self._cells = cells
         self.conversion = conversion
 
-    def bind(self, table: CellTable) -> None:
+    def _bind(self, table: CellTable) -> None:
         """Switch to another key group."""
-        self._cells.bind(table)
+        self._cells._bind(table)
 
     def read(self) -> object:
         """Return the current key's value, None when there is none."""
@@ -467,7 +467,7 @@ class CellHandle(many.OfManyKeys, Generic[T]):
         self._cells = cells
 
     @property
-    def turns(self) -> many.Turns:
+    def _turns(self) -> many.Turns:
         """Makes keys the current one, in turn."""
         self._cells.use_objects()
         return many.Turns(self._cells.scope, self._cells.meta)
@@ -496,5 +496,5 @@ class CellHandle(many.OfManyKeys, Generic[T]):
         column = self._cells.read_columns(keys) if many.is_column(keys) else None  # type: ignore[arg-type]  # a column
         if column is not None:
             return column
-        values = [self.get() for _ in self.turns.rows("get_many", keys)]
+        values = [self.get() for _ in self._turns.rows("get_many", keys)]
         return many.make_column("get_many", values) if many.is_column(keys) else values

@@ -1,7 +1,7 @@
 """The context of a keyed function: its states, the current key, the time, and its timers.
 
 The engine creates one context per partition and batch, and switches it from key group to key group (`bind`) and from
-key to key (`enter`). Users call `value_state` and the like, `key`, `timers`, `processing_time`, `watermark` and `is_late`.
+key to key (`enter`). Functions see what `KeyedContext` has of it.
 """
 
 from __future__ import annotations
@@ -53,55 +53,25 @@ class _State:
 class KeyedContext(declaring.StateDeclarations, Generic[Key]):
     """State, timers and time of a keyed function.
 
-    Args:
-        uid: The operator's uid.
-        now_ms: Processing time of the batch in milliseconds since 1970.
-        watermark_ms: Watermark of the batch, NO_WATERMARK_MS when there is none.
-        domains: Time domains in which the operator has timers.
-        ttl_change: What happens when a time to live was switched on or off.
-        is_vectorized: Whether the function works on whole tables.
-        zone: Time zone in which the function sees the points in time of its keys; None if keys have none.
-        declares_only: See attributes.
-        is_rehearsal: See attributes.
-
     Attributes:
+        uid: The operator's uid.
         declares_only: True while a copy of the function is opened on the driver, to learn which states it declares; it
             gets no rows, so models and connections are not needed.
         is_rehearsal: True while a standby runs the query over the first rows of its sources before it takes over. Output
             and state are thrown away; what the function does elsewhere is not.
     """
 
-    def __init__(
-        self,
-        uid: str,
-        now_ms: int,
-        *,
-        watermark_ms: int = state_timers.NO_WATERMARK_MS,
-        domains: frozenset[state_timers.TimeDomain] = frozenset(),
-        ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
-        is_vectorized: bool = False,
-        zone: datetime.tzinfo | None = None,
-        declares_only: bool = False,
-        is_rehearsal: bool = False,
-    ) -> None:
-        self.uid = uid
-        self.declares_only = declares_only
-        self.is_rehearsal = is_rehearsal
-        self._is_vectorized = is_vectorized
-        self._shown_key = None if zone is None else keyforms.zone_setter(zone)
-        self._scope = kinds.Scope()
-        self._scope.now_ms, self._scope.watermark_ms = now_ms, watermark_ms
-        self._ttl_change = ttl_change
-        self._is_open = False
-        self._states: dict[str, _State] = {}
-        self._each_record: list[ttl.Cleaner] = []
-        self._resolutions: dict[tuple[str, kinds.StateMeta], evolution.Resolution] = {}
-        self._processing_time = state_timers.moment(now_ms)
-        self._watermark = None if watermark_ms == state_timers.NO_WATERMARK_MS else state_timers.moment(watermark_ms)
-        self._timers = state_timers.Timers(self._scope, domains)
-        self._firing: state_timers.TimeDomain | None = None
-        self._keys_of: Callable[[pa.Table], list[object]]
-        self._values_of: Callable[[pa.ChunkedArray], list[object]]
+    uid: str
+    declares_only: bool
+    is_rehearsal: bool
+    _scope: kinds.Scope
+    _shown_key: Callable[[object], object] | None
+    _processing_time: datetime.datetime
+    _watermark: datetime.datetime | None
+    _timers: state_timers.BatchTimers
+    _firing: state_timers.TimeDomain | None
+    _keys_of: Callable[[pa.Table], list[object]]
+    _values_of: Callable[[pa.ChunkedArray], list[object]]
 
     @property
     def key(self) -> Key:
@@ -161,6 +131,52 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
         """
         return state_timers.milliseconds(when) <= self._scope.watermark_ms
 
+
+class BatchContext(KeyedContext[Key]):
+    """The context as the engine has it, in one batch of one partition.
+
+    Args:
+        uid: The operator's uid.
+        now_ms: Processing time of the batch in milliseconds since 1970.
+        watermark_ms: Watermark of the batch, NO_WATERMARK_MS when there is none.
+        domains: Time domains in which the operator has timers.
+        ttl_change: What happens when a time to live was switched on or off.
+        is_vectorized: Whether the function works on whole tables.
+        zone: Time zone in which the function sees the points in time of its keys; None if keys have none.
+        declares_only: See `KeyedContext`.
+        is_rehearsal: See `KeyedContext`.
+    """
+
+    def __init__(
+        self,
+        uid: str,
+        now_ms: int,
+        *,
+        watermark_ms: int = state_timers.NO_WATERMARK_MS,
+        domains: frozenset[state_timers.TimeDomain] = frozenset(),
+        ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
+        is_vectorized: bool = False,
+        zone: datetime.tzinfo | None = None,
+        declares_only: bool = False,
+        is_rehearsal: bool = False,
+    ) -> None:
+        self.uid = uid
+        self.declares_only = declares_only
+        self.is_rehearsal = is_rehearsal
+        self._is_vectorized = is_vectorized
+        self._shown_key = None if zone is None else keyforms.zone_setter(zone)
+        self._scope = kinds.Scope()
+        self._scope.now_ms, self._scope.watermark_ms = now_ms, watermark_ms
+        self._ttl_change = ttl_change
+        self._is_open = False
+        self._states: dict[str, _State] = {}
+        self._each_record: list[ttl.Cleaner] = []
+        self._resolutions: dict[tuple[str, kinds.StateMeta], evolution.Resolution] = {}
+        self._processing_time = state_timers.moment(now_ms)
+        self._watermark = None if watermark_ms == state_timers.NO_WATERMARK_MS else state_timers.moment(watermark_ms)
+        self._timers = state_timers.BatchTimers(self._scope, domains)
+        self._firing = None
+
     def declare(self, descriptor: Descriptor) -> Any:  # noqa: ANN401 - the handle of whatever is declared
         """Return the handle of a state.
 
@@ -184,6 +200,9 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
         view = arrays or kind.new_view(meta, self._scope, life, cleaner, conversion)
         self._states[meta.name] = _State(declaration, view, life, cleaner, conversion is not None)
         return kind.handle(descriptor, view)  # type: ignore[arg-type]  # the kind is its own
+
+    def _declare(self, descriptor: Descriptor) -> Any:  # noqa: ANN401 - the handle of whatever is declared
+        return self.declare(descriptor)
 
     def _check_new(self, meta: kinds.StateMeta) -> None:
         if self._is_open:
@@ -232,7 +251,7 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
             elif state.converts:
                 self._convert_with(state, evolution.value_type(state.meta))
             table = group.tables[name] if stored is not None else group.table(state.meta)
-            state.view.bind(table)  # type: ignore[arg-type]  # a table of its kind
+            state.view._bind(table)  # type: ignore[arg-type]  # a table of its kind
             if state.cleaner is not None:
                 state.cleaner.bind(table, number)
         for domain in self._timers.domains:
@@ -240,6 +259,11 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
             domain.bind(table, group.next_ms.get(domain.meta.name))  # type: ignore[arg-type]  # a table of timers
         with_rows = [name for name, table in group.tables.items() if name in group.next_ms or table.count]
         state_timers.check_declared(with_rows, self._timers, self.uid)
+
+    @property
+    def timer_domains(self) -> tuple[state_timers.DomainTimers, ...]:
+        """The timers of each declared time domain; event time first."""
+        return self._timers.domains
 
     @property
     def due_ms(self) -> dict[str, int]:

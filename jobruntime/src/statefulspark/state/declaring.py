@@ -27,7 +27,7 @@ class StateDeclarations(ABC):
     """What a context offers in `open` to declare keyed states."""
 
     @abstractmethod
-    def declare(self, descriptor: Descriptor) -> Any:  # noqa: ANN401 - the handle of whatever is declared
+    def _declare(self, descriptor: Descriptor) -> Any:  # noqa: ANN401 - the handle of whatever is declared
         """Return the handle of a state."""
 
     @overload
@@ -51,7 +51,7 @@ class StateDeclarations(ABC):
         Raises:
             InvalidArgumentError: The name is taken or invalid, the type cannot be stored, or the function is already open.
         """
-        return self.declare(valuestate.ValueStateDescriptor(name, type, ttl))  # type: ignore[no-any-return]  # its handle
+        return self._declare(valuestate.ValueStateDescriptor(name, type, ttl))  # type: ignore[no-any-return]  # its handle
 
     @overload
     def list_state(self, name: str, type: type[T] | Codec[T], *, ttl: Ttl | None = None) -> liststate.ListState[T]: ...
@@ -65,7 +65,7 @@ class StateDeclarations(ABC):
             type: Type of an element.
             ttl: Time to live of each element.
         """
-        return self.declare(liststate.ListStateDescriptor(name, type, ttl))  # type: ignore[no-any-return]  # its handle
+        return self._declare(liststate.ListStateDescriptor(name, type, ttl))  # type: ignore[no-any-return]  # its handle
 
     @overload
     def map_state(
@@ -94,7 +94,7 @@ class StateDeclarations(ABC):
             value_type: Type of its values.
             ttl: Time to live of each entry.
         """
-        return self.declare(mapstate.MapStateDescriptor(name, key_type, value_type, ttl))  # type: ignore[no-any-return]  # its handle
+        return self._declare(mapstate.MapStateDescriptor(name, key_type, value_type, ttl))  # type: ignore[no-any-return]  # its handle
 
     @overload
     def reducing_state(
@@ -118,7 +118,7 @@ class StateDeclarations(ABC):
             ttl: Time to live of the value.
         """
         descriptor = aggregatingstate.ReducingStateDescriptor(name, reduce, type, ttl)
-        return self.declare(descriptor)  # type: ignore[no-any-return]  # its handle
+        return self._declare(descriptor)  # type: ignore[no-any-return]  # its handle
 
     def aggregating_state(
         self,
@@ -139,7 +139,7 @@ class StateDeclarations(ABC):
             ttl: Time to live of the accumulator.
         """
         descriptor = aggregatingstate.AggregatingStateDescriptor(name, function, type, ttl)
-        return self.declare(descriptor)  # type: ignore[no-any-return]  # its handle
+        return self._declare(descriptor)  # type: ignore[no-any-return]  # its handle
 
     def folding_state(
         self,

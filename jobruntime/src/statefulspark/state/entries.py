@@ -62,12 +62,12 @@ class EntriesHandle(many.OfManyKeys, Generic[TableT]):
         self._expiry = Expiry(scope, life, cleaner)
         self._table: TableT
 
-    def bind(self, table: TableT) -> None:
+    def _bind(self, table: TableT) -> None:
         """Switch to another key group."""
         self._table = table
 
     @property
-    def turns(self) -> many.Turns:
+    def _turns(self) -> many.Turns:
         """Makes keys the current one, in turn."""
         return many.Turns(self._scope, self._meta)
 

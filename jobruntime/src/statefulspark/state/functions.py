@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol
 from typing_extensions import TypeVar
 
 from statefulspark.state import evolution, timers, ttl, valuestate
-from statefulspark.state.context import KeyedContext
+from statefulspark.state.context import BatchContext, KeyedContext
 
 __all__ = [
+    "BatchContext",
     "Declared",
     "FlatMapWithState",
     "InputRow",
@@ -134,7 +135,7 @@ class FlatMapWithState(KeyedProcessFunction[Any, Any], Generic[S]):
 
     def open(self, ctx: KeyedContext) -> None:
         """Declare the state."""
-        self._state = ctx.declare(self._descriptor)
+        self._state = ctx._declare(self._descriptor)
 
     def process(self, key: object, rows: Sequence[InputRow], ctx: KeyedContext) -> Iterable[object]:
         """Give each row with the state to the function, in order."""
@@ -203,7 +204,7 @@ def declarations_of(
         Exception: Any error of copying or of `open`.
     """
     opened = copy.deepcopy(function)
-    context = KeyedContext(uid, 0, domains=domains, ttl_change=ttl_change, declares_only=True)
+    context = BatchContext(uid, 0, domains=domains, ttl_change=ttl_change, declares_only=True)
     opened.open(context)
     # If `open` returned early, `close` may fail, and there is nothing to release.
     with contextlib.suppress(Exception):

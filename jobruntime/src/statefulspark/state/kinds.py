@@ -90,7 +90,7 @@ Entry = tuple[tables.Key, object, tables.Cell]
 class View(Protocol):
     """Access to the tables of a state, one key group at a time."""
 
-    def bind(self, table: Never, /) -> None:
+    def _bind(self, table: Never, /) -> None:
         """Switch to another key group; the table has the class of the kind's."""
 
 
@@ -239,7 +239,7 @@ def named(value: str, name: str = "") -> StateKind:
 class Descriptor:
     """What all declarations of a state have. They are frozen dataclasses, and hold no state.
 
-    `KeyedContext.declare` turns one into a handle. Names are unique per operator. The type is a schema string as
+    `BatchContext.declare` turns one into a handle. Names are unique per operator. The type is a schema string as
     in Spark's DDL ("bigint", "array<string>"), a Python type or a codec; it is stored with the state and compared with the
     declaration of a later version of the job (`evolution`). Without a type, the state accepts every value that can be
     stored.

@@ -176,7 +176,7 @@ class ListState(entries.EntriesHandle[ListTable], Generic[T]):
         Returns:
             The list of each key, in the order of the keys: a column for a column, a list for a sequence.
         """
-        lists = [self.get() for _ in self.turns.rows("get_many", keys)]
+        lists = [self.get() for _ in self._turns.rows("get_many", keys)]
         return many.make_column("get_many", lists) if many.is_column(keys) else lists
 
     def add_many(self, keys: many.Given, values: many.Given) -> None:
@@ -189,7 +189,7 @@ class ListState(entries.EntriesHandle[ListTable], Generic[T]):
         Raises:
             InvalidArgumentError: An element is None.
         """
-        for (value,) in self.turns.rows("add_many", keys, values):
+        for (value,) in self._turns.rows("add_many", keys, values):
             self.add(cast("T", value))
 
     def update_many(self, keys: many.Given, lists: many.Given) -> None:
@@ -202,7 +202,7 @@ class ListState(entries.EntriesHandle[ListTable], Generic[T]):
         Raises:
             InvalidArgumentError: A list, or one of the elements, is None.
         """
-        for (values,) in self.turns.rows("update_many", keys, lists):
+        for (values,) in self._turns.rows("update_many", keys, lists):
             self.update(cast("Iterable[T]", values))
 
     def _checked(self, values: Iterable[T] | None) -> list[T]:

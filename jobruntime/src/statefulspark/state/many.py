@@ -120,7 +120,7 @@ class OfManyKeys(ABC):
 
     @property
     @abstractmethod
-    def turns(self) -> Turns:
+    def _turns(self) -> Turns:
         """Makes keys the current one, in turn."""
 
     @abstractmethod
@@ -133,5 +133,5 @@ class OfManyKeys(ABC):
         Args:
             keys: Keys that the table has: a column, or a sequence.
         """
-        for _ in self.turns.rows("clear_many", keys):
+        for _ in self._turns.rows("clear_many", keys):
             self.clear()

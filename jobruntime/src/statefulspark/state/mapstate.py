@@ -210,7 +210,7 @@ class MapState(entries.EntriesHandle[MapTable], Generic[K, V]):
         Returns:
             The value of each row's entry, None where there is none: a column for columns, a list for sequences.
         """
-        values = [self.get(cast("K", entry)) for (entry,) in self.turns.rows("get_many", keys, entries)]
+        values = [self.get(cast("K", entry)) for (entry,) in self._turns.rows("get_many", keys, entries)]
         return many.make_column("get_many", values) if many.is_column(keys) else values
 
     def items_many(self, keys: many.Given) -> list[list[tuple[K, V]]]:
@@ -219,7 +219,7 @@ class MapState(entries.EntriesHandle[MapTable], Generic[K, V]):
         Args:
             keys: Keys that the table has: a column, or a sequence.
         """
-        return [self.items() for _ in self.turns.rows("items_many", keys)]
+        return [self.items() for _ in self._turns.rows("items_many", keys)]
 
     def put_many(self, keys: many.Given, entries: many.Given, values: many.Given) -> None:
         """Set an entry for each row; in `process_table` only.
@@ -229,7 +229,7 @@ class MapState(entries.EntriesHandle[MapTable], Generic[K, V]):
             entries: The entry of each row, likewise; of one that comes twice for a key the last value stays.
             values: The value of each row, likewise.
         """
-        for entry, value in self.turns.rows("put_many", keys, entries, values):
+        for entry, value in self._turns.rows("put_many", keys, entries, values):
             self.put(cast("K", entry), cast("V", value))
 
     def remove_many(self, keys: many.Given, entries: many.Given) -> None:
@@ -239,7 +239,7 @@ class MapState(entries.EntriesHandle[MapTable], Generic[K, V]):
             keys: The key of each row: a column, or a sequence; a key may come more than once.
             entries: The entry of each row, likewise.
         """
-        for (entry,) in self.turns.rows("remove_many", keys, entries):
+        for (entry,) in self._turns.rows("remove_many", keys, entries):
             self.remove(cast("K", entry))
 
     def _read(self, entry: object, row: dict[object, object]) -> tuple[bool, object]:

@@ -268,21 +268,10 @@ class Timers:
     """Sets, deletes and lists timers of the current key.
 
     A timer is a pair of key and moment. Moments are rounded up to a millisecond.
-
-    Args:
-        keyed: Current key and times.
-        domains: The declared domains of the operator; timers of others are rejected.
     """
 
-    def __init__(self, keyed: kinds.Scope, domains: frozenset[TimeDomain]) -> None:
-        self._scope = keyed
-        self._timers = {domain.value: DomainTimers(domain, keyed) for domain in TimeDomain if domain in domains}
-        self._only = next(iter(self._timers.values())) if len(self._timers) == 1 else None
-
-    @property
-    def domains(self) -> tuple[DomainTimers, ...]:
-        """The timers of each declared domain; event time first."""
-        return tuple(self._timers.values())
+    _timers: dict[str, DomainTimers]
+    _only: DomainTimers | None
 
     def set(self, when: datetime.datetime, *, domain: Literal["event-time", "processing-time"] | None = None) -> None:
         """Call `on_timer` for this key once, in the first batch whose time has reached a moment; in this batch if it has.
@@ -341,12 +330,31 @@ class Timers:
             f'keyed_process(…, timers="{domain or TimeDomain.EVENT_TIME.value}"), or timers="both".',
         )
 
+
+class BatchTimers(Timers):
+    """The timers as the engine has them, in one batch.
+
+    Args:
+        keyed: Current key and times.
+        domains: The declared domains of the operator; timers of others are rejected.
+    """
+
+    def __init__(self, keyed: kinds.Scope, domains: frozenset[TimeDomain]) -> None:
+        self._scope = keyed
+        self._timers = {domain.value: DomainTimers(domain, keyed) for domain in TimeDomain if domain in domains}
+        self._only = next(iter(self._timers.values())) if len(self._timers) == 1 else None
+
+    @property
+    def domains(self) -> tuple[DomainTimers, ...]:
+        """The timers of each declared domain; event time first."""
+        return tuple(self._timers.values())
+
     def now_ms(self, domain: TimeDomain) -> int:
         """Return the time of a domain."""
         return self._scope.watermark_ms if domain is TimeDomain.EVENT_TIME else self._scope.now_ms
 
 
-def check_declared(stored: Collection[str], service: Timers, uid: str) -> None:
+def check_declared(stored: Collection[str], service: BatchTimers, uid: str) -> None:
     """Reject state with timers of an undeclared domain: they would never fire.
 
     Args:

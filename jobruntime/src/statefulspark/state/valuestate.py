@@ -40,7 +40,7 @@ class ValueState(cells.CellHandle[T]):
         """
         is_set = many.are_columns("update_many", keys, values) and self._cells.fold_columns(keys, values) is not None  # type: ignore[arg-type]  # columns
         if not is_set:
-            for (value,) in self.turns.rows("update_many", keys, values):
+            for (value,) in self._turns.rows("update_many", keys, values):
                 self._cells.write(value)
 
     def clear(self) -> None:

@@ -120,7 +120,7 @@ class KeyedHarness:
     def _run(self, batch: Sequence[Mapping[str, object]]) -> list[object]:
         self._zone = next(_zones_of(batch), self._zone)
         function = copy.deepcopy(self._function)
-        context = functions.KeyedContext(
+        context = functions.BatchContext(
             "tested",
             self._now_ms,
             watermark_ms=self._watermark_ms,
@@ -144,7 +144,7 @@ class KeyedHarness:
     def _process(
         self,
         function: functions.KeyedProcessFunction,
-        context: functions.KeyedContext,
+        context: functions.BatchContext,
         batch: Sequence[Mapping[str, object]],
     ) -> Iterator[object]:
         if not batch:
@@ -192,7 +192,7 @@ def _zones_of(batch: Sequence[Mapping[str, object]]) -> Iterator[tzinfo]:
     return (time.tzinfo for time in times if time.tzinfo is not None)
 
 
-def _fire(function: functions.KeyedProcessFunction, context: functions.KeyedContext) -> Iterator[object]:
+def _fire(function: functions.KeyedProcessFunction, context: functions.BatchContext) -> Iterator[object]:
     for at_ms in context.due():
         yield from function.on_timer(state_timers.moment(at_ms), context) or ()
 

@@ -62,7 +62,7 @@ class Task:
         self.round = ttl.CleanupRound(range(GROUPS))
 
     def batch(self, group: int, keys: Iterator[object] | range, *, now_ms: int, records: int = 0) -> None:
-        context = functions.KeyedContext("test", now_ms)
+        context = functions.BatchContext("test", now_ms)
         state = context.value_state("s", ttl=self._life)
         context.opened()
         for cleaner in context.cleaners.values():

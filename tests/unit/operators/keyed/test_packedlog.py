@@ -25,7 +25,7 @@ State = dict[object, object]
 class Totals:
     """Declares the state, as a function does when it is opened."""
 
-    def __call__(self, context: functions.KeyedContext) -> None:
+    def __call__(self, context: functions.BatchContext) -> None:
         self.state = context.value_state("total")
 
 
@@ -152,8 +152,8 @@ class Job:
         return rows
 
 
-def _setting(declared: Totals, changes: State) -> Callable[[functions.KeyedContext], None]:
-    def work(context: functions.KeyedContext) -> None:
+def _setting(declared: Totals, changes: State) -> Callable[[functions.BatchContext], None]:
+    def work(context: functions.BatchContext) -> None:
         for key, value in changes.items():
             context.enter(key)
             declared.state.update(str(value))

@@ -21,7 +21,7 @@ from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import forms, wrapping
 from statefulspark.operators.transform import processor as transform_processor
 from statefulspark.operators.transform.wrapping import KeyedInput
-from statefulspark.state import valuestate
+from statefulspark.state import functions, valuestate
 
 StateFunction = Callable[[tuple[Any, ...], Iterable[pd.DataFrame], GroupState], Iterable[pd.DataFrame]]
 STATE = "state"
@@ -58,7 +58,7 @@ class GroupStateFunction(wrapping.WrappedFunction):
         """The function's name."""
         return getattr(self._function, "__qualname__", type(self._function).__qualname__)
 
-    def open(self, ctx: keyed_state.KeyedContext) -> None:
+    def open(self, ctx: functions.BatchContext) -> None:  # type: ignore[override]  # the engine opens it
         """Declare the state."""
         self._form = forms.RowForm(self._schema)
         self._value: keyed_state.ValueState[tuple[object, ...]] = ctx.declare(
@@ -69,7 +69,7 @@ class GroupStateFunction(wrapping.WrappedFunction):
         event_time = self._timeout is timeouts.Timeout.EVENT_TIME
         self._timeouts = timeouts.Timeouts(ctx, self._watermark_ms if event_time else self._now_ms)
 
-    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[KeyedInput]) -> list[object]:
+    def rows(self, ctx: functions.BatchContext, given: Iterable[KeyedInput]) -> list[object]:
         """Pass the rows of each key to the function, and return its output."""
         output: list[object] = []
         for called in given:
@@ -81,7 +81,7 @@ class GroupStateFunction(wrapping.WrappedFunction):
         ctx.leave()
         return output
 
-    def fire(self, ctx: keyed_state.KeyedContext) -> list[object]:
+    def fire(self, ctx: functions.BatchContext) -> list[object]:
         """Call the function for expired timeouts of the bound key group, and return its output."""
         output: list[object] = []
         if self._timeout is timeouts.Timeout.NONE:

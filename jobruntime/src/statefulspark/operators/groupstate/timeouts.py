@@ -11,9 +11,8 @@ import enum
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from statefulspark import errors
-from statefulspark import state as keyed_state
 from statefulspark.operators.transform import modes
-from statefulspark.state import timers
+from statefulspark.state import functions, timers
 
 
 class Timeout(enum.Enum):
@@ -60,12 +59,12 @@ class Timeouts:
         now_ms: Current time of the timeouts.
     """
 
-    def __init__(self, context: keyed_state.KeyedContext, now_ms: int) -> None:
+    def __init__(self, context: functions.BatchContext, now_ms: int) -> None:
         self._context, self._now_ms = context, now_ms
 
     @property
     def _domain(self) -> timers.DomainTimers:
-        return self._context.timers.domains[0]
+        return self._context.timer_domains[0]
 
     def set(self, at_ms: int) -> None:
         """Set the timeout of the current key and replace an existing one."""

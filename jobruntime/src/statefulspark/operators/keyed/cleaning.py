@@ -55,7 +55,7 @@ class Partition:
     key_type: str
 
 
-def assign_rounds(context: functions.KeyedContext, uid: str, *, group: int, groups: int) -> None:
+def assign_rounds(context: functions.BatchContext, uid: str, *, group: int, groups: int) -> None:
     """Set the rounds of the cleaners of a context to the key groups of this task's partition; started rounds continue.
 
     Args:
@@ -90,7 +90,7 @@ def neighbours_of(group: int, partitions: int, *, groups: int) -> list[int]:
     return list(range(group % partitions, groups, partitions))
 
 
-def clean(context: functions.KeyedContext, partition: Partition, *, new_id: Callable[[], str]) -> None:
+def clean(context: functions.BatchContext, partition: Partition, *, new_id: Callable[[], str]) -> None:
     """Check the pending entries of this batch and earlier ones.
 
     Cost: a request to the state server for each key group, and loading those that are not in memory; a key group is loaded
@@ -115,7 +115,7 @@ def clean(context: functions.KeyedContext, partition: Partition, *, new_id: Call
 
 
 def _clean_group(
-    context: functions.KeyedContext,
+    context: functions.BatchContext,
     cleaner: ttl.Cleaner,
     partition: Partition,
     group: int,

@@ -103,7 +103,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def __init__(self, function: functions.KeyedProcessFunction, settings: OperatorSettings) -> None:
         self._function = function
         self._settings = settings
-        self._context: functions.KeyedContext | None = None
+        self._context: functions.BatchContext | None = None
         self._done: set[int] = set()
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
@@ -190,7 +190,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             yield frame
 
     def _batch_keys(
-        self, context: functions.KeyedContext, table: pa.Table | None
+        self, context: functions.BatchContext, table: pa.Table | None
     ) -> Callable[[], Collection[object]] | None:
         """Return a function for the keys of the rows, or None if others but those with due timers may be needed."""
         if context.cleans_on_the_way:
@@ -200,7 +200,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def _keys_of(self, table: pa.Table) -> Collection[object]:
         return set(rows.read_keys(table, self._settings.key))
 
-    def _open(self) -> functions.KeyedContext:
+    def _open(self) -> functions.BatchContext:
         settings = self._settings
         self._tables = cache.open_cache(settings.uid, cache_bytes=settings.cache_bytes, disk_bytes=settings.disk_bytes)
         # Imported here because it imports pandas; see `frames`.
@@ -208,7 +208,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
 
         self._output = frames.OutputSchema(settings.schema, settings.uid, settings.timezone)
         now_ms, watermark_ms = self._spark.times()
-        context = functions.KeyedContext(
+        context = functions.BatchContext(
             settings.uid,
             now_ms,
             watermark_ms=timers.watermark_of(watermark_ms),
@@ -223,7 +223,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         self._context = context
         return context
 
-    def _open_function(self, context: functions.KeyedContext) -> None:
+    def _open_function(self, context: functions.BatchContext) -> None:
         try:
             self._function.open(context)
         except Exception as error:
@@ -235,7 +235,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         except Exception as error:
             raise self._failed("close", "", error) from error
 
-    def _process(self, context: functions.KeyedContext, table: pa.Table) -> list[object]:
+    def _process(self, context: functions.BatchContext, table: pa.Table) -> list[object]:
         output: list[object] = []
         process = self._function.process
         cleans = context.cleans_for_every_record
@@ -260,7 +260,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         return output
 
     def _process_table(
-        self, context: functions.KeyedContext, function: functions.VectorizedProcessFunction, table: pa.Table
+        self, context: functions.BatchContext, function: functions.VectorizedProcessFunction, table: pa.Table
     ) -> pa.Table | list[object]:
         key = self._settings.key
         context.clean(table.num_rows)
@@ -273,7 +273,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         finally:
             context.leave()
 
-    def _fire(self, context: functions.KeyedContext, output: list[object]) -> None:
+    def _fire(self, context: functions.BatchContext, output: list[object]) -> None:
         on_timer = self._function.on_timer
         try:
             for at_ms in context.due():

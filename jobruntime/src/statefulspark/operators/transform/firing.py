@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from statefulspark import state as keyed_state
-from statefulspark.state import timers
+from statefulspark.state import functions, timers
 
 
 class ProcessorTimers:
@@ -22,14 +21,14 @@ class ProcessorTimers:
         now_ms: The time of the domain in this batch.
     """
 
-    def __init__(self, context: keyed_state.KeyedContext, now_ms: int) -> None:
+    def __init__(self, context: functions.BatchContext, now_ms: int) -> None:
         self._context, self._now_ms = context, now_ms
         self._firing: dict[object, set[int]] = {}
         self._deleted: dict[object, set[int]] = {}
 
     @property
     def _domain(self) -> timers.DomainTimers:
-        return self._context.timers.domains[0]
+        return self._context.timer_domains[0]
 
     def register(self, at_ms: int) -> None:
         """Set a timer."""

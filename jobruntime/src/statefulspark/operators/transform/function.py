@@ -12,9 +12,9 @@ from typing import cast
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
-from statefulspark import state as keyed_state
 from statefulspark.operators.transform import firing, forms, handle, keys, wrapping
 from statefulspark.operators.transform.modes import TimeMode
+from statefulspark.state import functions
 
 
 class ProcessorFunction(wrapping.WrappedFunction):
@@ -50,7 +50,7 @@ class ProcessorFunction(wrapping.WrappedFunction):
         """Whether none of them is declared again."""
         return self._handle.deleted.isdisjoint(self._handle.declared)
 
-    def open(self, ctx: keyed_state.KeyedContext) -> None:
+    def open(self, ctx: functions.BatchContext) -> None:  # type: ignore[override]  # the engine opens it
         """Initialise the processor."""
         # Spark uses 0 before there is a watermark.
         now_ms, watermark_ms = ctx.now_ms, max(0, ctx.watermark_ms)
@@ -65,7 +65,7 @@ class ProcessorFunction(wrapping.WrappedFunction):
             self._processor.init(self._handle)
         self._handle.state = handle.HandleState.INITIALIZED
 
-    def initialize(self, ctx: keyed_state.KeyedContext, given: Iterable[wrapping.KeyedInput]) -> None:
+    def initialize(self, ctx: functions.BatchContext, given: Iterable[wrapping.KeyedInput]) -> None:
         """Pass the initial state of each key to the processor, one item at a time."""
         for called in given:
             ctx.enter(called.key)
@@ -75,7 +75,7 @@ class ProcessorFunction(wrapping.WrappedFunction):
                     self._processor.handleInitialState(called.spark_key, item, times)
         ctx.leave()
 
-    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[wrapping.KeyedInput]) -> list[object]:
+    def rows(self, ctx: functions.BatchContext, given: Iterable[wrapping.KeyedInput]) -> list[object]:
         """Pass the rows of each key to the processor, and return its output."""
         output: list[object] = []
         call, times = self._processor.handleInputRows, self._time_values()
@@ -86,7 +86,7 @@ class ProcessorFunction(wrapping.WrappedFunction):
         ctx.leave()
         return output
 
-    def fire(self, ctx: keyed_state.KeyedContext) -> list[object]:
+    def fire(self, ctx: functions.BatchContext) -> list[object]:
         """Fire the due timers of the bound key group, and return the output."""
         output: list[object] = []
         if self._mode is TimeMode.NONE:

@@ -20,7 +20,7 @@ from pyspark.sql.streaming import stateful_processor
 from statefulspark import state as keyed_state
 from statefulspark.operators.transform import firing, forms, states
 from statefulspark.operators.transform.modes import TimeMode
-from statefulspark.state import liststate, mapstate, valuestate
+from statefulspark.state import functions, liststate, mapstate, valuestate
 
 State = TypeVar("State", states.ValueState, states.ListState, states.MapState)
 ParseSchema = Callable[[str], spark_types.StructType]
@@ -80,7 +80,7 @@ class Handle(stateful_processor.StatefulProcessorHandle):
 
     def __init__(
         self,
-        context: keyed_state.KeyedContext,
+        context: functions.BatchContext,
         timers: firing.ProcessorTimers,
         mode: TimeMode,
         parse_schema: ParseSchema,

@@ -15,10 +15,9 @@ from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming import stateful_processor_api_client as client
 
 from statefulspark import errors
-from statefulspark import state as keyed_state
 from statefulspark.operators.keyed import log, packing, processor
 from statefulspark.operators.transform import deleting, inputs, lateness, wrapping
-from statefulspark.state import keygroups, store
+from statefulspark.state import functions, keygroups, store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +122,7 @@ class TransformProcessor(processor.KeyedProcessor):
             yield from output if isinstance(output, list) else (output,)
 
     def _batch_keys(
-        self, context: keyed_state.KeyedContext, table: pa.Table | None
+        self, context: functions.BatchContext, table: pa.Table | None
     ) -> Callable[[], Collection[object]] | None:
         # Initial state has other key columns.
         return None if self._initializes else super()._batch_keys(context, table)
@@ -131,7 +130,7 @@ class TransformProcessor(processor.KeyedProcessor):
     def _keys_of(self, table: pa.Table) -> Collection[object]:
         return set(self._handling.rows.keys(table))
 
-    def _open(self) -> keyed_state.KeyedContext:
+    def _open(self) -> functions.BatchContext:
         context = super()._open()
         settings = self._settings
         # Imported here because it imports pandas; see `keyed.frames`.
@@ -143,7 +142,7 @@ class TransformProcessor(processor.KeyedProcessor):
         self._deleting = deleting.StateDeletion(self._settings.uid, self._wrapped.deleted, run)
         return context
 
-    def _process(self, context: keyed_state.KeyedContext, table: pa.Table) -> list[object]:
+    def _process(self, context: functions.BatchContext, table: pa.Table) -> list[object]:
         try:
             if not self._initializes:
                 return self._wrapped.rows(context, self._handling.rows.group_by_key(table)) if len(table) else []
@@ -152,7 +151,7 @@ class TransformProcessor(processor.KeyedProcessor):
             raise self._failed("handleInitialState" if self._initializes else "process", "", error) from error
         return []
 
-    def _fire(self, context: keyed_state.KeyedContext, output: list[object]) -> None:
+    def _fire(self, context: functions.BatchContext, output: list[object]) -> None:
         if self._initializes:
             return
         try:
@@ -164,7 +163,7 @@ class TransformProcessor(processor.KeyedProcessor):
 
     # The wrapped function raises a `UserCodeError` only for errors of user code.
 
-    def _open_function(self, context: keyed_state.KeyedContext) -> None:
+    def _open_function(self, context: functions.BatchContext) -> None:
         try:
             self._wrapped.open(context)
         except errors.StatefulSparkError as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from statefulspark import errors, usercode
 from statefulspark import state as keyed_state
+from statefulspark.state import functions
 
 if TYPE_CHECKING:
     from statefulspark.operators.transform import handle
@@ -75,15 +76,15 @@ class WrappedFunction(keyed_state.KeyedProcessFunction):
         """Whether none of them is declared again."""
         return True
 
-    def initialize(self, ctx: keyed_state.KeyedContext, given: Iterable[KeyedInput]) -> None:
+    def initialize(self, ctx: functions.BatchContext, given: Iterable[KeyedInput]) -> None:
         """Pass initial state to the processor, if supported."""
 
     @abstractmethod
-    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[KeyedInput]) -> list[object]:
+    def rows(self, ctx: functions.BatchContext, given: Iterable[KeyedInput]) -> list[object]:
         """Pass the rows of each key to the user code, and return the output."""
 
     @abstractmethod
-    def fire(self, ctx: keyed_state.KeyedContext) -> list[object]:
+    def fire(self, ctx: functions.BatchContext) -> list[object]:
         """Fire the due timers of the bound key group, and return the output."""
 
     @abstractmethod
