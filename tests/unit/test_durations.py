@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from statefulspark import durations, errors
 from statefulspark.cli import options
 from statefulspark.contract import config
-from statefulspark_operator.api.spec import Checkpoint
+from statefulspark_operator.api.spec import CheckpointRetention
 
 _CRDS = Path(__file__).parents[2] / "crds"
 
@@ -32,14 +32,14 @@ def _of_configuration(text: str) -> timedelta | None:
 
 
 def _of_resource(text: str) -> timedelta | None:
-    return Checkpoint.model_validate({"maxAge": text}).max_age
+    return CheckpointRetention.model_validate({"maxAge": text}).max_age
 
 
 @functools.cache
 def _schema_of_the_api_server() -> dict[str, Any]:
     document = yaml.load((_CRDS / "statefulsparkjobs.yaml").read_text(), Loader=yaml.CSafeLoader)
     spec = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    schema: dict[str, Any] = spec["properties"]["checkpoint"]["properties"]["maxAge"]
+    schema: dict[str, Any] = spec["properties"]["checkpoint"]["properties"]["retention"]["properties"]["maxAge"]
     return schema
 
 
