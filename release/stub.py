@@ -28,7 +28,7 @@ _CREATED_BY_THE_LIBRARY = (
     "Output",
     "QueryContext",
     "ReducingState",
-    "TimerService",
+    "Timers",
     "ValueState",
 )
 _PROTOCOLS = ("__enter__", "__exit__", "__getitem__", "__iter__", "__len__", "__contains__", "__call__")

@@ -265,5 +265,5 @@ exec(block("docs/sinks.md", 7), _SINK_OF_THE_PAGE)  # noqa: S102 -- the page's o
 exec(block("docs/sinks.md", 8), _SINK_OF_THE_PAGE)  # noqa: S102 -- the page's own code
 
 
-class TestSqliteSink(_SINK_OF_THE_PAGE["TestSqliteSink"]):  # type: ignore[misc]
+class TestSqliteSink(_SINK_OF_THE_PAGE["TestSqliteSink"]):  # type: ignore[misc, valid-type]
     """The tests of the page's sink."""

@@ -16,10 +16,10 @@ from statefulspark.checkpoint import epochs
 from statefulspark.contract import layout
 from statefulspark.recovery import head
 from statefulspark.retention import rules
-from statefulspark.sinks import files
 from statefulspark.sinks.base import SinkContext
 from statefulspark.sinks.files import commits as files_commits
 from statefulspark.sinks.files import publishing
+from statefulspark.sinks.files.sink import FilesMachine
 
 Plant = Callable[[World], contextlib.AbstractContextManager[object]]
 Story = Callable[[World], None]
@@ -76,12 +76,12 @@ def meets_a_rival(world: World) -> None:
 
 
 def loses_rows_of_files(world: World) -> contextlib.AbstractContextManager[object]:
-    honest = files.FilesSink.write_part
+    honest = FilesMachine.write_part
 
-    def write_part(sink: files.FilesSink, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
+    def write_part(sink: FilesMachine, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         return honest(sink, (batch.slice(1) for batch in batches), context)
 
-    return mock.patch.object(files.FilesSink, "write_part", write_part)
+    return mock.patch.object(FilesMachine, "write_part", write_part)
 
 
 def loses_rows_of_the_ledger(world: World) -> contextlib.AbstractContextManager[object]:

@@ -211,7 +211,7 @@ def test_files_have_every_value(tmp_path: Path, context: base.SinkContext) -> No
     table = of_columns(kinds.columns())
     sink = files_sink((tmp_path / "out").as_uri())
     committed(sink, context, table)
-    (commit,) = commits.read_commits(open_store(sink.uri, LOCAL))
+    (commit,) = commits.read_commits(open_store(sink.settings.uri, LOCAL))
     (part,) = commit.files
     read = parquet.read_table(tmp_path / "out" / part.path)
     for name in table.column_names:

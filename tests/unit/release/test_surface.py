@@ -185,7 +185,7 @@ def test_the_stub_has_every_public_name_and_its_own_members() -> None:
         "def query(self, *, uid: str) -> Callable[[QueryFunction], QueryFunction]: ...",
         "class KafkaSink",
         "class InvalidArgumentError(SpecRejectedError, StatefulSparkError, ValueError, Exception):",
-        "EVENT_TIME = 'event-time'",
+        "ON_READ_AND_WRITE = 'OnReadAndWrite'",
     ):
         assert line in text, line
     assert "0x" not in text

@@ -51,7 +51,7 @@ def test_a18_what_is_not_asked_for_is_flinks_default() -> None:
         pytest.param(
             lambda: ttl.Ttl("1d", update="never"),  # type: ignore[arg-type]
             "TtlInvalid",
-            "TTL update is 'never'; allowed are TtlUpdate.ON_CREATE_AND_WRITE, TtlUpdate.ON_READ_AND_WRITE, ",
+            "TTL update is 'never'; allowed are TtlUpdate.ON_CREATE_AND_WRITE, TtlUpdate.ON_READ_AND_WRITE.",
             id="no way of renewal",
         ),
         pytest.param(

@@ -28,16 +28,6 @@ class TwoPhaseSinkContract:
 
     Rows have the columns `id bigint` and `word string`; the target is empty when a test begins.
 
-    Example:
-        ```python
-        class TestShopSink(TwoPhaseSinkContract):
-            def make_sink(self):
-                return ShopSink("postgresql://localhost/shop")
-
-            def visible_ids(self):
-                return sorted(order.id for order in shop.orders())
-        ```
-
     Attributes:
         has_marker: Whether the sink keeps a marker in its target (`open_marker`, `require_newest`). A marker fences drivers
             that were replaced, and a batch without rows needs no transaction.

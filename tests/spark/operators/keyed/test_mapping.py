@@ -82,7 +82,7 @@ class Clock(ss.KeyedProcessFunction):
         self._marker = marker
 
     def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
-        now_ms = ctx.now_ms
+        now_ms = round(ctx.processing_time.timestamp() * 1000)
         if not self._marker.exists():
             self._marker.write_text(str(now_ms))
             raise ValueError("once")

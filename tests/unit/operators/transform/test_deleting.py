@@ -24,7 +24,7 @@ class Partition:
             self.write(group)
 
     def write(self, group: int) -> None:
-        opened = context.KeyedContext("test", 0)
+        opened = context.BatchContext("test", 0)
         states = [opened.value_state(name, int) for name in ("gone", "kept")]
         loaded = self.load(group)
         opened.bind(loaded.tables)

@@ -106,7 +106,7 @@ def read_commits(store: ObjectStore) -> tuple[BatchCommit, ...]:
 
 
 def claim_folder(store: ObjectStore, context: SinkContext) -> None:
-    """Write the owner of the folder; see `FilesSink.open`. Idempotent."""
+    """Write the owner of the folder; see `FilesMachine.open`. Idempotent."""
     while True:
         present = _owner(store)
         before = () if present is None else present.body.marker.committed

@@ -55,7 +55,7 @@ class IcebergClient:
         return f"iceberg://{address}/{self.catalog}/{self.table}"
 
     def check(self, schema: pa.Schema) -> None:
-        """Compare a stream's columns with the table's; see `IcebergSink.check_schema`."""
+        """Compare a stream's columns with the table's; see `IcebergMachine.check_schema`."""
         with self._translating("look at"):
             table_schema = schema_to_pyarrow(self._load().schema(), include_field_ids=False)
         problems = columntypes.mismatches(schema, table_schema)
@@ -77,7 +77,7 @@ class IcebergClient:
         return written.to_json().encode()
 
     def open(self, context: SinkContext) -> None:
-        """Commit an empty snapshot with this driver's epoch; see `IcebergSink.open`."""
+        """Commit an empty snapshot with this driver's epoch; see `IcebergMachine.open`."""
         with self._translating("open"):
             table = self._load()
             self._append(table, (), marker.open_marker(self._marker(table, context), context, self._where), context)
@@ -88,7 +88,7 @@ class IcebergClient:
             return self._marker(self._load(), context)
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
-        """Append a batch once; see `IcebergSink.commit`."""
+        """Append a batch once; see `IcebergMachine.commit`."""
         written = self._parse(transaction, context)
         with self._translating(f"commit batch {context.batch_id} to"):
             table = self._load()
@@ -127,7 +127,7 @@ class IcebergClient:
         return tuple(datafiles.copied(table, file) for file in written.files) if is_left else written.files
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
-        """Delete the files of a batch unless it was committed; see `IcebergSink.abort`."""
+        """Delete the files of a batch unless it was committed; see `IcebergMachine.abort`."""
         written = self._parse(transaction, context)
         with self._translating(f"abort batch {context.batch_id} of"):
             table = self._load()

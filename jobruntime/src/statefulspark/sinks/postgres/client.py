@@ -115,7 +115,7 @@ class PostgresClient:
         return f"postgresql://{host}:{port}/{parameters.get('dbname') or ''}/{self.table}"
 
     def check(self, schema: pa.Schema) -> tuple[columntypes.TableColumn, ...]:
-        """Compare a stream's columns with the table's, and return these; see `PostgresSink.check_schema`."""
+        """Compare a stream's columns with the table's, and return these; see `PostgresMachine.check_schema`."""
         with self._connected("look at") as connection, transactions.begun(connection):
             oid, _ = self._find_table(connection)
             columns = self._columns(connection)
@@ -149,7 +149,7 @@ class PostgresClient:
         return tuple(columns)
 
     def open(self, context: SinkContext) -> None:
-        """Leave this driver in the sink's row; see `PostgresSink.open`."""
+        """Leave this driver in the sink's row; see `PostgresMachine.open`."""
 
         def change(connection: psycopg.Connection) -> None:
             markers = self._markers(connection)
@@ -176,7 +176,7 @@ class PostgresClient:
             return self._stored_marker(connection, context)
 
     def commit(self, staged: staging.StagedRows, context: SinkContext) -> None:
-        """Write a batch once; see `PostgresSink.commit`."""
+        """Write a batch once; see `PostgresMachine.commit`."""
 
         def change(connection: psycopg.Connection) -> None:
             markers = self._markers(connection)
