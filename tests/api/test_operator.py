@@ -160,7 +160,7 @@ def test_savepoint_objects_are_taken_shown_and_disposed_of_with_the_charts_right
     folder = location.removeprefix(scene.store.uri).strip("/")
     table = scene.server.call("-n", scene.namespace, "get", "ssp").splitlines()
     assert folder.endswith("-before-the-move")
-    assert table[0].split() == ["NAME", "JOB", "PHASE", "ORIGIN", "COMPLETED", "BYTES", "LOCATION"]
+    assert table[0].split() == ["NAME", "JOB", "PHASE", "ORIGIN", "COMPLETED", "SIZE", "LOCATION"]
     assert table[1].split()[:4] == ["before-the-move", "flights", "Completed", "Manual"]
 
     # What it stands for is fixed, and what becomes of its files is not.

@@ -378,7 +378,7 @@ def test_the_plugin_explains_itself_and_jobs_are_deleted(server: ApiServer, desk
 
 def test_a_job_without_an_operator_is_freed(server: ApiServer, desk: Console) -> None:
     job = manifest_of_job("shop", "orders")
-    resources.section(job, "metadata")["finalizers"] = ["statefulspark.io/finalizer"]
+    resources.section(job, "metadata")["finalizers"] = ["statefulspark.io/stop-driver"]
     server.apply(job)
     server.call("-n", "shop", "delete", "ssj/orders", "--wait=false")
 

@@ -167,7 +167,7 @@ def test_fields_of_others_are_changed_for_a_known_version_only(subject: Subject)
 def test_every_write_names_the_operator_as_its_manager(api_server: ApiServer, namespace: str) -> None:
     subject = Subject(namespace, api_server)
     job = subject.a_job()
-    held = ("statefulspark.io/finalizer",)
+    held = ("statefulspark.io/stop-driver",)
     patched = subject(lambda gateway: gateway.patch_status(subject.key, {"epoch": 1}, resource_version=version(job)))
     subject(lambda gateway: gateway.patch(subject.key, finalizers(*held), resource_version=patched))
     subject(lambda gateway: gateway.apply(subject.manifest(resources.CONFIG_MAP, "applied", data={"a": "1"})))
@@ -294,7 +294,7 @@ def test_a_status_patch_of_a_job_that_is_gone_is_refused(subject: Subject) -> No
 
 def test_a_finalizer_holds_a_deleted_job_until_it_is_taken_off(subject: Subject) -> None:
     job = subject.a_job()
-    held = ("statefulspark.io/finalizer",)
+    held = ("statefulspark.io/stop-driver",)
     subject(lambda gateway: gateway.patch(subject.key, finalizers(*held), resource_version=version(job)))
     subject.delete_job()
 
@@ -450,7 +450,7 @@ def test_the_status_and_the_finalizer_of_a_savepoint_are_its_own(subject: Subjec
     patched = subject(
         lambda gateway: gateway.patch_status(key, {"phase": "Pending"}, resource_version=before, kind=kind)
     )
-    held = (names.FINALIZER,)
+    held = (names.DELETE_FILES,)
     subject(lambda gateway: gateway.patch(key, finalizers(*held), resource_version=patched, kind=kind))
     subject(lambda gateway: gateway.delete(kind, subject.namespace, "mine"))
     deleted = subject.read(kind, "mine")

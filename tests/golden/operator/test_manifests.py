@@ -123,7 +123,7 @@ CASES: list[tuple[str, Manifest]] = [
         "standby-config-full",
         config.standby_config_map(subject(FULL), pod="flights-standby-2", revision="0a1b2c3d4e"),
     ),
-    ("service", children.service(subject(SMALL), epoch=3)),
+    ("service", children.service(subject(SMALL), epoch=3, revision="0a1b2c3d4e")),
     ("token", children.token_secret(subject(SMALL), "a-token")),
     ("network", children.network_secret(subject(FULL), "a-secret")),
     ("executor-full", executor.template(subject(FULL), executor.Owner("flights-driver-3", "0a1b2c3d4e", 3))),

@@ -575,6 +575,7 @@ def test_without_its_job_an_object_adopts_by_its_own_storage_and_can_be_deleted_
     assert found(world)["kept"].location == location
 
     correct(world, "kept", {"deletionPolicy": "Delete"})
+    reconcile_often(world)
     discard(world, "kept")
     reconcile_often(world)
     assert (found(world), savepoints(world)) == ({}, [])
@@ -593,6 +594,41 @@ def test_without_its_job_nothing_is_adopted_whose_files_would_go_with_the_object
         SavepointPhase.PENDING,
         "Waits for job flights, which does not exist in the namespace.",
     )
+
+
+def test_an_object_has_the_label_of_its_job_and_a_finalizer_while_its_files_would_go_with_it() -> None:
+    world = running()
+    ask(world, "mine")
+    theirs = ["example.com/backup"]
+    resources.section(world.cluster.objects[place("mine")], "metadata")["finalizers"] = list(theirs)
+    world.cluster.show(world.cluster.objects[place("mine")])
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
+
+    def marks() -> tuple[object, object]:
+        metadata = resources.section(world.cluster.objects[place("mine")], "metadata")
+        return metadata["labels"], metadata["finalizers"]
+
+    label = {"statefulspark.io/job": "flights"}
+    assert marks() == (label, theirs)
+    correct(world, "mine", {"deletionPolicy": "Delete"})
+    world.run(5)
+    assert marks() == (label, [*theirs, "statefulspark.io/delete-files"])
+    correct(world, "mine", {"deletionPolicy": "Retain"})
+    world.run(5)
+    assert marks() == (label, theirs)
+
+
+def test_an_object_that_keeps_its_files_goes_at_once_while_its_savepoint_is_taken() -> None:
+    world = running()
+    ask(world, "mine")
+    world.run_until(is_in(world, SavepointPhase.IN_PROGRESS, "mine"))
+
+    discard(world, "mine")
+    assert "mine" not in found(world)
+    ask(world, "next")
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "next"))
+
+    assert len(savepoints(world)) == 2
 
 
 def test_a_status_says_for_which_spec_it_holds() -> None:

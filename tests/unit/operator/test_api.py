@@ -10,7 +10,7 @@ import pytest
 from jobspecs import a_spec
 from pydantic import BaseModel
 from statefulspark_operator import cli
-from statefulspark_operator.api import crd, names, revision
+from statefulspark_operator.api import crd, names, quantities, revision
 from statefulspark_operator.api.base import ChangeCost
 from statefulspark_operator.api.spec import Checkpoint, Executor, PodTemplate, StatefulSparkJobSpec
 from statefulspark_operator.cluster import resources
@@ -192,3 +192,11 @@ def test_the_number_of_a_standby_is_in_its_name(pod: str, number: int) -> None:
 def test_a_driver_that_was_a_standby_keeps_its_configuration() -> None:
     assert names.config_of("flights", "flights-standby-3", 8) == "flights-standby-3-config"
     assert names.config_of("flights", "flights-driver-8", 8) == "flights-config-8"
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "size"),
+    [(0, "0"), (999, "999"), (1000, "1Ki"), (12_897_484, "12.3Mi"), (157_286_400, "150Mi"), (10**15, "909Ti")],
+)
+def test_a_size_is_shown_as_a_quantity(size_bytes: int, size: str) -> None:
+    assert quantities.rounded(size_bytes) == size

@@ -43,7 +43,7 @@ SAVEPOINT_COLUMNS: list[JsonValue] = [
     {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
     {"name": "Origin", "type": "string", "jsonPath": ".status.origin"},
     {"name": "Completed", "type": "date", "jsonPath": ".status.completionTime"},
-    {"name": "Bytes", "type": "integer", "jsonPath": ".status.sizeBytes"},
+    {"name": "Size", "type": "string", "jsonPath": ".status.size"},
     {"name": "Location", "type": "string", "jsonPath": ".status.location"},
     {"name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "priority": 1},

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from statefulspark_operator.api.base import GROUP
 
-FINALIZER = f"{GROUP}/finalizer"
+STOP_DRIVER = f"{GROUP}/stop-driver"
+"""Finalizer of a job: its driver ends before the resource goes."""
+DELETE_FILES = f"{GROUP}/delete-files"
+"""Finalizer of a savepoint whose files are deleted before the object goes."""
 FIELD_MANAGER = "statefulspark-operator"
+PART_OF = "statefulspark"
 
 LABEL_JOB = f"{GROUP}/job"
 LABEL_ROLE = f"{GROUP}/role"
@@ -15,11 +21,19 @@ LABEL_DRIVER = f"{GROUP}/driver"
 """Of an executor: the name of the driver pod that it belongs to, which may have been a standby before."""
 LABEL_ORIGIN = f"{GROUP}/origin"
 """Label of a SparkSavepoint that the operator made: who asked for it."""
+LABEL_COMPONENT = "app.kubernetes.io/component"
+LABEL_PART_OF = "app.kubernetes.io/part-of"
+LABEL_VERSION = "app.kubernetes.io/version"
+"""Label with the revision: it is the version of the job that runs."""
+DESCRIBING_LABELS = frozenset({LABEL_PART_OF, LABEL_VERSION})
+"""Labels of a pod that its template may set, too: no selector has them."""
 IDENTITY_LABELS = frozenset({LABEL_JOB, LABEL_ROLE, LABEL_EPOCH, LABEL_REVISION, LABEL_DRIVER})
 """Labels that only the operator sets."""
 ROLE_DRIVER = "driver"
 ROLE_STANDBY = "standby"
 ROLE_EXECUTOR = "executor"
+
+_JOB_NAME = re.compile("[a-z]([-a-z0-9]{0,43}[a-z0-9])?")
 
 DRIVER_CONTAINER = "driver"
 EXECUTOR_CONTAINER = "executor"
@@ -116,18 +130,34 @@ def labels(job: str) -> dict[str, str]:
         "app.kubernetes.io/name": "statefulspark",
         "app.kubernetes.io/instance": job,
         "app.kubernetes.io/managed-by": FIELD_MANAGER,
+        LABEL_PART_OF: PART_OF,
         LABEL_JOB: job,
     }
 
 
+def service_labels(job: str, *, revision: str) -> dict[str, str]:
+    """Return the labels of the Service of the driver."""
+    return {**labels(job), LABEL_COMPONENT: ROLE_DRIVER, LABEL_VERSION: revision}
+
+
+def _component(job: str, role: str, revision: str) -> dict[str, str]:
+    own = {LABEL_ROLE: role, LABEL_REVISION: revision}
+    return {**labels(job), LABEL_COMPONENT: role, LABEL_VERSION: revision, **own}
+
+
+def savepoint_labels(job: str) -> dict[str, str]:
+    """Return the labels of every savepoint of a job; none if no job can have that name."""
+    return {LABEL_JOB: job} if _JOB_NAME.fullmatch(job) else {}
+
+
 def driver_labels(job: str, *, epoch: int, revision: str) -> dict[str, str]:
     """Return the labels of a driver pod."""
-    return {**labels(job), LABEL_ROLE: ROLE_DRIVER, LABEL_EPOCH: str(epoch), LABEL_REVISION: revision}
+    return {**_component(job, ROLE_DRIVER, revision), LABEL_EPOCH: str(epoch)}
 
 
 def standby_labels(job: str, *, revision: str) -> dict[str, str]:
     """Return the labels of a standby pod; it has no epoch until it becomes the driver."""
-    return {**labels(job), LABEL_ROLE: ROLE_STANDBY, LABEL_REVISION: revision}
+    return _component(job, ROLE_STANDBY, revision)
 
 
 def executor_labels(job: str, *, driver: str, revision: str, epoch: int | None) -> dict[str, str]:
@@ -139,7 +169,7 @@ def executor_labels(job: str, *, driver: str, revision: str, epoch: int | None) 
         revision: Revision of the spec.
         epoch: Epoch of the driver; None for an executor of a standby, which keeps its labels when that becomes the driver.
     """
-    own = {**labels(job), LABEL_ROLE: ROLE_EXECUTOR, LABEL_DRIVER: driver, LABEL_REVISION: revision}
+    own = {**_component(job, ROLE_EXECUTOR, revision), LABEL_DRIVER: driver}
     return own if epoch is None else {**own, LABEL_EPOCH: str(epoch)}
 
 
@@ -161,7 +191,7 @@ def executor_number(pod: str) -> int:
 
 def activation_labels(epoch: int) -> dict[str, str]:
     """Return the labels that turn a standby pod into the driver pod of an epoch."""
-    return {LABEL_ROLE: ROLE_DRIVER, LABEL_EPOCH: str(epoch)}
+    return {LABEL_ROLE: ROLE_DRIVER, LABEL_COMPONENT: ROLE_DRIVER, LABEL_EPOCH: str(epoch)}
 
 
 def role_selector() -> str:

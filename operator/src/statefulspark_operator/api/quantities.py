@@ -40,3 +40,13 @@ def canonical(text: str) -> str:
         return f"{amount(text).normalize():f}"
     except ValueError:
         return text
+
+
+def rounded(size_bytes: int) -> str:
+    """Return a size as people read it, in three digits at most before the unit: `999`, `12.3Mi`."""
+    amount, units = Decimal(size_bytes), iter(("", "Ki", "Mi", "Gi", "Ti", "Pi"))
+    unit = next(units)
+    while amount >= Decimal("999.5") and (larger := next(units, None)) is not None:
+        amount, unit = amount / 1024, larger
+    shown = f"{amount:.1f}".removesuffix(".0") if amount < 100 else f"{amount:.0f}"
+    return f"{shown}{unit}"

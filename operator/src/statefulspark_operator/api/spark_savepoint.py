@@ -137,6 +137,8 @@ class SparkSavepointStatus(StatusModel):
     """Folder of the savepoint."""
     size_bytes: int | None = None
     """Size of its files in bytes."""
+    size: str | None = None
+    """Size of its files as a rounded quantity, for printing only."""
     completed_at: UtcDatetime | None = None
     """When it was complete."""
     storage: Storage | None = None

@@ -134,7 +134,7 @@ def read_metadata(resource: Resource) -> Job:
         uid=resources.text(resource, "metadata", "uid"),
         generation=resources.number(resource, "metadata", "generation"),
         resource_version=resources.text(resource, "metadata", "resourceVersion"),
-        has_finalizer=names.FINALIZER in finalizers(resource),
+        has_finalizer=names.STOP_DRIVER in finalizers(resource),
         deletion_requested_at=resources.time(resource, "metadata", "deletionTimestamp"),
     )
 

@@ -72,8 +72,8 @@ async def perform(current: Pass, acts: tuple[actions.Action, ...]) -> None:
         match act:
             case actions.AddFinalizer() | actions.RemoveFinalizer():
                 is_present = isinstance(act, actions.AddFinalizer)
-                others = tuple(name for name in observe.finalizers(current.resource) if name != names.FINALIZER)
-                chosen = (*others, names.FINALIZER) if is_present else others
+                others = tuple(name for name in observe.finalizers(current.resource) if name != names.STOP_DRIVER)
+                chosen = (*others, names.STOP_DRIVER) if is_present else others
                 if not is_present:
                     access.forget(current.ports, current.situation.job)
                 patch: Resource = {"metadata": {"finalizers": list(chosen)}}
@@ -119,7 +119,8 @@ async def _ensure(
             peers = current.ports.job_peers
             if peers is not None:
                 await objects.apply(gateway, subject.job, network_policy.policy(subject.job, peers), versions)
-            await objects.apply(gateway, subject.job, children.service(subject, epoch=act.epoch), versions)
+            service = children.service(subject, epoch=act.epoch, revision=act.revision)
+            await objects.apply(gateway, subject.job, service, versions)
         case actions.EnsureConfig():
             document = config.config_map(subject, epoch=act.epoch, revision=act.revision, restore=act.restore)
             await objects.create(gateway, subject.job, document)

@@ -125,7 +125,12 @@ def _parse(resource: Resource) -> SavepointObject | None:
         created_at=created_at,
         status=status,
         resource_version=resources.text(metadata, "resourceVersion"),
-        has_finalizer=names.FINALIZER in observe.finalizers(resource),
+        has_finalizer=names.DELETE_FILES in observe.finalizers(resource),
+        other_finalizers=tuple(name for name in observe.finalizers(resource) if name != names.DELETE_FILES),
+        has_labels=all(
+            resources.text(metadata, "labels", label) == value
+            for label, value in names.savepoint_labels(spec.job_name).items()
+        ),
         is_deleted=bool(resources.text(metadata, "deletionTimestamp")),
         made_for=origin,
         generation=resources.number(metadata, "generation"),
@@ -250,10 +255,13 @@ async def _carry_out(ports: Ports, job: _Job, change: plan.Change) -> bool:
 
 async def _perform(ports: Ports, job: _Job, change: plan.Change) -> None:
     match change:
-        case plan.Hold():
-            await _patch(ports, job, change.savepoint, _finalizers(names.FINALIZER))
+        case plan.Mark():
+            savepoint = change.savepoint
+            held = (names.DELETE_FILES,) if savepoint.needs_finalizer else ()
+            marks: Resource = {"labels": dict(names.savepoint_labels(savepoint.spec.job_name))}
+            await _patch(ports, job, savepoint, {"metadata": {**_finalizers(savepoint, *held), **marks}})
         case plan.Release():
-            await _patch(ports, job, change.savepoint, _finalizers())
+            await _patch(ports, job, change.savepoint, {"metadata": _finalizers(change.savepoint)})
         case plan.Note():
             await _write(ports, job, change.savepoint, change.status)
         case plan.Adopt():
@@ -271,8 +279,7 @@ async def _perform(ports: Ports, job: _Job, change: plan.Change) -> None:
                     "metadata": {
                         "name": change.name,
                         "namespace": job.key.namespace,
-                        "labels": {names.LABEL_JOB: job.key.name, names.LABEL_ORIGIN: change.origin.value},
-                        "finalizers": [names.FINALIZER],
+                        "labels": {**names.savepoint_labels(job.key.name), names.LABEL_ORIGIN: change.origin.value},
                     },
                     "spec": spec,
                 }
@@ -281,8 +288,10 @@ async def _perform(ports: Ports, job: _Job, change: plan.Change) -> None:
             savepoint, namespace = change.savepoint, job.key.namespace
             if isinstance(change, plan.Prune) and savepoint.spec.deletion_policy is SavepointDeletionPolicy.RETAIN:
                 # That policy is for people who delete the object; an operator that ends here prunes it again.
-                policy: Resource = {"spec": {"deletionPolicy": SavepointDeletionPolicy.DELETE.value}}
-                await _patch(ports, job, savepoint, policy)
+                policy: Resource = {"deletionPolicy": SavepointDeletionPolicy.DELETE.value}
+                await _patch(
+                    ports, job, savepoint, {"metadata": _finalizers(savepoint, names.DELETE_FILES), "spec": policy}
+                )
             if await ports.gateway.delete(resources.SAVEPOINT, namespace, savepoint.name, uid=savepoint.uid):
                 note = EventNote("SavepointPruned", f"{savepoint.name}: {change.why}.")
                 await _tell(ports, job, savepoint, note)
@@ -290,8 +299,9 @@ async def _perform(ports: Ports, job: _Job, change: plan.Change) -> None:
             assert_never(change)
 
 
-def _finalizers(*finalizers: str) -> Resource:
-    return {"metadata": {"finalizers": list(finalizers)}}
+def _finalizers(savepoint: SavepointObject, *own: str) -> Resource:
+    """Return metadata with finalizers of ours beside those of others."""
+    return {"finalizers": [*savepoint.other_finalizers, *own]}
 
 
 async def _patch(ports: Ports, job: _Job, savepoint: SavepointObject, patch: Resource) -> None:
@@ -377,7 +387,7 @@ async def _dispose(ports: Ports, job: _Job, change: plan.Dispose) -> None:
     savepoint = change.savepoint
     storage = job.storage or savepoint.spec.storage or savepoint.status.storage
     if storage is None:
-        await _patch(ports, job, savepoint, _finalizers())
+        await _patch(ports, job, savepoint, {"metadata": _finalizers(savepoint)})
         return
     target = await access.connection(ports, job.key, storage, owner_id=job.uid)
     try:
@@ -392,7 +402,7 @@ async def _dispose(ports: Ports, job: _Job, change: plan.Dispose) -> None:
         )
         await _write(ports, job, savepoint, savepoint.status.model_copy(update={"message": message}))
         raise
-    await _patch(ports, job, savepoint, _finalizers())
+    await _patch(ports, job, savepoint, {"metadata": _finalizers(savepoint)})
     size_bytes = savepoint.status.size_bytes or 0
     ports.freed.disposed += size_bytes  # Not earlier: what is repeated until the object goes is counted once.
     note = EventNote("SavepointDisposed", f"{savepoint.name}: deleted {size_bytes:,} bytes.")

@@ -51,9 +51,11 @@ class EnsureService:
 
     Attributes:
         epoch: The epoch whose driver pod executors reach by the Service's name.
+        revision: Revision of that driver.
     """
 
     epoch: int
+    revision: str
 
 
 @dataclass(frozen=True, slots=True)

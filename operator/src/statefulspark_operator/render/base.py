@@ -84,7 +84,8 @@ def identity(merged: JsonValue, own: Manifest) -> JsonValue:
         return {**merged, **own}
     # A standby has no epoch, and must not get one from a template.
     foreign = {label: value for label, value in user_labels.items() if label not in names.IDENTITY_LABELS}
-    kept = {**merged, **own, "labels": {**foreign, **own_labels}}
+    fixed = {label: value for label, value in own_labels.items() if label not in names.DESCRIBING_LABELS}
+    kept = {**merged, **own, "labels": {**own_labels, **foreign, **fixed}}
     user_annotations, own_annotations = merged.get("annotations"), own.get("annotations")
     if isinstance(user_annotations, dict):
         # By these the operator finds the driver's API, to which it sends the job's token.

@@ -46,7 +46,7 @@ def network_secret(subject: Subject, secret: str) -> Manifest:
     }
 
 
-def service(subject: Subject, *, epoch: int) -> Manifest:
+def service(subject: Subject, *, epoch: int, revision: str) -> Manifest:
     """Return the headless Service with which executors and people reach the driver of an epoch.
 
     Executors connect before the driver is ready, so addresses are published at once; the epoch in the selector excludes
@@ -56,7 +56,7 @@ def service(subject: Subject, *, epoch: int) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": metadata(job, names.service(job.name), names.labels(job.name)),
+        "metadata": metadata(job, names.service(job.name), names.service_labels(job.name, revision=revision)),
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,

@@ -33,6 +33,7 @@ COMPLETED = {
     "phase": SavepointPhase.COMPLETED,
     "location": "s3://b/43",
     "size_bytes": 100,
+    "size": "100",
     "completed_at": NOON,
 }
 

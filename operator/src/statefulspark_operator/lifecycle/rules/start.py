@@ -46,7 +46,7 @@ def _start_actions(situation: Situation, driver: DriverIntent) -> tuple[actions.
         actions.EnsureRevision(driver.revision),
         actions.EnsureToken(),
         *access,
-        actions.EnsureService(driver.epoch),
+        actions.EnsureService(driver.epoch, driver.revision),
         actions.EnsureConfig(driver.epoch, driver.revision, driver.restore),
         actions.CreateDriver(driver.epoch, driver.revision),
     )
@@ -60,7 +60,7 @@ def activation(driver: DriverIntent, standby: DriverPod) -> tuple[actions.Action
         standby: The pod of the standby.
     """
     return (
-        actions.EnsureService(driver.epoch),
+        actions.EnsureService(driver.epoch, driver.revision),
         actions.ActivateStandby(standby.name, standby.uid, driver.epoch, driver.revision, driver.restore),
     )
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from statefulspark.contract import layout
 
 from statefulspark_operator.api.spark_savepoint import (
+    SavepointDeletionPolicy,
     SavepointOrigin,
     SavepointPhase,
     SparkSavepointSpec,
@@ -27,6 +28,8 @@ class SavepointObject:
         status: Its status as recorded.
         resource_version: Version of the object as it was read; writes are refused if it has changed.
         has_finalizer: Whether it has the operator's finalizer.
+        other_finalizers: Finalizers of others.
+        has_labels: Whether it has the labels by which its job's savepoints are listed.
         is_deleted: Whether it is being deleted.
         made_for: What the operator made it for; None if somebody else made it.
         generation: Version of its spec.
@@ -39,7 +42,9 @@ class SavepointObject:
     created_at: datetime
     status: SparkSavepointStatus = field(default_factory=SparkSavepointStatus)
     resource_version: str = ""
-    has_finalizer: bool = True
+    has_finalizer: bool = False
+    other_finalizers: tuple[str, ...] = ()
+    has_labels: bool = True
     is_deleted: bool = False
     made_for: SavepointOrigin | None = None
     generation: int = 0
@@ -72,9 +77,20 @@ class SavepointObject:
         return not (self.is_over or self.is_deleted or self.spec.source is not None)
 
     @property
+    def needs_finalizer(self) -> bool:
+        """Whether there may be files to delete before the object goes."""
+        is_deleting = self.spec.deletion_policy is SavepointDeletionPolicy.DELETE
+        return is_deleting and self.status.phase is not SavepointPhase.FAILED
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether it has its labels, and the finalizer exactly if it needs it."""
+        return self.has_labels and self.has_finalizer == self.needs_finalizer
+
+    @property
     def is_unsearched(self) -> bool:
         """Whether storage may have its savepoint already: the object may have been restored without its status."""
-        return self.awaits_driver and self.has_finalizer and not self.status.searched
+        return self.awaits_driver and self.is_marked and not self.status.searched
 
 
 def folder_of(location: str | None) -> str | None:

@@ -30,8 +30,8 @@ from statefulspark_operator.lifecycle.storage_facts import StorageFacts
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Put the finalizer on an object, so that its deletion waits for the rules.
+class Mark:
+    """Put the job's label on an object, and the finalizer if it needs that; take it off if it does not.
 
     Attributes:
         savepoint: The object.
@@ -142,7 +142,7 @@ class Prune:
     why: str
 
 
-Change = Hold | Release | Dispose | Adopt | Find | Note | Create | Delete | Prune
+Change = Mark | Release | Dispose | Adopt | Find | Note | Create | Delete | Prune
 
 
 _ORIGINS = {
@@ -198,6 +198,8 @@ def changes_without_job(own: Iterable[SavepointObject], others: Iterable[Savepoi
             changes.append(_noted(savepoint, progress.after(status, progress.Refused(why))))
         elif savepoint.is_deleted:
             changes.append(_part_with(savepoint, everything))
+        elif not savepoint.is_marked:
+            changes.append(Mark(savepoint))
         elif savepoint.is_over:
             changes.append(_noted(savepoint, status))
         elif (search := _search_without_job(savepoint)) is not None:
@@ -213,8 +215,6 @@ def _search_without_job(savepoint: SavepointObject) -> Change | None:
     is_kept = savepoint.spec.deletion_policy is SavepointDeletionPolicy.RETAIN
     if savepoint.spec.storage is None or not is_kept:
         return None
-    if not savepoint.has_finalizer:
-        return Hold(savepoint)
     if savepoint.source_uri is not None:
         return Adopt(savepoint, objects.folder_of(savepoint.source_uri) or "")
     return Find((savepoint,)) if savepoint.is_unsearched else None
@@ -226,8 +226,8 @@ def _may_exist(situation: Situation, savepoint: SavepointObject) -> bool:
 
 def _settle(situation: Situation, savepoint: SavepointObject) -> Change | None:
     """Return the next step of an object that is not over."""
-    if not savepoint.is_deleted and not savepoint.has_finalizer:
-        return Hold(savepoint)
+    if not savepoint.is_deleted and not savepoint.is_marked:
+        return Mark(savepoint)
     if savepoint.is_over:
         return None if savepoint.is_deleted else _noted(savepoint, savepoint.status)
     if _may_exist(situation, savepoint):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
-from statefulspark_operator.api import conditions
+from statefulspark_operator.api import conditions, quantities
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.spark_savepoint import SavepointPhase, SparkSavepointStatus
 
@@ -105,6 +105,7 @@ def after(status: SparkSavepointStatus, event: SavepointEvent) -> SparkSavepoint
                     "phase": SavepointPhase.COMPLETED,
                     "location": event.location,
                     "size_bytes": event.size_bytes,
+                    "size": quantities.rounded(event.size_bytes) if event.size_bytes is not None else None,
                     "completed_at": event.at,
                     "message": None,
                 }
