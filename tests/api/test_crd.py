@@ -8,10 +8,13 @@ import json
 import pytest
 from apiserver import CRDS, ApiServer
 from statefulspark.contract import engine
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
 pytestmark = pytest.mark.api
+
+REFERENCE: Resource = {"name": "s", "key": "k"}
 
 
 def a_resource(namespace: str, name: str = "flights", **spec: object) -> Resource:
@@ -109,6 +112,22 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         ),
         pytest.param({"savepoint": {"retention": {"maxSize": "1Tb"}}}, "maxSize must be", id="a size in no unit"),
         pytest.param({"savepoint": {"retention": {"maxSize": 0}}}, "maxSize must be", id="no size at all"),
+        pytest.param(
+            {
+                "driver": {
+                    "env": [{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]
+                }
+            },
+            "a variable has a value or a valueFrom, not both",
+            id="a variable with two values",
+        ),
+        pytest.param(
+            {"executor": {"instances": 1, "env": [{"name": "A", "valueFrom": {}}]}},
+            "valueFrom has exactly one",
+            id="a variable from nowhere",
+        ),
+        pytest.param({"driver": {"envFrom": [{"prefix": "A_"}]}}, "either secretRef or configMapRef", id="no source"),
+        pytest.param({"driver": {"env": [{"name": "A"}, {"name": "A"}]}}, "Duplicate value", id="one variable twice"),
         pytest.param({"savepoint": {"location": "/x"}}, "savepoint.location must be", id="savepoints on the node"),
         pytest.param({"executor": {"instances": 0}}, "spec.executor.instances", id="no executor"),
         pytest.param({"executor": {"cores": 2}}, "spec.executor.instances", id="executors, not how many"),
@@ -257,6 +276,27 @@ def test_an_age_in_days_was_refused(api_server: ApiServer, namespace: str) -> No
 
     assert isinstance(spec, dict)
     assert spec["checkpoint"] == {"retention": {"maxAge": "7d"}, "interval": "1.5s", "minPause": "0"}
+
+
+def test_two_appliers_keep_each_their_variables_and_pull_secrets(api_server: ApiServer, namespace: str) -> None:
+    def apply(manager: str, name: str, manifest: Resource) -> None:
+        env = [{"name": name, "value": manager}, {"name": f"{name}_KEY", "valueFrom": {"secretKeyRef": REFERENCE}}]
+        spec = {"driver": {"env": env, "envFrom": [{"secretRef": {"name": "all"}}]}}
+        spec |= {"imagePullSecrets": [{"name": name.lower()}], "executor": {"instances": 1, "env": env}}
+        whole = manifest | {"spec": resources.section(manifest, "spec") | spec}
+        arguments = ("apply", "--server-side", f"--field-manager={manager}", "-f", "-")
+        api_server.call(*arguments, stdin=json.dumps(whole))
+
+    job = a_resource(namespace)
+    apply("team", "TEAM", job)
+    apply("platform", "PLATFORM", {name: job[name] for name in ("apiVersion", "kind", "metadata")})
+    apply("team", "TEAM", job)
+
+    spec = StatefulSparkJobSpec.model_validate(api_server.get(namespace, "ssj/flights")["spec"])
+    wanted = {"TEAM", "TEAM_KEY", "PLATFORM", "PLATFORM_KEY"}
+    assert {variable.name for variable in spec.driver.env} == wanted
+    assert {variable.name for variable in spec.executor.env} == wanted
+    assert {secret.name for secret in spec.image_pull_secrets} == {"team", "platform"}
 
 
 @pytest.mark.parametrize("name", ["a" * 46, "1flights", "flights.v1"])

@@ -36,6 +36,7 @@ FULL = {
     "driver": {
         "heap": "2Gi",
         "resources": {"requests": {"cpu": "500m", "memory": "3Gi"}, "limits": {"memory": "4Gi"}},
+        "envFrom": [{"secretRef": {"name": "all"}}],
         "env": [
             {"name": "TZ", "value": "UTC"},
             {"name": "KAFKA_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "kafka", "key": "password"}}},
@@ -81,7 +82,11 @@ GIVEN = {
     "executor": {
         "instances": 2,
         "resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": "2", "memory": "4Gi", "example.com/gpu": "1"}},
-        "env": [{"name": "TZ", "value": "UTC"}],
+        "env": [
+            {"name": "TZ", "value": "UTC"},
+            {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        ],
+        "envFrom": [{"prefix": "APP_", "configMapRef": {"name": "settings", "optional": True}}],
         "serviceAccountName": "reader-of-buckets",
         "localDisk": {"size": "20Gi", "storageClassName": "fast"},
         "podTemplate": {

@@ -50,6 +50,12 @@ MEANING = "meaning"
 """The context in which a value is written in one form, whatever its spelling is, so that equal values are equal text."""
 
 
+ATOMIC: dict[str, JsonValue] = {"x-kubernetes-map-type": "atomic"}
+"""Schema of a reference: whoever applies it owns all of it."""
+BY_NAME: dict[str, JsonValue] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+"""Schema of a list whose entries several appliers may own, each under its name."""
+
+
 class ApiModel(WireModel):
     """Base of the resource's models: frozen, camelCase, descriptions taken from the docstrings below the fields."""
 

@@ -10,20 +10,13 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    JsonValue,
-    SerializationInfo,
-    SerializerFunctionWrapHandler,
-    WrapSerializer,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, model_validator
 from statefulspark.contract import config, engine
 
 from statefulspark_operator.api import heaps
-from statefulspark_operator.api.base import MEANING, ApiModel, ChangeCost, Duration, OpaqueObject, Quantity
+from statefulspark_operator.api.base import ATOMIC, BY_NAME, ApiModel, ChangeCost, Duration, OpaqueObject, Quantity
 from statefulspark_operator.api.code import JobSource, rules
+from statefulspark_operator.api.environment import Env, EnvFrom
 from statefulspark_operator.api.restore import Restore
 from statefulspark_operator.api.savepoint_schedule import SavepointRetention, SavepointSchedule
 from statefulspark_operator.api.upgrade import Upgrade
@@ -97,6 +90,8 @@ CERTIFICATE_KEY, PRIVATE_KEY, AUTHORITY_KEY = "tls.crt", "tls.key", "ca.crt"
 class LocalReference(ApiModel):
     """The name of an object in the resource's namespace."""
 
+    model_config = ConfigDict(json_schema_extra=ATOMIC)
+
     name: str = Field(min_length=1, max_length=253)
     """Name of the object."""
 
@@ -136,51 +131,6 @@ class DeletionPolicy(StrEnum):
     """Take a last savepoint, and keep everything."""
     DELETE = "Delete"
     """Delete everything below the job's folder, including its savepoints."""
-
-
-class SecretKeyReference(ApiModel):
-    """One key of a Secret."""
-
-    name: str = Field(min_length=1, max_length=253)
-    """Name of the Secret."""
-    key: str = Field(min_length=1, max_length=253)
-    """Key in the Secret."""
-    optional: bool | None = None
-    """Start without the variable if the Secret or the key is missing."""
-
-
-class EnvVarSource(ApiModel):
-    """The source of a variable's value."""
-
-    secret_key_ref: SecretKeyReference | None = None
-    """A key of a Secret in the resource's namespace."""
-    config_map_key_ref: SecretKeyReference | None = None
-    """A key of a ConfigMap in the resource's namespace."""
-
-
-class EnvVar(ApiModel):
-    """An environment variable of a container."""
-
-    name: str = Field(min_length=1, max_length=253)
-    """Name of the variable."""
-    value: str | None = None
-    """Value; leave it out if `valueFrom` is given."""
-    value_from: EnvVarSource | None = None
-    """Take the value from a Secret or a ConfigMap."""
-
-
-def _write_env(
-    value: tuple[EnvVar, ...], handler: SerializerFunctionWrapHandler, info: SerializationInfo
-) -> list[dict[str, JsonValue]]:
-    """Write variables; for a comparison by name, unless one refers to another, which has to be before it."""
-    written: list[dict[str, JsonValue]] = handler(value)
-    if info.context != MEANING or any("$(" in (variable.value or "") for variable in value):
-        return written
-    return sorted(written, key=lambda variable: str(variable["name"]))
-
-
-Env = Annotated[tuple[EnvVar, ...], Field(max_length=500), WrapSerializer(_write_env)]
-"""Environment variables of a container."""
 
 
 class Resources(ApiModel):
@@ -229,6 +179,8 @@ class Driver(ApiModel):
     """Resources of the driver's container."""
     env: Env = ()
     """Environment variables of the driver."""
+    env_from: EnvFrom = ()
+    """Secrets and ConfigMaps, all keys of which are environment variables of the driver. `env` has precedence."""
     pod_template: PodTemplate | None = None
     """A part of the driver's pod, merged over `spec.podTemplate`. The driver's container is named `driver`. It alone tells
     how the driver is: sidecars may end and restart."""
@@ -267,6 +219,8 @@ class Executor(ApiModel):
     """Resources of an executor's container. Its memory is one value, the limit: what exceeds the JVM's share is Python's."""
     env: Env = ()
     """Environment variables of the executors."""
+    env_from: EnvFrom = ()
+    """Secrets and ConfigMaps, all keys of which are environment variables of the executors. `env` has precedence."""
     pod_template: PodTemplate | None = None
     """A part of the executors' pods, merged over `spec.podTemplate`. The executor's container is named `executor`."""
     service_account_name: str | None = Field(default=None, max_length=253)
@@ -277,6 +231,8 @@ class Executor(ApiModel):
 
 class KeyReference(ApiModel):
     """One key of an object in the resource's namespace."""
+
+    model_config = ConfigDict(json_schema_extra=ATOMIC)
 
     name: str = Field(min_length=1, max_length=253)
     """Name of the object."""
@@ -431,7 +387,9 @@ class StatefulSparkJobSpec(ApiModel):
     """Image of the driver and the executors, with the job's code in it unless `job.source` names another place."""
     image_pull_policy: Annotated[ImagePullPolicy | None, ChangeCost.IGNORE] = None
     """When the node pulls the image; absent means that Kubernetes chooses by the tag."""
-    image_pull_secrets: Annotated[tuple[LocalReference, ...], ChangeCost.IGNORE] = Field(default=(), max_length=50)
+    image_pull_secrets: Annotated[tuple[LocalReference, ...], ChangeCost.IGNORE] = Field(
+        default=(), max_length=50, json_schema_extra=BY_NAME
+    )
     """Secrets for pulling the image."""
     job: JobSource
     """The code of the job."""

@@ -454,7 +454,7 @@ class StatefulSparkJobStatus(StatusModel):
     """The executors of the running driver; absent if the job runs in the driver."""
     standby_count: int = 0
     """Number of standby pods created so far."""
-    history: tuple[RevisionRecord, ...] = ()
+    history: tuple[RevisionRecord, ...] = Field(default=(), json_schema_extra={"x-kubernetes-list-type": "atomic"})
     """The first revision and the latest upgrades, and how they turned out, newest first; at most 5."""
     last_checkpoint: SnapshotStatus | None = None
     """The latest completed checkpoint."""

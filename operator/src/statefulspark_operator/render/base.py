@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from statefulspark_operator.api import base, names
-from statefulspark_operator.api.spec import EnvVar, LocalDisk, PodTemplate, Resources, StatefulSparkJobSpec, Storage
+from statefulspark_operator.api.environment import EnvFromSource, EnvVar
+from statefulspark_operator.api.spec import LocalDisk, PodTemplate, Resources, StatefulSparkJobSpec, Storage
 from statefulspark_operator.lifecycle.situation import Job
 
 Manifest = dict[str, JsonValue]
@@ -265,8 +266,8 @@ def authority_mounts(storage: Storage) -> list[JsonValue]:
     return [{"name": _S3_CA_VOLUME, "mountPath": _S3_CA_FOLDER, "readOnly": True}]
 
 
-def variables(given: Iterable[EnvVar]) -> list[JsonValue]:
-    """Return the user's variables."""
+def variables(given: Iterable[EnvVar | EnvFromSource]) -> list[JsonValue]:
+    """Return the user's variables, or the objects that have them."""
     return [variable.model_dump(mode="json", by_alias=True, exclude_none=True) for variable in given]
 
 

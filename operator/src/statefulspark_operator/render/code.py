@@ -84,6 +84,8 @@ def init_containers(subject: Subject, runner: Driver | Executor) -> list[JsonVal
     }
     if spec.image_pull_policy is not None:
         rendered["imagePullPolicy"] = spec.image_pull_policy.value
+    if runner.env_from:
+        rendered["envFrom"] = base.variables(runner.env_from)
     if runner.resources is not None:
         rendered["resources"] = base.resources(runner.resources)
     return [rendered]

@@ -179,6 +179,8 @@ def _container(subject: Subject, start: _Start) -> Manifest:
     }
     if spec.image_pull_policy is not None:
         rendered["imagePullPolicy"] = spec.image_pull_policy.value
+    if spec.driver.env_from:
+        rendered["envFrom"] = base.variables(spec.driver.env_from)
     if spec.driver.resources is not None:
         rendered["resources"] = base.resources(spec.driver.resources)
     return rendered

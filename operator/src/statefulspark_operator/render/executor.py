@@ -224,6 +224,8 @@ def _container(subject: Subject) -> Manifest:
             *base.authority_mounts(spec.storage),
         ],
     }
+    if executor.env_from:
+        rendered["envFrom"] = base.variables(executor.env_from)
     if executor.resources is not None:
         # Of memory and CPU, Spark replaces what is here by its settings.
         rendered["resources"] = base.resources(executor.resources)
