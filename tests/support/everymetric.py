@@ -12,6 +12,7 @@ from statefulspark.contract import api, statistics
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import stats
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from statefulspark_operator.api.spark_savepoint import SavepointOrigin
 from statefulspark_operator.api.status import (
     ExecutorsStatus,
     OperationKind,
@@ -83,7 +84,7 @@ def two_jobs() -> dict[JobKey, StatefulSparkJobStatus]:
     failed = OperationStatus(
         id="savepoint-1",
         kind=OperationKind.SAVEPOINT,
-        trigger="manual",
+        origin=SavepointOrigin.MANUAL,
         generation=2,
         epoch=2,
         requested_at=at,

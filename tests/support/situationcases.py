@@ -38,6 +38,7 @@ from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.retention.ownership import Ownership, Whose
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.restore import RestoreSource
+from statefulspark_operator.api.spark_savepoint import SavepointOrigin
 from statefulspark_operator.api.status import (
     DriverState,
     OperationKind,
@@ -225,7 +226,7 @@ CASES: dict[str, dict[str, Situation]] = {
         "it failed while it stopped": over(137, operation=an_operation(), restore=WANTED),
         "it failed at the moment its savepoint was complete": over(
             137,
-            operation=an_operation(kind=OperationKind.SAVEPOINT, trigger="manual"),
+            operation=an_operation(kind=OperationKind.SAVEPOINT, origin=SavepointOrigin.MANUAL),
             storage=StorageFacts(requested=SnapshotStatus(id=42, completed_at=NOW, location=SP)),
         ),
         "it failed at the moment its stop, which was given up, was complete": over(
@@ -273,11 +274,10 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "a request for an upgrade never arrived": absent(a_situation(operation=an_operation())),
         "a request for a stop never arrived": absent(
-            a_situation(operation=an_operation(trigger="stop"), spec=a_spec(savepoint={"location": SP}))
+            a_situation(operation=an_operation(origin=SavepointOrigin.STOP), spec=a_spec(savepoint={"location": SP}))
         ),
-        "a request of a reason that nobody knows never arrived": absent(a_situation(operation=an_operation(trigger="x"))),
         "a request for a savepoint never arrived": absent(
-            a_situation(operation=an_operation(kind=OperationKind.SAVEPOINT, trigger="manual"),
+            a_situation(operation=an_operation(kind=OperationKind.SAVEPOINT, origin=SavepointOrigin.MANUAL),
                         spec=a_spec(savepoint={"location": SP, "format": "Canonical"}))
         ),
         "a request never arrived as the driver starts": told(
@@ -291,12 +291,12 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "a request for a savepoint never arrived in an upgrade to another revision": absent(
             a_situation(
-                operation=an_operation(kind=OperationKind.SAVEPOINT, trigger="manual"),
+                operation=an_operation(kind=OperationKind.SAVEPOINT, origin=SavepointOrigin.MANUAL),
                 upgrade=an_upgrade(UpgradeState.SAVEPOINT),
             )
         ),
         "a request for a stop never arrived after an upgrade": absent(
-            a_situation(operation=an_operation(trigger="stop"), upgrade=an_upgrade(UpgradeState.STABLE))
+            a_situation(operation=an_operation(origin=SavepointOrigin.STOP), upgrade=an_upgrade(UpgradeState.STABLE))
         ),
         "there is no spec": a_situation(operation=an_operation(), spec=None),
         "an operation has no driver yet": situation_with(CREATING, operation=an_operation()),

@@ -10,6 +10,7 @@ from statefulspark.contract.api import JobState, JobStatus
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.api import StandbyStatus as StandbyWord
 from statefulspark_operator.api import revision
+from statefulspark_operator.api.spark_savepoint import SavepointOrigin
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import (
     DriverIntent,
@@ -62,7 +63,7 @@ def an_operation(state: OperationPhase = OperationPhase.REQUESTED, **changes: ob
     operation = OperationStatus(
         id="request",
         kind=OperationKind.STOP,
-        trigger="upgrade",
+        origin=SavepointOrigin.UPGRADE,
         generation=1,
         epoch=1,
         requested_at=NOW,

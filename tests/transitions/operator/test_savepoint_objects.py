@@ -141,7 +141,7 @@ def test_one_that_fails_says_why_and_stays_failed() -> None:
         pytest.param(
             {"image": "registry.example/flights:2"}, "flights-upgrade-", SavepointOrigin.UPGRADE, id="upgrade"
         ),
-        pytest.param({"suspend": True}, "flights-stop-", SavepointOrigin.SUSPENSION, id="suspension"),
+        pytest.param({"suspend": True}, "flights-stop-", SavepointOrigin.STOP, id="suspension"),
     ],
 )
 def test_every_savepoint_of_the_operator_has_an_object(change: Resource, name: str, origin: SavepointOrigin) -> None:

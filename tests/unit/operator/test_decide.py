@@ -15,6 +15,7 @@ from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.conditions import JOB_TYPES
 from statefulspark_operator.api.restore import RestoreSource
+from statefulspark_operator.api.spark_savepoint import SavepointOrigin
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -146,7 +147,7 @@ operations = some.builds(
     OperationStatus.model_construct,
     id=some.sampled_from(["job-uid-upgrade-1-1-1", "job-uid-deletion-1"]),
     kind=some.sampled_from(OperationKind),
-    trigger=some.sampled_from(["upgrade", "stop", "manual", "deletion"]),
+    origin=some.sampled_from(SavepointOrigin),
     attempt=some.integers(1, 5),
     generation=some.integers(1, 3),
     epoch=epochs,

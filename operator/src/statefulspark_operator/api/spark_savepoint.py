@@ -30,13 +30,13 @@ _FIXED_RULES = (
 
 
 class SavepointOrigin(StrEnum):
-    """Who asked for a savepoint."""
+    """Why a savepoint is taken."""
 
     MANUAL = "Manual"
     """A person or a tool created the object."""
     SCHEDULED = "Scheduled"
     """`spec.savepoint.schedule` of the job."""
-    SUSPENSION = "Suspension"
+    STOP = "Stop"
     """The stop of the job by `spec.suspend`."""
     UPGRADE = "Upgrade"
     """The stop of a revision, before the next one starts."""
@@ -47,9 +47,9 @@ class SavepointOrigin(StrEnum):
 
 
 AUTOMATIC = frozenset(
-    {SavepointOrigin.SCHEDULED, SavepointOrigin.SUSPENSION, SavepointOrigin.UPGRADE, SavepointOrigin.DELETION}
+    {SavepointOrigin.SCHEDULED, SavepointOrigin.STOP, SavepointOrigin.UPGRADE, SavepointOrigin.DELETION}
 )
-"""Who asked, if the operator did so by itself: `spec.savepoint.retention` of the job limits these."""
+"""Why the operator takes savepoints by itself: `spec.savepoint.retention` of the job limits these."""
 
 
 class SavepointDeletionPolicy(StrEnum):
@@ -122,7 +122,7 @@ class SparkSavepointStatus(StatusModel):
     phase: SavepointPhase = SavepointPhase.PENDING
     """The state in one word, for printing only: tools use the conditions."""
     origin: SavepointOrigin | None = None
-    """Who asked for it."""
+    """Why it is taken."""
     message: str | None = None
     """The state in one sentence."""
     request_id: str | None = None

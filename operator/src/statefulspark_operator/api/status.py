@@ -17,6 +17,7 @@ from statefulspark_operator.api.base import Duration, StatusModel
 from statefulspark_operator.api.conditions import Conditions
 from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.savepoint_schedule import SavepointScheduleStatus, SavepointsStatus
+from statefulspark_operator.api.spark_savepoint import SavepointOrigin
 from statefulspark_operator.api.upgrade import UpgradeStrategy
 
 
@@ -221,8 +222,8 @@ class OperationStatus(StatusModel):
     """Request id; a repeated request with it starts nothing twice."""
     kind: OperationKind
     """Savepoint, or stop with savepoint."""
-    trigger: str
-    """Reason for it: upgrade, stop, manual or deletion."""
+    origin: SavepointOrigin
+    """Why it was requested."""
     attempt: int = 1
     """Number of this attempt for the same reason."""
     generation: int

@@ -92,7 +92,7 @@ def _operation(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) ->
         return
     label = "Savepoint" if new.kind is OperationKind.SAVEPOINT else "Stop with savepoint"
     if old is None or old.id != new.id:
-        yield Announcement("SavepointRequested", f"{label} requested ({new.trigger}, attempt {new.attempt}).")
+        yield Announcement("SavepointRequested", f"{label} requested ({new.origin.value}, attempt {new.attempt}).")
     if old is not None and old.id == new.id and old.state is new.state:
         return
     if new.state is OperationPhase.COMPLETED:

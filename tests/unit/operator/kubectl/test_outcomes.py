@@ -19,6 +19,7 @@ from kubectlworld import (
 )
 from pydantic import JsonValue
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.spark_savepoint import SavepointOrigin
 from statefulspark_operator.api.status import (
     OperationKind,
     OperationPhase,
@@ -46,7 +47,7 @@ def an_asked_operation(
     operation = OperationStatus(
         id="x",
         kind=kind,
-        trigger="manual",
+        origin=SavepointOrigin.MANUAL,
         generation=4,
         epoch=7,
         requested_at=before(seconds=30),

@@ -42,7 +42,7 @@ MANUAL = {"origin": SavepointOrigin.MANUAL}
                 for age, origin in enumerate(sorted(SavepointOrigin, key=lambda origin: (origin in AUTOMATIC, origin)))
             ),
             {"count": 1},
-            tuple(Pruned(name, "1 newer ones are kept") for name in ("Upgrade", "Suspension", "Scheduled")),
+            tuple(Pruned(name, "1 newer ones are kept") for name in ("Upgrade", "Stop", "Scheduled")),
             id="of each origin: what people asked for or adopted stays, and is not counted",
         ),
         pytest.param(

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from statefulspark.contract.manifest import Trigger
 
+from statefulspark_operator.api.spark_savepoint import SavepointOrigin
 from statefulspark_operator.api.spec import DeletionPolicy
 from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase
 from statefulspark_operator.lifecycle import actions
@@ -75,7 +76,7 @@ def _take_savepoint(situation: Situation, deleted_at: datetime) -> Decision | No
         operation = OperationStatus(
             id=request_id,
             kind=OperationKind.STOP,
-            trigger="deletion",
+            origin=SavepointOrigin.DELETION,
             generation=situation.job.generation,
             epoch=driver.epoch,
             requested_at=situation.now,

@@ -12,6 +12,7 @@ from statefulspark import durations
 from statefulspark.contract.api import JobState
 from statefulspark.contract.manifest import SnapshotFormat, Trigger
 
+from statefulspark_operator.api.spark_savepoint import SavepointOrigin
 from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase
 from statefulspark_operator.lifecycle import actions, ends, health, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, QUICK, SOON, Decision, Reason
@@ -20,11 +21,15 @@ from statefulspark_operator.lifecycle.situation import DriverPod, OperationAbsen
 EXIT_GRACE = timedelta(seconds=30)
 """Time after which the pod of a driver that has completed its stop is deleted."""
 
-TRIGGERS = {"upgrade": Trigger.UPGRADE, "stop": Trigger.STOP, "manual": Trigger.MANUAL, "deletion": Trigger.STOP}
-
 
 def new_operation(
-    situation: Situation, *, kind: OperationKind, trigger: str, epoch: int, attempt: int = 1
+    situation: Situation,
+    *,
+    kind: OperationKind,
+    origin: SavepointOrigin,
+    epoch: int,
+    attempt: int = 1,
+    asked_by: str | None = None,
 ) -> OperationStatus:
     """Return the record of an operation that is about to be requested.
 
@@ -34,14 +39,16 @@ def new_operation(
     Args:
         situation: The job.
         kind: Savepoint, or stop with savepoint.
-        trigger: upgrade, stop, manual.
+        origin: Why it is requested.
         epoch: Epoch of the driver that is asked.
         attempt: Number of this attempt for the same reason.
+        asked_by: Identity of the savepoint object that asks for it; None if none does.
     """
+    reason = f"object-{asked_by}" if asked_by is not None else origin.value.lower()
     return OperationStatus(
-        id=f"{situation.job.uid}-{trigger}-{situation.job.generation}-{epoch}-{attempt}",
+        id=f"{situation.job.uid}-{reason}-{situation.job.generation}-{epoch}-{attempt}",
         kind=kind,
-        trigger=trigger,
+        origin=origin,
         attempt=attempt,
         generation=situation.job.generation,
         epoch=epoch,
@@ -76,7 +83,8 @@ def request_for(situation: Situation, operation: OperationStatus) -> actions.Req
         )
     if operation.kind is OperationKind.SAVEPOINT:
         return actions.RequestSavepoint(operation.id, operation.epoch, location, SnapshotFormat.NATIVE)
-    return actions.RequestStop(operation.id, operation.epoch, TRIGGERS.get(operation.trigger, Trigger.STOP), location)
+    trigger = Trigger.UPGRADE if operation.origin is SavepointOrigin.UPGRADE else Trigger.STOP
+    return actions.RequestStop(operation.id, operation.epoch, trigger, location)
 
 
 def stop_operation(situation: Situation) -> OperationStatus | None:
@@ -194,7 +202,7 @@ def suspend(situation: Situation, pod: DriverPod) -> Decision | None:
     if not pod.has_started or starting or failed:
         deletion = delete_after(situation, stop if failed else None, pod)
         return _suspending(situation, f"Stopping {pod.name}.", deletion)
-    operation = new_operation(situation, kind=OperationKind.STOP, trigger="stop", epoch=pod.epoch)
+    operation = new_operation(situation, kind=OperationKind.STOP, origin=SavepointOrigin.STOP, epoch=pod.epoch)
     status = situation.status.model_copy(update={"operation": operation})
     act = request_for(situation, operation)
     return Decision(Reason.SUSPENDING, "Stopping the job with a savepoint.", Phase.SUSPENDING, status, (act,), SOON)

@@ -35,9 +35,10 @@ def take(situation: Situation, pod: DriverPod) -> Decision | None:
     operation = operations.new_operation(
         situation,
         kind=OperationKind.SAVEPOINT,
-        trigger=f"object-{first.uid}",
+        origin=first.origin,
         epoch=pod.epoch,
         attempt=first.status.attempt + 1,
+        asked_by=first.uid,
     ).model_copy(update={"savepoints": (first.name, *chosen.joins)})
     status = situation.status.model_copy(update={"operation": operation})
     act = operations.request_for(situation, operation)

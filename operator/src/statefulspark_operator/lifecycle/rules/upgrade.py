@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from statefulspark.contract.api import JobState
 
+from statefulspark_operator.api.spark_savepoint import SavepointOrigin
 from statefulspark_operator.api.status import (
     OperationKind,
     OperationPhase,
@@ -150,7 +151,7 @@ def new_upgrade(situation: Situation, target: str, state: UpgradeState) -> Upgra
 
 def _request(situation: Situation, pod: DriverPod, *, attempt: int) -> Decision:
     operation = operations.new_operation(
-        situation, kind=OperationKind.STOP, trigger="upgrade", epoch=pod.epoch, attempt=attempt
+        situation, kind=OperationKind.STOP, origin=SavepointOrigin.UPGRADE, epoch=pod.epoch, attempt=attempt
     )
     has_standby = situation.usable_standby is not None
     upgrade = begin(situation, UpgradeState.SAVEPOINT_PRE_COPY if has_standby else UpgradeState.SAVEPOINT)

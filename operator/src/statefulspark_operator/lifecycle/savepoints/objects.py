@@ -61,7 +61,7 @@ class SavepointObject:
 
     @property
     def origin(self) -> SavepointOrigin:
-        """Who asked for it."""
+        """Why it is taken."""
         if self.made_for is not None:
             return self.made_for
         return SavepointOrigin.ADOPTED if self.spec.source is not None else SavepointOrigin.MANUAL

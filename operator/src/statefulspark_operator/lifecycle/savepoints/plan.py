@@ -145,14 +145,6 @@ class Prune:
 Change = Mark | Release | Dispose | Adopt | Find | Note | Create | Delete | Prune
 
 
-_ORIGINS = {
-    "manual": SavepointOrigin.MANUAL,
-    "upgrade": SavepointOrigin.UPGRADE,
-    "stop": SavepointOrigin.SUSPENSION,
-    "deletion": SavepointOrigin.DELETION,
-}
-
-
 def changes_of_job(situation: Situation) -> tuple[Change, ...]:
     """Return what is to be done about the objects of a job; nothing if it is all done.
 
@@ -347,9 +339,9 @@ def _made_by_operations(situation: Situation) -> tuple[Change, ...]:
     if operation.savepoints or any(savepoint.folder == folder for savepoint in situation.savepoints):
         return ()
     number = layout.parse_number((folder or "").rpartition("/")[2].partition("-")[0])
-    name = f"{situation.job.name}-{operation.trigger}-{number if number is not None else operation.epoch}"
+    name = f"{situation.job.name}-{operation.origin.value.lower()}-{number if number is not None else operation.epoch}"
     spec = SparkSavepointSpec.model_validate({"jobName": situation.job.name, "source": {"uri": folder}})
-    return (Create(name, _ORIGINS.get(operation.trigger, SavepointOrigin.MANUAL), spec),)
+    return (Create(name, operation.origin, spec),)
 
 
 def _dropped(situation: Situation) -> tuple[Change, ...]:

@@ -23,7 +23,7 @@ class KeptSavepoint:
 
     Attributes:
         name: Name of its object.
-        origin: Who asked for it.
+        origin: Why it was taken.
         completed_at: When it was complete.
         size_bytes: Size of its files.
         is_good: Whether its manifest was read and its files are there; false if that is not known.
