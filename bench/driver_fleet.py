@@ -155,7 +155,7 @@ class SimulatedDriver:
     def begin(self, namespace: str, owner_id: str) -> None:
         """Own the folder, claim the epoch, and complete a checkpoint."""
         owner = OwnerRecord(namespace=namespace, job=self.job, owner_id=owner_id, created_at=datetime.now(UTC))
-        epochs.ensure_owner(self.root, owner, take_over=False)
+        epochs.ensure_owner(self.root, owner)
         epochs.claim(self.root, assigned=self.epoch, holder=self.pod, claim_id=uuid.uuid4().hex, now=datetime.now(UTC))
         self.checkpoint = self._manifest(namespace, SnapshotKind.CHECKPOINT, Trigger.PERIODIC)
         catalog.write_checkpoint(self.root, self.checkpoint)

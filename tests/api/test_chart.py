@@ -99,7 +99,19 @@ def test_namespaced_mode_asks_for_no_right_on_the_cluster() -> None:
     assert of_kind(objects, "ClusterRole") == []
     assert of_kind(objects, "ClusterRoleBinding") == []
     roles = [role for role in of_kind(objects, "Role") if not is_for_the_lease(role)]
-    assert [resources.text(role, "metadata", "namespace") for role in roles] == ["default", "kube-public"]
+    assert [resources.text(role, "metadata", "namespace") for role in roles] == [
+        "default",
+        "kube-public",
+        "kube-system",
+    ]
+
+
+def test_of_kube_system_the_operator_may_get_the_namespace_and_nothing_else() -> None:
+    for scope in ("clusterWide=true", "watchNamespaces={default}"):
+        objects = of_kind(render(scope), "Role")
+        (role,) = (role for role in objects if resources.text(role, "metadata", "namespace") == "kube-system")
+        named = {"apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["kube-system"], "verbs": ["get"]}
+        assert role["rules"] == [named]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,9 @@ import yaml
 from apiserver import ApiServer
 from operatorscene import Operator, Scene, as_operator, serving
 from s3server import S3Server
+from statefulspark import errors
+from statefulspark.checkpoint import epochs
+from statefulspark.contract import layout
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.storage import open_store
 from statefulspark_operator.api import names
@@ -202,6 +205,40 @@ def test_the_operator_prunes_its_own_savepoints_with_their_files_and_nobody_else
     assert any(folder.endswith("-mine") for folder in folders)
     size_bytes = resources.find(scene.server.get(scene.namespace, f"ssp/{stop}"), "status", "sizeBytes")
     assert scene.status()["savepoints"] == {"count": 1, "sizeBytes": size_bytes}
+
+
+def test_a_job_that_is_made_again_adopts_the_state_of_the_deleted_one_and_of_no_other(scene: Scene) -> None:
+    storage = resources.section(scene.spec, "storage")
+    scene.apply()
+    scene.play_driver(1)
+    scene.until_phase("Running")
+    before = epochs.read_owner(scene.store)
+    scene.server.call("-n", scene.namespace, "delete", "ssj", "flights", "--timeout=60s")
+
+    # Without the word it is refused, and the refusal says the word.
+    scene.apply()
+    with pytest.raises(errors.SpecRejectedError, match=r"Set storage\.ownership to AdoptOrphaned"):
+        scene.play_driver(2)
+    scene.server.call("-n", scene.namespace, "delete", "ssj", "flights", "--timeout=60s")
+    scene.apply(storage={**storage, "ownership": "AdoptOrphaned"})
+    scene.play_driver(2)
+    scene.until_phase("Running")
+
+    after = epochs.read_owner(scene.store)
+    cluster = json.loads(scene.server.call("get", "namespace", "kube-system", "-o", "json"))["metadata"]["uid"]
+    assert (before.cluster_id, after.cluster_id) == (cluster, cluster)
+    assert after.owner_id == scene.server.get(scene.namespace, "ssj/flights")["metadata"]["uid"] != before.owner_id  # type: ignore[index,call-overload]
+
+    # The state of a job that lives is not taken, whatever is in the folder.
+    living = after.model_copy(update={"job": "trains", "owner_id": "uid-of-trains"})
+    info = scene.store.info(layout.OWNER)
+    assert info is not None
+    scene.store.replace(layout.OWNER, living.to_json().encode(), etag=info.etag)
+    scene.server.call("-n", scene.namespace, "delete", "pod", "flights-driver-2", "--grace-period=0", "--force")
+    with pytest.raises(
+        errors.SpecRejectedError, match="AdoptOrphaned does not take it: that resource has another name"
+    ):
+        scene.play_driver(3)
 
 
 def test_a_job_that_cannot_be_loaded_stalls_and_is_not_started_again(scene: Scene) -> None:

@@ -187,6 +187,9 @@ class FakeGateway:
             found["status"] = apply_merge_patch(resources.section(found, "status"), patch)
             return self._touch(place, is_own=True)
 
+    async def read_cluster_id(self) -> str | None:
+        return "cluster-1"
+
     async def patch(self, key: JobKey, patch: Resource, *, resource_version: str, kind: Kind = resources.JOB) -> None:
         place = (kind.name, key.namespace, key.name)
         with _Write(self, f"patch {key.name}"):

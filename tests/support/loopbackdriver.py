@@ -31,7 +31,7 @@ from statefulspark.contract.api import (
     StandbyState,
     StandbyStatus,
 )
-from statefulspark.contract.config import JobConfig, OwnershipMode
+from statefulspark.contract.config import JobConfig
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, OwnerRecord, SnapshotKind, Trigger
 from statefulspark.storage import ObjectStore
@@ -77,10 +77,11 @@ class LoopbackDriver:
             namespace=self._namespace,
             job=self.config.name,
             owner_id=self.config.owner_id,
+            cluster_id=self.config.cluster_id,
             created_at=datetime.now(UTC),
             word=self.config.restore.word,
         )
-        epochs.ensure_owner(self._store, owner, take_over=self.config.storage.ownership is OwnershipMode.TAKE_OVER)
+        epochs.ensure_owner(self._store, owner, ownership=self.config.storage.ownership)
         epochs.claim(
             self._store, assigned=self.epoch, holder=self._pod, claim_id=uuid.uuid4().hex, now=datetime.now(UTC)
         )

@@ -128,7 +128,7 @@ class Job:
         """
         where = self.store
         owner = OwnerRecord(namespace="default", job="flights", owner_id="uid", created_at=self.clock.now)
-        epochs.ensure_owner(where, owner, take_over=False)
+        epochs.ensure_owner(where, owner)
         self.claim_id = f"claim {next(_CLAIMS)}"
         self.epoch = epochs.claim(where, assigned=None, holder="pod", claim_id=self.claim_id, now=self.clock.now)
         cache = read_cache.ReadCache(where)

@@ -245,7 +245,13 @@ KINDS = (
     _plain(
         "owner",
         manifest.OwnerRecord(
-            namespace="team", job="flights", owner_id="4f1c", created_at=NOON, word="4c5b4ce0cf", spent=("3e0b start",)
+            namespace="team",
+            job="flights",
+            owner_id="4f1c",
+            cluster_id="7a20",
+            created_at=NOON,
+            word="4c5b4ce0cf",
+            spent=("3e0b start",),
         ),
     ),
     _plain(

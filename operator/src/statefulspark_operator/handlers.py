@@ -179,6 +179,7 @@ async def _connect(leader: Leadership | None, rules: JobRules) -> AsyncIterator[
             cache=objects,
             job_peers=rules.job_peers,
             pod_templates=rules.pod_templates,
+            cluster_id=await gateway.read_cluster_id(),
             require_leadership=permit,
         )
     finally:

@@ -292,6 +292,13 @@ def test_a_status_patch_of_a_job_that_is_gone_is_refused(subject: Subject) -> No
         subject(lambda gateway: gateway.patch_status(subject.key, {"epoch": 2}, resource_version=version(job)))
 
 
+def test_the_cluster_has_an_identity_that_stays(subject: Subject) -> None:
+    first = subject(lambda gateway: gateway.read_cluster_id())
+
+    assert first
+    assert subject(lambda gateway: gateway.read_cluster_id()) == first
+
+
 def test_a_finalizer_holds_a_deleted_job_until_it_is_taken_off(subject: Subject) -> None:
     job = subject.a_job()
     held = ("statefulspark.io/stop-driver",)

@@ -273,7 +273,7 @@ def test_a_server_that_answers_as_if_it_ignored_conditions_is_refused_at_the_sta
     proxy.ignores_conditions = True
 
     with pytest.raises(errors.SpecRejectedError, match="If-None-Match"):
-        epochs.ensure_owner(lossy_store, owner, take_over=False)
+        epochs.ensure_owner(lossy_store, owner)
 
     proxy.ignores_conditions = False
-    assert epochs.ensure_owner(lossy_store, owner, take_over=False).owner_id == "uid-1"
+    assert epochs.ensure_owner(lossy_store, owner).owner_id == "uid-1"

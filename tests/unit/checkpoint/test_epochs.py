@@ -9,6 +9,7 @@ import pytest
 from statefulspark import errors
 from statefulspark.checkpoint import epochs
 from statefulspark.contract import layout
+from statefulspark.contract.config import OwnershipMode
 from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
@@ -100,44 +101,100 @@ def test_a_driver_with_an_older_epoch_is_told_who_followed(store: stores.MemoryS
         epochs.require_current(store, 1)
 
 
-def an_owner(owner_id: str) -> OwnerRecord:
-    return OwnerRecord(namespace="default", job="flights", owner_id=owner_id, created_at=NOW)
+def an_owner(owner_id: str, **changes: object) -> OwnerRecord:
+    record = OwnerRecord(namespace="default", job="flights", owner_id=owner_id, created_at=NOW)
+    return record.model_copy(update=changes)
 
 
 def test_the_first_owner_takes_the_state_and_keeps_it(store: stores.MemoryStore) -> None:
-    first = epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)
+    first = epochs.ensure_owner(store, an_owner("uid-1"))
 
-    assert epochs.ensure_owner(store, an_owner("uid-1"), take_over=False) == first
+    assert epochs.ensure_owner(store, an_owner("uid-1")) == first
 
 
 def test_another_owner_is_refused_with_both_named(store: stores.MemoryStore) -> None:
-    epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)
+    epochs.ensure_owner(store, an_owner("uid-1"))
 
     with pytest.raises(errors.SpecRejectedError, match=r"uid-1.*uid-2") as raised:
-        epochs.ensure_owner(store, an_owner("uid-2"), take_over=False)
+        epochs.ensure_owner(store, an_owner("uid-2"))
 
     assert raised.value.reason == "StateOwnedByAnother"
 
 
 def test_refused_owner_is_told_which_field_takes_the_state_over(store: stores.MemoryStore) -> None:
-    epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)
+    epochs.ensure_owner(store, an_owner("uid-1"))
 
     with pytest.raises(errors.SpecRejectedError, match=r"Set storage\.ownership to TakeOver"):
-        epochs.ensure_owner(store, an_owner("uid-2"), take_over=False)
+        epochs.ensure_owner(store, an_owner("uid-2"))
 
 
 def test_another_owner_takes_over_on_an_explicit_word(store: stores.MemoryStore) -> None:
-    epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)
+    epochs.ensure_owner(store, an_owner("uid-1"))
 
-    assert epochs.ensure_owner(store, an_owner("uid-2"), take_over=True).owner_id == "uid-2"
-    assert epochs.ensure_owner(store, an_owner("uid-2"), take_over=False).owner_id == "uid-2"
+    assert epochs.ensure_owner(store, an_owner("uid-2"), ownership=OwnershipMode.TAKE_OVER).owner_id == "uid-2"
+    assert epochs.ensure_owner(store, an_owner("uid-2")).owner_id == "uid-2"
+
+
+HERE, THERE = {"cluster_id": "here"}, {"cluster_id": "there"}
+
+
+def test_state_of_a_deleted_resource_of_this_cluster_is_adopted_as_often_as_needed(store: stores.MemoryStore) -> None:
+    epochs.ensure_owner(store, an_owner("uid-1", **HERE))
+
+    for owner in ("uid-2", "uid-3"):
+        adopted = epochs.ensure_owner(store, an_owner(owner, **HERE), ownership=OwnershipMode.ADOPT_ORPHANED)
+        assert (adopted.owner_id, adopted.cluster_id) == (owner, "here")
+    assert adopted.spent == ("uid-1 ", "uid-2 ")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "why"),
+    [
+        pytest.param(
+            HERE,
+            THERE,
+            "that owner is of cluster here and this job of there, so it may run there",
+            id="another cluster",
+        ),
+        pytest.param({}, HERE, "the record of that owner names no cluster", id="an owner of no cluster"),
+        pytest.param(HERE, {}, "this job does not know its cluster", id="a job that does not know its cluster"),
+        pytest.param(
+            {"job": "trains", **HERE}, HERE, "that resource has another name than default/flights", id="another name"
+        ),
+    ],
+)
+def test_state_whose_owner_may_live_is_not_adopted_and_the_refusal_says_what_to_do(
+    store: stores.MemoryStore, before: dict[str, object], now: dict[str, object], why: str
+) -> None:
+    epochs.ensure_owner(store, an_owner("uid-1", **before))
+
+    with pytest.raises(errors.SpecRejectedError, match=r"Set storage\.ownership to TakeOver") as raised:
+        epochs.ensure_owner(store, an_owner("uid-2", **now), ownership=OwnershipMode.ADOPT_ORPHANED)
+
+    assert raised.value.reason == "StateOwnedByAnother"
+    assert f"AdoptOrphaned does not take it: {why}" in raised.value.message
+    assert epochs.read_owner(store).owner_id == "uid-1"
+
+
+def test_a_refused_owner_is_told_that_the_other_one_was_deleted(store: stores.MemoryStore) -> None:
+    epochs.ensure_owner(store, an_owner("uid-1", **HERE))
+
+    with pytest.raises(errors.SpecRejectedError, match=r"does not exist any more in this cluster.*to AdoptOrphaned"):
+        epochs.ensure_owner(store, an_owner("uid-2", **HERE))
+
+
+def test_an_owner_whose_cluster_becomes_known_records_it_and_does_not_forget_it(store: stores.MemoryStore) -> None:
+    epochs.ensure_owner(store, an_owner("uid-1"))
+    epochs.ensure_owner(store, an_owner("uid-1", **HERE))
+
+    assert epochs.ensure_owner(store, an_owner("uid-1")).cluster_id == "here"
 
 
 def test_an_unreadable_owner_is_never_replaced(store: stores.MemoryStore) -> None:
     store.write(layout.OWNER, b"{")
 
     with pytest.raises(errors.SnapshotCorruptError):
-        epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)
+        epochs.ensure_owner(store, an_owner("uid-1"))
     assert store.read(layout.OWNER) == b"{"
 
 
@@ -161,7 +218,7 @@ class CarelessStore(stores.MemoryStore):
 @pytest.mark.parametrize(("creates", "named"), [(False, r"If-None-Match: \*"), (True, "If-Match ")])
 def test_a_store_that_ignores_conditions_is_refused_at_the_first_start(creates: bool, named: str) -> None:
     with pytest.raises(errors.SpecRejectedError, match=named) as raised:
-        epochs.ensure_owner(CarelessStore(creates=creates), an_owner("uid-1"), take_over=False)
+        epochs.ensure_owner(CarelessStore(creates=creates), an_owner("uid-1"))
 
     assert raised.value.reason == "StorageConditionsIgnored"
 
@@ -171,7 +228,7 @@ def test_a_store_that_ignores_conditions_is_refused_where_there_is_state_too() -
     store.write(layout.OWNER, an_owner("uid-1").to_json().encode())
 
     with pytest.raises(errors.SpecRejectedError, match="two drivers can write the same state"):
-        epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)
+        epochs.ensure_owner(store, an_owner("uid-1"))
 
 
 def says(owner_id: str, word: str = "start") -> OwnerRecord:
@@ -210,10 +267,10 @@ def test_take_over_that_is_left_in_two_manifests_counts_once(
 ) -> None:
     for owner, gained in starts:
         if gained:
-            assert epochs.ensure_owner(store, owner, take_over=True).key == owner.key
+            assert epochs.ensure_owner(store, owner, ownership=OwnershipMode.TAKE_OVER).key == owner.key
             continue
         with pytest.raises(errors.SpecRejectedError, match=r"counts once.*restore\.nonce") as raised:
-            epochs.ensure_owner(store, owner, take_over=True)
+            epochs.ensure_owner(store, owner, ownership=OwnershipMode.TAKE_OVER)
         assert raised.value.reason == "StateOwnedByAnother"
 
 

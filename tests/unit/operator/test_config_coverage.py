@@ -47,6 +47,7 @@ LEFT_OUT = {
     "name": "the resource's name",
     "namespace": "the resource's namespace",
     "ownerId": "the resource's uid",
+    "clusterId": "the uid of kube-system, which the operator reads",
     "revision": "computed from the spec",
     "storage.allowLocalFiles": "state on one node's disk cannot be restored on another; for development outside a cluster",
     "restore.rollback": "the operator's own, for a rollback; a person who restores a snapshot by name has decided",

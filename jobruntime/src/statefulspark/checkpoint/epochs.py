@@ -14,6 +14,7 @@ from datetime import datetime
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, listing
 from statefulspark.contract import layout
+from statefulspark.contract.config import OwnershipMode
 from statefulspark.contract.manifest import EpochRecord, OwnerRecord, Purge
 from statefulspark.storage.port import MOST_OF_A_DOCUMENT, ObjectInfo, ObjectStore
 
@@ -237,11 +238,14 @@ def read_owner(store: ObjectStore) -> OwnerRecord:
     return OwnerRecord.parse(store.read(layout.OWNER, most_bytes=MOST_OF_A_DOCUMENT), f"{store.uri}/{layout.OWNER}")
 
 
-def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) -> OwnerRecord:
+def ensure_owner(
+    store: ObjectStore, record: OwnerRecord, *, ownership: OwnershipMode = OwnershipMode.EXCLUSIVE
+) -> OwnerRecord:
     """Make sure that the state belongs to this resource; claim it if it has no owner.
 
     A word counts once: who has owned the state and lost it does not take it over again by the word that it had then. So two
-    resources that both say it do not take the state from each other in turn.
+    resources that both say it do not take the state from each other in turn. State of a deleted resource has nobody to lose
+    it, so `AdoptOrphaned` needs no count.
 
     Cost: one PUT; where it had no owner, two more that the store refuses, and two HEADs; where it had one, a HEAD and a GET,
     and one PUT more to take it over, or if the owner's word has changed.
@@ -249,7 +253,7 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
     Args:
         store: The job's root.
         record: The resource that claims it.
-        take_over: Replace another owner. Only if the user asked for it.
+        ownership: Whose state it may change.
 
     Returns:
         The record on storage.
@@ -270,25 +274,39 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
         _require_conditions(store, body)
         return record
     if present.owner_id == record.owner_id:
-        if present.word == record.word:
-            return present
-        return _replaced(store, present.model_copy(update={"word": record.word}), info)
-    if not take_over or record.key in present.spent:
-        other = "give the job another name or storage.uri."
-        way_out = f"Set storage.ownership to TakeOver to continue with that state, or {other}"
-        if record.key in present.spent:
-            way_out = (
-                "This job owned the state before, and its storage.ownership: TakeOver counts once. Change restore.nonce to "
-                "take the state over again (on the command line --ownership TakeOver --again), after the other one has "
-                "ended; or "
-                f"{other}"
-            )
+        named = {"word": record.word, "cluster_id": record.cluster_id or present.cluster_id}
+        current = present.model_copy(update=named)
+        return present if current == present else _replaced(store, current, info)
+    is_taken_over = ownership is OwnershipMode.TAKE_OVER and record.key not in present.spent
+    is_adopted = ownership is OwnershipMode.ADOPT_ORPHANED and present.reason_to_doubt(record) is None
+    if not is_taken_over and not is_adopted:
         raise errors.SpecRejectedError(
             "StateOwnedByAnother",
             f"The state at {store.uri} has belonged to {present.namespace}/{present.job} with uid {present.owner_id} since "
-            f"{present.created_at:%Y-%m-%d %H:%M:%S} UTC, and this job has uid {record.owner_id}. {way_out}",
+            f"{present.created_at:%Y-%m-%d %H:%M:%S} UTC, and this job has uid {record.owner_id}. "
+            f"{_way_out(present, record, ownership)}",
         )
     return _replaced(store, record.model_copy(update={"spent": (*present.spent, present.key)}), info)
+
+
+def _way_out(present: OwnerRecord, record: OwnerRecord, ownership: OwnershipMode) -> str:
+    """Return what a resource can do that does not get the state of another owner."""
+    other, doubt = "give the job another name or storage.uri.", present.reason_to_doubt(record)
+    if record.key in present.spent:
+        return (
+            "This job owned the state before, and its storage.ownership: TakeOver counts once. Change restore.nonce to "
+            "take the state over again (on the command line --ownership TakeOver --again), after the other one has "
+            f"ended; or {other}"
+        )
+    if doubt is None:
+        return (
+            "That resource does not exist any more in this cluster. Set storage.ownership to AdoptOrphaned or to TakeOver "
+            f"to continue with that state, or {other}"
+        )
+    take_over = f"Set storage.ownership to TakeOver to continue with that state, or {other}"
+    if ownership is OwnershipMode.ADOPT_ORPHANED:
+        return f"AdoptOrphaned does not take it: {doubt}. Make sure that nothing writes there any more. {take_over}"
+    return take_over
 
 
 def _replaced(store: ObjectStore, record: OwnerRecord, over: ObjectInfo | None) -> OwnerRecord:

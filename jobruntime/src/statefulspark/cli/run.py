@@ -151,8 +151,9 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
                        help="drop the state of this uid, which is not in the job any more, instead of refusing to start; "
                        "repeatable")  # fmt: skip
     restore.add_argument("--ownership", type=config.OwnershipMode, choices=tuple(config.OwnershipMode), metavar="MODE",
-                       help="whose state the job may change: Exclusive (its own; the default) or TakeOver (that of another "
-                       "owner, too, for example of a resource in a cluster)")  # fmt: skip
+                       help="whose state the job may change: Exclusive (its own; the default), AdoptOrphaned (that of a "
+                       "resource that was deleted in the same cluster, too) or TakeOver (that of another owner, too, for "
+                       "example of a resource in a cluster)")  # fmt: skip
     restore.add_argument("--take-over-sinks", action="store_true",
                        help="write to sinks although they hold output of another state, or output newer than what is "
                        "restored; that output stays, and may be repeated. Also: this job continues the one with another "

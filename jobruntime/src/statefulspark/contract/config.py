@@ -36,6 +36,8 @@ class OwnershipMode(StrEnum):
 
     EXCLUSIVE = "Exclusive"
     """Its own, and state that nobody owns."""
+    ADOPT_ORPHANED = "AdoptOrphaned"
+    """The state of a resource of this name that was deleted in the same cluster, too. It counts again and again."""
     TAKE_OVER = "TakeOver"
     """The state of another owner, too, for example of a deleted resource with the same name. It counts once."""
 
@@ -282,6 +284,8 @@ class JobConfig(WireModel):
     namespace: str = DEFAULT_NAMESPACE
     owner_id: str = "local"
     """Uid of the Kubernetes resource; `local` outside a cluster."""
+    cluster_id: str | None = None
+    """Uid of the namespace `kube-system`, which stands for the cluster; absent outside a cluster, or if it is not known."""
     revision: str | None = None
     storage: StorageConfig
     checkpoint: CheckpointConfig = CheckpointConfig()

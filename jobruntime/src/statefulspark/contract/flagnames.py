@@ -56,6 +56,7 @@ _SENTENCES = (
     ("--storage-ca, or storage.s3.caFile", "--storage-ca"),
     ("with storage.s3.caSecretRef (on the command line --storage-ca)", "with --storage-ca"),
     ("Set storage.ownership to TakeOver", "Add --ownership TakeOver"),
+    ("Set storage.ownership to AdoptOrphaned or to TakeOver", "Add --ownership AdoptOrphaned or --ownership TakeOver"),
     (
         "its storage.ownership: TakeOver counts once. Change restore.nonce to take the state over again (on the command "
         "line --ownership TakeOver --again)",

@@ -378,6 +378,8 @@ class OwnerRecord(StoredDocument):
     job: str
     owner_id: str
     """Uid of the Kubernetes resource, or `local` outside a cluster."""
+    cluster_id: str | None = None
+    """Uid of the namespace `kube-system` of its cluster; absent outside a cluster, or if it was not known."""
     created_at: UtcDatetime
     word: str = ""
     """The name of the owner's word for taking state over, whether or not it has needed it."""
@@ -388,6 +390,24 @@ class OwnerRecord(StoredDocument):
     def key(self) -> str:
         """The word, and whose it is."""
         return f"{self.owner_id} {self.word}"
+
+    def reason_to_doubt(self, other: OwnerRecord) -> str | None:
+        """Return why the resource of this record may exist beside another one; None if it was deleted.
+
+        In one cluster, a namespace has one resource of a name at a time: if the other one exists, this one does not.
+
+        Args:
+            other: The record of a resource that exists.
+        """
+        if (self.namespace, self.job) != (other.namespace, other.job):
+            return f"that resource has another name than {other.namespace}/{other.job}, and may exist"
+        if other.cluster_id is None:
+            return "this job does not know its cluster: the operator may not get the namespace kube-system"
+        if self.cluster_id is None:
+            return "the record of that owner names no cluster"
+        if self.cluster_id != other.cluster_id:
+            return f"that owner is of cluster {self.cluster_id} and this job of {other.cluster_id}, so it may run there"
+        return None
 
 
 class LineageRecord(StoredDocument):

@@ -298,9 +298,10 @@ class JobStorage(Storage):
     """The storage of a job's state. Only state on shared storage can be restored on any node, so only S3 is accepted."""
 
     ownership: Annotated[config.OwnershipMode, ChangeCost.IGNORE] = config.OwnershipMode.EXCLUSIVE
-    """The state that the job may change. `Exclusive`: its own, and state that nobody owns. `TakeOver`: that of another
-    resource with this name, too, for example of a deleted one. It counts once: a job that has lost the state does not take
-    it over again until `restore.nonce` changes. Default: Exclusive."""
+    """The state that the job may change. `Exclusive`: its own, and state that nobody owns. `AdoptOrphaned`: that of a
+    deleted resource, too, which had this name in this cluster; the value may stay in the manifest. `TakeOver`: that of
+    another resource with this name, too, for example of one in another cluster. It counts once: a job that has lost the
+    state does not take it over again until `restore.nonce` changes. Default: Exclusive."""
 
     @property
     def connection(self) -> Storage:

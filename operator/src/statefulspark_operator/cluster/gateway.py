@@ -167,6 +167,10 @@ class Gateway(Protocol):
         """
         ...
 
+    async def read_cluster_id(self) -> str | None:
+        """Return the uid of the namespace kube-system, which stands for the cluster; None if it may not be read."""
+        ...
+
     async def patch(self, key: JobKey, patch: Resource, *, resource_version: str, kind: Kind = resources.JOB) -> None:
         """Patch metadata and spec of a job or a savepoint if it has not changed since it was read; nothing is made anew.
 

@@ -11,6 +11,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import logging
 import urllib.request
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -33,6 +34,7 @@ from statefulspark_operator.cluster.resources import Kind, Resource
 REQUEST_TIMEOUT_S = 20
 MOST_AT_ONCE = 16
 """Requests that are sent to the API server at the same time."""
+_LOG = logging.getLogger("statefulspark.gateway")
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
@@ -112,6 +114,15 @@ class KubernetesGateway:
     async def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
         """Return an object, or None if it is proven absent."""
         return await self._call("GET", kind.path(namespace, name), absent_is_none=True)
+
+    async def read_cluster_id(self) -> str | None:
+        """Return the uid of the namespace kube-system, which stands for the cluster; None if it may not be read."""
+        try:
+            system = await self._call("GET", resources.NAMESPACE.path(None, "kube-system"), absent_is_none=True)
+        except errors.StateUnknownError as error:
+            _LOG.warning("cluster not identified", extra={"error": error.message})
+            return None
+        return resources.text(system or {}, "metadata", "uid") or None
 
     async def watch(self, kind: Kind, namespace: str, name: str) -> AsyncGenerator[str, None]:
         """Watch one object without what it contains: an empty text when the watch is open, then each version."""

@@ -55,7 +55,7 @@ class Pass:
         """The job and spec that manifests are rendered from."""
         if self.situation.spec is None:
             raise errors.InternalError("SpecMissing", f"{self.key} has no spec, but a rule requested an action for it.")
-        return Subject(self.situation.job, self.situation.spec)
+        return Subject(self.situation.job, self.situation.spec, self.ports.cluster_id)
 
 
 async def perform(current: Pass, acts: tuple[actions.Action, ...]) -> None:

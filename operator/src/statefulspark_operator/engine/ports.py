@@ -39,6 +39,7 @@ class Ports:
         follow_code: Watches the ConfigMap with a job's code (`OpenWatches.follow`); without watches it returns None.
         job_peers: Who may reach a driver beside the job's own pods; None if jobs get no NetworkPolicy.
         pod_templates: What the templates of pods may set.
+        cluster_id: Uid of the namespace kube-system, which stands for the cluster; None if it may not be read.
         require_leadership: Raises `NotLeading` if this operator is not the one that acts at this moment.
     """
 
@@ -55,4 +56,5 @@ class Ports:
     follow_code: Callable[[JobKey, str | None], int | None] = lambda _key, _name: None
     job_peers: Peers | None = None
     pod_templates: PodTemplates = PodTemplates.RESTRICTED
+    cluster_id: str | None = None
     require_leadership: Callable[[], None] = lambda: None

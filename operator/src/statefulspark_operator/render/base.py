@@ -43,10 +43,12 @@ class Subject:
     Attributes:
         job: The resource's metadata.
         spec: The spec of the revision to run.
+        cluster_id: What stands for the cluster; None if it is not known.
     """
 
     job: Job
     spec: StatefulSparkJobSpec
+    cluster_id: str | None = None
 
 
 def owner_reference(job: Job) -> Manifest:

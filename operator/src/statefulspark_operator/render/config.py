@@ -45,6 +45,7 @@ def job_config(
         "name": job.name,
         "namespace": job.namespace,
         "ownerId": job.uid,
+        "clusterId": subject.cluster_id,
         "revision": owner.revision,
         "storage": {
             "uri": spec.storage.uri,

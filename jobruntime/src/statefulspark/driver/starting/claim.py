@@ -50,11 +50,12 @@ def claim(job_config: config.JobConfig, now: datetime, *, epoch: int | None = No
         namespace=job_config.namespace,
         job=job_config.name,
         owner_id=job_config.owner_id,
+        cluster_id=job_config.cluster_id,
         created_at=now,
         word=job_config.restore.word,
     )
     try:
-        epochs.ensure_owner(store, owner, take_over=job_config.storage.ownership is config.OwnershipMode.TAKE_OVER)
+        epochs.ensure_owner(store, owner, ownership=job_config.storage.ownership)
     except errors.SpecRejectedError as error:
         if error.reason != "StateOwnedByAnother" or job_config.restore.once_key is None:
             raise
