@@ -38,6 +38,9 @@ _WHO = {
     "UserCodeError": "The job's own code raised an exception.",
 }
 TOLD_HERE = {
+    "StateOwnedByAnother": (
+        "A resource that is made again is not the owner of the state: [rebuild a cluster](../howto/rebuild-a-cluster.md)."
+    ),
     "WindowChanged": "Time windows of another length, slide or start: both kinds would lie side by side in the state.",
     "AggregationChanged": "Other aggregate functions with values of the same types: sums would be taken for maxima.",
     "JoinChanged": "Another type of join: rows in the state would be given out by the other type's rules.",
