@@ -53,9 +53,7 @@ def case() -> Case:
 
 def _a_case(job: Job) -> Case:
     now = job.clock.now
-    epochs.ensure_owner(
-        job.store, OwnerRecord(namespace="default", job="flights", owner_id="uid-1", created_at=now), take_over=False
-    )
+    epochs.ensure_owner(job.store, OwnerRecord(namespace="default", job="flights", owner_id="uid-1", created_at=now))
     epochs.claim(job.store, assigned=None, holder="flights-driver-1", claim_id="a", now=now)
     job.start()
     query = FakeQuery(job.store)

@@ -301,7 +301,7 @@ def test_a_restore_is_noted_once_however_often_it_is_tried(bucket: stores.Memory
 def test_state_taken_over_late_does_not_go_back_to_the_earlier_owner(bucket: stores.MemoryStore) -> None:
     store, held = bucket.child("root"), HoldingStore(bucket, "replace", "owner.json")
     owners = [OwnerRecord(namespace="n", job="j", owner_id=uid, created_at=Clock().now) for uid in ("a", "b", "c")]
-    epochs.ensure_owner(store, owners[0], take_over=False)
+    epochs.ensure_owner(store, owners[0])
     zombie = held.freeze(lambda: epochs.ensure_owner(held.child("root"), owners[1], take_over=True))
     epochs.ensure_owner(store, owners[2], take_over=True)
 
