@@ -18,7 +18,7 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, epochs, savepoint, verify
 from statefulspark.contract import config, layout
-from statefulspark.contract.config import ClaimMode
+from statefulspark.contract.config import ClaimMode, OwnershipMode
 from statefulspark.contract.manifest import EpochRecord, OwnerRecord, SnapshotKind, Trigger
 from statefulspark.driver.api.status import Identity
 from statefulspark.driver.snapshots.snapshot_writer import SnapshotWriter
@@ -302,8 +302,8 @@ def test_state_taken_over_late_does_not_go_back_to_the_earlier_owner(bucket: sto
     store, held = bucket.child("root"), HoldingStore(bucket, "replace", "owner.json")
     owners = [OwnerRecord(namespace="n", job="j", owner_id=uid, created_at=Clock().now) for uid in ("a", "b", "c")]
     epochs.ensure_owner(store, owners[0])
-    zombie = held.freeze(lambda: epochs.ensure_owner(held.child("root"), owners[1], take_over=True))
-    epochs.ensure_owner(store, owners[2], take_over=True)
+    zombie = held.freeze(lambda: epochs.ensure_owner(held.child("root"), owners[1], ownership=OwnershipMode.TAKE_OVER))
+    epochs.ensure_owner(store, owners[2], ownership=OwnershipMode.TAKE_OVER)
 
     error = zombie.wake()
 
