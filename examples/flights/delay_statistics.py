@@ -67,7 +67,7 @@ def statistics(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter:
     flights = spark.readStream.schema(
         "flight_id bigint, year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int, "
         "sched_arr_time int, arr_delay bigint, carrier string, flight int, tailnum string, origin string, dest string"
-    ).options(header="true", nullValue="NA", maxFilesPerTrigger=ctx.parameter("files_per_batch", "10"))
+    ).options(header="true", nullValue="NA", maxFilesPerTrigger=ctx.parameter("files_per_batch", 10))
     arrived = flights.csv(ctx.parameter("input")).where("arr_delay IS NOT NULL")
     delays = arrived.selectExpr("CAST(conv(dest, 36, 10) AS bigint) AS airport", "arr_delay AS delay")
     named = statistics_of(delays).selectExpr("conv(airport, 10, 36) AS dest", "* EXCEPT (airport)")

@@ -71,7 +71,7 @@ def arrivals(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter:
         "sched_arr_time int, arr_delay int, carrier string, flight int, tailnum string, origin string, dest string"
     )
     reader = spark.readStream.schema(columns).options(
-        header="true", maxFilesPerTrigger=ctx.parameter("files_per_batch", "10")
+        header="true", maxFilesPerTrigger=ctx.parameter("files_per_batch", 10)
     )
     feed = reader.csv(ctx.parameter("input")).selectExpr(
         "explode(array_repeat(flight_id, IF(flight_id % 10 = 0, 2, 1))) AS flight_id", "carrier", "dest"

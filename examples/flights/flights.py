@@ -93,7 +93,7 @@ def read_flights(spark: SparkSession, ctx: ss.QueryContext) -> DataFrame:
     """Stream the daily files in order, a few per batch."""
     return (
         spark.readStream.schema(COLUMNS)
-        .options(header="true", nullValue="NA", maxFilesPerTrigger=ctx.parameter("files_per_batch", "4"))
+        .options(header="true", nullValue="NA", maxFilesPerTrigger=ctx.parameter("files_per_batch", 4))
         .csv(ctx.parameter("input"))
         .na.fill({"tailnum": "UNKNOWN"})
     )

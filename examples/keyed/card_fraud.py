@@ -53,7 +53,7 @@ def alerts_of(payments: DataFrame) -> DataFrame:
 @job.query(uid="alerts")
 def alerts(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter:
     """Payments made up from Spark's rate source: most cards stay in one country, and card 7 travels."""
-    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", "20")).load()
+    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", 20)).load()
     payments = numbers.selectExpr(
         "concat('card-', value % 10) AS card",
         "IF(value % 10 = 7, element_at(array('AT', 'CH', 'DE', 'FR'), int(value / 10 % 4) + 1), 'DE') AS country",

@@ -52,7 +52,7 @@ def averages_of(pairs: DataFrame) -> DataFrame:
 @job.query(uid="averages")
 def averages(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter:
     """Numbers from Spark's own rate source, by their last digit, shown on the console."""
-    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", "20")).load()
+    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", 20)).load()
     pairs = numbers.selectExpr("value % 10 AS key", "value")
     return averages_of(pairs).writeStream.outputMode("update").format("console").trigger(processingTime="5 seconds")
 

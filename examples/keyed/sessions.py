@@ -65,7 +65,7 @@ def sessions_of(events: DataFrame) -> DataFrame:
 @job.query(uid="sessions")
 def sessions(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter:
     """Events of a few users from Spark's own rate source, shown on the console."""
-    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", "1")).load()
+    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", 1)).load()
     events = numbers.selectExpr("concat('user', value % 3) AS user", "timestamp AS time").where("value % 200 < 60")
     return sessions_of(events).writeStream.outputMode("update").format("console").trigger(processingTime="5 seconds")
 

@@ -54,9 +54,9 @@ def buffering(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Numbers from Spark's own rate source, buffered by two subtasks."""
     folder = Path(ctx.parameter("output"))
     folder.mkdir(parents=True, exist_ok=True)
-    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", "20")).load()
-    function = BufferingSink(str(folder), threshold=int(ctx.parameter("threshold", "25")))
-    sink = ss.sinks.DriverSink(function, parallelism=int(ctx.parameter("parallelism", "2")))
+    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", 20)).load()
+    function = BufferingSink(str(folder), threshold=ctx.parameter("threshold", 25))
+    sink = ss.sinks.DriverSink(function, parallelism=ctx.parameter("parallelism", 2))
     return ss.write(numbers.selectExpr("value AS number"), sink=sink, uid="buffer", trigger="1s")
 
 

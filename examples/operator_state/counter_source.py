@@ -51,13 +51,13 @@ class CounterSource(ss.driver.SourceFunction[tuple[int, int]], ss.driver.Checkpo
 @job.query(uid="numbers")
 def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Numbers of every subtask, as Parquet files that list each of them once."""
-    source = CounterSource(float(ctx.parameter("pause_s", "0.05")))
+    source = CounterSource(ctx.parameter("pause_s", 0.05))
     frame = ss.read_function(
         spark,
         function=source,
         schema="subtask INT, number BIGINT",
         uid="counter",
-        parallelism=int(ctx.parameter("parallelism", "2")),
+        parallelism=ctx.parameter("parallelism", 2),
     )
     return ss.write(frame, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out")
 

@@ -33,7 +33,7 @@ class Count(ss.KeyedProcessFunction):
 @job.query(uid="counts")
 def counts(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter:
     """Numbers from Spark's own rate source, counted by their last digit, shown on the console."""
-    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", "20")).load()
+    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", 20)).load()
     digits = numbers.selectExpr("value % 10 AS digit")
     state = ss.keyed_process(
         digits, key="digit", function=Count(), uid="digit-count", schema="digit BIGINT, seen BIGINT"

@@ -75,7 +75,7 @@ def alerts_of(payments: DataFrame) -> DataFrame:
 @job.query(uid="alerts")
 def alerts(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter:
     """Payments made of Spark's own rate source, alerts shown on the console."""
-    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", "50")).load()
+    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", 50)).load()
     payments = numbers.selectExpr(
         "concat('card-', value % 40) AS card",
         "CASE WHEN value % 7 = 0 THEN 0.5D WHEN value % 23 = 0 THEN 900.0D ELSE 20.0D END AS amount",

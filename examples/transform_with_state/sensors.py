@@ -80,7 +80,7 @@ def reports_of(readings: DataFrame, known: DataFrame) -> DataFrame:
 @job.query(uid="reports")
 def reports(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter:
     """Readings made of Spark's own rate source, reports shown on the console."""
-    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", "20")).load()
+    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", 20)).load()
     readings = numbers.selectExpr("concat('sensor-', value % 9) AS id", "80 + value % 25 AS temperature")
     known = spark.createDataFrame([("sensor-1", 2), ("sensor-8", 1)], "id string, violations bigint")
     return (

@@ -52,7 +52,7 @@ def sessions_of(clicks: DataFrame) -> DataFrame:
 @job.query(uid="sessions")
 def sessions(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter:
     """Clicks made of Spark's own rate source, sessions shown on the console."""
-    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", "5")).load()
+    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", 5)).load()
     clicks = numbers.selectExpr(
         "concat('user-', int(value / 40) % 50) AS id", "unix_millis(timestamp) AS at_ms", "timestamp AS time"
     )

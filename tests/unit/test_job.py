@@ -100,6 +100,30 @@ def test_a_parameter_is_found_by_name() -> None:
     assert context.parameter("mode", "fast") == "fast"
 
 
+def test_a_parameter_has_the_type_of_its_default() -> None:
+    context = ss.QueryContext("words", "default", {"rows": "4", "fast": "true", "gap": "1h30m", "rate": "0.5"})
+
+    assert context.parameter("rows", 20) == 4
+    assert context.parameter("fast", default=False) is True
+    assert context.parameter("gap", timedelta(0)) == timedelta(minutes=90)
+    assert context.parameter("rate", 1.0) == 0.5
+    assert context.parameter("keys", 7) == 7
+
+
+def test_a_parameter_that_does_not_fit_its_default_is_refused_with_both() -> None:
+    context = ss.QueryContext("words", "default", {"rows": "four"})
+
+    with pytest.raises(errors.InvalidArgumentError, match=r"'rows' is 'four', which is no int.*its default 20"):
+        context.parameter("rows", 20)
+
+
+def test_a_job_that_declares_its_parameters_reads_them_in_one_way() -> None:
+    context = ss.QueryContext("words", "default", object())
+
+    with pytest.raises(errors.InvalidArgumentError, match=r"read ctx\.parameters\.rows"):
+        context.parameter("rows")
+
+
 def test_a_missing_parameter_says_which_there_are_and_how_to_set_it() -> None:
     context = ss.QueryContext("words", "default", {"input": "/data"})
 

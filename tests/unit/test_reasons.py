@@ -46,7 +46,8 @@ _CODES = {
         InitialStateInvalid InputNotStreaming JobFileMissing JobFileRaised KeyColumnUnknown KeyMissing
         KeyTypeUnsupported KeyedStateOutsideKey KeyedStateOutsideTable MaxParallelismInvalid NoCurrentKey NoQueries
         NoQuery OffsetsGroupInvalid OperatorUidInvalid OperatorUidTaken OutputModeInvalid OutputSchemaInvalid
-        ParallelismInvalid ParameterMissing QueryInvalid SchemaInvalid SessionRefused SinkInvalid SinkSettingRefused
+        ParallelismInvalid ParameterMissing ParametersInvalid QueryInvalid SchemaInvalid SessionRefused SinkInvalid
+        SinkSettingRefused
         SourceNameTaken SourceNotSingle StateDeclaredTooLate StateNameInvalid StateNameTaken
         StateTypeInvalid StateValueTypeUnsupported TimeModeInvalid TimeoutInvalid TimerDomainMissing TimersInvalid
         TimersNotDeclared TtlCleanupInvalid TtlInvalid TtlNotPositive UidDuplicate UidInvalid WatermarkMissing

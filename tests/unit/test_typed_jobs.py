@@ -16,13 +16,14 @@ from mypy import api as mypy_api
 _PRELUDE = """
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import operator
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import statefulspark as ss
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 """
 _SETTINGS = """
 [mypy]
@@ -154,6 +155,27 @@ _RIGHT = {
         lives = (ss.Ttl("7d"), ss.Ttl(datetime.timedelta(days=7), update=ss.TtlUpdate.ON_READ_AND_WRITE))
         sink = ss.sinks.KafkaSink("t", bootstrap_servers="b:1", offsets_kept="7d")
     """,
+    "parameters": """
+        @dataclasses.dataclass(frozen=True)
+        class Parameters:
+            brokers: str
+            rows: int = 20
+
+
+        job = ss.Job("words")
+        job.parameters(Parameters)
+
+
+        @job.query(uid="counts")
+        def counts(spark: SparkSession, ctx: ss.QueryContext[Parameters]) -> ss.Output:
+            rows = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameters.rows + 1).load()
+            return ss.write(rows, sink=ss.sinks.FilesSink(ctx.parameters.brokers), uid="out")
+
+
+        def given(ctx: ss.QueryContext) -> tuple[str, int, bool, datetime.timedelta]:
+            gap = ctx.parameter("gap", datetime.timedelta(hours=1))
+            return ctx.parameter("brokers"), ctx.parameter("rows", 20), ctx.parameter("fast", False), gap
+    """,
     "operator state": """
         class Buffer(ss.driver.SinkFunction[tuple[str, int]], ss.driver.CheckpointedFunction):
             def initialize_state(self, context: ss.driver.FunctionInitializationContext) -> None:
@@ -215,6 +237,19 @@ _WRONG = {
                 self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext[str]
             ) -> Iterator[tuple[str, int]]:
                 yield key, key  # wrong
+    """,
+    "a parameter that is not declared": """
+        @dataclasses.dataclass(frozen=True)
+        class Parameters:
+            rows: int = 20
+
+
+        def show(ctx: ss.QueryContext[Parameters]) -> None:
+            print(ctx.parameters.row)  # wrong
+    """,
+    "a parameter of another type": """
+        def rows(ctx: ss.QueryContext) -> str:
+            return ctx.parameter("rows", 20)  # wrong
     """,
     "an option that is spelled wrongly": """
         def totals(df: DataFrame, function: ss.KeyedProcessFunction) -> DataFrame:

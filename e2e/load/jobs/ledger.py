@@ -210,7 +210,7 @@ def ledger(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     rows = ss.keyed_process(
         read_events(spark, ctx),
         key="key",
-        function=Ledger(is_broken=ctx.parameter("broken", "no") == "yes"),
+        function=Ledger(is_broken=ctx.parameter("broken", default=False)),
         uid=ctx.parameter("accounts", "accounts"),
         schema=Ledger.schema,
         timers="both",
@@ -228,7 +228,7 @@ def windows(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     once = read_events(spark, ctx).dropDuplicatesWithinWatermark(["number"])
     sums = [functions.count("*").alias("events"), functions.sum("amount").alias("total")]
     by_window = once.groupBy(functions.window("time", "10 seconds"), "key")
-    if ctx.parameter("aggregate", "no") == "yes":
+    if ctx.parameter("aggregate", default=False):
         kept = by_window.agg(*sums, functions.max("amount").alias("largest")).where("largest IS NOT NULL")
     else:
         kept = by_window.agg(*sums)
@@ -256,7 +256,7 @@ def counter(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Numbers of every subtask, into Iceberg."""
     numbers = ss.read_function(
         spark,
-        function=Counter(float(ctx.parameter("pause_s", "0.1"))),
+        function=Counter(ctx.parameter("pause_s", 0.1)),
         schema="subtask INT, number BIGINT",
         uid="numbers",
         parallelism=2,

@@ -62,7 +62,7 @@ class Latest(ss.KeyedProcessFunction):
 def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """One row per key and batch."""
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 300).option("numPartitions", 1).load()
-    rows = int(ctx.parameter("ballast_mb", "0")) * (1 << 20) // (BALLAST_BYTES * BALLAST_KEYS_PER_ROW)
+    rows = ctx.parameter("ballast_mb", 0) * (1 << 20) // (BALLAST_BYTES * BALLAST_KEYS_PER_ROW)
     kept = f"sequence({KEYS} + value * {BALLAST_KEYS_PER_ROW}, {KEYS - 1} + (value + 1) * {BALLAST_KEYS_PER_ROW})"
     keys = f"concat(array(value % {KEYS}), if(value < {rows}, {kept}, array()))" if rows else f"array(value % {KEYS})"
     totals = ss.keyed_process(
@@ -73,7 +73,7 @@ def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         schema=SCHEMA,
         max_parallelism=128 if rows else 4,
     )
-    if ctx.parameter("operators", "1") == "2":
+    if ctx.parameter("operators", 1) == 2:
         totals = ss.keyed_process(totals, key="key", function=Latest(), uid="latest", schema=SCHEMA, max_parallelism=4)
     return ss.write(totals, sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out", trigger="1s")
 

@@ -24,6 +24,8 @@ def homes(namespace: "dict[str, Any]") -> dict[str, str]:
 def lazily(namespace: "dict[str, Any]") -> "tuple[Callable[[str], object], Callable[[], list[str]]]":
     """Return `__getattr__` and `__dir__` of a public module. A name that was used is kept in the module.
 
+    The modules of the implementation, which an import leaves in a package, are no part of its `dir`.
+
     Args:
         namespace: The globals of the public module.
     """
@@ -48,4 +50,4 @@ def lazily(namespace: "dict[str, Any]") -> "tuple[Callable[[str], object], Calla
         value = namespace[name] = getattr(importlib.import_module(home), name)
         return value
 
-    return attribute, lambda: sorted(names())
+    return attribute, lambda: sorted({*names(), *(name for name in namespace if name.startswith("__"))})

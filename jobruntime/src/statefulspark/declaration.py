@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, overload
 
-from statefulspark import durations, errors
+from typing_extensions import TypeVar
+
+from statefulspark import durations, errors, parameters
 from statefulspark.contract import layout
 from statefulspark.hooks import HookDefinition
+from statefulspark.parameters import ParametersClass
 from statefulspark.sinks import base
 
 if TYPE_CHECKING:
@@ -58,39 +62,58 @@ def require_uid(uid: str, what: str) -> str:
     return uid
 
 
-@dataclass(frozen=True, slots=True)
-class QueryContext:
+Parameters = TypeVar("Parameters", default=Mapping[str, str])
+Value = TypeVar("Value", str, bool, int, float, Decimal, timedelta, datetime)
+
+
+@dataclass(frozen=True)
+class QueryContext(Generic[Parameters]):
     """The job that a query function belongs to.
 
     Attributes:
         job: Name of the job.
         namespace: Its namespace.
-        parameters: The job's parameters, from the resource or the command line.
+        parameters: The job's parameters, from the resource or the command line: an instance of the class that
+            `job.parameters` declares. Without a declaration they are text by name.
     """
 
     job: str
     namespace: str
-    parameters: Mapping[str, str]
+    parameters: Parameters
 
-    def parameter(self, name: str, default: str | None = None) -> str:
-        """Return one parameter.
+    @overload
+    def parameter(self, name: str) -> str: ...
+    @overload
+    def parameter(self, name: str, default: Value) -> Value: ...
+    def parameter(self, name: str, default: object = None) -> object:
+        """Return one parameter of a job that declares none with `job.parameters`.
 
         Args:
             name: Its name.
-            default: Value when it is not set; None makes it required.
+            default: Value when it is not set, and its type: text, bool, int, float, Decimal, timedelta or an aware
+                datetime. Without a default the parameter is text, and required.
 
         Raises:
             ParameterMissingError: `ParameterMissing`: it is required and not set.
+            InvalidArgumentError: `ParametersInvalid`: its text does not fit the type of the default, or the job declares its
+                parameters.
         """
-        value = self.parameters.get(name, default)
-        if value is None:
-            given = ", ".join(sorted(self.parameters)) or "none"
+        given = self.parameters
+        if not isinstance(given, Mapping):
+            raise errors.InvalidArgumentError(
+                "ParametersInvalid",
+                f"The job {self.job} declares its parameters as {type(given).__name__}; read ctx.parameters.{name}.",
+            )
+        if name in given:
+            return parameters.converted(name, given[name], "" if default is None else default)
+        if default is None:
+            names = ", ".join(sorted(given)) or "none"
             raise errors.ParameterMissingError(
                 "ParameterMissing",
-                f"The job {self.job} needs the parameter {name!r}; given are: {given}. Set it in job.parameters, or with "
+                f"The job {self.job} needs the parameter {name!r}; given are: {names}. Set it in job.parameters, or with "
                 f"--parameter {name}=VALUE.",
             )
-        return value
+        return default
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +127,7 @@ class Output:
     trigger: timedelta | TriggerMode | None
 
 
-QueryFunction = Callable[["SparkSession", QueryContext], "DataStreamWriter | Output"]
+QueryFunction = Callable[["SparkSession", QueryContext[Any]], "DataStreamWriter | Output"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +145,26 @@ class JobDefinition:
     Attributes:
         queries: The queries, in the order of their declaration.
         hooks: The master hooks, in the order of their declaration.
+        parameters: The class of its parameters; None if it declares none.
     """
 
     queries: tuple[QueryDefinition, ...]
     hooks: tuple[HookDefinition, ...] = ()
+    parameters: ParametersClass | None = None
+
+    def context(self, job: str, namespace: str, given: Mapping[str, str]) -> QueryContext[Any]:
+        """Return what its query functions get.
+
+        Args:
+            job: Name of the job.
+            namespace: Its namespace.
+            given: The text of each parameter that is set.
+
+        Raises:
+            InvalidArgumentError: `ParametersInvalid`.
+        """
+        declared = self.parameters
+        return QueryContext(job, namespace, given if declared is None else parameters.read(declared, given, job))
 
     @property
     def query_uids(self) -> tuple[str, ...]:

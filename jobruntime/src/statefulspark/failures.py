@@ -77,7 +77,15 @@ STATE_DAMAGED = "StateDamaged"
 _DECLARED_WRONGLY = (
     *("ColumnTypeUnsupported", "ColumnsAmbiguous"),
     *("CodeArchiveInvalid", "CodeChecksumMismatch", "CodeMissing", "CodeTooLarge"),
-    *("JobFileMissing", "JobFileRaised", "NoQueries", "NoQuery", "ParameterMissing", "QueryInvalid"),
+    *(
+        "JobFileMissing",
+        "JobFileRaised",
+        "NoQueries",
+        "NoQuery",
+        "ParameterMissing",
+        "ParametersInvalid",
+        "QueryInvalid",
+    ),
     *("OperatorUidInvalid", "OperatorUidTaken", "UidDuplicate", "UidInvalid"),
     *("HookFailed", "HookInvalid"),
     *("FunctionInvalid", "FunctionNotCopyable", "MaxParallelismInvalid", "OutputModeInvalid", "OutputSchemaInvalid"),

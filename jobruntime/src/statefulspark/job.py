@@ -10,12 +10,14 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import statefulspark
-from statefulspark import durations, errors, launch, librarycalls
+from statefulspark import durations, errors, launch, librarycalls, parameters
 from statefulspark.declaration import JobDefinition, QueryDefinition, QueryFunction, require_uid
 from statefulspark.hooks import DEFAULT_TIMEOUT, HookDefinition, MasterHook
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -42,6 +44,7 @@ class Job:
         self.name = require_uid(name, "the job")
         self._queries: dict[str, QueryDefinition] = {}
         self._hooks: dict[str, HookDefinition] = {}
+        self._parameters: parameters.ParametersClass | None = None
 
     @property
     def queries(self) -> tuple[QueryDefinition, ...]:
@@ -50,8 +53,28 @@ class Job:
 
     @property
     def definition(self) -> JobDefinition:
-        """The declared queries and hooks, for the driver."""
-        return JobDefinition(self.queries, self.hooks)
+        """The declared queries, hooks and parameters, for the driver."""
+        return JobDefinition(self.queries, self.hooks, self._parameters)
+
+    def parameters(self, kind: type[T]) -> type[T]:
+        """Declare the job's parameters as a class: each field is a parameter, with its type and its default.
+
+        A field is text, bool, int, float, Decimal, a duration as in the resource (timedelta), a moment with a time zone
+        (datetime), an Enum, a Literal, or a list or tuple of one of them, which are written with commas. `T | None` with the
+        default None is a parameter that may be absent. What is missing, unknown or of another type is refused before Spark
+        starts.
+
+        Args:
+            kind: A dataclass or a pydantic model.
+
+        Returns:
+            The class.
+
+        Raises:
+            InvalidTypeError: `ParametersInvalid`: it is none, or text cannot become the type of a field.
+        """
+        self._parameters = parameters.declare(kind)
+        return kind
 
     def query(self, *, uid: str) -> Callable[[QueryFunction], QueryFunction]:
         """Declare a query by decorating the function that builds it.
@@ -135,6 +158,7 @@ class Job:
             job_config = launch.current_config(self.name)
             report = launch.requested_report()
             definition = self.definition
+            definition.context(job_config.name, job_config.namespace, job_config.parameters)
             settings.require_startable(job_config)
             if job_config.api_tls is not None:
                 certificate.require_usable(job_config.api_tls)

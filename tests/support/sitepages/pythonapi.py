@@ -65,7 +65,7 @@ def _section(title: str, module: ModuleType, names: Iterable[str]) -> Iterator[s
     if title in _GUIDES:
         yield from (f"With examples: {_GUIDES[title]}.", "")
     for name in names:
-        if not inspect.ismodule(getattr(module, name)):
+        if not name.startswith("__") and not inspect.ismodule(getattr(module, name)):
             yield from _entry(name, module)
 
 

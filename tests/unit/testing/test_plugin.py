@@ -51,7 +51,7 @@ def test_the_fixture_of_functions_is_the_harness(keyed_harness: type[keyed.Keyed
 
 
 def test_what_the_package_of_tests_has_is_listed_and_nothing_else_is_found() -> None:
-    assert {name: getattr(testing, name).__name__ for name in dir(testing)} == {
+    assert {name: getattr(testing, name).__name__ for name in testing.__all__} == {
         name: name for name in ("JobHarness", "JobTestError", "KeyedHarness", "KillPoint", "QueryHarness")
     }
     with pytest.raises(AttributeError, match="has no attribute 'SparkHarness'"):

@@ -69,6 +69,7 @@ _SENTENCES = (
     ("Remove restore.source", "Leave --restore-uri, --restore-checkpoint or --restore-empty out"),
     ("another name or storage.uri", "another --name or --storage"),
     ("Set it in job.parameters, or with --parameter", "Set it with --parameter"),
+    ("Correct them in job.parameters, or with --parameter", "Correct them with --parameter"),
     ("driver.heap", "--conf spark.driver.memory=2g"),
     ("check job.file, and that the image contains it", "check the path"),
     ("allow local files (--allow-local-files) for development", "add --allow-local-files for development"),

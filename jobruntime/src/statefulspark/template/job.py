@@ -7,12 +7,22 @@ pytest                            tests the function without Spark, and the job 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import statefulspark as ss
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 job = ss.Job("my-job")
+
+
+@job.parameters
+@dataclass(frozen=True)
+class Parameters:
+    """What the resource or `--parameter NAME=VALUE` may set."""
+
+    rows_per_second: int = 10
+    output: str = ""
 
 
 class Totals(ss.KeyedProcessFunction):
@@ -30,15 +40,15 @@ class Totals(ss.KeyedProcessFunction):
         yield key, self.count.get(), self.total.get()
 
 
-def orders(spark: SparkSession, ctx: ss.QueryContext) -> DataFrame:
+def orders(spark: SparkSession, ctx: ss.QueryContext[Parameters]) -> DataFrame:
     """Return made-up orders. Put your own source here: spark.readStream with Kafka, files, Iceberg."""
-    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameter("rows_per_second", "10")).load()
+    numbers = spark.readStream.format("rate").option("rowsPerSecond", ctx.parameters.rows_per_second).load()
     customer = "element_at(array('ada', 'bob', 'cleo'), CAST(value % 3 + 1 AS INT)) AS customer"
     return numbers.selectExpr(customer, "value % 7 + 1 AS amount")
 
 
 @job.query(uid="totals")
-def totals(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter | ss.Output:
+def totals(spark: SparkSession, ctx: ss.QueryContext[Parameters]) -> DataStreamWriter | ss.Output:
     """Write the totals to the folder of the parameter `output`, each row once; without one, to the terminal."""
     result = ss.keyed_process(
         orders(spark, ctx),
@@ -47,9 +57,8 @@ def totals(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter | ss.O
         uid="customer-totals",  # state is found by this name: never change it
         schema="customer STRING, orders BIGINT, total BIGINT",
     )
-    output = ctx.parameter("output", "")
-    if output:
-        return ss.write(result, sink=ss.sinks.FilesSink(output), uid="out", trigger="5s")
+    if ctx.parameters.output:
+        return ss.write(result, sink=ss.sinks.FilesSink(ctx.parameters.output), uid="out", trigger="5s")
     return result.writeStream.outputMode("update").format("console").trigger(processingTime="5 seconds")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from statefulspark import clock, durations, errors, launch, rowvalues, state_reading
 from statefulspark.checkpoint import catalog
@@ -67,7 +67,7 @@ class JobHarness:
             job: A job file, which is run anew by each start; or a `Job`.
             spark: The session; `sessions.shared` has the settings of the runtime.
             folder: Empty folder, for state and output.
-            parameters: What `ctx.parameter` returns.
+            parameters: The job's parameters, as text.
 
         Raises:
             StatefulSparkError: The job cannot start; what `statefulspark run` says.
@@ -249,6 +249,14 @@ class JobHarness:
             raise JobTestError(f"{uid!r} has no timers: {refused[0]}")
         return sorted(pending, key=lambda timer: (timer[1], str(timer[0])))
 
+    def __enter__(self) -> Self:
+        """Return the harness; the end of the block closes it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
     def close(self) -> None:
         """Kill the job if it runs."""
         if self._driver is not None:
@@ -268,7 +276,7 @@ class JobHarness:
         for query in job.queries:
             tested.send_by_value(query.function.__module__)
         queries = tuple(QueryDefinition(query.uid, self._replaced(query)) for query in job.queries)
-        definition = JobDefinition(queries, job.hooks)
+        definition = JobDefinition(queries, job.hooks, job.definition.parameters)
         try:
             self._driver = drivers.Driver(definition, self._config(job.name), self._spark)
         except errors.UserCodeError as error:

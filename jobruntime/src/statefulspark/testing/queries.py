@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from statefulspark.engine import tested
 from statefulspark.job import Job
@@ -114,6 +114,14 @@ class QueryHarness:
     def timers(self, uid: str) -> list[tuple[object, datetime]]:
         """Return timers as of the newest checkpoint; see `JobHarness.timers`."""
         return self._job.timers(uid)
+
+    def __enter__(self) -> Self:
+        """Return the harness; the end of the block closes it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
 
     def close(self) -> None:
         """End the query if it runs."""

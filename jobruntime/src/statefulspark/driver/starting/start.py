@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from statefulspark import clock, errors, launch, storage, threads, usercode
 from statefulspark.checkpoint import plans, progress
 from statefulspark.contract import config, layout
-from statefulspark.declaration import JobDefinition, Output, QueryContext
+from statefulspark.declaration import JobDefinition, Output
 from statefulspark.driver import serve
 from statefulspark.driver.api.status import Ending
 from statefulspark.driver.output import job_sinks, retries, writing
@@ -218,7 +218,7 @@ def build_queries(
         begin_step: Begins the step that counts planned queries.
     """
     declared = declared or functions.JobFunctions()
-    context = QueryContext(job_config.name, job_config.namespace, job_config.parameters)
+    context = job.context(job_config.name, job_config.namespace, job_config.parameters)
     registry = keyed.OperatorRegistry()
     partitions = parallelism.requested_partitions(job_config.engine.conf)
     options = settings.storage_options(job_config.storage)
