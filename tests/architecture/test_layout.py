@@ -56,6 +56,7 @@ _PUBLIC = {
         "FilesSink",
         "IcebergSink",
         "JsonSerializer",
+        "KafkaConnection",
         "KafkaRecord",
         "KafkaSink",
         "PostgresSink",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest import mock
 
 import duckdb
 import pagecode
@@ -195,11 +196,37 @@ def test_the_totals_over_whole_tables_add_up() -> None:
 
 
 def test_the_sinks_of_the_page_can_be_made() -> None:
-    codes = (block("docs/sinks.md", 2), block("docs/sinks.md", 3), block("docs/sinks.md", 4), block("docs/sinks.md", 5))
+    codes = (block("docs/sinks.md", 2), block("docs/sinks.md", 4), block("docs/sinks.md", 5))
     sinks = [eval(code, {"ss": ss}) for code in codes]  # noqa: S307 -- the page's own code
 
-    kinds = (ss.sinks.KafkaSink, ss.sinks.KafkaSink, ss.sinks.PostgresSink, ss.sinks.IcebergSink)
-    assert [type(sink) for sink in sinks] == list(kinds)
+    assert [type(sink) for sink in sinks] == [ss.sinks.KafkaSink, ss.sinks.PostgresSink, ss.sinks.IcebergSink]
+
+
+def test_the_connection_of_the_page_is_for_source_and_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "of-the-page")
+    spark = mock.MagicMock()
+    names: dict[str, object] = {"ss": ss, "spark": spark}
+    exec(block("docs/sinks.md", 3), names)  # noqa: S102 -- the page's own code
+
+    given = spark.readStream.format.return_value.options.call_args.kwargs
+    assert 'password="of-the-page"' in given["kafka.sasl.jaas.config"]
+    sink = names["sink"]
+    assert isinstance(sink, ss.sinks.KafkaSink)
+    assert sink.options["sasl.username"] == "job"
+
+
+def test_the_parameters_of_the_page_are_those_of_the_job() -> None:
+    job = ss.Job("sessions")
+    names = {"ss": ss, "job": job, "dataclass": dataclass, "datetime": datetime, "timedelta": timedelta}
+    code = compile(block("docs/cli.md", 1), "a page", "exec", dont_inherit=True)
+    exec(code, names)  # noqa: S102 -- the page's own code
+
+    context = job.definition.context(
+        "sessions", "default", {"brokers": "kafka:9092", "topics": "orders,returns", "gap": "90s"}
+    )
+
+    assert context.parameters.topics == ("orders", "returns")
+    assert context.parameters.gap == timedelta(seconds=90)
 
 
 def test_the_source_of_the_page_counts_under_its_lock() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import certificates
 import processes
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -25,7 +26,7 @@ _SETTINGS = {
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL",
     "auto.create.topics.enable": "false",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "2",
@@ -39,6 +40,9 @@ _SETTINGS = {
     "sasl.enabled.mechanisms": "PLAIN",
     "listener.name.sasl.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
     'user_writer="right";',
+    "listener.name.tls.ssl.client.auth": "required",
+    "listener.name.tls.ssl.keystore.type": "PEM",
+    "listener.name.tls.ssl.truststore.type": "PEM",
 }
 
 
@@ -48,20 +52,32 @@ class Broker(processes.Server):
     Attributes:
         servers: Bootstrap servers, without authentication.
         sasl_servers: Bootstrap servers that ask for the user `writer` with the password `right`.
+        tls_servers: Bootstrap servers that ask for a certificate of the authority `ca_file`.
+        ca_file: The authority, which has issued the broker's certificate, too.
+        certificate_file: A certificate that it has issued, with its key.
     """
 
     starts_within_s = 60.0
 
     def __init__(self, folder: Path) -> None:
         super().__init__("the Kafka broker", folder / "broker.log")
-        ports = processes.free_ports(3)
+        ports = processes.free_ports(4)
         self._folder, self._port = folder, ports[0]
-        self.servers, controller, self.sasl_servers = (f"{processes.LOOPBACK}:{port}" for port in ports)
+        addresses = [f"{processes.LOOPBACK}:{port}" for port in ports]
+        self.servers, controller, self.sasl_servers, self.tls_servers = addresses
+        issued = certificates.issue(folder / "tls")
+        self.ca_file, self.certificate_file = issued.authority, folder / "tls" / "both.pem"
+        both = ((issued.folder / name).read_text() for name in ("tls.key", "tls.crt"))
+        self.certificate_file.write_text("".join(both))
         self._topics = itertools.count(1)
-        listeners = f"PLAINTEXT://{self.servers},CONTROLLER://{controller},SASL://{self.sasl_servers}"
+        listeners = (
+            f"PLAINTEXT://{self.servers},CONTROLLER://{controller},SASL://{self.sasl_servers},TLS://{self.tls_servers}"
+        )
         self._settings = _SETTINGS | {
             "listeners": listeners,
-            "advertised.listeners": f"PLAINTEXT://{self.servers},SASL://{self.sasl_servers}",
+            "advertised.listeners": f"PLAINTEXT://{self.servers},SASL://{self.sasl_servers},TLS://{self.tls_servers}",
+            "listener.name.tls.ssl.keystore.location": str(self.certificate_file),
+            "listener.name.tls.ssl.truststore.location": str(self.ca_file),
             "controller.quorum.voters": f"1@{controller}",
             "log.dirs": str(folder / "data"),
         }

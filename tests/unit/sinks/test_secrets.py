@@ -12,7 +12,7 @@ import pytest
 from statefulspark import errors
 from statefulspark.sinks import kinds
 from statefulspark.sinks.iceberg import IcebergSink
-from statefulspark.sinks.kafka import KafkaSink
+from statefulspark.sinks.kafka import KafkaConnection, KafkaSink
 from statefulspark.sinks.postgres import PostgresSink
 from statefulspark.sinks.secret import Secret
 
@@ -48,6 +48,49 @@ def test_what_travels_to_workers_or_into_a_log_holds_no_secret(monkeypatch: pyte
     assert "hunter2" not in repr(sinks)
 
 
+def test_a_connection_says_the_same_to_source_and_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", 'a"b\\c')
+    password = Secret.env("KAFKA_PASSWORD")
+    kafka = KafkaConnection(
+        "kafka:9093", tls=True, sasl="SCRAM-SHA-512", username="job", password=password, ca_file="/ca.pem"
+    )
+    sink = KafkaSink("clicks", bootstrap_servers=kafka, options={"linger.ms": "5"})
+
+    assert kafka.source_options() == {
+        "kafka.bootstrap.servers": "kafka:9093",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="job" password="a\\"b\\\\c";',
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": "/ca.pem",
+    }
+    assert sink.bootstrap_servers == "kafka:9093"
+    assert sink.options == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "job",
+        "sasl.password": password,
+        "ssl.ca.location": "/ca.pem",
+        "linger.ms": "5",
+    }
+    assert b"b\\c" not in pickle.dumps((kafka, sink))
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"sasl": "GSSAPI", "username": "u", "password": "p"}, "sasl='GSSAPI' is unknown"),
+        ({"sasl": "PLAIN", "username": "u"}, "needs sasl, username and password"),
+        ({"username": "u", "password": "p"}, "needs sasl, username and password"),
+        ({"ca_file": "/ca.pem"}, "need tls=True"),
+    ],
+)
+def test_a_connection_that_cannot_work_is_refused(settings: dict[str, str], why: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=why):
+        KafkaConnection("kafka:9092", **settings)  # type: ignore[arg-type]
+
+
 def test_plain_credentials_stay_out_of_the_text_form() -> None:
     sinks = (
         KafkaSink("clicks", bootstrap_servers="localhost:9092", options={"sasl.password": "hunter2"}),
@@ -55,6 +98,7 @@ def test_plain_credentials_stay_out_of_the_text_form() -> None:
         IcebergSink("shop.clicks", catalog={"token": "hunter2"}),
     )
     assert "hunter2" not in repr(sinks)
+    assert "hunter2" not in repr(KafkaConnection("k:9092", sasl="PLAIN", username="u", password="hunter2"))
 
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:

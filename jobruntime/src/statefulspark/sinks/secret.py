@@ -1,4 +1,4 @@
-"""Secrets of sinks, which are never stored and are read where and when they are used.
+"""Secrets of sinks and sources, which are never stored and are read where and when they are used.
 
 The code of a job is sent to the workers and records of its sinks to storage; a `Secret` has only the name of a variable or
 file. The same variable or file must exist on the driver and on the executors, for example from a Kubernetes Secret in `env`
@@ -50,7 +50,7 @@ class Secret:
             if not value:
                 raise errors.SpecRejectedError(
                     "SecretMissing",
-                    f"A sink needs a secret, but the environment variable {self.variable} is not set; provide it to the "
+                    f"The job needs a secret, but the environment variable {self.variable} is not set; provide it to the "
                     "driver and to the executors.",
                 )
             outgoing.keep_out(value)
@@ -60,7 +60,7 @@ class Secret:
         except OSError as error:
             raise errors.CredentialsRefusedError(
                 "SecretMissing",
-                f"A sink needs a secret, but the file {self.path} cannot be read ({error.strerror}); provide it to the "
+                f"The job needs a secret, but the file {self.path} cannot be read ({error.strerror}); provide it to the "
                 "driver and to the executors.",
             ) from error
         outgoing.keep_out(value)

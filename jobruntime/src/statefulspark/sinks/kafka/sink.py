@@ -33,7 +33,7 @@ import pyarrow as pa
 from statefulspark import clock, durations, errors, storage
 from statefulspark.sinks import kinds, marker, secret, staging, standing, visibility
 from statefulspark.sinks.base import Machine, Sink
-from statefulspark.sinks.kafka import records
+from statefulspark.sinks.kafka import connection, records
 from statefulspark.storage import conditional
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class KafkaSink(Sink):
 
     Attributes:
         topic: An existing topic.
-        bootstrap_servers: `host:port`, several separated by commas.
+        bootstrap_servers: `host:port`, several separated by commas; or a `KafkaConnection`, which also says how to log in.
         serializer: Converts a row to a record; None uses the columns `value`, `key`, `headers` and `partition`.
         options: Further settings of the client (librdkafka's names), for example `security.protocol`; secrets as
             `ss.Secret`.
@@ -85,7 +85,7 @@ class KafkaSink(Sink):
 
     topic: str
     _: KW_ONLY
-    bootstrap_servers: str
+    bootstrap_servers: str | connection.KafkaConnection
     serializer: records.Serializer | None = None
     options: Mapping[str, str | secret.Secret] = field(default_factory=dict, repr=False)
     offsets_kept: timedelta | str = timedelta(days=1)
@@ -98,6 +98,10 @@ class KafkaSink(Sink):
         Raises:
             InvalidArgumentError: `SinkSettingRefused`, with each setting and the cause; `DurationInvalid`.
         """
+        given = self.bootstrap_servers
+        if isinstance(given, connection.KafkaConnection):
+            object.__setattr__(self, "options", {**given.client_options(), **self.options})
+            object.__setattr__(self, "bootstrap_servers", given.bootstrap_servers)
         if _TOPIC.fullmatch(self.topic) is None:
             raise errors.InvalidArgumentError(
                 "SinkSettingRefused",
@@ -370,7 +374,7 @@ def _recovered(sink: KafkaSink, stored: marker.Marker | None, context: SinkConte
 
 
 def _key(sink: KafkaSink, context: SinkContext) -> tuple[str, str]:
-    return sink.bootstrap_servers, context.transactional_id
+    return str(sink.bootstrap_servers), context.transactional_id
 
 
 def _where(sink: KafkaSink) -> str:
@@ -381,7 +385,7 @@ def _target(sink: KafkaSink, context: SinkContext, timeout: timedelta) -> sessio
     from statefulspark.sinks.kafka import session as sessions
 
     return sessions.KafkaTarget(
-        servers=sink.bootstrap_servers,
+        servers=str(sink.bootstrap_servers),
         topic=sink.topic,
         transactional_id=context.transactional_id,
         group=f"{context.transactional_id}/marker",
