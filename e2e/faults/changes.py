@@ -63,7 +63,7 @@ def _upgraded_to(world: World, *flags: str) -> None:
 def with_one_more_source(world: World) -> None:
     """A version is started that reads a second topic, and then one that does not any more, whose user says so."""
     _upgraded_to(world, "--parameter", f"more={world.more_events()}")
-    _upgraded_to(world, "--drop-state", "more")
+    _upgraded_to(world, "--restore-drop-state", "more")
 
 
 def rolled_back(flags: tuple[str, ...], world: World) -> None:

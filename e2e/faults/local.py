@@ -87,7 +87,7 @@ def driver_killed_at(point: Point, side: Side, world: World) -> None:
     if point.in_start:
         die(world)
     if point.request:
-        world.call(*point.request, "--detach")
+        world.call(*point.request, "--no-wait")
     world.until_held(hold)
     world.hurt()
     die(world)
@@ -218,7 +218,7 @@ def two_drivers_at(point: Point, world: World) -> None:
         if point.in_start:
             world.start()
         if point.request:
-            world.call(*point.request, "--detach")
+            world.call(*point.request, "--no-wait")
         world.until_held(hold)
         first.pause()
         world.hurt()
@@ -249,7 +249,7 @@ def savepoints_while(fault: Fault | None, world: World) -> None:
     for _ in range(3):
         world.until_commits()
         with world.proxy.breaking(*([fault] if fault else [])), contextlib.suppress(ScenarioError):
-            world.call("savepoint", "create", "--detach")
+            world.call("savepoint", "create", "--no-wait")
             if fault is None:
                 worlds.kill(world.chance.choice(world.until_workers()))
             world.wait(world.chance.uniform(2.0, 5.0))

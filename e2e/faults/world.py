@@ -67,7 +67,7 @@ class World(LoadedWorld):
             proxy.endpoint,
             "--checkpoint-interval",
             "3s",
-            "--retained",
+            "--checkpoint-retention-count",
             "2",
             *self._where_tasks_run(),
         ]

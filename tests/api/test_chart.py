@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import cast
 
+import commandtrees
 import pytest
 import yaml
 from apiserver import ROOT, ApiServer
@@ -131,10 +132,10 @@ def test_what_the_operator_may_open_is_told_to_it_as_the_chart_says() -> None:
     (deployment,) = of_kind(render(*values, "jobs.podTemplates=Any"), "Deployment")
     (container,) = resources.items(deployment, "spec", "template", "spec", "containers")
 
-    given = cli.build_parser().parse_args(cast("list[str]", container["args"]))
+    given = commandtrees.parse(cli.program, cast("list[str]", container["args"])).params
 
-    assert given.own_identity == {"shop": ("s3://bucket/shop/",)}
-    assert (given.storage_endpoint, given.pod_templates) == (["http://minio:9000"], "Any")
+    assert given["own_identity"] == {"shop": ("s3://bucket/shop/",)}
+    assert (given["storage_endpoints"], given["pod_templates"]) == (("http://minio:9000",), "Any")
 
 
 @pytest.mark.api
@@ -218,13 +219,13 @@ def test_policies_of_jobs_let_in_the_operator_first_and_then_who_is_named() -> N
     (container,) = resources.items(deployment, "spec", "template", "spec", "containers")
     labels = resources.section(deployment, "spec", "template", "metadata", "labels")
 
-    given = cli.build_parser().parse_args(cast("list[str]", container["args"]))
+    given = commandtrees.parse(cli.program, cast("list[str]", container["args"])).params
 
-    operator, others = given.job_network_policy
+    operator, others = given["job_network_policy"]
     assert resources.section(operator, "podSelector", "matchLabels").items() <= labels.items()
     assert resources.section(operator, "namespaceSelector", "matchLabels") == {"kubernetes.io/metadata.name": "default"}
     assert others == {"ipBlock": {"cidr": "10.0.0.0/16"}}
-    assert given.job_metrics_from == ({"ipBlock": {"cidr": "10.1.0.0/16"}},)
+    assert given["job_metrics_from"] == ({"ipBlock": {"cidr": "10.1.0.0/16"}},)
 
 
 @pytest.mark.parametrize(
@@ -234,9 +235,9 @@ def test_jobs_get_policies_unless_that_is_switched_off(values: tuple[str, ...], 
     (deployment,) = of_kind(render(*values), "Deployment")
     (container,) = resources.items(deployment, "spec", "template", "spec", "containers")
 
-    given = cli.build_parser().parse_args(cast("list[str]", container["args"]))
+    given = commandtrees.parse(cli.program, cast("list[str]", container["args"])).params
 
-    assert (given.job_network_policy is not None, given.job_metrics_from) == (is_limited, ())
+    assert (given["job_network_policy"] is not None, given["job_metrics_from"]) == (is_limited, ())
 
 
 @pytest.mark.api

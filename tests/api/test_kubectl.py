@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -40,16 +41,33 @@ class Desk:
     folder: Path
     kubeconfig: Path
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The person's environment, and where the sources are that the test imports."""
+        sources = os.environ.get("PYTHONPATH", "")
+        return {"PATH": f"{self.folder}:/usr/bin:/bin", "KUBECONFIG": str(self.kubeconfig), "PYTHONPATH": sources}
+
     def plugin(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {"PATH": f"{self.folder}:/usr/bin:/bin", "KUBECONFIG": str(self.kubeconfig)}
         return subprocess.run(
             [str(CLUSTER), "kubectl", "statefulspark", *arguments],
-            env=environment,
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
+
+    def complete(self, *words: str) -> list[str]:
+        """Return what kubectl offers for the last word, as its own completion asks it."""
+        done = subprocess.run(
+            [str(CLUSTER), "kubectl", "__complete", "statefulspark", *words],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return [line.partition("\t")[0] for line in done.stdout.splitlines() if not line.startswith(":")]
 
     def apply(self, spec: Resource, status: StatefulSparkJobStatus) -> None:
         meta: Resource = {"name": "flights", "namespace": self.namespace}
@@ -79,6 +97,8 @@ class Desk:
 def desk(api_server: ApiServer, namespace: str, tmp_path: Path) -> Desk:
     plugin = ("-m", "statefulspark_operator.kubectl.main")
     processes.write_program(tmp_path / "kubectl-statefulspark", sys.executable, *plugin)
+    completing = ("-m", "statefulspark_operator.kubectl.completion")
+    processes.write_program(tmp_path / "kubectl_complete-statefulspark", sys.executable, *completing)
     return Desk(api_server, namespace, tmp_path, api_server.kubeconfig)
 
 
@@ -117,7 +137,7 @@ def test_a_savepoint_is_asked_for_and_waited_for(desk: Desk) -> None:
     desk.apply(SPEC, a_first_generation())
 
     operator = desk.answer_savepoint({"phase": "Completed", "location": SAVEPOINT})
-    done = desk.plugin("savepoint", "flights", "-n", desk.namespace, "--timeout", "30s", "-o", "json")
+    done = desk.plugin("savepoint", "create", "flights", "-n", desk.namespace, "--timeout", "30s", "-o", "json")
     operator.join()
 
     assert done.returncode == 0, done.stderr
@@ -126,6 +146,44 @@ def test_a_savepoint_is_asked_for_and_waited_for(desk: Desk) -> None:
     (asked,) = json.loads(created)["items"]
     assert asked["metadata"]["generateName"] == "flights-"
     assert "kubectl-statefulspark" in {entry["manager"] for entry in asked["metadata"]["managedFields"]}
+
+
+def test_a_savepoint_that_was_requested_can_be_waited_for(desk: Desk) -> None:
+    desk.apply(SPEC, a_first_generation())
+    where = ("-n", desk.namespace)
+
+    requested = desk.plugin("savepoint", "create", "flights", *where, "--name", "nightly", "--no-wait", "-o", "name")
+    desk.server.patch_status(desk.namespace, "ssp/nightly", {"phase": "Completed", "location": SAVEPOINT})
+    done = desk.plugin("savepoint", "wait", "nightly", *where, "--timeout", "30s")
+    missing = desk.plugin("savepoint", "wait", "hourly", *where)
+
+    assert (requested.returncode, requested.stdout) == (0, "sparksavepoint.statefulspark.io/nightly\n"), (
+        requested.stderr
+    )
+    assert (done.returncode, done.stdout) == (0, f"Savepoint complete: {SAVEPOINT}\n"), done.stderr
+    assert (missing.returncode, "'hourly'" in missing.stderr) == (15, True)
+
+
+def test_kubectl_completes_commands_jobs_savepoints_and_revisions(desk: Desk) -> None:
+    desk.apply(SPEC, a_first_generation())
+    meta: Resource = {"name": "nightly", "namespace": desk.namespace}
+    kind: Resource = {"apiVersion": resources.SAVEPOINT.api_version, "kind": resources.SAVEPOINT.name}
+    desk.server.apply({**kind, "metadata": meta, "spec": {"jobName": "flights"}})
+    where = ("-n", desk.namespace)
+
+    assert desk.complete("sus") == ["suspend"]
+    assert desk.complete("savepoint", "cr") == ["create"]
+    assert desk.complete("status", *where, "fl") == ["flights"]
+    assert desk.complete("status", *where, "x") == []
+    assert desk.complete("savepoint", "wait", *where, "") == ["nightly"]
+    assert desk.complete("savepoint", "create", "flights", *where, "--format", "c") == ["canonical"]
+    assert OLD_REVISION in desk.complete("rollback", "flights", *where, "--to", "")
+
+
+def test_without_an_api_server_nothing_is_completed_and_nothing_is_said(desk: Desk) -> None:
+    nowhere = Desk(desk.server, desk.namespace, desk.folder, desk.folder / "none")
+
+    assert nowhere.complete("status", "") == []
 
 
 def test_a_rollback_writes_the_stored_spec_and_the_api_server_takes_it(desk: Desk) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import functools
 import json
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import commandtrees
 import pytest
 import statefulspark as ss
 import yaml
@@ -25,7 +25,7 @@ from statefulspark.server import metrics as driver_metrics
 from statefulspark.testing import KeyedHarness
 from statefulspark_operator.api import crd
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
-from statefulspark_operator.kubectl import flags
+from statefulspark_operator.kubectl import program
 from statefulspark_operator.telemetry import metrics as operator_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -286,9 +286,7 @@ def _words(command: str) -> list[str]:
     return words[: ends[0]] if ends else words
 
 
-@functools.cache
-def _parsers() -> dict[str, argparse.ArgumentParser]:
-    return {"statefulspark": main.build_parser(), "kubectl": flags.build_parser()}
+_PROGRAMS = {"statefulspark": main.program, "kubectl": program.program}
 
 
 @every_page
@@ -296,7 +294,7 @@ def test_every_command_in_a_page_exists_with_its_flags(name: str) -> None:
     for words in commands_of(_NAMES[name]):
         arguments = words[2:] if words[0] == "kubectl" else words[1:]
         if "--help" not in arguments:
-            _parsers()[words[0]].parse_args(arguments)
+            commandtrees.parse(_PROGRAMS[words[0]], arguments)
 
 
 @pytest.mark.parametrize("name", catalogue.PAGES)
@@ -324,7 +322,7 @@ def test_the_command_of_an_example_has_flags_that_exist(file: Path) -> None:
     words = shlex.split(examples.command(file) or "")
 
     if words[0] == "statefulspark":
-        assert _parsers()["statefulspark"].parse_args(words[1:]).file == file.relative_to(ROOT)
+        assert commandtrees.parse(main.program, words[1:]).params["file"] == file.relative_to(ROOT)
 
 
 def test_everything_that_has_a_meaning_has_an_advice() -> None:

@@ -62,7 +62,7 @@ def _bad(message: str, reason: str = "JobFileRaised") -> str:
 
 
 def _flag(message: str) -> str:
-    return f"error: {message}; see `statefulspark run --help`.\n"
+    return f"error: {message}. See `statefulspark run --help`.\n"
 
 
 WITHOUT_SPARK = (
@@ -137,17 +137,17 @@ WITHOUT_SPARK = (
         _usage(
             "TlsFileMissing",
             "The file /nowhere/tls.crt for TLS of the driver's API cannot be read: No such file or directory; check "
-            "--tls-cert and --tls-key; in a cluster, that the Secret has the keys tls.crt and tls.key.",
+            "--api-tls-certificate and --api-tls-key; in a cluster, that the Secret has the keys tls.crt and tls.key.",
         ),
         2,
-        flags=(*STORAGE, "--tls-cert", "/nowhere/tls.crt", "--tls-key", "/nowhere/tls.key"),
+        flags=(*STORAGE, "--api-tls-certificate", "/nowhere/tls.crt", "--api-tls-key", "/nowhere/tls.key"),
     ),
     Mistake(
         "a certificate without its key",
         GOOD,
-        _usage("TlsIncomplete", "--tls-cert needs --tls-key FILE beside it; add it."),
+        _usage("TlsIncomplete", "--api-tls-certificate needs --api-tls-key FILE beside it; add it."),
         2,
-        flags=(*STORAGE, "--tls-cert", "tls.crt"),
+        flags=(*STORAGE, "--api-tls-certificate", "tls.crt"),
     ),
     Mistake(
         "a region with a blank",
@@ -175,16 +175,17 @@ WITHOUT_SPARK = (
         GOOD,
         _usage(
             "ConfigInvalid",
-            "The flag --retained is wrong: Input should be greater than or equal to 1 (got 0).",
+            "The flag --checkpoint-retention-count is wrong: Input should be greater than or equal to 1 (got 0).",
         ),
         2,
-        flags=(*STORAGE, "--retained", "0"),
+        flags=(*STORAGE, "--checkpoint-retention-count", "0"),
     ),
     Mistake(
         "a duration without a unit",
         GOOD,
         _flag(
-            "argument --checkpoint-interval: The duration '10' must be a number with a unit: 500ms, 10s, 2m, 1h30m or 7d"
+            "Invalid value for '--checkpoint-interval': The duration '10' must be a number with a unit: 500ms, 10s, 2m, "
+            "1h30m or 7d"
         ),
         2,
         flags=(*STORAGE, "--checkpoint-interval", "10"),
@@ -213,7 +214,7 @@ WITHOUT_SPARK = (
     Mistake(
         "a parameter without a value",
         GOOD,
-        _flag("argument --parameter: 'input' must have the form name=value"),
+        _flag("Invalid value for '--parameter': 'input' must have the form name=value"),
         2,
         flags=(*STORAGE, "--parameter", "input"),
     ),
@@ -221,28 +222,29 @@ WITHOUT_SPARK = (
         "a checkpoint that is no number",
         GOOD,
         _flag(
-            "argument --restore-checkpoint: 'latest' must be the number of a checkpoint, as `checkpoint list` shows it"
+            "Invalid value for '--restore-checkpoint-id': 'latest' must be the number of a checkpoint, as `checkpoint "
+            "list` shows it"
         ),
         2,
-        flags=(*STORAGE, "--restore-checkpoint", "latest"),
+        flags=(*STORAGE, "--restore-checkpoint-id", "latest"),
     ),
     Mistake(
-        "--again without a restore",
+        "--restore-again without a restore",
         GOOD,
         _usage(
             "RestoreMissing",
-            "--restore-nonce needs --restore-uri, --restore-checkpoint or --restore-empty, and --again needs one of them, "
-            "--ownership TakeOver or --take-over-sinks; add it.",
+            "--restore-nonce needs --restore-uri, --restore-checkpoint-id or --restore-empty, and --restore-again needs "
+            "one of them, --ownership TakeOver or --restore-take-over-sinks; add it.",
         ),
         2,
-        flags=(*STORAGE, "--again"),
+        flags=(*STORAGE, "--restore-again"),
     ),
     Mistake(
         "a restore and empty state",
         GOOD,
-        _flag("argument --restore-empty: not allowed with argument --restore-checkpoint"),
+        _flag("The options --restore-checkpoint-id and --restore-empty exclude one another; give one of them"),
         2,
-        flags=(*STORAGE, "--restore-checkpoint", "41", "--restore-empty"),
+        flags=(*STORAGE, "--restore-checkpoint-id", "41", "--restore-empty"),
     ),
     Mistake(
         "a setting that belongs to the runtime",
@@ -250,7 +252,7 @@ WITHOUT_SPARK = (
         _usage(
             "EngineSettingRefused",
             "These Spark settings belong to the runtime; remove them: spark.sql.streaming.minBatchesToRetain (Spark would "
-            "delete files that retained checkpoints need; use --retained)",
+            "delete files that retained checkpoints need; use --checkpoint-retention-count)",
         ),
         2,
         flags=(*STORAGE, "--conf", "spark.sql.streaming.minBatchesToRetain=2"),

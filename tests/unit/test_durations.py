@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
 import re
 from collections.abc import Callable
@@ -10,13 +9,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from statefulspark import durations, errors
-from statefulspark.cli import options
+from statefulspark.commandline import values
 from statefulspark.contract import config
 from statefulspark_operator.api.spec import CheckpointRetention
 
@@ -24,7 +24,8 @@ _CRDS = Path(__file__).parents[2] / "crds"
 
 
 def _of_flag(text: str) -> timedelta:
-    return options.duration(text)
+    duration: timedelta = values.DURATION(text)
+    return duration
 
 
 def _of_configuration(text: str) -> timedelta | None:
@@ -83,7 +84,7 @@ def test_a_duration_is_read_alike_everywhere(read: Callable[[str], timedelta], t
 @pytest.mark.parametrize("read", _READERS.values(), ids=_READERS)
 @pytest.mark.parametrize("text", _NONE)
 def test_what_is_no_duration_is_refused_everywhere(read: Callable[[str], timedelta], text: str) -> None:
-    with pytest.raises((argparse.ArgumentTypeError, ValueError)):
+    with pytest.raises((click.UsageError, ValueError)):
         read(text)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from machines import postgres_sink
 from statefulspark import errors, launch, outgoing, telemetry
-from statefulspark.cli import terminal as cli_terminal
+from statefulspark.commandline import terminal as cli_terminal
 from statefulspark.sinks.secret import Secret
 from statefulspark.storage import StorageOptions
 from statefulspark_operator.kubectl import terminal as kubectl_terminal

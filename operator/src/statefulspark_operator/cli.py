@@ -5,170 +5,220 @@ Only the command that needs the cluster imports its libraries, so that `crds` ru
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import click
 import yaml
 from pydantic import JsonValue, TypeAdapter, ValidationError
+from statefulspark.commandline import commands, terminal, values
 
 import statefulspark_operator
 from statefulspark_operator.api import compatibility, crd
 from statefulspark_operator.api.pod_templates import PodTemplates
 
+NAME = "statefulspark-operator"
 _LOCATIONS: TypeAdapter[dict[str, tuple[str, ...]]] = TypeAdapter(dict[str, tuple[str, ...]])
 _PEERS: TypeAdapter[tuple[dict[str, JsonValue], ...]] = TypeAdapter(tuple[dict[str, JsonValue], ...])
 
-
-def _crds(arguments: argparse.Namespace) -> int:
-    if arguments.write:
-        for folder in arguments.write:
-            folder.mkdir(parents=True, exist_ok=True)
-            for name, text in crd.files().items():
-                (folder / name).write_text(text, encoding="utf-8")
-        return 0
-    if arguments.compatible_with:
-        folder = arguments.compatible_with
-        released = sorted(folder.glob("*/*.yaml"))
-        if not released:
-            print(f"{folder} has no CRD of a release, so nothing was compared.")
-        current = {name: yaml.safe_load(text) for name, text in crd.files().items()}
-        broken = [
-            f"{file}: {sentence}"
-            for file in released
-            for sentence in compatibility.breaks(yaml.safe_load(file.read_text("utf-8")), current.get(file.name, {}))
-        ]
-        for line in broken:
-            print(f"{line} Released fields are never removed, renamed or narrowed; add another one.", file=sys.stderr)
-        return 1 if broken else 0
-    if arguments.check:
-        expected = [(folder / name, text) for folder in arguments.check for name, text in crd.files().items()]
-        outdated = [file for file, text in expected if not file.is_file() or file.read_text(encoding="utf-8") != text]
-        for file in outdated:
-            print(f"{file} does not match the models; run `make crds` and commit the result.", file=sys.stderr)
-        return 1 if outdated else 0
-    print(crd.render_yaml(), end="")
-    return 0
-
-
-def _version(_arguments: argparse.Namespace) -> int:
-    print(statefulspark_operator.__version__)
-    return 0
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    from statefulspark_operator import handlers  # Only this command needs the cluster's libraries.
-    from statefulspark_operator.cluster import permits
-    from statefulspark_operator.engine.leadership import LeaseName
-    from statefulspark_operator.render.network_policy import Peers
-
-    lease = LeaseName(arguments.lease_namespace, arguments.lease, arguments.identity) if arguments.lease else None
-    api, scrapers = arguments.job_network_policy, arguments.job_metrics_from
-    peers = Peers(api=api, metrics=scrapers) if api is not None else None
-    return handlers.run(
-        namespaces=tuple(arguments.namespace),
-        health_port=arguments.health_port,
-        metrics_port=arguments.metrics_port,
-        log_format=arguments.log_format,
-        lease=lease,
-        rules=handlers.JobRules(
-            job_peers=peers,
-            allowed=permits.parse(arguments.own_identity, arguments.storage_endpoint),
-            pod_templates=arguments.pod_templates,
-        ),
-    )
+program = commands.Group(
+    NAME,
+    help="Run the operator of stateful PySpark jobs, and write its CRDs.",
+    epilog=f"examples:\n  {NAME} run --namespace demo\n  {NAME} crds --write crds\n",
+)
+program.add_command(commands.completion(NAME))
 
 
 def _locations(text: str) -> dict[str, tuple[str, ...]]:
     """Read locations by namespace."""
     try:
-        locations = _LOCATIONS.validate_json(text)
+        return _LOCATIONS.validate_json(text)
     except ValidationError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no object with lists of locations by namespace") from error
-    return locations
+        raise click.BadParameter(f"{text!r} is no object with lists of locations by namespace") from error
 
 
 def _peers(text: str) -> tuple[dict[str, JsonValue], ...]:
     """Read the peers of a NetworkPolicy."""
     try:
-        peers = _PEERS.validate_json(text)
+        return _PEERS.validate_json(text)
     except ValidationError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of peers as in a NetworkPolicy's `from`") from error
-    return peers
+        raise click.BadParameter(f"{text!r} is no list of peers as in a NetworkPolicy's `from`") from error
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(prog="statefulspark-operator", description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+@program.command(
+    "run",
+    short_help="run the operator until SIGTERM",
+    help="Run the operator until SIGTERM.",
+    epilog=f"example:\n  {NAME} run --namespace demo --log-format text\n",
+)
+@click.option(
+    "--namespace", "-n", "namespaces", multiple=True, metavar="NAME", help="watch this namespace only; repeatable"
+)
+@click.option(
+    "--health-port",
+    type=int,
+    default=8080,
+    show_default=True,
+    metavar="PORT",
+    help="port of /healthz; 0 picks a free one",
+)
+@click.option(
+    "--metrics-port",
+    type=int,
+    default=9090,
+    show_default=True,
+    metavar="PORT",
+    help="port of /metrics; 0 picks a free one",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(("json", "text")),
+    default="json",
+    show_default=True,
+    help="one JSON object per line, or text",
+)
+@click.option(
+    "--lease", metavar="NAME", help="stand by until this Lease is free, so that several operators can run; none without"
+)
+@click.option(
+    "--lease-namespace",
+    default=lambda: os.environ.get("POD_NAMESPACE", "default"),
+    metavar="NAME",
+    help="$POD_NAMESPACE when omitted",
+)
+@click.option(
+    "--identity",
+    default=lambda: os.environ.get("POD_NAME") or socket.gethostname(),
+    metavar="NAME",
+    help="$POD_NAME, or the host, when omitted",
+)
+@click.option(
+    "--job-network-policy",
+    type=_peers,
+    metavar="PEERS",
+    help="give each job a NetworkPolicy; PEERS may reach its driver's API, as JSON like a NetworkPolicy's `from`",
+)
+@click.option(
+    "--job-metrics-from",
+    type=_peers,
+    default="[]",
+    metavar="PEERS",
+    help="with --job-network-policy: who may reach the port of a driver's metrics; everybody without",
+)
+@click.option(
+    "--own-identity",
+    type=_locations,
+    default="{}",
+    metavar="LOCATIONS",
+    help='where jobs without a credentialsSecretRef may have their state, as JSON: {"shop": ["s3://bucket/shop/"]}; '
+    "nowhere without",
+)
+@click.option(
+    "--storage-endpoint",
+    "storage_endpoints",
+    multiple=True,
+    metavar="URL",
+    help="a server that storage.s3.endpoint may name; repeatable; without, all but the operator's own machine and link",
+)
+@click.option(
+    "--pod-templates",
+    type=values.Word(PodTemplates),
+    default=PodTemplates.RESTRICTED.value,
+    show_default=True,
+    help="what driver.podTemplate and executor.podTemplate may set",
+)
+def run(job_network_policy: Any, job_metrics_from: Any, **given: Any) -> int:  # noqa: ANN401 -- the values of the options
+    """Run `run`."""
+    from statefulspark_operator import handlers  # Only this command needs the cluster's libraries.
+    from statefulspark_operator.cluster import permits
+    from statefulspark_operator.engine.leadership import LeaseName
+    from statefulspark_operator.render.network_policy import Peers
 
-    run = commands.add_parser("run", help="run the operator until SIGTERM")
-    run.add_argument("--namespace", "-n", action="append", default=[], help="watch this namespace only; repeatable")
-    run.add_argument("--health-port", type=int, default=8080, help="port of /healthz; 0 picks a free one")
-    run.add_argument("--metrics-port", type=int, default=9090, help="port of /metrics; 0 picks a free one")
-    run.add_argument("--log-format", choices=("json", "text"), default="json", help="one JSON object per line, or text")
-    run.add_argument(
-        "--lease", help="stand by until this Lease is free, so that several operators can run; none without"
+    lease = LeaseName(given["lease_namespace"], given["lease"], given["identity"]) if given["lease"] else None
+    return handlers.run(
+        namespaces=given["namespaces"],
+        health_port=given["health_port"],
+        metrics_port=given["metrics_port"],
+        log_format=given["log_format"],
+        lease=lease,
+        rules=handlers.JobRules(
+            job_peers=Peers(api=job_network_policy, metrics=job_metrics_from)
+            if job_network_policy is not None
+            else None,
+            allowed=permits.parse(given["own_identity"], given["storage_endpoints"]),
+            pod_templates=given["pod_templates"],
+        ),
     )
-    run.add_argument(
-        "--lease-namespace", default=os.environ.get("POD_NAMESPACE", "default"), help="default: $POD_NAMESPACE"
-    )
-    run.add_argument(
-        "--identity", default=os.environ.get("POD_NAME") or socket.gethostname(), help="default: $POD_NAME, or the host"
-    )
-    run.add_argument(
-        "--job-network-policy",
-        type=_peers,
-        metavar="PEERS",
-        help="give each job a NetworkPolicy; PEERS may reach its driver's API, as JSON like a NetworkPolicy's `from`",
-    )
-    run.add_argument(
-        "--job-metrics-from",
-        type=_peers,
-        default=(),
-        metavar="PEERS",
-        help="with --job-network-policy: who may reach the port of a driver's metrics; everybody without",
-    )
-    run.add_argument(
-        "--own-identity",
-        type=_locations,
-        default={},
-        metavar="LOCATIONS",
-        help="where jobs without a credentialsSecretRef may have their state, as JSON: "
-        '{"shop": ["s3://bucket/shop/"]}; nowhere without',
-    )
-    run.add_argument(
-        "--storage-endpoint",
-        action="append",
-        default=[],
-        metavar="URL",
-        help="a server that storage.s3.endpoint may name; repeatable; without, all but the operator's own machine and link",
-    )
-    run.add_argument(
-        "--pod-templates",
-        type=PodTemplates,
-        choices=tuple(PodTemplates),
-        default=PodTemplates.RESTRICTED,
-        metavar="RULE",
-        help="what driver.podTemplate and executor.podTemplate may set: Restricted (default), or Any",
-    )
-    run.set_defaults(command=_run)
 
-    crds = commands.add_parser("crds", help="print the CRDs, write them into folders, or check the files there")
-    target = crds.add_mutually_exclusive_group()
-    target.add_argument("--write", nargs="+", type=Path, metavar="DIR", help="write the files into these folders")
-    target.add_argument("--check", nargs="+", type=Path, metavar="DIR", help="fail if the files there are outdated")
-    target.add_argument(
-        "--compatible-with", type=Path, metavar="DIR", help="fail if a released CRD in DIR/<version>/ accepts more"
-    )
-    crds.set_defaults(command=_crds)
 
-    version = commands.add_parser("version", help="print the version")
-    version.set_defaults(command=_version)
-    return parser
+_FOLDER = click.Path(path_type=Path)
+
+
+@program.command(
+    "crds",
+    short_help="print the CRDs, write them into folders, or check the files there",
+    help="Print the CRDs, write them into folders, or check the files there.",
+    epilog=f"examples:\n  {NAME} crds | kubectl apply -f -\n  {NAME} crds --check crds\n",
+)
+@click.argument("folders", nargs=-1, type=_FOLDER, metavar="[FOLDER]...", help="of --write and --check")
+@commands.option("--write", is_flag=True, one_of="target", help="write the files into the folders")
+@commands.option("--check", is_flag=True, one_of="target", help="fail if the files in the folders are outdated")
+@commands.option(
+    "--compatible-with",
+    type=_FOLDER,
+    metavar="FOLDER",
+    one_of="target",
+    help="fail if a released CRD in FOLDER/<version>/ accepts more",
+)
+def crds(folders: tuple[Path, ...], write: bool, check: bool, compatible_with: Path | None) -> int:
+    """Run `crds`."""
+    if (write or check) is not bool(folders):
+        raise click.UsageError("Folders and one of --write and --check belong together; give both.")
+    expected = [(folder / name, text) for folder in folders for name, text in crd.files().items()]
+    if write:
+        for file, text in expected:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        return 0
+    if compatible_with is not None:
+        return _compatible_with(compatible_with)
+    if check:
+        outdated = [file for file, text in expected if not file.is_file() or file.read_text(encoding="utf-8") != text]
+        for file in outdated:
+            terminal.note(f"{file} does not match the models; run `make crds` and commit the result.")
+        return 1 if outdated else 0
+    terminal.write(crd.render_yaml())
+    return 0
+
+
+def _compatible_with(folder: Path) -> int:
+    released = sorted(folder.glob("*/*.yaml"))
+    if not released:
+        terminal.write(f"{folder} has no CRD of a release, so nothing was compared.")
+    current = {name: yaml.safe_load(text) for name, text in crd.files().items()}
+    broken = [
+        f"{file}: {sentence}"
+        for file in released
+        for sentence in compatibility.breaks(yaml.safe_load(file.read_text("utf-8")), current.get(file.name, {}))
+    ]
+    for line in broken:
+        terminal.note(f"{line} Released fields are never removed, renamed or narrowed; add another one.")
+    return 1 if broken else 0
+
+
+@program.command(
+    "version",
+    short_help="print the version",
+    help="Print the version.",
+    epilog=f"example:\n  {NAME} version\n",
+)
+def version() -> None:
+    """Run `version`."""
+    terminal.write(statefulspark_operator.__version__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -180,9 +230,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    arguments = build_parser().parse_args(argv)
-    code: int = arguments.command(arguments)
-    return code
+    return commands.execute(program, NAME, argv, lambda _error: 1)
 
 
 if __name__ == "__main__":

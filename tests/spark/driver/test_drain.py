@@ -59,7 +59,7 @@ class World:
     def stop(self, *arguments: str) -> None:
         """Ask for a stop that drains, and leave it to the driver."""
         url = f"http://127.0.0.1:{self.driver.port}"
-        command = [*driverprocess.COMMAND, "stop", "--drain", "--detach", "--url", url, *arguments]
+        command = [*driverprocess.COMMAND, "stop", "--drain", "--no-wait", "--url", url, *arguments]
         told = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **_TOKEN}, check=False)
         assert told.returncode == 0, f"{told.stderr} {self.driver.tail}"
 

@@ -51,7 +51,7 @@ class World:
 
     def checkpoints(self) -> list[dict[str, object]]:
         command = [sys.executable, "-m", "statefulspark.cli.main", "checkpoint", "list", "-o", "json"]
-        command += ["--allow-local-files", "--root", (self.state / "default" / "words").as_uri()]
+        command += ["--allow-local-files", "--storage", self.state.as_uri(), "--job", "default/words"]
         listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
         found: list[dict[str, object]] = json.loads(listed.stdout)["snapshots"]
         return found
@@ -92,7 +92,7 @@ def test_a_row_that_the_server_refuses_needs_the_checkpoint_before_it(world: Wor
     assert "PostgresRefused" in world.driver.output
     world.start(RUNS)
     assert world.driver.ends() == REFUSED, world.driver.tail  # The batch is sent as it was staged.
-    world.start(RUNS, "--restore-checkpoint", str(before))
+    world.start(RUNS, "--restore-checkpoint-id", str(before))
     world.put(3, "right")
     world.has(3)
 

@@ -18,6 +18,7 @@ from sitepages import (
     phases,
     pythonapi,
     resources,
+    vocabulary,
 )
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -31,6 +32,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "trouble/other-systems.md": other_systems.page,
     "reference/python.md": pythonapi.page,
     "reference/commands.md": commands.page,
+    "reference/vocabulary.md": vocabulary.page,
     "reference/chart.md": chart.page,
     "reference/statefulsparkjob.md": resources.job,
     "reference/sparksavepoint.md": resources.savepoint,

@@ -1,63 +1,36 @@
-"""The flags of the command and of kubectl's plugin, from their parsers."""
+"""The options of the executables, from their commands."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator
-
+import click
+import commandtrees
 from sitepages import markdown
 from statefulspark.cli import main
 from statefulspark_operator import cli as operator
-from statefulspark_operator.kubectl import flags
+from statefulspark_operator.kubectl import program
+
+PROGRAMS = (main.program, program.program, operator.program)
 
 
 def page() -> str:
     """Return the page."""
     lines = markdown.head(
-        "Flags of the commands",
-        "Every command with its arguments and flags, as `--help` has them. What the commands are for is in "
+        "Options of the commands",
+        "Every command with its arguments and options, as `--help` has them. What the commands are for is in "
         "[the command `statefulspark`](../cli.md) and [the plugin](../kubectl.md).",
     )
-    for parser in (main.build_parser(), flags.build_parser(), operator.build_parser()):
-        for command in _leaves(parser):
-            lines.extend(_section(command))
+    for executable in PROGRAMS:
+        for path, command in commandtrees.leaves(executable):
+            if not command.hidden:
+                lines.extend(_section(f"{executable.name} {' '.join(path)}", command))
     return markdown.finish(lines)
 
 
-def _leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    children = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if not children:
-        yield parser
-    for action in children:
-        for child in dict.fromkeys(action.choices.values()):
-            yield from _leaves(child)
-
-
-def _section(parser: argparse.ArgumentParser) -> list[str]:
+def _section(title: str, command: click.Command) -> list[str]:
+    context = click.Context(command)
+    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
     rows = [
-        (markdown.code(_usage(action)), markdown.prose(_meaning(action)))
-        for action in parser._actions
-        if action.help is not argparse.SUPPRESS and not isinstance(action, argparse._HelpAction)
+        (markdown.code(usage), markdown.prose(meaning)) for usage, meaning in filter(None, records) if usage != "--help"
     ]
-    head = [f"## {parser.prog}", "", markdown.prose(parser.description or ""), ""]
-    return [*head, *(markdown.table(("argument or flag", "meaning"), rows) if rows else ())]
-
-
-def _usage(action: argparse.Action) -> str:
-    if not action.option_strings:
-        return str(action.metavar or action.dest).upper()
-    names = ", ".join(action.option_strings)
-    if action.nargs == 0:
-        return names
-    return f"{names} {_value(action)}"
-
-
-def _value(action: argparse.Action) -> str:
-    if action.choices is not None:
-        return "|".join(str(choice) for choice in action.choices)
-    return str(action.metavar or action.dest.upper())
-
-
-def _meaning(action: argparse.Action) -> str:
-    text = action.help or ""
-    return text % {**vars(action), "prog": ""} if "%" in text else text
+    head = [f"## {title}", "", markdown.prose(" ".join((command.help or "").split())), ""]
+    return [*head, *(markdown.table(("argument or option", "meaning"), rows) if rows else ())]

@@ -83,7 +83,7 @@ def test_a_savepoint_is_there_when_the_plugin_says_so() -> None:
     world = running()
     command, screen = at(world)
 
-    assert commands.savepoint(command, None, SavepointForm.NATIVE) is PluginExit.DONE
+    assert commands.create_savepoint(command, None, SavepointForm.NATIVE) is PluginExit.DONE
 
     assert "SparkSavepoint flights-x7k2p asks for it." in screen.err.getvalue()
     assert world.status.operation is not None
@@ -121,7 +121,7 @@ def test_a_savepoint_with_a_name_is_an_object_that_is_waited_for() -> None:
     world = running()
     command, screen = at(world)
 
-    assert commands.savepoint(command, "before-the-move", SavepointForm.CANONICAL) is PluginExit.DONE
+    assert commands.create_savepoint(command, "before-the-move", SavepointForm.CANONICAL) is PluginExit.DONE
 
     assert world.status.last_savepoint is not None
     assert screen.out.getvalue() == f"Savepoint complete: {world.status.last_savepoint.location}\n"
@@ -135,7 +135,7 @@ def test_a_savepoint_with_a_name_that_fails_ends_with_the_reason() -> None:
     world.driver.savepoints_fail = True
     command, screen = at(world)
 
-    assert commands.savepoint(command, "mine", SavepointForm.NATIVE) is PluginExit.FAILED
+    assert commands.create_savepoint(command, "mine", SavepointForm.NATIVE) is PluginExit.FAILED
 
     assert screen.out.getvalue() == "The savepoint failed: SavepointFailed: the disk is full\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import commandtrees
 import pytest
 from jobworld import KEY, JobWorld
 from statefulspark_operator import cli
@@ -74,16 +75,15 @@ def test_a_policy_of_somebody_else_is_not_changed_and_named() -> None:
 
 def test_the_peers_of_the_command_line_are_those_of_a_policy() -> None:
     peers = '[{"ipBlock": {"cidr": "10.0.0.0/8"}}]'
-    run = cli.build_parser().parse_args(["run", "--job-network-policy", peers, "--job-metrics-from", peers])
+    run = commandtrees.parse(cli.program, ["run", "--job-network-policy", peers, "--job-metrics-from", peers]).params
 
-    assert run.job_network_policy == run.job_metrics_from == ({"ipBlock": {"cidr": "10.0.0.0/8"}},)
-    without = cli.build_parser().parse_args(["run"])
-    assert (without.job_network_policy, without.job_metrics_from) == (None, ())
+    assert run["job_network_policy"] == run["job_metrics_from"] == ({"ipBlock": {"cidr": "10.0.0.0/8"}},)
+    without = commandtrees.parse(cli.program, ["run"]).params
+    assert (without["job_network_policy"], without["job_metrics_from"]) == (None, ())
 
 
 @pytest.mark.parametrize("text", ["", "{}", '["everybody"]', "[1]", "null"])
 def test_what_is_no_list_of_peers_is_refused_at_the_start(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        cli.build_parser().parse_args(["run", f"--job-network-policy={text}"])
+    assert cli.main(["run", f"--job-network-policy={text}"]) == 2
 
     assert "is no list of peers" in capsys.readouterr().err

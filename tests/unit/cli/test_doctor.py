@@ -26,7 +26,7 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def run_command(*arguments: str) -> tuple[int, str, str]:
-        code = main.main(["doctor", *arguments, "--allow-local-files"])
+        code = main.main(["doctor", "--storage", *arguments, "--allow-local-files"])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

@@ -135,17 +135,17 @@ def test_without_a_request_id_each_savepoint_is_a_new_one(job: Job) -> None:
     assert len({request.request_id for request in job.control.started}) == 2
 
 
-def test_a_detached_savepoint_prints_its_request_id(job: Job) -> None:
+def test_a_savepoint_that_is_not_waited_for_prints_its_request_id(job: Job) -> None:
     """A.157."""
-    code, out, err = job.run("savepoint", "create", "--detach", "--request-id", "nightly-1")
+    code, out, err = job.run("savepoint", "create", "--no-wait", "--request-id", "nightly-1")
 
     assert (code, out) == (0, "nightly-1\n")
     assert "savepoint wait nightly-1" in err
 
 
-def test_what_was_detached_can_be_waited_for(job: Job) -> None:
+def test_what_was_not_waited_for_can_be_waited_for_later(job: Job) -> None:
     """A.157."""
-    job.run("savepoint", "create", "--detach", "--quiet", "--request-id", "nightly-1")
+    job.run("savepoint", "create", "--no-wait", "--quiet", "--request-id", "nightly-1")
     timer = threading.Timer(0.2, lambda: job.control.operations.complete("nightly-1", _SAVEPOINT))
     timer.start()
 
@@ -171,7 +171,7 @@ def test_a_canonical_savepoint_is_asked_for_by_its_format(job: Job) -> None:
 def test_a_checkpoint_can_be_asked_for(job: Job) -> None:
     job.control.completes_with = a_summary()
 
-    code, out, _ = job.run("checkpoint", "trigger", "--request-id", "now", "-o", "name")
+    code, out, _ = job.run("checkpoint", "create", "--request-id", "now", "-o", "name")
 
     assert (code, out) == (0, "checkpoint/41\n")
     assert job.control.started == [api.CheckpointRequest(request_id="now")]
@@ -220,7 +220,7 @@ def test_one_snapshot_of_the_history_is_described(job: Job) -> None:
 
 
 def test_asking_again_with_the_same_request_id_waits_for_the_same_savepoint(job: Job) -> None:
-    job.run("savepoint", "create", "--detach", "--request-id", "nightly-1")
+    job.run("savepoint", "create", "--no-wait", "--request-id", "nightly-1")
     job.control.operations.complete("nightly-1", _SAVEPOINT)
 
     code, out, _ = job.run("savepoint", "create", "--request-id", "nightly-1")

@@ -29,7 +29,7 @@ def test_a_driver_of_the_authority_is_asked(url: str, issued: Issued, named: tup
     assert main.main(["status", "--url", url, "--ca", str(issued.authority), *named]) == 0
 
 
-@pytest.mark.parametrize("command", [("status",), ("checkpoint", "trigger"), ("savepoint", "create"), ("stop",)])
+@pytest.mark.parametrize("command", [("status",), ("checkpoint", "create"), ("savepoint", "create"), ("stop",)])
 def test_a_driver_of_another_authority_is_not_told_the_token(
     url: str, tmp_path: Path, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
+import click
+import commandtrees
 import pytest
 import statefulspark
 from statefulspark.cli import main
 
-
-def _commands(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    yield path
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, child in action.choices.items():
-                yield from _commands(child, (*path, name))
-
-
-_ALL = list(_commands(main.build_parser()))
+_ALL = [path for path, _ in commandtrees.walk(main.program)]
 
 
 def test_the_commands_are_these() -> None:
@@ -33,7 +24,7 @@ def test_the_commands_are_these() -> None:
         "checkpoint list",
         "checkpoint show",
         "checkpoint verify",
-        "checkpoint trigger",
+        "checkpoint create",
         "checkpoint history",
         "savepoint",
         "savepoint create",
@@ -51,13 +42,14 @@ def test_the_commands_are_these() -> None:
         "stop",
         "code",
         "size",
+        "completion",
         "version",
     ]
 
 
 def test_every_command_is_on_the_page_about_the_command() -> None:
     page = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
-    leaves = [path for path in _ALL if path and not any(other[: len(path)] == path != other for other in _ALL)]
+    leaves = [path for path, command in commandtrees.leaves(main.program) if not command.hidden]
 
     for noun, *verb in leaves:
         row = next((line for line in page.splitlines() if line.startswith(f"| `{noun}")), "")
@@ -68,26 +60,24 @@ def test_every_command_is_on_the_page_about_the_command() -> None:
 
 @pytest.mark.parametrize("path", _ALL, ids=" ".join)
 def test_every_command_teaches_with_an_example(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as raised:
-        main.main([*path, "--help"])
+    code = main.main([*path, "--help"])
 
     text = capsys.readouterr().out
-    assert raised.value.code == 0
+    assert code == 0
     assert "example" in text
     assert f"statefulspark {' '.join(path)}".strip() in text.partition("example")[2]
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("unheard-of",), ("checkpoint",), ("checkpoint", "show", "forty"), ("checkpoint", "show", "0"), ("run",)],
+    [("unheard-of",), ("checkpoint", "show", "forty"), ("checkpoint", "show", "0"), ("run",), ("run", "a.py", "b.py")],
     ids=" ".join,
 )
 def test_a_wrong_command_line_is_one_sentence(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as raised:
-        main.main(arguments)
+    code = main.main(arguments)
 
     said = capsys.readouterr().err
-    assert raised.value.code == 2
+    assert code == 2
     assert (said.count("\n"), said[:7]) == (1, "error: ")
     assert "--help" in said
 
@@ -97,34 +87,41 @@ def test_a_wrong_command_line_is_one_sentence(arguments: tuple[str, ...], capsys
     [
         pytest.param(
             ("run", "job.py", "--endpont", "http://minio:9000"),
-            "unrecognized arguments: --endpont http://minio:9000 (did you mean --endpoint?); "
-            "see `statefulspark run --help`.",
+            "No such option '--endpont'. Did you mean '--endpoint'? See `statefulspark run --help`.",
             id="a typo",
         ),
         pytest.param(
-            ("run", "job.py", "--restore", "checkpoint:41"),
-            "unrecognized arguments: --restore checkpoint:41 (did you mean --restore-uri?); "
-            "see `statefulspark run --help`.",
-            id="the beginning of a flag is none",
+            ("run", "job.py", "--rehersal"),
+            "No such option '--rehersal'. Did you mean '--rehearsal'? See `statefulspark run --help`.",
+            id="a longer name",
         ),
         pytest.param(
-            ("savepoint", "list", "--rot=s3://b"),
-            "unrecognized arguments: --rot=s3://b (did you mean --root?); see `statefulspark savepoint list --help`.",
+            ("savepoint", "list", "--storag=s3://b"),
+            "No such option '--storag'. Did you mean '--storage'? See `statefulspark savepoint list --help`.",
             id="with a value",
         ),
         pytest.param(
-            ("doctor", "s3://b", "s3://c"),
-            "unrecognized arguments: s3://c; see `statefulspark doctor --help`.",
+            ("doctor", "s3://c"),
+            "Got unexpected extra argument (s3://c). See `statefulspark doctor --help`.",
             id="one too many",
+        ),
+        pytest.param(
+            ("savpoint", "list"),
+            "No such command 'savpoint'. Did you mean 'savepoint'? See `statefulspark --help`.",
+            id="a command",
+        ),
+        pytest.param(
+            ("checkpoint", "crate"),
+            "No such command 'crate'. Did you mean 'create'? See `statefulspark checkpoint --help`.",
+            id="a verb",
         ),
     ],
 )
 def test_what_is_no_flag_is_told_by_its_command_with_the_flag_that_was_meant(
     arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--endpont` was told to look at the help of all commands, and `--restore` was taken for `--restore-uri`."""
-    with pytest.raises(SystemExit):
-        main.main(arguments)
+    """`--endpont` was told to look at the help of all commands."""
+    assert main.main(arguments) == 2
 
     assert capsys.readouterr().err == f"error: {said}\n"
 
@@ -139,7 +136,7 @@ def test_version_names_what_matters_for_state(capsys: pytest.CaptureFixture[str]
 
 def test_a_reader_that_closes_early_is_no_traceback() -> None:
     code = (
-        "import sys; from statefulspark.cli import main, terminal;"
+        "import sys; from statefulspark.cli import main; from statefulspark.commandline import terminal;"
         "terminal.write = lambda text: (_ for _ in ()).throw(BrokenPipeError());"
         "sys.exit(main.main(['version']))"
     )
@@ -151,18 +148,64 @@ def test_a_reader_that_closes_early_is_no_traceback() -> None:
 
 def test_a_run_waits_for_no_import_of_another_command() -> None:
     """The JVM is started behind these imports, so each of them makes every start of a driver longer."""
-    code = "import sys; from statefulspark.cli import main; main.build_parser('run'); print(*sys.modules)"
+    code = "import sys; from statefulspark.cli import main; main.main(['run', '--help']); print(*sys.modules)"
 
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
 
     loaded = {name for name in ended.stdout.split() if name.startswith("statefulspark.cli.")}
-    names = ("api_client", "main", "options", "run", "terminal")
+    names = ("main", "options", "run")
     assert loaded == {f"statefulspark.cli.{name}" for name in names}
 
 
-@pytest.mark.parametrize("word", [None, "--help", "no-such-command"])
-def test_without_a_known_command_all_of_them_are_explained(word: str | None) -> None:
-    assert list(_commands(main.build_parser(word))) == _ALL
+@pytest.mark.parametrize("arguments", [(), ("checkpoint",)], ids=["nothing", "a noun"])
+def test_without_a_command_all_of_them_are_explained(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(arguments) == 2
+
+    shown = capsys.readouterr().err
+    children = [path[-1] for path in _ALL if path[:-1] == arguments and path != arguments and path != ("code",)]
+    assert [name for name in children if f"\n  {name} " not in shown] == []
+
+
+def test_a_line_of_all_commands_is_that_of_the_command() -> None:
+    context = click.Context(main.program)
+
+    for name, (_, line) in main.program._modules.items():
+        command = main.program.get_command(context, name)
+        assert command is not None
+        assert (command.hidden, command.short_help or "") == (not line, line)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_options_and_values(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["completion", shell]) == 0
+
+    script = capsys.readouterr().out
+    assert "_STATEFULSPARK_COMPLETE" in script
+    assert f"{shell}_complete" in script
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("statefulspark che", ["checkpoint"]),
+        ("statefulspark checkpoint cr", ["create"]),
+        ("statefulspark savepoint create --form", ["--format"]),
+        ("statefulspark savepoint create --format ", ["native", "canonical"]),
+        ("statefulspark run job.py --restore-claim-mode ", ["NoClaim", "Claim"]),
+    ],
+)
+def test_the_script_asks_the_command(
+    words: str, completed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_STATEFULSPARK_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+
+    main.main([])
+
+    assert [line.partition(",")[2] for line in capsys.readouterr().out.splitlines()] == completed
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import yaml
 from fakecontrol import a_status
 from hypothesis import given
 from hypothesis import strategies as st
-from statefulspark.cli import output, progress, yaml_text
-from statefulspark.cli.terminal import OutputFormat
+from statefulspark.cli import progress
+from statefulspark.commandline import output, yaml_text
+from statefulspark.commandline.output import OutputFormat
 from statefulspark.contract import api
 
 _JSON = st.recursive(
@@ -52,7 +53,7 @@ def test_yaml_looks_as_kubectl_writes_it() -> None:
 @pytest.mark.parametrize(
     ("form", "text"),
     [
-        (OutputFormat.TABLE, "few columns\n"),
+        (OutputFormat.TEXT, "few columns\n"),
         (OutputFormat.WIDE, "many columns\n"),
         (OutputFormat.NAME, "job/default/words\n"),
     ],

@@ -99,7 +99,7 @@ def put_savepoint(root: ObjectStore, number: int, name: str) -> str:
 
 
 def at(root: ObjectStore) -> tuple[str, ...]:
-    return ("--root", root.uri, "--allow-local-files")
+    return ("--storage", root.uri, "--allow-local-files")
 
 
 def test_checkpoints_are_listed_newest_first(run: Run, root: ObjectStore) -> None:
@@ -130,41 +130,69 @@ def developed(tmp_path: Path) -> tuple[Path, ObjectStore]:
 
 
 @pytest.mark.parametrize("command", [("checkpoint", "list"), ("savepoint", "list"), ("doctor",)], ids=" ".join)
-def test_the_state_of_a_job_that_is_developed_is_found_by_its_file(
-    run: Run, developed: tuple[Path, ObjectStore], command: tuple[str, ...]
+def test_the_state_of_a_job_that_is_developed_is_found_in_its_folder(
+    run: Run, developed: tuple[Path, ObjectStore], command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It took the URI of a folder with the name of the job, and a flag to allow it."""
     file, root = developed
+    monkeypatch.chdir(file.parent)
     put_checkpoint(root, 42)
     put_savepoint(root, 43, "nightly")
+    root.write(layout.epoch(1), b"{}")
 
-    by_file = run(*command, "--dev", str(file))
-    by_uri = run(*command, *((root.uri, "--allow-local-files") if command == ("doctor",) else at(root)))
+    here, by_uri = run(*command, "--dev"), run(*command, *at(root))
 
-    assert by_file == by_uri
-    assert ("42" in by_file.out) or ("43" in by_file.out)
+    assert here == by_uri
+    assert ("42" in here.out) or ("43" in here.out)
 
 
-def test_a_job_that_was_not_developed_here_has_no_state(run: Run, developed: tuple[Path, ObjectStore]) -> None:
-    file, _ = developed
+def test_of_several_jobs_that_are_developed_one_is_named(
+    run: Run, developed: tuple[Path, ObjectStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, root = developed
+    monkeypatch.chdir(file.parent)
+    other = storage.open_store(root.uri.replace("words", "numbers"), StorageOptions(allow_local_files=True))
+    for store in (root, other):
+        store.write(layout.epoch(1), b"{}")
+    put_checkpoint(root, 42)
 
-    result = run("checkpoint", "list", "--dev", str(file))
+    either = run("checkpoint", "list", "--dev")
+    named = run("checkpoint", "list", "--dev", "--job", "default/words")
 
-    folder = file.parent / ".statefulspark"
+    assert (either.code, named.code) == (2, 0)
+    assert "default/numbers, default/words; name one with --job." in either.err
+    assert "42" in named.out
+
+
+def test_where_no_job_was_developed_there_is_no_state(
+    run: Run, developed: tuple[Path, ObjectStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(developed[0].parent)
+
+    result = run("checkpoint", "list", "--dev")
+
+    folder = developed[0].parent / ".statefulspark"
     assert (result.code, result.out) == (15, "")
-    assert result.err == f"error: The job words of {file} has kept no state in {folder}; run it with --dev first.\n"
+    assert result.err == (f"error: There is no {folder}: change to the folder of a job file that has run with --dev.\n")
 
 
-@pytest.mark.parametrize("both", [(), ("s3://bucket", "--dev", "job.py")], ids=["neither", "both"])
-def test_doctor_is_told_one_folder(run: Run, both: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("both", "said"),
+    [
+        ((), "Name a folder: --storage "),
+        (("--storage", "s3://bucket", "--dev"), "The options --storage and --dev exclude "),
+    ],
+    ids=["neither", "both"],
+)
+def test_doctor_is_told_one_folder(run: Run, both: tuple[str, ...], said: str) -> None:
     result = run("doctor", *both)
 
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith("error: Name one of two: a URI as s3://bucket/prefix, or --dev FILE ")
+    assert result.err.startswith(f"error: {said}")
 
 
 def test_a_local_folder_is_refused_by_the_name_of_the_flag(run: Run, root: ObjectStore) -> None:
-    assert "--allow-local-files" in run("checkpoint", "list", "--root", root.uri).err
+    assert "--allow-local-files" in run("checkpoint", "list", "--storage", root.uri).err
 
 
 def test_a_wide_list_says_where_they_are(run: Run, root: ObjectStore) -> None:
@@ -240,10 +268,10 @@ def test_a_root_of_jobs_is_told_with_the_folders_of_its_jobs(run: Run, root: Obj
     put_savepoint(root, 43, "nightly")
     root.write(layout.epoch(1), b"{}")
 
-    result = run("savepoint", "list", "--root", f"file://{tmp_path}/state", "--allow-local-files")
+    result = run("savepoint", "list", "--storage", f"file://{tmp_path}/state", "--allow-local-files")
 
     assert result.err == (
-        f"There are no savepoints at file://{tmp_path}/state. It is no job's folder: name one with --root {root.uri}.\n"
+        f"There are no savepoints at file://{tmp_path}/state. It is no job's folder: name one with --job: default/words.\n"
     )
 
 
@@ -251,11 +279,11 @@ def test_a_folder_of_savepoints_is_told_with_what_it_holds(run: Run, root: Objec
     location = put_elsewhere(root, tmp_path, 44)
     archive = location.partition("/savepoints/")[0]
 
-    result = run("savepoint", "list", "--root", f"{archive}/savepoints", "--allow-local-files")
+    result = run("savepoint", "list", "--storage", f"{archive}/savepoints", "--allow-local-files")
 
     assert result.err == (
         f"There are no savepoints at {archive}/savepoints. It is no job's folder, and holds {location}: look at one with "
-        "`statefulspark savepoint show URI`.\n"
+        "`statefulspark savepoint show LOCATION`.\n"
     )
 
 
@@ -485,9 +513,11 @@ def test_a_checkpoint_is_not_disposed_of_as_a_savepoint(run: Run, root: ObjectSt
 @pytest.mark.parametrize(
     ("arguments", "code", "named"),
     [
-        pytest.param(("checkpoint", "list"), 2, "--root", id="no root"),
-        pytest.param(("checkpoint", "list", "--root", "gs://bucket/x"), 2, "gs://bucket/x", id="an unknown scheme"),
-        pytest.param(("checkpoint", "list", "--root", "file:///tmp/x"), 2, "file:///tmp/x", id="local files unasked"),
+        pytest.param(("checkpoint", "list"), 2, "--storage", id="no storage"),
+        pytest.param(("checkpoint", "list", "--storage", "gs://bucket/x"), 2, "gs://bucket/x", id="an unknown scheme"),
+        pytest.param(
+            ("checkpoint", "list", "--storage", "file:///tmp/x"), 2, "file:///tmp/x", id="local files unasked"
+        ),
         pytest.param(("savepoint", "show", "nightly"), 2, "'nightly'", id="a savepoint that is no uri"),
         pytest.param(
             ("savepoint", "show", "file:///nowhere/at/all", "--allow-local-files"),
@@ -531,7 +561,7 @@ def test_the_same_commands_work_on_s3(run: Run, s3: object, s3_bucket: str, monk
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", options.secret_key or "")
     endpoint = ("--endpoint", options.endpoint or "")
 
-    assert run("checkpoint", "verify", "latest", "--deep", "--root", root.uri, *endpoint).code == 0
+    assert run("checkpoint", "verify", "latest", "--deep", "--storage", root.uri, *endpoint).code == 0
     assert run("savepoint", "copy", location, f"s3://{s3_bucket}/archive/", *endpoint).code == 0
     assert run("savepoint", "verify", f"s3://{s3_bucket}/archive/00000043-nightly", "--deep", *endpoint).code == 0
     assert run("savepoint", "dispose", location, *endpoint).code == 0
@@ -542,7 +572,7 @@ def test_unreachable_storage_is_told_from_an_empty_one(run: Run, monkeypatch: py
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
 
-    result = run("checkpoint", "list", "--root", "s3://bucket/x", "--endpoint", "http://127.0.0.1:9")
+    result = run("checkpoint", "list", "--storage", "s3://bucket/x", "--endpoint", "http://127.0.0.1:9")
 
     assert result.code == 16
     assert result.err.count("\n") == 1

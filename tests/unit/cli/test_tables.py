@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from statefulspark.cli import tables
+from statefulspark.commandline import tables
 from statefulspark.contract import sizes
 
 

@@ -13,8 +13,8 @@ from sparkroot import FakeQuery
 from statefulspark import doctor, errors
 from statefulspark.checkpoint import epochs
 from statefulspark.cli import doctor as doctor_command
-from statefulspark.cli import output
-from statefulspark.cli.terminal import OutputFormat
+from statefulspark.commandline import output
+from statefulspark.commandline.output import OutputFormat
 from statefulspark.contract import diagnosis, layout
 from statefulspark.contract.manifest import Manifest, OwnerRecord
 from statefulspark.contract.notes import DamageNote
@@ -371,7 +371,7 @@ def test_what_a_dead_driver_staged_in_vain_is_freeable(case: Case) -> None:
 
     assert freeable.waiting_files == before.waiting_files + 1
     found = doctor.examine(case.job.store, case.how())
-    told = output.render(doctor_command.report(found, now=case.job.clock.now), OutputFormat.TABLE)
+    told = output.render(doctor_command.report(found, now=case.job.clock.now), OutputFormat.TEXT)
     assert "generations/00000001/delays/staged/out" in told
 
 
@@ -398,7 +398,7 @@ def test_what_could_not_be_compared_is_told_and_no_problem() -> None:
 
     found = case.examine(deep=True)
     text = output.render(
-        doctor_command.report(doctor.examine(job.store, case.how()), now=job.clock.now), OutputFormat.TABLE
+        doctor_command.report(doctor.examine(job.store, case.how()), now=job.clock.now), OutputFormat.TEXT
     )
 
     tables = tuple(f"{job.store.uri}/{info.key}" for info in job.store.list("") if info.key.endswith(".sst"))

@@ -167,7 +167,7 @@ def test_a_restore_that_was_done_before_says_so_and_how_to_ask_again(
     said = skipped_restore(wish, restored_from=restored_from)
 
     assert said.startswith(begins)
-    assert "--again" in said
+    assert "--restore-again" in said
 
 
 @pytest.mark.parametrize(

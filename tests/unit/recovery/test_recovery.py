@@ -646,7 +646,7 @@ def test_a_restore_that_is_not_repeated_says_so_and_how_to_ask_again(job: Job, w
     assert second.mode is StartMode.CONTINUE
     assert second.restore_skipped == (
         f"{what}, and is not repeated: the job continues from checkpoint 2. To repeat it, change restore.nonce (on the "
-        "command line add --again, or change --restore-nonce)."
+        "command line add --restore-again, or change --restore-nonce)."
     )
 
 

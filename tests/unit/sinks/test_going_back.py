@@ -76,7 +76,7 @@ def test_an_older_checkpoint_is_refused_with_the_sink_the_batch_and_the_word(buc
         start(bucket, sink, to(older))
 
     assert raised.value.reason == "SinkAhead"
-    for part in ("sink 'out'", "has batch 4 (generation 1)", "continue after batch 1", "--take-over-sinks"):
+    for part in ("sink 'out'", "has batch 4 (generation 1)", "continue after batch 1", "--restore-take-over-sinks"):
         assert part in raised.value.message
     assert sink.shown == [f"1/{batch}" for batch in range(5)]
 

@@ -432,7 +432,9 @@ def test_a_sink_that_lost_more_than_is_kept_is_refused_with_the_batches(kind: st
         driver.checkpoint()
     backup()
     driver.batch(1)
-    with pytest.raises(errors.StateUnknownError, match=r"has batch 0 .* had batch 8 .*--take-over-sinks") as refused:
+    with pytest.raises(
+        errors.StateUnknownError, match=r"has batch 0 .* had batch 8 .*--restore-take-over-sinks"
+    ) as refused:
         world.commit(driver)
     with pytest.raises(errors.StateUnknownError) as again:
         world.start()

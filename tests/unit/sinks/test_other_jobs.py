@@ -122,7 +122,7 @@ def test_a_job_of_another_name_is_refused_by_name_with_both_ways_out_and_nothing
     with pytest.raises(errors.SpecRejectedError) as refused:
         world.driver(OTHER, snapshot=snapshot)
     assert (refused.value.reason, world.target) == ("SinkOfAnotherJob", before)
-    for part in ("batch 3", "the job default/flights", "--take-over-sinks", "its own uid or target"):
+    for part in ("batch 3", "the job default/flights", "--restore-take-over-sinks", "its own uid or target"):
         assert part in refused.value.message
     old.checkpoint()
     assert world.values == rows(*range(5)), "the job that prepared them has committed them"

@@ -150,7 +150,7 @@ def test_an_old_job_that_went_further_is_withdrawn_or_refused_by_name(world: Wor
         assert world.values == rows(*range(9))
         return
     with pytest.raises(
-        errors.SpecRejectedError, match=r"batch 6.*continue after batch 4.*--take-over-sinks"
+        errors.SpecRejectedError, match=r"batch 6.*continue after batch 4.*--restore-take-over-sinks"
     ) as refused:
         world.driver(NEW, **restore)
     assert refused.value.reason == "SinkAhead"
@@ -200,7 +200,7 @@ def test_state_that_was_deleted_is_no_reason_to_drop_the_rows_of_a_second_life(w
     world.delete(OLD)
 
     with pytest.raises(
-        errors.SpecRejectedError, match=r"memory://bucket/default/flights.*--take-over-sinks"
+        errors.SpecRejectedError, match=r"memory://bucket/default/flights.*--restore-take-over-sinks"
     ) as refused:
         world.driver(root)
     assert refused.value.reason == "SinkTaken"

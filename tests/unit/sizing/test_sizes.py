@@ -101,7 +101,7 @@ def test_pods_are_as_large_as_the_operator_makes_them() -> None:
         pytest.param(a_sized_job(keys=100_000_000), 8, 32, id="a hundred million keys need memory"),
         pytest.param(a_sized_job(rows_per_s=1_000_000), 7, 28, id="a million rows a second need cores"),
         pytest.param(
-            a_sized_job(keys=100_000_000, operator=StatefulOperator.SPARK_SQL),
+            a_sized_job(keys=100_000_000, operator=StatefulOperator.SPARK),
             0,
             2,
             id="state of Spark needs no Python",

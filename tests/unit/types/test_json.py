@@ -96,6 +96,6 @@ def test_state_that_is_printed_has_what_spark_prints() -> None:
 
 def test_state_in_a_table_has_a_line_for_each_value() -> None:
     for column in kinds.columns():
-        text = state_command.render(pa.table([column.values], names=["c"]), state_command.StateOutput.TABLE)
+        text = state_command.render(pa.table([column.values], names=["c"]), state_command.StateOutput.TEXT)
         assert len(text.splitlines()) == len(column.values) + 1, column.name
         assert text.replace("\n", " ").isprintable(), column.name

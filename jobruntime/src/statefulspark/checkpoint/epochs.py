@@ -295,7 +295,8 @@ def _way_out(present: OwnerRecord, record: OwnerRecord, ownership: OwnershipMode
     if record.key in present.spent:
         return (
             "This job owned the state before, and its storage.ownership: TakeOver counts once. Change restore.nonce to "
-            "take the state over again (on the command line --ownership TakeOver --again), after the other one has "
+            "take the state over again (on the command line --ownership TakeOver --restore-again), after the other one "
+            "has "
             f"ended; or {other}"
         )
     if doubt is None:

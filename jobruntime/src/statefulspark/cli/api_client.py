@@ -75,7 +75,7 @@ class ApiClient:
         """Return one snapshot that is in progress or among the latest."""
         return self._call("GET", f"/v1/checkpoints/{snapshot_id}", statistics.SnapshotDetails)
 
-    def trigger_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
+    def create_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
         """Start a checkpoint, or return the one that this request id started."""
         return self._call("POST", "/v1/checkpoints", api.Operation, request)
 

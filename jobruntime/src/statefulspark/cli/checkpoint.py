@@ -1,102 +1,92 @@
-"""`statefulspark checkpoint`: show a job's checkpoints on storage, or trigger one in its driver."""
+"""`statefulspark checkpoint`: show a job's checkpoints on storage, or take one in its driver."""
 
 from __future__ import annotations
 
-import argparse
 from datetime import datetime
 
+import click
+
 from statefulspark import clock, durations
-from statefulspark.cli import options, output, reading, tables, verbs, waiting
+from statefulspark.cli import options, reading, verbs, waiting
+from statefulspark.commandline import commands, flags, output, tables, values
 from statefulspark.contract import api, sizes, statistics
-from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind
 
 _LATEST = "latest"
 
 
-def add_parser(commands: options.SubParsers) -> None:
-    """Add the command and its verbs."""
-    parser = commands.add_parser(
-        "checkpoint",
-        help="show a job's checkpoints, or take one",
-        description="Show a job's checkpoints on storage, which needs no running driver, or ask its driver for a new one.",
-        epilog=f"examples:\n  statefulspark checkpoint list --root {options.EXAMPLE_ROOT}\n"
-        "  statefulspark checkpoint trigger",
-        formatter_class=options.Help,
-    )
-    children = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    noun = verbs.Noun(
-        kind=SnapshotKind.CHECKPOINT,
-        example=f"latest --root {options.EXAMPLE_ROOT}",
-        listing="List completed checkpoints, newest first; a driver can start from each of them.",
-        verifying="",
-        add_reference=_add_id,
-        find=_find,
-    )
-    verbs.add(children, noun)
-    trigger = children.add_parser(
-        "trigger",
-        help="ask a running driver for a checkpoint now",
-        description="Ask a running driver for a checkpoint now, wait for it, and print its location. It ignores the "
-        "minimum pause, and starts before a periodic checkpoint that waits.",
-        epilog="examples:\n  kubectl port-forward pod/words-driver-7 8090 &\n  statefulspark checkpoint trigger\n"
-        "  statefulspark checkpoint trigger -o name",
-        formatter_class=options.Help,
-    )
-    waiting.add_flags(trigger)
-    output.add_flag(trigger)
-    options.add_driver(trigger)
-    trigger.set_defaults(handle=_trigger)
-    history_parser = children.add_parser(
-        "history",
-        help="show the last snapshots of a running driver",
-        description="Show the last checkpoints and savepoints of a running driver, also failed ones: the duration of each "
-        "phase, the size of new files, the acknowledgements. With an ID, show everything about that snapshot.",
-        epilog="examples:\n  statefulspark checkpoint history\n  statefulspark checkpoint history 42",
-        formatter_class=options.Help,
-    )
-    history_parser.add_argument("id", type=int, nargs="?", metavar="ID", help="number of one snapshot")
-    output.add_flag(history_parser)
-    options.add_driver(history_parser)
-    history_parser.set_defaults(handle=_history)
-
-
-def _add_id(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", type=_id, metavar="ID", help=f"number of the checkpoint, or `{_LATEST}`")
-
-
 def _id(text: str) -> int | None:
     """Read ID; None is the latest."""
-    if text == _LATEST:
-        return None
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} must be the number of a checkpoint, or {_LATEST!r}")
-    return int(text)
+    return None if text == _LATEST else values.CHECKPOINT_ID(text)
 
 
-def _find(args: argparse.Namespace) -> verbs.SnapshotFolder:
-    store = options.open_root(args)
-    return store, reading.find(store, SnapshotKind.CHECKPOINT, args.id)
+def _find(number: int | None, job_folder: options.JobFolder) -> verbs.SnapshotFolder:
+    store = job_folder.open_job()
+    return store, reading.find(store, SnapshotKind.CHECKPOINT, number)
 
 
-def _trigger(args: argparse.Namespace) -> int:
-    request = waiting.build_request(api.CheckpointRequest, request_id=waiting.request_id(args))
-    driver = options.open_driver(args)
-    return waiting.follow(driver, driver.trigger_checkpoint(request), args)
+command = commands.Group(
+    "checkpoint",
+    short_help="show a job's checkpoints, or take one",
+    help="Show a job's checkpoints on storage, which needs no running driver, or ask its driver for a new one.",
+    epilog=f"examples:\n  statefulspark checkpoint list --storage {options.EXAMPLE_STORAGE}\n"
+    "  statefulspark checkpoint create",
+)
+verbs.add(
+    command,
+    verbs.Noun(
+        kind=SnapshotKind.CHECKPOINT,
+        example=f"latest --storage {options.EXAMPLE_STORAGE}",
+        listing="List completed checkpoints, newest first; a driver can start from each of them.",
+        verifying="",
+        metavar="ID",
+        meaning="number of the checkpoint, or `latest`",
+        read=_id,
+        find=_find,
+    ),
+)
 
 
-def _history(args: argparse.Namespace) -> int:
-    driver = options.open_driver(args)
+@command.command(
+    "create",
+    short_help="ask a running driver for a checkpoint now",
+    help="Ask a running driver for a checkpoint now, wait for it, and print its location. It ignores the minimum pause, and "
+    "starts before a periodic checkpoint that waits.",
+    epilog="examples:\n  kubectl port-forward pod/words-driver-7 8090 &\n  statefulspark checkpoint create\n"
+    "  statefulspark checkpoint create -o name",
+)
+@waiting.request_option
+@flags.waiting
+@output.options
+@options.driver
+def create(request_id: str, waits: flags.Waiting, printing: output.Printing, driver: options.DriverAddress) -> None:
+    """Run `create`."""
+    request = waiting.build_request(api.CheckpointRequest, request_id=request_id)
+    client = driver.open()
+    waiting.follow(client, client.create_checkpoint(request), waits.limit(), printing)
+
+
+@command.command(
+    "history",
+    short_help="show the last snapshots of a running driver",
+    help="Show the last checkpoints and savepoints of a running driver, also failed ones: the duration of each phase, the "
+    "size of new files, the acknowledgements. With an ID, show everything about that snapshot.",
+    epilog="examples:\n  statefulspark checkpoint history\n  statefulspark checkpoint history 42",
+)
+@click.argument("number", type=int, required=False, metavar="[ID]", help="number of one snapshot")
+@output.options
+@options.driver
+def history(number: int | None, printing: output.Printing, driver: options.DriverAddress) -> None:
+    """Run `history`."""
+    client = driver.open()
     now = clock.utc_now()
-    if args.id is None:
-        snapshots = driver.checkpoints()
+    if number is None:
+        snapshots = client.checkpoints()
         names = [_name(details) for details in snapshots.history]
-        result = output.Result(snapshots, names, lambda wide: _draw_history(snapshots, now, wide=wide))
+        printing.write(output.Result(snapshots, names, lambda wide: _draw_history(snapshots, now, wide=wide)))
     else:
-        details = driver.checkpoint(args.id)
-        result = output.Result(details, [_name(details)], lambda _: _describe(details, now))
-    output.write(result, args.output)
-    return ExitCode.FINISHED
+        details = client.checkpoint(number)
+        printing.write(output.Result(details, [_name(details)], lambda _: _describe(details, now)))
 
 
 def _draw_history(checkpoints: statistics.Checkpoints, now: datetime, *, wide: bool) -> str:

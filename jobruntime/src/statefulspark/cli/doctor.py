@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+import click
+
 from statefulspark import clock, doctor, durations, errors
-from statefulspark.cli import options, output, tables
-from statefulspark.contract import diagnosis, layout, sizes
+from statefulspark.cli import options
+from statefulspark.commandline import commands, output, tables
+from statefulspark.contract import diagnosis, sizes
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.retention import rules
 
@@ -17,60 +19,43 @@ _SHOWN = 10
 """Rows of a table that are shown unless all are asked for."""
 
 
-def add_parser(commands: options.SubParsers) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "doctor",
-        help="explain a storage folder: its contents, its damage, and what could be freed",
-        description="Explain a storage folder: its owner, its epochs, generations, checkpoints and savepoints, what a "
-        "driver would start from now and why, what is broken, and what pruning would free. ROOT is a storage root, a "
-        "job's folder, or a snapshot's folder. Nothing is changed; a driver may run or not.",
-        epilog="examples:\n  statefulspark doctor s3://bucket/prefix\n"
-        f"  statefulspark doctor {options.EXAMPLE_ROOT} --deep\n"
-        "  statefulspark doctor s3://bucket/prefix --job default/words -o json\n\n"
-        "exit codes:\n  0 healthy   1 something is broken   15 no state of this product   16 storage unavailable",
-        formatter_class=options.Help,
-    )
-    parser.add_argument(
-        "root", metavar="ROOT", nargs="?", help="URI of a storage root, of a job's folder, or of a snapshot's folder"
-    )
-    options.add_development(parser)
-    parser.add_argument("--job", metavar="NAMESPACE/NAME", help="examine only this job below ROOT")
-    parser.add_argument("--deep", action="store_true", help="read every file, instead of trusting equal etags")
-    parser.add_argument(
-        "--retained", type=int, default=rules.PrunePolicy().retained, metavar="N",
-        help="checkpoints that pruning would keep, 3 when omitted",
-    )  # fmt: skip
-    output.add_flag(parser)
-    options.add_connection(parser)
-    parser.set_defaults(handle=_doctor)
-
-
-def _doctor(args: argparse.Namespace) -> int:
-    if (args.root is None) is (args.developed is None):
+@click.command(
+    "doctor",
+    cls=commands.Command,
+    short_help="explain a storage folder: its contents, its damage, and what could be freed",
+    help="Explain a storage folder: its owner, its epochs, generations, checkpoints and savepoints, what a driver would "
+    "start from now and why, what is broken, and what pruning would free. The folder is the storage uri of jobs, a job's "
+    "folder, or a snapshot's folder. Nothing is changed; a driver may run or not.",
+    epilog="examples:\n  statefulspark doctor --storage s3://bucket/prefix\n"
+    f"  statefulspark doctor --storage {options.EXAMPLE_STORAGE} --deep\n"
+    f"  statefulspark doctor --storage {options.EXAMPLE_STORAGE} -o json\n\n"
+    "exit codes:\n  0 healthy   1 something is broken   15 no state of this product   16 storage unavailable",
+)
+@click.option("--deep", is_flag=True, help="read every file, instead of trusting equal etags")
+@click.option(
+    "--checkpoint-retention-count", type=click.IntRange(min=1), default=rules.PrunePolicy().retained, show_default=True,
+    metavar="N", help="checkpoints that pruning would keep",
+)  # fmt: skip
+@output.options
+@options.job_folder
+def command(
+    deep: bool, checkpoint_retention_count: int, printing: output.Printing, job_folder: options.JobFolder
+) -> int:
+    """Run the command."""
+    uri = job_folder.uri()
+    if uri is None:
         raise errors.SpecRejectedError(
-            "RootMissing",
-            "Name one of two: a URI as s3://bucket/prefix, or --dev FILE for what `statefulspark run FILE --dev` keeps.",
+            "StorageMissing",
+            "Name a folder: --storage s3://bucket/prefix, or --dev for the jobs that are developed in this folder.",
         )
-    root = (args.root if args.developed is None else options.development_root(args.developed)).rstrip("/")
-    uri = root
-    if args.job:
-        namespace, separator, name = args.job.partition("/")
-        if not separator or not namespace or not name or "/" in name:
-            raise errors.SpecRejectedError("JobInvalid", f"The job {args.job!r} must look like default/words.")
-        uri = f"{root}/{layout.job_prefix(namespace, name)}"
     now = clock.utc_now()
-    examination = doctor.Examination(
-        now=now,
-        policy=rules.PrunePolicy(retained=args.retained),
-        deep=args.deep,
-        open_store=lambda location: options.open_location(location, args),
-    )
-    diagnosed = doctor.examine(options.open_location(uri, args), examination)
+    policy = rules.PrunePolicy(retained=checkpoint_retention_count)
+    examination = doctor.Examination(now=now, policy=policy, deep=deep, open_store=job_folder.open)
+    diagnosed = doctor.examine(job_folder.open(uri), examination)
     if diagnosed.kind in (diagnosis.PlaceKind.EMPTY, diagnosis.PlaceKind.FOREIGN):
         what = "is empty" if diagnosed.kind is diagnosis.PlaceKind.EMPTY else "holds no state of this product"
         raise errors.SpecRejectedError("SnapshotNotFound", f"{uri} {what}: check the URI and the bucket name.")
-    output.write(report(diagnosed, now=now), args.output)
+    printing.write(report(diagnosed, now=now))
     return ExitCode.FINISHED if diagnosed.healthy else _BROKEN
 
 

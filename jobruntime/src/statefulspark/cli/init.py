@@ -5,14 +5,15 @@ The files are those of the folder `template` of this package, which is such a jo
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
+import click
+
 from statefulspark import errors
-from statefulspark.cli import options, tables, terminal
+from statefulspark.commandline import commands, tables, terminal
 from statefulspark.contract.exit_codes import ExitCode
 
 _EPILOG = """\
@@ -40,22 +41,16 @@ _NAME = re.compile(r"[a-z]([a-z0-9-]{0,43}[a-z0-9])?")
 """What Kubernetes takes as the name of a job."""
 
 
-def add_parser(commands: options.SubParsers) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "init",
-        help="make a folder with a job that runs",
-        description="Make a folder with a job that runs, its test, a Dockerfile, and the files for Kubernetes.",
-        epilog=_EPILOG,
-        formatter_class=options.Help,
-    )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a new or empty folder; its name is the job's")
-    parser.set_defaults(handle=run)
-
-
-def run(args: argparse.Namespace) -> int:
+@click.command(
+    "init",
+    cls=commands.Command,
+    short_help="make a folder with a job that runs",
+    help="Make a folder with a job that runs, its test, a Dockerfile, and the files for Kubernetes.",
+    epilog=_EPILOG,
+)
+@click.argument("folder", type=click.Path(path_type=Path), help="a new or empty folder; its name is the job's")
+def command(folder: Path) -> int:
     """Run the command."""
-    folder: Path = args.folder
     written = render(folder.absolute().name)
     try:
         folder.mkdir(parents=True, exist_ok=True)

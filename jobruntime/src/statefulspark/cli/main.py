@@ -1,30 +1,15 @@
-"""Entry point of the command: runs the verb, and turns its error into a message and an exit code."""
+"""The program `statefulspark`: its commands, and what all of them have in common."""
 
 from __future__ import annotations
 
-import argparse
-import difflib
-import importlib
-import itertools
 import os
-import platform
 import sys
 from collections.abc import Sequence
-from importlib import metadata
-from typing import Any, NoReturn
 
-from statefulspark import errors, failures
-from statefulspark._version import __version__
-from statefulspark.cli import options, terminal
-from statefulspark.contract import formats
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark import errors
+from statefulspark.commandline import commands
 
-INTERRUPTED = 130
-"""What a shell reports for Ctrl-C."""
-
-_COMMANDS = ("init", "run", "checkpoint", "savepoint", "state", "doctor", "status", "stop", "code", "size")
-"""Modules beside this one; each adds its own parser."""
-
+NAME = "statefulspark"
 _EPILOG = """\
 examples:
   Make a job, and try it on this machine:
@@ -32,43 +17,40 @@ examples:
     statefulspark run job.py --dev
 
   List the checkpoints of a job:
-    statefulspark checkpoint list --root s3://bucket/prefix/default/words
+    statefulspark checkpoint list --storage s3://bucket/prefix --job default/words
 
   Take a savepoint of a job in the cluster:
     kubectl port-forward pod/words-driver-7 8090 &
     STATEFULSPARK_TOKEN=... statefulspark savepoint create --name before-upgrade
 
-`statefulspark COMMAND --help` shows the flags and examples of a command.
+`statefulspark COMMAND --help` shows the options and examples of a command.
 
 exit codes:
-  0 done   1 failed   2 wrong flags   15 no such snapshot   16 storage or driver unreachable
+  0 done   1 failed   2 wrong options   15 no such snapshot   16 storage or driver unreachable
   17 broken or unknown; `run` has more
 """
+_MODULES = {
+    "init": "make a folder with a job that runs",
+    "run": "run a job file as a driver",
+    "checkpoint": "show a job's checkpoints, or take one",
+    "savepoint": "take and manage savepoints",
+    "state": "read the state in a snapshot",
+    "doctor": "explain a storage folder: its contents, its damage, and what could be freed",
+    "status": "show the status of a running driver",
+    "stop": "stop a running job, optionally with a savepoint",
+    "code": "",
+    "size": "how large a job has to be: partitions, pods, memory, storage, cost",
+    "completion": "print the completion of a shell",
+    "version": "print versions",
+}
+"""The commands, each a module beside this one, and what the help says of them; one that people do not call has no line."""
 
-
-class _Parser(argparse.ArgumentParser):
-    """Reports wrong flags in one sentence that names `--help` of the command, and the flag that was meant.
-
-    Flags are never abbreviated: `--restore` would mean `--restore-uri`, until another flag begins alike.
-    """
-
-    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 -- argparse's own
-        super().__init__(allow_abbrev=False, **settings)
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # noqa: ANN401
-        """Refuse what a command does not know; argparse leaves that to the parser of all commands."""
-        parsed, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
-            close = (difflib.get_close_matches(flag, self._option_string_actions, 1) for flag in flags)
-            similar = list(dict.fromkeys(itertools.chain.from_iterable(close)))
-            hint = f" (did you mean {' and '.join(similar)}?)" if similar else ""
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-        return parsed, unknown
-
-    def error(self, message: str) -> NoReturn:
-        terminal.note(f"error: {message}; see `{self.prog} --help`.")
-        raise SystemExit(ExitCode.USAGE)
+program = commands.LazyGroup(
+    name=NAME,
+    help="Run PySpark streaming jobs that keep their state, and manage their checkpoints and savepoints.",
+    epilog=_EPILOG,
+    modules={name: (f"statefulspark.cli.{name}", line) for name, line in _MODULES.items()},
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,74 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit code.
-
-    Raises:
-        SystemExit: For `--help` and for wrong flags.
     """
-    argv = sys.argv[1:] if arguments is None else list(arguments)
-    # What follows `--` belongs to the job file of `run`; argparse would mix it with the arguments before.
-    own = argv[: argv.index("--")] if argv[:1] == ["run"] and "--" in argv else argv
-    args = build_parser(argv[0] if argv else None).parse_args(own)
-    args.of_job_file = argv[len(own) + 1 :]
-    try:
-        code = int(args.handle(args))
-        sys.stdout.flush()
-        return code
-    except errors.StatefulSparkError as error:
-        terminal.note(f"error: {error.message}")
-        return failures.classify_error(error).code
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:  # The reader of the pipe has ended.
-        return _without_output()
-    except OSError as error:
-        terminal.note(f"error: {error}.")
-        return _without_output()
+    return commands.execute(program, NAME, arguments, _exit_code)
 
 
-def _without_output() -> ExitCode:
-    """Drop what is still buffered; without this, Python would report the error again when it flushes at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ExitCode.FAILED
+def _exit_code(error: errors.StatefulSparkError) -> int:
+    from statefulspark import failures
 
-
-def build_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser of the whole command.
-
-    Args:
-        command: The only command that is needed, so that the modules of the others are not imported; all if it is omitted
-            or unknown.
-    """
-    parser: argparse.ArgumentParser = _Parser(
-        prog="statefulspark",
-        description="Run PySpark streaming jobs that keep their state, and manage their checkpoints and savepoints.",
-        epilog=_EPILOG,
-        formatter_class=options.Help,
-    )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in (command,) if command in _COMMANDS else _COMMANDS:
-        importlib.import_module(f"statefulspark.cli.{name}").add_parser(commands)
-    version = commands.add_parser(
-        "version",
-        help="print versions",
-        description="Print the versions of this release, of its manifests (format), of Python and of PySpark.",
-        epilog="example:\n  statefulspark version",
-        formatter_class=options.Help,
-    )
-    version.set_defaults(handle=_version)
-    return parser
-
-
-def _version(_: argparse.Namespace) -> int:
-    try:
-        pyspark = metadata.version("pyspark")
-    except metadata.PackageNotFoundError:
-        pyspark = "not installed"
-    terminal.write(f"statefulspark {__version__}")
-    terminal.write(f"format {formats.MANIFEST.writes}")
-    terminal.write(f"python {platform.python_version()}")
-    terminal.write(f"pyspark {pyspark}")
-    return ExitCode.FINISHED
+    return failures.classify_error(error).code
 
 
 def end_with(code: int) -> int:

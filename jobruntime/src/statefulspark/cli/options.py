@@ -1,167 +1,215 @@
-"""Flags that several commands share: the job's root on storage, and the driver's address."""
+"""Options that several commands share: where a job's state is, and where its driver is."""
 
 from __future__ import annotations
 
-import argparse
 import ast
 import os
-import textwrap
-from datetime import timedelta
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
-from statefulspark import durations, errors, launch, storage
-from statefulspark.cli import api_client
+import click
+
+from statefulspark import errors, launch, storage
+from statefulspark.commandline import commands
 from statefulspark.contract import config, layout
 from statefulspark.storage import ObjectStore, StorageOptions, authorities
 
+if TYPE_CHECKING:
+    from statefulspark.cli.api_client import ApiClient
+
 DEFAULT_URL = "http://127.0.0.1:8090"
-EXAMPLE_ROOT = "s3://bucket/prefix/default/words"
-SubParsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+EXAMPLE_STORAGE = "s3://bucket/prefix --job default/words"
+_SECTION = "Storage (credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"
+_DRIVER = "Driver"
 
 
-class Help(argparse.RawDescriptionHelpFormatter):
-    """Wraps descriptions and keeps the lines of epilogs, which hold examples."""
+@dataclass(frozen=True, slots=True)
+class StorageAccess:
+    """The connection to an object store.
 
-    def __init__(self, prog: str, width: int | None = None) -> None:
-        """Leave room for the longest flag next to its help."""
-        super().__init__(prog, max_help_position=32, width=width)
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if "\n" in text:
-            return super()._fill_text(text, width, indent)
-        return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent)
-
-
-def add_connection(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the object store's connection."""
-    group = parser.add_argument_group("storage", "Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")
-    group.add_argument("--endpoint", metavar="URL", help="S3-compatible server; AWS_ENDPOINT_URL when omitted")
-    group.add_argument("--region", help="region for signing; AWS_REGION when omitted")
-    group.add_argument(
-        "--storage-ca", metavar="FILE",
-        help="for an https:// endpoint: the authority of its certificate, in PEM, which is trusted beside those of this "
-        f"machine; {authorities.ENV} when omitted",
-    )  # fmt: skip
-    group.add_argument(
-        "--allow-local-files", action="store_true",
-        help="permit file:// locations; for development on one machine",
-    )  # fmt: skip
-
-
-def add_root(parser: argparse.ArgumentParser) -> None:
-    """Add `--root` and the flags of its connection."""
-    parser.add_argument(
-        "--root", metavar="URI",
-        help="the job's folder, <storage uri>/<namespace>/<job>; inside a driver's pod its own job when omitted",
-    )  # fmt: skip
-    add_development(parser)
-    add_connection(parser)
-
-
-def add_development(parser: argparse.ArgumentParser) -> None:
-    """Add `--dev FILE`."""
-    parser.add_argument(
-        "--dev", dest="developed", type=Path, metavar="FILE",
-        help="a job file instead: the state that `run FILE --dev` and `python FILE` keep",
-    )  # fmt: skip
-
-
-def development_root(file: Path) -> str:
-    """Return the URI of the folder of a job that is developed on this machine.
-
-    Raises:
-        SpecRejectedError: As `declared_name`, and `SnapshotNotFound`: the job has not run here.
+    Attributes:
+        endpoint: An S3-compatible server.
+        region: The region for signing.
+        storage_ca: File with the authority of the server's certificate.
+        allow_local_files: Whether file:// locations are permitted.
     """
-    name = declared_name(file)
-    state = launch.development_folder(file.absolute().parent)
-    folder = state / layout.job_prefix(config.DEFAULT_NAMESPACE, name)
-    if not folder.is_dir():
-        raise errors.SpecRejectedError(
-            "SnapshotNotFound", f"The job {name} of {file} has kept no state in {state}; run it with --dev first."
+
+    endpoint: str | None
+    region: str | None
+    storage_ca: str | None
+    allow_local_files: bool
+
+    def settings(self) -> StorageOptions:
+        """Return the options of the object store."""
+        return StorageOptions.from_env(
+            endpoint=self.endpoint,
+            region=self.region,
+            ca_file=self.storage_ca,
+            allow_local_files=self.allow_local_files,
         )
-    return folder.as_uri()
+
+    def open(self, uri: str) -> ObjectStore:
+        """Return the store rooted at any location."""
+        return storage.open_store(uri.rstrip("/"), self.settings())
 
 
-def add_driver(parser: argparse.ArgumentParser) -> None:
-    """Add the driver's address, its certificate's authority and the token."""
-    parser.add_argument("--url", default=DEFAULT_URL, help=f"the driver's API, {DEFAULT_URL} when omitted")
-    parser.add_argument("--ca", metavar="FILE", help="for an https:// url: the authority that issued the driver's "
-                        "certificate, in PEM; those of this machine when omitted")  # fmt: skip
-    parser.add_argument("--server-name", metavar="NAME", help="for an https:// url: the name in the driver's certificate, "
-                        "for example words-driver.default.svc through a port-forward; the url's when omitted")  # fmt: skip
-    parser.add_argument("--token", help=f"the job's token; {config.ENV_TOKEN} when omitted, which keeps it out of `ps`")
+@dataclass(frozen=True, slots=True)
+class JobFolder(StorageAccess):
+    """Where the state of a job is.
 
-
-def open_root(args: argparse.Namespace) -> ObjectStore:
-    """Return the store rooted at the job's folder.
-
-    Raises:
-        SpecRejectedError: `RootMissing`: neither a flag nor a configuration names it.
+    Attributes:
+        storage: URI of a folder on storage.
+        job: The job below it, as `namespace/name`.
+        dev: Whether it is the folder that a job under development has here.
     """
-    root: str | None = args.root if args.developed is None else development_root(args.developed)
-    if root is not None:
-        return open_location(root, args)
-    path = os.environ.get(config.ENV_CONFIG)
-    if path is None:
-        raise errors.SpecRejectedError(
-            "RootMissing",
-            "Name the job's folder: --root s3://bucket/prefix/<namespace>/<job>, or --dev FILE for what "
-            "`statefulspark run FILE --dev` keeps.",
+
+    storage: str | None
+    job: str | None
+    dev: bool
+
+    def settings(self) -> StorageOptions:
+        """Return the options of the object store."""
+        return StorageOptions.from_env(
+            endpoint=self.endpoint,
+            region=self.region,
+            ca_file=self.storage_ca,
+            allow_local_files=self.allow_local_files or self.dev,
         )
-    job = launch.read_config(Path(path))
-    s3 = job.storage.s3
-    options = StorageOptions.from_env(
-        endpoint=args.endpoint or s3.endpoint,
-        region=args.region or s3.region,
-        path_style=s3.addressing is config.Addressing.PATH,
-        allow_local_files=args.allow_local_files or job.storage.allow_local_files,
-        ca_file=args.storage_ca or s3.ca_file,
-    )
-    return storage.open_store(f"{job.storage.uri}/{layout.job_prefix(job.namespace, job.name)}", options)
+
+    def uri(self) -> str | None:
+        """Return the URI of the folder that the options name; None if they name none.
+
+        Raises:
+            SpecRejectedError: `JobInvalid`, or `SnapshotNotFound`: no job was developed here.
+        """
+        folder = self.storage
+        if self.dev:
+            state = launch.development_folder(Path.cwd())
+            if not state.is_dir():
+                raise errors.SpecRejectedError(
+                    "SnapshotNotFound",
+                    f"There is no {state}: change to the folder of a job file that has run with --dev.",
+                )
+            folder = state.as_uri()
+        if folder is None or self.job is None:
+            return folder
+        namespace, separator, name = self.job.partition("/")
+        if not separator or not namespace or not name or "/" in name:
+            raise errors.SpecRejectedError("JobInvalid", f"The job {self.job!r} must look like default/words.")
+        return f"{folder.rstrip('/')}/{layout.job_prefix(namespace, name)}"
+
+    def open_job(self) -> ObjectStore:
+        """Return the store rooted at the job's folder.
+
+        Raises:
+            SpecRejectedError: As `uri`, and `StorageMissing`: neither an option nor a configuration names it, or
+                `JobMissing`: several jobs were developed here.
+        """
+        uri = self.uri()
+        if uri is None:
+            return self._open_configured()
+        store = self.open(uri)
+        if not self.dev or self.job is not None:
+            return store
+        from statefulspark import doctor
+
+        jobs = doctor.jobs_below(store)
+        if len(jobs) != 1:
+            raise errors.SpecRejectedError(
+                "JobMissing", f"The jobs at {uri} are {', '.join(jobs) or 'none'}; name one with --job."
+            )
+        return self.open(f"{uri}/{jobs[0]}")
+
+    def _open_configured(self) -> ObjectStore:
+        path = os.environ.get(config.ENV_CONFIG)
+        if path is None:
+            raise errors.SpecRejectedError(
+                "StorageMissing",
+                "Name the job's folder: --storage s3://bucket/prefix --job <namespace>/<name>, or --dev for the job that is "
+                "developed in this folder.",
+            )
+        job = launch.read_config(Path(path))
+        s3 = job.storage.s3
+        settings = StorageOptions.from_env(
+            endpoint=self.endpoint or s3.endpoint,
+            region=self.region or s3.region,
+            path_style=s3.addressing is config.Addressing.PATH,
+            ca_file=self.storage_ca or s3.ca_file,
+            allow_local_files=self.allow_local_files or job.storage.allow_local_files,
+        )
+        return storage.open_store(f"{job.storage.uri}/{layout.job_prefix(job.namespace, job.name)}", settings)
 
 
-def open_location(uri: str, args: argparse.Namespace) -> ObjectStore:
-    """Return the store rooted at any location."""
-    return storage.open_store(uri.rstrip("/"), storage_options(args))
+@dataclass(frozen=True, slots=True)
+class DriverAddress:
+    """Where a driver's API is.
 
-
-def storage_options(args: argparse.Namespace) -> StorageOptions:
-    """Return the connection options of the object store."""
-    allow_local_files = args.allow_local_files or getattr(args, "developed", None) is not None
-    return StorageOptions.from_env(
-        endpoint=args.endpoint, region=args.region, allow_local_files=allow_local_files, ca_file=args.storage_ca
-    )
-
-
-def open_driver(args: argparse.Namespace) -> api_client.ApiClient:
-    """Return a client of the driver.
-
-    Raises:
-        SpecRejectedError: `CaInvalid`, `TokenMissing` or `UrlInvalid`.
+    Attributes:
+        url: Its address.
+        ca: File with the authority of its certificate.
+        server_name: The name in its certificate.
+        token: The job's token.
     """
-    token: str | None = args.token or os.environ.get(config.ENV_TOKEN)
-    if not token:
-        raise errors.SpecRejectedError(
-            "TokenMissing", f"The driver at {args.url} needs the job's token: set {config.ENV_TOKEN}, or pass --token."
-        )
-    return api_client.ApiClient(args.url, token, authority=args.ca, server_name=args.server_name)
+
+    url: str
+    ca: str | None
+    server_name: str | None
+    token: str | None
+
+    def open(self) -> ApiClient:
+        """Return a client of the driver.
+
+        Raises:
+            SpecRejectedError: `CaInvalid`, `TokenMissing` or `UrlInvalid`.
+        """
+        from statefulspark.cli import api_client
+
+        if not self.token:
+            raise errors.SpecRejectedError(
+                "TokenMissing",
+                f"The driver at {self.url} needs the job's token: set {config.ENV_TOKEN}, or pass --token.",
+            )
+        return api_client.ApiClient(self.url, self.token, authority=self.ca, server_name=self.server_name)
 
 
-def duration(text: str) -> timedelta:
-    """Read a flag that is a duration."""
-    try:
-        return durations.parse(text)
-    except errors.SpecRejectedError as error:
-        raise argparse.ArgumentTypeError(error.message.rstrip(".")) from error
-
-
-def key_value(text: str) -> tuple[str, str]:
-    """Read a flag of the form `name=value`; the value may be empty and may contain `=`."""
-    name, separator, value = text.partition("=")
-    if not separator or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} must have the form name=value")
-    return name, value
+_CONNECTION = (
+    commands.option("--endpoint", metavar="URL", section=_SECTION,
+                    help="S3-compatible server; AWS_ENDPOINT_URL when omitted"),
+    commands.option("--region", section=_SECTION, metavar="NAME", help="region for signing; AWS_REGION when omitted"),
+    commands.option("--storage-ca", metavar="FILE", section=_SECTION, help="for an https:// endpoint: the authority of its "
+                    "certificate, in PEM, which is trusted beside those of this machine; "
+                    f"{authorities.ENV} when omitted"),
+    commands.option("--allow-local-files", is_flag=True, section=_SECTION,
+                    help="permit file:// locations; for development on one machine"),
+)  # fmt: skip
+connection = commands.bundle("connection", StorageAccess, *_CONNECTION)
+"""Adds the connection of the object store; the command gets `connection`."""
+job_folder = commands.bundle(
+    "job_folder",
+    JobFolder,
+    commands.option("--storage", metavar="URI", one_of="place", section=_SECTION,
+                    help="the storage uri of jobs, or one job's folder; inside a driver's pod its own job when omitted"),
+    commands.option("--job", metavar="NAMESPACE/NAME", section=_SECTION, help="the job below the storage uri"),
+    commands.option("--dev", is_flag=True, one_of="place", section=_SECTION,
+                    help=f"the state in {launch.DEVELOPMENT_FOLDER} of this folder, which `run --dev` keeps"),
+    *_CONNECTION,
+)  # fmt: skip
+"""Adds where a job's state is; the command gets `job_folder`."""
+driver = commands.bundle(
+    "driver",
+    DriverAddress,
+    commands.option("--url", default=DEFAULT_URL, show_default=True, section=_DRIVER, help="address of the driver's API"),
+    commands.option("--ca", metavar="FILE", section=_DRIVER, help="for an https:// url: the authority that issued the "
+                    "driver's certificate, in PEM; those of this machine when omitted"),
+    commands.option("--server-name", metavar="NAME", section=_DRIVER, help="for an https:// url: the name in the driver's "
+                    "certificate, for example words-driver.default.svc through a port-forward; the url's when omitted"),
+    commands.option("--token", envvar=config.ENV_TOKEN, metavar="TEXT", section=_DRIVER,
+                    help=f"the job's token; {config.ENV_TOKEN} when omitted, which keeps it out of `ps`"),
+)  # fmt: skip
+"""Adds where a driver is; the command gets `driver`."""
+location = click.argument("location", metavar="LOCATION", help="URI of a snapshot's folder")
+"""Adds the URI of a snapshot's folder."""
 
 
 def declared_name(file: Path) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-
 from statefulspark import clock, doctor, errors
 from statefulspark.checkpoint import catalog, verify
-from statefulspark.cli import options, output, snapshots, terminal
+from statefulspark.cli import options, snapshots
+from statefulspark.commandline import output
 from statefulspark.contract import layout
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, SnapshotKind
@@ -14,9 +13,9 @@ from statefulspark.recovery import external_savepoints
 from statefulspark.storage import ObjectStore
 
 
-def list_kind(args: argparse.Namespace, kind: SnapshotKind) -> int:
+def list_kind(job_folder: options.JobFolder, kind: SnapshotKind, printing: output.Printing) -> None:
     """Write the list of a job's snapshots of one kind, newest first."""
-    store = options.open_root(args)
+    store = job_folder.open_job()
     refs = [ref for ref in catalog.list_snapshots(store) if ref.kind is kind]
     listed = [
         snapshots.ListedSnapshot(ref.kind, ref.id, f"{store.uri}/{ref.folder}", manifest)
@@ -24,7 +23,7 @@ def list_kind(args: argparse.Namespace, kind: SnapshotKind) -> int:
         for manifest in catalog.read_manifests(store, (ref,))
     ]
     if kind is SnapshotKind.SAVEPOINT:
-        savepoints = external_savepoints.list_all(store, lambda uri: options.open_location(uri, args))
+        savepoints = external_savepoints.list_all(store, job_folder.open)
         listed = sorted(
             [
                 *listed,
@@ -38,44 +37,40 @@ def list_kind(args: argparse.Namespace, kind: SnapshotKind) -> int:
             key=lambda snapshot: snapshot.id,
             reverse=True,
         )
-    is_table = args.output in (terminal.OutputFormat.TABLE, terminal.OutputFormat.WIDE)
-    if not listed and is_table:
-        if not args.quiet:
-            terminal.note(f"There are no {kind.value}s at {store.uri}.{_hint(store)}")
-        return ExitCode.FINISHED
-    output.write(snapshots.listed(listed, now=clock.utc_now()), args.output)
-    for snapshot in listed if is_table and not args.quiet else ():
+    if not listed and printing.is_for_people:
+        printing.note(f"There are no {kind.value}s at {store.uri}.{_hint(store)}")
+        return
+    printing.write(snapshots.listed(listed, now=clock.utc_now()))
+    for snapshot in listed if printing.is_for_people else ():
         if isinstance(snapshot.manifest, errors.StatefulSparkError):
-            terminal.note(f"{snapshot.kind.value} {snapshot.id} cannot be read now: {snapshot.manifest.message}")
-    return ExitCode.FINISHED
+            printing.note(f"{snapshot.kind.value} {snapshot.id} cannot be read now: {snapshot.manifest.message}")
 
 
 def _hint(store: ObjectStore) -> str:
     """Return what the folder is, if it is no job's: the root of jobs, or a folder of savepoints."""
     jobs = doctor.jobs_below(store)
     if jobs:
-        return f" It is no job's folder: name one with --root {', '.join(f'{store.uri}/{job}' for job in jobs[:5])}."
+        return f" It is no job's folder: name one with --job: {', '.join(jobs[:5])}."
     folders = [name.rstrip("/") for name in store.list_names("") if name.endswith("/")]
     savepoints = [folder for folder in folders[:100] if store.info(layout.snapshot_manifest(folder)) is not None]
     if not savepoints:
         return ""
     locations = ", ".join(f"{store.uri}/{folder}" for folder in savepoints[:5])
-    return f" It is no job's folder, and holds {locations}: look at one with `statefulspark savepoint show URI`."
+    return f" It is no job's folder, and holds {locations}: look at one with `statefulspark savepoint show LOCATION`."
 
 
-def show(store: ObjectStore, folder: str, args: argparse.Namespace) -> int:
+def show(store: ObjectStore, folder: str, printing: output.Printing) -> None:
     """Write everything about one snapshot."""
     manifest = read(store, folder)
-    output.write(snapshots.described(manifest, location_of(store, folder)), args.output)
-    return ExitCode.FINISHED
+    printing.write(snapshots.described(manifest, location_of(store, folder)))
 
 
-def verify_one(store: ObjectStore, folder: str, args: argparse.Namespace) -> int:
+def verify_one(store: ObjectStore, folder: str, printing: output.Printing, *, deep: bool) -> int:
     """Verify one snapshot; list every broken file, and return an exit code other than 0 if there is one."""
     manifest = read(store, folder)
     root = "" if manifest.kind is SnapshotKind.CHECKPOINT else folder
-    report = verify.verify(store, manifest, root=root, deep=args.deep)
-    output.write(snapshots.verified(manifest, location_of(store, folder), report), args.output)
+    report = verify.verify(store, manifest, root=root, deep=deep)
+    printing.write(snapshots.verified(manifest, location_of(store, folder), report))
     return ExitCode.FINISHED if report.ok else ExitCode.STATE_UNKNOWN
 
 

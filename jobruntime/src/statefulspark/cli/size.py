@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import click
+
 from statefulspark import errors, sizing
-from statefulspark.cli import options, output, tables, terminal, yaml_text
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.commandline import commands, output, tables, terminal, values, yaml_text
 from statefulspark.sizing import workload
 
 _EPILOG = """\
@@ -26,7 +26,7 @@ examples:
     statefulspark size --keys 4M --bytes-per-key 110 --rows 20k --spec
 
 exit codes:
-  0 answered   2 a flag is wrong, or no size fits
+  0 answered   2 an option is wrong, or no size fits
 """
 _NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)([kMG]?)")
 _FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
@@ -65,9 +65,7 @@ def _number(most: float, least: float = 1) -> Callable[[str], float]:
         match = _NUMBER.fullmatch(text)
         value = float(match[1]) * _FACTORS[match[2]] if match else None
         if value is None or not least <= value <= most:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} must be a number from {least:g} to {most:,.0f}, such as 250, 20k or 4M"
-            )
+            raise click.BadParameter(f"{text!r} must be a number from {least:g} to {most:,.0f}, such as 250, 20k or 4M")
         return value
 
     return read
@@ -82,15 +80,15 @@ def _whole(most: int) -> Callable[[str], int]:
 def _memory(text: str) -> int:
     match = _MEMORY.fullmatch(text)
     if match is None or not 0 < int(match[1]) * _MEMORY_MIB[match[2]] <= 1 << 24:
-        raise argparse.ArgumentTypeError(f"{text!r} must be an amount of memory such as 8Gi or 6000Mi, 16384Gi at most")
+        raise click.BadParameter(f"{text!r} must be an amount of memory such as 8Gi or 6000Mi, 16384Gi at most")
     return int(match[1]) * _MEMORY_MIB[match[2]]
 
 
 def _interval(text: str) -> object:
     """Read a duration from 1 ms to a day."""
-    value = options.duration(text)
+    value = values.DURATION(text)
     if not 0.001 <= value.total_seconds() <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a time from 1ms to 24h")
+        raise click.BadParameter(f"{text!r} must be a time from 1ms to 24h")
     return value
 
 
@@ -102,10 +100,11 @@ def _operator(text: str) -> sizing.StatefulOperator:
     try:
         return sizing.StatefulOperator(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} must be one of {', '.join(sizing.StatefulOperator)}") from error
+        raise click.BadParameter(f"{text!r} must be one of {', '.join(sizing.StatefulOperator)}") from error
 
 
 _PRICES = sizing.Prices()
+_FIGURES = "Your own figures (prices are those of S3 Standard in us-east-1, September 2026)"
 QUESTIONS = (
     Question("keys", "keys that have state at the same time", "NUMBER", _whole(workload.MAX_KEYS)),
     Question(
@@ -114,12 +113,12 @@ QUESTIONS = (
     ),
     Question("rows", "rows in a second, when most come", "NUMBER", _number(workload.MAX_ROWS_PER_S)),
     Question(
-        "operator", "stateful operator: python (row by row), vectorized (numbers by integer key) or spark-sql (Spark's)",
-        "OPERATOR", _operator, "python",
+        "operator-kind", "stateful operators: python (row by row), vectorized (numbers by integer key) or spark (Spark's)",
+        "KIND", _operator, "python",
     ),
     Question("batch-interval", "time from batch to batch", "DURATION", _interval, "1s"),
     Question("checkpoint-interval", "time from checkpoint to checkpoint", "DURATION", _interval, "10s"),
-    Question("retained", "checkpoints that are kept", "NUMBER", _whole(workload.MAX_RETAINED), "3"),
+    Question("checkpoint-retention-count", "checkpoints that are kept", "N", _whole(workload.MAX_RETAINED), "3"),
     Question("restart-within", "longest time that a restart may take, or any", "DURATION", _restart, "any"),
     Question("pod-memory", "memory that one pod may have", "MEMORY", _memory, "8Gi"),
     Question("pod-cores", "cores that one pod may have", "NUMBER", _whole(workload.MAX_POD_CORES), "4"),
@@ -127,46 +126,44 @@ QUESTIONS = (
 """What is asked, in order; the first three have no default."""
 
 
-def add_parser(commands: options.SubParsers) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "size",
-        help="how large a job has to be: partitions, pods, memory, storage, cost",
-        description="Say how large a job has to be, from its keys, the bytes of each and its rows: partitions, key groups, "
-        "pods and their memory, what is on the object store and what it costs, how long restarts and upgrades take, and "
-        "which limit is reached first. Each figure says why, and whether a job of this size was measured. What is missing "
-        "is asked for at a terminal. Nothing is read or changed.",
-        epilog=_EPILOG,
-        formatter_class=options.Help,
-    )
-    for question in QUESTIONS:
-        default = f"; {question.default} when omitted" if question.default is not None else ""
-        parser.add_argument(
-            f"--{question.flag}", type=question.read, metavar=question.metavar, help=f"{question.text}{default}"
+def _help(question: Question) -> str:
+    return question.text if question.default is None else f"{question.text}; {question.default} when omitted"
+
+
+_options = commands.together(
+    *(
+        commands.option(f"--{question.flag}", type=question.read, metavar=question.metavar, help=_help(question))
+        for question in QUESTIONS
+    ),
+    commands.option("--rows-per-core", type=_number(workload.MAX_ROWS_PER_S), metavar="NUMBER", section=_FIGURES,
+                    help="rows that a core of yours does in a second, instead of what was measured on ours"),
+    *(
+        commands.option(f"--price-{flag}", type=_number(1e6, least=0), default=f"{price:g}", show_default=True,
+                        metavar="DOLLARS", section=_FIGURES, help=f"dollars for {what}")
+        for flag, price, what in (
+            ("storage", _PRICES.storage_gb_month, "a GB and month"),
+            ("write", _PRICES.write_per_thousand, "1,000 requests that write, copy or list"),
+            ("read", _PRICES.read_per_thousand, "1,000 requests that read"),
         )
-    measures = parser.add_argument_group(
-        "your own figures", "Prices are those of S3 Standard in us-east-1, September 2026."
-    )
-    measures.add_argument(
-        "--rows-per-core", type=_number(workload.MAX_ROWS_PER_S), metavar="NUMBER",
-        help="rows that a core of yours does in a second, instead of what was measured on ours",
-    )  # fmt: skip
-    for flag, price, what in (
-        ("storage", _PRICES.storage_gb_month, "a GB and month"),
-        ("write", _PRICES.write_per_thousand, "1,000 requests that write, copy or list"),
-        ("read", _PRICES.read_per_thousand, "1,000 requests that read"),
-    ):
-        measures.add_argument(
-            f"--price-{flag}", type=_number(1e6, least=0), default=price, metavar="DOLLARS",
-            help=f"dollars for {what}; {price:g} when omitted",
-        )  # fmt: skip
-    parser.add_argument("--spec", action="store_true", help="print only the fields of the resource, as YAML")
-    output.add_flag(parser)
-    parser.set_defaults(handle=_size)
+    ),
+    commands.option("--spec", is_flag=True, help="print only the fields of the resource, as YAML"),
+)  # fmt: skip
 
 
-def _size(args: argparse.Namespace) -> int:
-    given = {question.field: getattr(args, question.field) for question in QUESTIONS}
+@click.command(
+    "size",
+    cls=commands.Command,
+    short_help="how large a job has to be: partitions, pods, memory, storage, cost",
+    help="Say how large a job has to be, from its keys, the bytes of each and its rows: partitions, key groups, pods and "
+    "their memory, what is on the object store and what it costs, how long restarts and upgrades take, and which limit is "
+    "reached first. Each figure says why, and whether a job of this size was measured. What is missing is asked for at a "
+    "terminal. Nothing is read or changed.",
+    epilog=_EPILOG,
+)
+@_options
+@output.options
+def command(printing: output.Printing, **given: Any) -> None:  # noqa: ANN401 -- the values of the options
+    """Run the command."""
     missing = [question for question in QUESTIONS if question.default is None and given[question.field] is None]
     if missing and not sys.stdin.isatty():
         flags = ", ".join(f"--{question.flag}" for question in missing)
@@ -183,22 +180,21 @@ def _size(args: argparse.Namespace) -> int:
             keys=answers["keys"],
             bytes_per_key=answers["bytes_per_key"],
             rows_per_s=answers["rows"],
-            operator=answers["operator"],
+            operator=answers["operator_kind"],
             batch_interval=answers["batch_interval"],
             checkpoint_interval=answers["checkpoint_interval"],
-            retained=answers["retained"],
+            retained=answers["checkpoint_retention_count"],
             restart_within=answers["restart_within"],
             pod_memory_mib=answers["pod_memory"],
             pod_cores=answers["pod_cores"],
-            rows_per_core=args.rows_per_core,
-            prices=sizing.Prices(args.price_storage, args.price_write, args.price_read),
+            rows_per_core=given["rows_per_core"],
+            prices=sizing.Prices(given["price_storage"], given["price_write"], given["price_read"]),
         )
     )
-    if args.spec:
+    if given["spec"]:
         terminal.write(yaml_text.dump({"spec": answer.spec}))
     else:
-        output.write(report(answer), args.output)
-    return ExitCode.FINISHED
+        printing.write(report(answer))
 
 
 def _ask(question: Question) -> object:
@@ -213,8 +209,8 @@ def _ask(question: Question) -> object:
             )
         try:
             return question.read(line.strip() or question.default or "")
-        except argparse.ArgumentTypeError as error:
-            terminal.note(f"  {error}")
+        except click.BadParameter as error:
+            terminal.note(f"  {error.message}")
 
 
 def report(answer: sizing.SizeAnswer) -> output.Result:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from statefulspark import durations, errors
 from statefulspark.checkpoint.verify import VerifyReport
-from statefulspark.cli import output, tables
+from statefulspark.commandline import output, tables
 from statefulspark.contract import api, sizes
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
 

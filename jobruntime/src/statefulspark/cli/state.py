@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from statefulspark import errors, jsontext, rowvalues, state_reading
-from statefulspark.cli import options, tables, terminal
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.cli import options
+from statefulspark.commandline import commands, tables, terminal, values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +24,7 @@ _MAX_CELL_WIDTH = 60
 class StateOutput(StrEnum):
     """The output formats of state."""
 
-    TABLE = "table"
+    TEXT = "text"
     """Columns for people."""
     JSON = "json"
     """One object per line."""
@@ -33,59 +34,50 @@ class StateOutput(StrEnum):
     """An Arrow IPC stream."""
 
 
-def add_parser(commands: options.SubParsers) -> None:
-    """Add the command and its verb."""
-    parser = commands.add_parser(
-        "state",
-        help="read the state in a snapshot",
-        description="Read the state in a checkpoint or savepoint. No job has to run; nothing is changed.",
-        epilog=f"example:\n  statefulspark state read {_EXAMPLE} --uid counts",
-        formatter_class=options.Help,
-    )
-    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    parser = verbs.add_parser(
-        "read",
-        help="write the state of one operator as a table",
-        description="Write the state of one operator or function as a table. A canonical savepoint is read "
-        "directly. Any other snapshot is read with Spark on this machine, which needs disk for the state of one query and "
-        "some seconds to start.",
-        epilog=f"examples:\n  statefulspark state read {_EXAMPLE} --uid counts --limit 20\n"
-        f"  statefulspark state read {_EXAMPLE} --uid counts --state seen --key ada -o json\n"
-        f"  statefulspark state read {_EXAMPLE} --uid counts -o parquet --file counts.parquet\n\n"
-        "exit codes:\n  0 done   15 no such snapshot   16 storage unavailable   17 broken",
-        formatter_class=options.Help,
-    )
-    parser.add_argument("snapshot", metavar="SNAPSHOT", help="URI of a checkpoint's or savepoint's folder")
-    parser.add_argument("--uid", required=True, help="uid of the operator or function, or QUERY/UID")
-    parser.add_argument("--state", metavar="NAME", help="name of the state; needed if there are several")
-    parser.add_argument("--key", help="only this key; a key of several columns separated by commas")
-    parser.add_argument("--limit", type=_count, metavar="N", help="at most this many rows")
-    parser.add_argument(
-        "-o", "--output", type=StateOutput, choices=tuple(StateOutput), default=StateOutput.TABLE, metavar="FORMAT",
-        help="table (default), json, parquet or arrow",
-    )  # fmt: skip
-    parser.add_argument("--file", type=Path, metavar="PATH", help="write there instead of to the terminal")
-    options.add_connection(parser)
-    parser.set_defaults(handle=_read)
+command = commands.Group(
+    "state",
+    short_help="read the state in a snapshot",
+    help="Read the state in a checkpoint or savepoint. No job has to run; nothing is changed.",
+    epilog=f"example:\n  statefulspark state read {_EXAMPLE} --uid counts",
+)
 
 
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows")
-    return int(text)
-
-
-def _read(args: argparse.Namespace) -> int:
+@command.command(
+    "read",
+    short_help="write the state of one operator as a table",
+    help="Write the state of one operator or function as a table. A canonical savepoint is read directly. Any other "
+    "snapshot is read with Spark on this machine, which needs disk for the state of one query and some seconds to start.",
+    epilog=f"examples:\n  statefulspark state read {_EXAMPLE} --uid counts --limit 20\n"
+    f"  statefulspark state read {_EXAMPLE} --uid counts --state seen --key ada -o json\n"
+    f"  statefulspark state read {_EXAMPLE} --uid counts -o parquet --file counts.parquet\n\n"
+    "exit codes:\n  0 done   15 no such snapshot   16 storage unavailable   17 broken",
+)
+@options.location
+@click.option("--uid", required=True, metavar="UID", help="uid of the operator or function, or QUERY/UID")
+@click.option("--state", metavar="NAME", help="name of the state; needed if there are several")
+@click.option("--key", metavar="KEY", help="only this key; a key of several columns separated by commas")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="at most this many rows")
+@click.option(
+    "-o", "--output", type=values.Word(StateOutput), default=StateOutput.TEXT.value, show_default=True,
+    help="format of the rows",
+)  # fmt: skip
+@click.option("--file", type=click.Path(path_type=Path), metavar="FILE", help="write there instead of to the terminal")
+@options.connection
+def read(
+    location: str,
+    uid: str,
+    state: str | None,
+    key: str | None,
+    limit: int | None,
+    output: StateOutput,
+    file: Path | None,
+    connection: options.StorageAccess,
+) -> None:
+    """Run `read`."""
     table = state_reading.read_state(
-        args.snapshot,
-        uid=args.uid,
-        state=args.state,
-        key=args.key,
-        limit=args.limit,
-        options=options.storage_options(args),
+        location, uid=uid, state=state, key=key, limit=limit, options=connection.settings()
     )
-    _write(table, args.output, args.file)
-    return ExitCode.FINISHED
+    _write(table, output, file)
 
 
 def _write(table: pa.Table, output: StateOutput, path: Path | None) -> None:

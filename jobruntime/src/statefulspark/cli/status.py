@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
 from datetime import datetime
 
+import click
+
 from statefulspark import clock, durations
-from statefulspark.cli import options, output, tables
+from statefulspark.cli import options
+from statefulspark.commandline import commands, output, tables
 from statefulspark.contract import api, sizes
-from statefulspark.contract.exit_codes import ExitCode
 
 
-def add_parser(commands: options.SubParsers) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "status",
-        help="show the status of a running driver",
-        description="Show the status of a running driver: its queries, its checkpoints, and the snapshot it started from.",
-        epilog="example:\n  kubectl port-forward pod/words-driver-7 8090 &\n  STATEFULSPARK_TOKEN=... statefulspark status",
-        formatter_class=options.Help,
-    )
-    output.add_flag(parser)
-    options.add_driver(parser)
-    parser.set_defaults(handle=_status)
-
-
-def _status(args: argparse.Namespace) -> int:
-    status = options.open_driver(args).status()
+@click.command(
+    "status",
+    cls=commands.Command,
+    short_help="show the status of a running driver",
+    help="Show the status of a running driver: its queries, its checkpoints, and the snapshot it started from.",
+    epilog="example:\n  kubectl port-forward pod/words-driver-7 8090 &\n  STATEFULSPARK_TOKEN=... statefulspark status",
+)
+@output.options
+@options.driver
+def command(printing: output.Printing, driver: options.DriverAddress) -> None:
+    """Run the command."""
+    status = driver.open().status()
     name = f"job/{status.namespace}/{status.job}"
-    output.write(output.Result(status, [name], lambda _: describe(status, now=clock.utc_now())), args.output)
-    return ExitCode.FINISHED
+    printing.write(output.Result(status, [name], lambda _: describe(status, now=clock.utc_now())))
 
 
 def describe(status: api.JobStatus, *, now: datetime) -> str:

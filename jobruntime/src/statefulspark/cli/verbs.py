@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from statefulspark.cli import options, output, reading
+import click
+
+from statefulspark.cli import options, reading
+from statefulspark.commandline import output
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.storage import ObjectStore
 
@@ -23,7 +26,9 @@ class Noun:
         example: A reference to one, for examples.
         listing: The description of `list`.
         verifying: An addition to the description of `verify`; may be empty.
-        add_reference: Adds the argument that names a snapshot.
+        metavar: The name of the argument that names a snapshot.
+        meaning: The help of that argument.
+        read: The type of that argument.
         find: Resolves that argument.
     """
 
@@ -31,46 +36,52 @@ class Noun:
     example: str
     listing: str
     verifying: str
-    add_reference: Callable[[argparse.ArgumentParser], None]
-    find: Callable[[argparse.Namespace], SnapshotFolder]
+    metavar: str
+    meaning: str
+    read: Any
+    find: Callable[[Any, options.JobFolder], SnapshotFolder]
 
 
-def add(verbs: options.SubParsers, noun: Noun) -> None:
+def add(group: click.Group, noun: Noun) -> None:
     """Add the three verbs."""
     name = noun.kind.value
-    parser = verbs.add_parser(
+    reference = click.argument("reference", metavar=noun.metavar, type=noun.read, help=noun.meaning)
+
+    @group.command(
         "list",
-        help=f"list completed {name}s, newest first",
-        description=noun.listing,
-        epilog=f"examples:\n  statefulspark {name} list --root {options.EXAMPLE_ROOT}\n"
-        f"  statefulspark {name} list --root {options.EXAMPLE_ROOT} -o wide",
-        formatter_class=options.Help,
+        short_help=f"list completed {name}s, newest first",
+        help=noun.listing,
+        epilog=f"examples:\n  statefulspark {name} list --storage {options.EXAMPLE_STORAGE}\n"
+        f"  statefulspark {name} list --storage {options.EXAMPLE_STORAGE} -o wide",
     )
-    output.add_flag(parser)
-    options.add_root(parser)
-    parser.set_defaults(handle=lambda args: reading.list_kind(args, noun.kind))
-    parser = verbs.add_parser(
+    @output.options
+    @options.job_folder
+    def list_(printing: output.Printing, job_folder: options.JobFolder) -> None:
+        reading.list_kind(job_folder, noun.kind, printing)
+
+    @group.command(
         "show",
-        help=f"show everything about one {name}",
-        description=f"Show everything about one {name}; -o wide lists its files, -o json and -o yaml print the manifest.",
+        short_help=f"show everything about one {name}",
+        help=f"Show everything about one {name}; -o wide lists its files, -o json and -o yaml print the manifest.",
         epilog=f"example:\n  statefulspark {name} show {noun.example}",
-        formatter_class=options.Help,
     )
-    noun.add_reference(parser)
-    output.add_flag(parser)
-    options.add_root(parser)
-    parser.set_defaults(handle=lambda args: reading.show(*noun.find(args), args))
-    parser = verbs.add_parser(
+    @reference
+    @output.options
+    @options.job_folder
+    def show(reference: object, printing: output.Printing, job_folder: options.JobFolder) -> None:
+        reading.show(*noun.find(reference, job_folder), printing)
+
+    @group.command(
         "verify",
-        help=f"check that every file of a {name} is there and unchanged",
-        description=f"Check that every file of a {name} is there, with the size and checksum of its manifest."
+        short_help=f"check that every file of a {name} is there and unchanged",
+        help=f"Check that every file of a {name} is there, with the size and checksum of its manifest."
         + noun.verifying,
         epilog=f"example:\n  statefulspark {name} verify {noun.example} --deep\n\n"
         f"exit codes:\n  0 complete   15 no such {name}   16 storage unavailable   17 broken",
-        formatter_class=options.Help,
     )
-    noun.add_reference(parser)
-    parser.add_argument("--deep", action="store_true", help="read every file, instead of trusting equal etags")
-    output.add_flag(parser)
-    options.add_root(parser)
-    parser.set_defaults(handle=lambda args: reading.verify_one(*noun.find(args), args))
+    @reference
+    @click.option("--deep", is_flag=True, help="read every file, instead of trusting equal etags")
+    @output.options
+    @options.job_folder
+    def verify(reference: object, deep: bool, printing: output.Printing, job_folder: options.JobFolder) -> int:
+        return reading.verify_one(*noun.find(reference, job_folder), printing, deep=deep)

@@ -6,25 +6,25 @@ continues to wait for the same operation.
 
 from __future__ import annotations
 
-import argparse
 import time
 import uuid
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
 from pydantic import ValidationError
 
 from statefulspark import errors
-from statefulspark.cli import options, output, progress, terminal
-from statefulspark.cli.terminal import OutputFormat
+from statefulspark.cli import progress
+from statefulspark.commandline import commands, output, values
+from statefulspark.commandline.output import OutputFormat
 from statefulspark.contract import api
 from statefulspark.contract.base import WireModel
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.manifest import SnapshotFormat
 
 POLL_WAIT_S = 1
 """Longest wait of one request, so that the progress line is updated."""
 RETRY_S = 0.5
-DEFAULT_TIMEOUT = timedelta(minutes=10)
 _MAX_UNREACHABLE_S = 10.0
 """How long a driver may be unreachable while a command waits for it, for example while a port-forward reconnects."""
 
@@ -51,24 +51,37 @@ class Time(Protocol):
         ...
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of a command that starts an operation."""
-    parser.add_argument("--request-id", metavar="ID", help="names this request; a random one when omitted")
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--detach", "--detached", action="store_true", help="print the request id and do not wait")
-    add_timeout(how)
+@dataclass(frozen=True, slots=True)
+class AskedSavepoint:
+    """What a savepoint is to be like.
+
+    Attributes:
+        name: A part of its folder's name.
+        location: The folder in which it is created.
+        format: Its format; None for a native one.
+    """
+
+    name: str | None
+    location: str | None
+    format: SnapshotFormat | None
 
 
-def add_timeout(parser: argparse._ActionsContainer) -> None:
-    """Add the flag of the timeout."""
-    parser.add_argument("--timeout", type=options.duration, default=DEFAULT_TIMEOUT, metavar="TIME",
-                        help="wait at most this long, 10m when omitted; the operation itself goes on")  # fmt: skip
-
-
-def request_id(args: argparse.Namespace) -> str:
-    """Return the request id that was given, or a new one."""
-    given: str | None = args.request_id
-    return given if given is not None else f"cli-{uuid.uuid4()}"
+request_option = commands.option(
+    "--request-id",
+    metavar="ID",
+    default=lambda: f"cli-{uuid.uuid4()}",
+    help="names this request; a random one when omitted",
+)
+savepoint_options = commands.bundle(
+    "asked",
+    AskedSavepoint,
+    commands.option("--name", metavar="NAME", help="becomes part of the name of the savepoint's folder: a-z, 0-9 and '-'"),
+    commands.option("--location", metavar="URI", help="folder for the savepoint; the job's default when omitted"),
+    commands.option("--format", type=values.Word(SnapshotFormat),
+                    help="of the savepoint: native (default: fast, for the same number of key groups) or canonical "
+                    "(Parquet, for any)"),
+)  # fmt: skip
+"""Adds what a savepoint is like; the command gets `asked`."""
 
 
 def build_request(model: type[_Model], **fields: object) -> _Model:
@@ -88,26 +101,25 @@ def build_request(model: type[_Model], **fields: object) -> _Model:
         ) from error
 
 
-def follow(driver: OperationClient, operation: api.Operation, args: argparse.Namespace) -> int:
-    """Wait for an operation unless it is detached, and write its outcome."""
-    if args.detach:
-        if not args.quiet:
-            terminal.note(
-                f"The {operation.kind.lower()} was requested; `statefulspark savepoint wait {operation.request_id}` waits "
-                "for it, and so does the same command with this --request-id."
-            )
-        _write(operation, args.output)
-        return ExitCode.FINISHED
-    timeout: timedelta = args.timeout
-    ended = wait_until_ended(driver, operation, timeout_s=timeout.total_seconds(), quiet=args.quiet)
+def follow(
+    driver: OperationClient, operation: api.Operation, timeout: timedelta | None, printing: output.Printing
+) -> None:
+    """Wait for an operation unless there is no time for it, and write its outcome."""
+    if timeout is None:
+        printing.note(
+            f"The {operation.kind.lower()} was requested; `statefulspark savepoint wait {operation.request_id}` waits for "
+            "it, and so does the same command with this --request-id."
+        )
+        _write(operation, printing)
+        return
+    ended = wait_until_ended(driver, operation, timeout_s=timeout.total_seconds(), quiet=printing.quiet)
     if ended.state is api.OperationState.FAILED:
-        if args.output in (OutputFormat.JSON, OutputFormat.YAML):
-            _write(ended, args.output)
+        if printing.output in (OutputFormat.JSON, OutputFormat.YAML):
+            _write(ended, printing)
         raise errors.PreconditionFailedError(
             ended.reason or "OperationFailed", f"The {ended.kind.lower()} failed with {ended.reason}: {ended.message}"
         )
-    _write(ended, args.output)
-    return ExitCode.FINISHED
+    _write(ended, printing)
 
 
 def wait_until_ended(
@@ -156,8 +168,8 @@ def wait_until_ended(
     return operation
 
 
-def _write(operation: api.Operation, form: OutputFormat) -> None:
+def _write(operation: api.Operation, printing: output.Printing) -> None:
     snapshot = operation.snapshot
     name = f"{snapshot.kind.value}/{snapshot.id}" if snapshot is not None else f"request/{operation.request_id}"
     sentence = snapshot.location if snapshot is not None else operation.request_id
-    output.write(output.Result(operation, [name], lambda _: f"{sentence}\n"), form)
+    printing.write(output.Result(operation, [name], lambda _: f"{sentence}\n"))

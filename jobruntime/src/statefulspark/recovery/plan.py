@@ -124,7 +124,7 @@ def skipped_restore(restore: RestoreConfig, *, restored_from: str | None) -> str
     state = restored_from or "the beginning of its generation"
     return (
         f"{what} was done before{name}, and is not repeated: the job continues from {state}. To repeat it, change "
-        "restore.nonce (on the command line add --again, or change --restore-nonce)."
+        "restore.nonce (on the command line add --restore-again, or change --restore-nonce)."
     )
 
 

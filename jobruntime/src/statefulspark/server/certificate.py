@@ -82,8 +82,8 @@ def _load(tls: ApiTlsConfig) -> ssl.SSLContext:
         except OSError as error:
             raise errors.SpecRejectedError(
                 "TlsFileMissing",
-                f"The file {path} for TLS of the driver's API cannot be read: {error.strerror}; check --tls-cert and "
-                "--tls-key; in a cluster, that the Secret has the keys tls.crt and tls.key.",
+                f"The file {path} for TLS of the driver's API cannot be read: {error.strerror}; check "
+                "--api-tls-certificate and --api-tls-key; in a cluster, that the Secret has the keys tls.crt and tls.key.",
             ) from error
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

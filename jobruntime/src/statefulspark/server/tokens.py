@@ -79,8 +79,8 @@ def require_usable(path: str) -> None:
     if not _read(Path(path)):
         raise errors.SpecRejectedError(
             "TokenMissing",
-            f"The file {path} has no token for the driver's API; check --token-file; in a cluster, that the Secret has the "
-            f"key {config.TOKEN_KEY}.",
+            f"The file {path} has no token for the driver's API; check --api-token-file; in a cluster, that the Secret has "
+            f"the key {config.TOKEN_KEY}.",
         )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 REMEMBERED = 24
 """How many generations a marker remembers, the latest ones: Kafka's brokers take 4,096 bytes."""
-ANYWAY = "--take-over-sinks (restore.takeOverSinks)"
+ANYWAY = "--restore-take-over-sinks (restore.takeOverSinks)"
 REMEDIES = f"give the sink its own uid or target, or start with {ANYWAY} to write to it anyway"
 
 

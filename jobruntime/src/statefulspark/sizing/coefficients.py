@@ -88,7 +88,7 @@ ROW_CORE_S = MappingProxyType(
     {
         StatefulOperator.PYTHON: Coefficient(6.7e-6, "s of a core a row", "bench.sizing", MeasuredUpTo(5_000_000, 210)),
         StatefulOperator.VECTORIZED: Coefficient(1.9e-6, "s of a core a row", "bench.keyed_state", _KEYED_STATE),
-        StatefulOperator.SPARK_SQL: Coefficient(23.6e-6, "s of a core a row", "bench.keyed_state", _KEYED_STATE),
+        StatefulOperator.SPARK: Coefficient(23.6e-6, "s of a core a row", "bench.keyed_state", _KEYED_STATE),
     }
 )
 """A row with a key of its own; its bytes come on top of that."""

@@ -94,7 +94,7 @@ def state_bytes(workload: Workload) -> float:
             return workload.keys * (workload.bytes_per_key + coefficients.OBJECT_BYTES.value)
         case StatefulOperator.VECTORIZED:
             return workload.keys * coefficients.NUMBER_BYTES.value
-        case StatefulOperator.SPARK_SQL:
+        case StatefulOperator.SPARK:
             return 0.0
 
 

@@ -129,7 +129,7 @@ def _memory(workload: Workload) -> tuple[Coefficient, ...]:
     coefficients_of = {
         StatefulOperator.PYTHON: (coefficients.OBJECT_BYTES,),
         StatefulOperator.VECTORIZED: (coefficients.NUMBER_BYTES,),
-        StatefulOperator.SPARK_SQL: (),
+        StatefulOperator.SPARK: (),
     }
     return coefficients_of[workload.operator]
 
@@ -140,7 +140,7 @@ def _memory_reason(workload: Workload) -> str:
             return f"{workload.bytes_per_key} B a key, and {coefficients.OBJECT_BYTES.value:.0f} B for it as a Python object"
         case StatefulOperator.VECTORIZED:
             return f"{coefficients.NUMBER_BYTES.value:.0f} B a key in sorted arrays, whatever was given for a key"
-        case StatefulOperator.SPARK_SQL:
+        case StatefulOperator.SPARK:
             return "none in Python: Spark's state store has it on its disk"
 
 

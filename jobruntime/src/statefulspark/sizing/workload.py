@@ -21,7 +21,7 @@ class StatefulOperator(StrEnum):
     numbers."""
     VECTORIZED = "vectorized"
     """A `VectorizedProcessFunction` with sums, minima or maxima of numbers by one integer key."""
-    SPARK_SQL = "spark-sql"
+    SPARK = "spark"
     """Spark's own operators, as `groupBy().agg()`: state in the JVM, and no Python."""
 
 

@@ -29,6 +29,11 @@ class Kind:
     name: str
     plural: str
 
+    @property
+    def qualified(self) -> str:
+        """The kind as `kubectl -o name` writes it."""
+        return f"{self.name.lower()}.{self.api_version.partition('/')[0]}"
+
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the path of the collection in a namespace, None for all of them, or of one object in it."""
         prefix = "/api" if "/" not in self.api_version else "/apis"

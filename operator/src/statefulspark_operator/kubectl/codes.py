@@ -17,7 +17,7 @@ class PluginExit(IntEnum):
     FAILED = 1
     """What was asked for was tried and failed; `why`: the job is not ready."""
     REFUSED = 2
-    """Wrong flags, a missing right, or a request that makes no sense in the job's state; nothing was changed."""
+    """Wrong options, a missing right, or a request that makes no sense in the job's state; nothing was changed."""
     NOT_FOUND = 15
     """There is no such job, pod or revision."""
     UNREACHABLE = 16

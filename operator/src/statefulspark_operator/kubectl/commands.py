@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import codecs
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from typing import assert_never
 
 from statefulspark import durations, errors
+from statefulspark.commandline import flags, output
+from statefulspark.commandline.output import OutputFormat
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.base import ApiModel
@@ -33,15 +32,6 @@ POLL_S = 1.0
 WATCH_S = 2.0
 
 
-class Form(StrEnum):
-    """The form of a result."""
-
-    TEXT = "text"
-    """For people; may change between releases."""
-    JSON = "json"
-    """For programs."""
-
-
 @dataclass(frozen=True, slots=True)
 class Command:
     """What all commands are given.
@@ -59,8 +49,8 @@ class Command:
     terminal: Terminal
     namespace: str
     name: str
-    form: Form = Form.TEXT
-    timeout: timedelta | None = timedelta(minutes=10)
+    form: OutputFormat = OutputFormat.TEXT
+    timeout: timedelta | None = flags.DEFAULT_TIMEOUT
 
     def read(self) -> View:
         """Read the job and its pods."""
@@ -70,6 +60,17 @@ class Command:
         """Read the job, its pods and the events about them."""
         return reading.job_with_events(self.cluster, self.namespace, self.name, self.terminal.now)
 
+    def show(self, result: ApiModel | dict[str, str], page: str, name: str | None = None) -> str:
+        """Return a result in the form that is asked for.
+
+        Args:
+            result: The result for programs.
+            page: The text for people.
+            name: The name for scripts; that of the job when omitted.
+        """
+        names = [name or f"{resources.JOB.qualified}/{self.name}"]
+        return output.render(output.Result(result, names, lambda _: page), self.form)
+
     def patch(self, body: Resource) -> int:
         """Change the job, and return the generation of its spec."""
         return resources.number(self.cluster.patch_job(self.namespace, self.name, body), "metadata", "generation")
@@ -78,7 +79,7 @@ class Command:
 def status(command: Command) -> PluginExit:
     """Show the page of a job."""
     report = reports.status(command.read_with_events())
-    command.terminal.write(_shown(command, report, pages.status(report, command.terminal.paint)))
+    command.terminal.write(command.show(report, pages.status(report, command.terminal.paint)))
     return PluginExit.DONE
 
 
@@ -94,7 +95,7 @@ def watch_status(command: Command) -> PluginExit:
             continue
         if shown != (seen.resource_version, seen.drivers, seen.standbys) or command.terminal.out.isatty():
             report = reports.status(seen)
-            command.terminal.show_again(_shown(command, report, pages.status(report, command.terminal.paint)))
+            command.terminal.show_again(command.show(report, pages.status(report, command.terminal.paint)))
         shown = (seen.resource_version, seen.drivers, seen.standbys)
         command.terminal.sleep(WATCH_S)
 
@@ -102,14 +103,14 @@ def watch_status(command: Command) -> PluginExit:
 def why(command: Command) -> PluginExit:
     """Show why a job is not ready; the exit code says whether it is."""
     report = reports.why(command.read_with_events())
-    command.terminal.write(_shown(command, report, pages.why(report, command.terminal.paint)))
+    command.terminal.write(command.show(report, pages.why(report, command.terminal.paint)))
     return PluginExit.DONE if report.ready else PluginExit.FAILED
 
 
 def history(command: Command) -> PluginExit:
     """Show the revisions of a job."""
     report = reports.history(command.read())
-    command.terminal.write(_shown(command, report, pages.history(report, command.terminal.paint)))
+    command.terminal.write(command.show(report, pages.history(report, command.terminal.paint)))
     return PluginExit.DONE
 
 
@@ -131,15 +132,40 @@ def logs(command: Command, whose: Whose, *, follow: bool, tail: int | None) -> P
     return PluginExit.DONE
 
 
-def savepoint(command: Command, name: str | None, form: SavepointForm) -> PluginExit:
+def create_savepoint(command: Command, name: str | None, form: SavepointForm) -> PluginExit:
     """Create the object that asks for a savepoint, and wait for it."""
     created = command.cluster.create_savepoint(command.namespace, requests.savepoint(command.read(), name, form))
     command.terminal.note(f"SparkSavepoint {created} asks for it.")
+    return _follow_savepoint(command, created)
+
+
+def wait_for_savepoint(
+    context: str | None, namespace: str | None, name: str, *, form: OutputFormat, timeout: timedelta
+) -> PluginExit:
+    """Connect, and wait for a savepoint that was requested earlier.
+
+    Raises:
+        SpecRejectedError: `SavepointNotFound`.
+    """
+    cluster = connection.connect(context)
+    namespace = namespace or cluster.namespace
+    stored = cluster.get(resources.SAVEPOINT, namespace, name)
+    if stored is None:
+        raise errors.SpecRejectedError(
+            "SavepointNotFound",
+            f"There is no SparkSavepoint {name!r} in namespace {namespace}; `kubectl get ssp -n {namespace}` lists them.",
+        )
+    job = resources.text(stored, "spec", "jobName")
+    return _follow_savepoint(Command(cluster, Terminal(), namespace, job, form=form, timeout=timeout), name)
+
+
+def _follow_savepoint(command: Command, name: str) -> PluginExit:
     kind = resources.SAVEPOINT
     return _follow(
         command,
         "savepoint",
-        lambda seen: outcomes.savepoint(seen, command.cluster.get(kind, command.namespace, created)),
+        lambda seen: outcomes.savepoint(seen, command.cluster.get(kind, command.namespace, name)),
+        f"{kind.qualified}/{name}",
     )
 
 
@@ -199,14 +225,16 @@ def _rollback_patch(command: Command, seen: View, target: Target) -> Resource:
     return requests.rollback(seen, target.revision, view.stored_spec(stored))
 
 
-def _shown(command: Command, report: ApiModel, page: str) -> str:
-    return page if command.form is Form.TEXT else report.to_json(indent=2)
-
-
-def _follow(command: Command, what: str, look: Callable[[View], Outcome]) -> PluginExit:
+def _follow(command: Command, what: str, look: Callable[[View], Outcome], name: str | None = None) -> PluginExit:
     """Wait for an outcome with progress on standard error, and say what it is."""
+
+    def say(outcome: str, message: str, snapshot: str | None = None) -> None:
+        said = {"namespace": command.namespace, "name": command.name, "command": what, "outcome": outcome}
+        said |= {"message": message} | ({"snapshot": snapshot} if snapshot is not None else {})
+        command.terminal.write(command.show(said, f"{message}\n", name))
+
     if command.timeout is None:
-        _say(command, what, "Requested", "Requested. To see its progress: kubectl statefulspark status", None)
+        say("Requested", "Requested. To see its progress: kubectl statefulspark status")
         return PluginExit.DONE
     due = command.terminal.now() + command.timeout
     last_message = ""
@@ -217,10 +245,10 @@ def _follow(command: Command, what: str, look: Callable[[View], Outcome]) -> Plu
             outcome = Pending(error.message)
         match outcome:
             case Done():
-                _say(command, what, "Done", outcome.message, outcome.snapshot)
+                say("Done", outcome.message, outcome.snapshot)
                 return PluginExit.DONE
             case Failed():
-                _say(command, what, "Failed", outcome.message, None)
+                say("Failed", outcome.message)
                 return PluginExit.FAILED
             case Pending():
                 if outcome.message != last_message:
@@ -237,49 +265,21 @@ def _follow(command: Command, what: str, look: Callable[[View], Outcome]) -> Plu
         command.terminal.sleep(POLL_S)
 
 
-def _say(command: Command, what: str, outcome: str, message: str, snapshot: str | None) -> None:
-    if command.form is Form.TEXT:
-        command.terminal.write(message)
-        return
-    said = {"namespace": command.namespace, "name": command.name, "command": what, "outcome": outcome}
-    said |= {"message": message} | ({"snapshot": snapshot} if snapshot is not None else {})
-    command.terminal.write(json.dumps(said, indent=2, ensure_ascii=False))
-
-
-def run(arguments: argparse.Namespace) -> PluginExit:
-    """Connect, and perform the command of parsed flags.
+def connected(
+    context: str | None, namespace: str | None, name: str | None, *, form: OutputFormat, timeout: timedelta | None
+) -> Command:
+    """Connect, and find the job that a person means.
 
     Raises:
-        StatefulSparkError: What `connection`, `reading` and `commands` raise.
+        StatefulSparkError: What `connection` and `reading` raise.
     """
-    cluster = connection.connect(arguments.context)
-    namespace = arguments.namespace or cluster.namespace
-    is_waited_for = not getattr(arguments, "no_wait", False)
-    command = Command(
+    cluster = connection.connect(context)
+    namespace = namespace or cluster.namespace
+    return Command(
         cluster=cluster,
         terminal=Terminal(),
         namespace=namespace,
-        name=reading.chosen(cluster, namespace, arguments.name),
-        form=Form(arguments.output),
-        timeout=getattr(arguments, "timeout", None) if is_waited_for else None,
+        name=reading.chosen(cluster, namespace, name),
+        form=form,
+        timeout=timeout,
     )
-    return COMMANDS[arguments.command](command, arguments)
-
-
-def _logs(command: Command, arguments: argparse.Namespace) -> PluginExit:
-    whose = Whose.STANDBY if arguments.standby else Whose.PREVIOUS if arguments.previous else Whose.MATTERS
-    return logs(command, whose, follow=arguments.follow, tail=arguments.tail)
-
-
-COMMANDS: Mapping[str, Callable[[Command, argparse.Namespace], PluginExit]] = {
-    "status": lambda command, arguments: (watch_status if arguments.watch else status)(command),
-    "why": lambda command, _: why(command),
-    "history": lambda command, _: history(command),
-    "logs": _logs,
-    "savepoint": lambda command, arguments: savepoint(
-        command, arguments.savepoint_name, SavepointForm(arguments.format)
-    ),
-    "suspend": lambda command, _: suspend(command),
-    "resume": lambda command, _: resume(command),
-    "rollback": lambda command, arguments: rollback(command, arguments.to),
-}

@@ -65,9 +65,10 @@ class Connection:
         namespace: The namespace that commands without `-n` mean.
     """
 
-    def __init__(self, api: client.ApiClient, namespace: str) -> None:
+    def __init__(self, api: client.ApiClient, namespace: str, *, answer_s: int = REQUEST_TIMEOUT_S) -> None:
         """Use a configured client; `connect` creates one."""
         self._api = api
+        self._answer_s = answer_s
         self.namespace = namespace
 
     def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
@@ -132,7 +133,7 @@ class Connection:
             "Accept": _JSON if attempt.subresource is None else "*/*",
             "Content-Type": _MERGE if method == "PATCH" else _JSON,
         }
-        timeout = (REQUEST_TIMEOUT_S, None) if is_endless else REQUEST_TIMEOUT_S
+        timeout = (self._answer_s, None) if is_endless else self._answer_s
         try:
             parameters = self._api.param_serialize(
                 method,
@@ -149,11 +150,12 @@ class Connection:
         return response
 
 
-def connect(context: str | None) -> Connection:
+def connect(context: str | None, *, answer_s: int = REQUEST_TIMEOUT_S) -> Connection:
     """Connect as kubectl does: with KUBECONFIG or the user's file, and inside of a pod with its service account.
 
     Args:
         context: Context of the kubeconfig; the current one when omitted.
+        answer_s: How long to wait for each answer.
 
     Raises:
         SpecRejectedError: `KubeconfigMissing`, or `ContextNotFound`.
@@ -167,7 +169,7 @@ def connect(context: str | None) -> Connection:
                 "KubeconfigMissing", f"There is no usable kubeconfig ({error}); set KUBECONFIG to its path."
             ) from error
         config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
-        return Connection(client.ApiClient(settings), _NAMESPACE_FILE.read_text().strip())
+        return Connection(client.ApiClient(settings), _NAMESPACE_FILE.read_text().strip(), answer_s=answer_s)
     by_name = {entry["name"]: entry for entry in contexts}
     chosen = by_name.get(context) if context is not None else active
     if chosen is None:
@@ -178,7 +180,7 @@ def connect(context: str | None) -> Connection:
         context=chosen["name"], client_configuration=settings, persist_config=False
     )
     settings.retries = False
-    return Connection(client.ApiClient(settings), chosen["context"].get("namespace") or "default")
+    return Connection(client.ApiClient(settings), chosen["context"].get("namespace") or "default", answer_s=answer_s)
 
 
 def _decoded(attempt: Attempt, answer: urllib3.HTTPResponse) -> Resource:

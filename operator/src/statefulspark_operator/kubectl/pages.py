@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import ParamSpec
 
 from statefulspark import durations
+from statefulspark.commandline import tables
+from statefulspark.contract import sizes
 
 from statefulspark_operator.api.status import RestartStatus, SnapshotStatus, UpgradeStatus
 from statefulspark_operator.kubectl import text
@@ -103,13 +105,13 @@ def _queries(report: StatusReport) -> Iterator[str]:
         for query in report.queries
     ]
     header = ("QUERY", "BATCH", "ACTIVE")
-    yield from (f"  {line}" for line in text.columns(header, rows))
+    yield from (f"  {line}" for line in tables.columns(header, rows).splitlines())
 
 
 def _snapshot(snapshot: SnapshotStatus, now: datetime) -> str:
     parts = [f"{snapshot.id}, {text.ago(now, snapshot.completed_at)}"]
     if snapshot.size_bytes is not None:
-        parts.append(text.size(snapshot.size_bytes))
+        parts.append(sizes.format_short(snapshot.size_bytes))
     if snapshot.trigger is not None:
         parts.append(snapshot.trigger)
     where = f": {snapshot.location}" if snapshot.location is not None else ""
@@ -180,7 +182,7 @@ def history(report: HistoryReport, paint: Paint = text.plain) -> Iterator[str]:
         )
         for record in report.revisions
     ]
-    yield from text.columns(("", "REVISION", "OUTCOME", "SINCE", "IMAGE", "STARTED FROM"), rows)
+    yield from tables.columns(("", "REVISION", "OUTCOME", "SINCE", "IMAGE", "STARTED FROM"), rows).splitlines()
     if report.upgrade is not None:
         yield _field("Upgrade", _upgrade(report.upgrade, report.at))
     if report.requested is not None and report.running is not None and report.requested != report.running:

@@ -1,20 +1,18 @@
-"""Text for people: aligned columns, ages, sizes, and colours that a terminal shows. Pure."""
+"""Text for people: ages, wrapped sentences, and colours that a terminal shows. Pure."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from enum import Enum
 
 from statefulspark import durations
 
 WIDTH = 120
-GAP = "   "
 _COMMAND = re.compile(r"kubectl .*?(?=[.,;] |$)")
 _JOINT = "\0"
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class Tone(Enum):
@@ -47,25 +45,6 @@ def elapsed(now: datetime, then: datetime) -> str:
 def ago(now: datetime, then: datetime) -> str:
     """Write how long ago something was: `3m12s ago`."""
     return f"{elapsed(now, then)} ago"
-
-
-def size(size_bytes: int) -> str:
-    """Write a number of bytes: `512 B`, `12.3 MiB`."""
-    value, unit = float(size_bytes), _UNITS[0]
-    for unit in _UNITS:
-        if value < 1024 or unit == _UNITS[-1]:
-            break
-        value /= 1024
-    return f"{size_bytes} B" if unit == _UNITS[0] else f"{value:.1f} {unit}"
-
-
-def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Align rows below a header, as kubectl does; an empty cell is written as `-`."""
-    lines = [tuple(header), *(tuple(cell or "-" for cell in row) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return tuple(
-        GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
 
 
 def wrapped(text: str, *, indent: int) -> str:

@@ -18,7 +18,7 @@ _TLS_VOLUME = "api-tls"
 TOKEN_FOLDER = "/etc/statefulspark-token"  # noqa: S105 - a path
 _TOKEN_VOLUME = "api-token"  # noqa: S105 - the name of a volume
 _READABLE_BY_GROUP = 0o440
-_API_FLAGS = ("--token-file", f"{TOKEN_FOLDER}/{job_config.TOKEN_KEY}")
+_API_FLAGS = ("--api-token-file", f"{TOKEN_FOLDER}/{job_config.TOKEN_KEY}")
 """The token is a file: it can be rotated, and no process that the job starts inherits it."""
 _TOKEN_MOUNT: JsonValue = {"name": _TOKEN_VOLUME, "mountPath": TOKEN_FOLDER, "readOnly": True}
 
@@ -77,7 +77,7 @@ def _tls_flags(spec: StatefulSparkJobSpec) -> tuple[str, ...]:
     if spec.driver.tls is None:
         return ()
     certificate, key = f"{TLS_FOLDER}/{CERTIFICATE_KEY}", f"{TLS_FOLDER}/{PRIVATE_KEY}"
-    return ("--tls-cert", certificate, "--tls-key", key)
+    return ("--api-tls-certificate", certificate, "--api-tls-key", key)
 
 
 @dataclass(frozen=True, slots=True)

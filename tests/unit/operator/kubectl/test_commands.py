@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 from collections.abc import Callable
@@ -33,6 +32,7 @@ from kubectlworld import (
 )
 from pydantic import JsonValue
 from statefulspark import errors
+from statefulspark.commandline.output import OutputFormat
 from statefulspark_operator.api.spec import SavepointForm
 from statefulspark_operator.api.status import (
     Phase,
@@ -41,9 +41,9 @@ from statefulspark_operator.api.status import (
     StatefulSparkJobStatus,
 )
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.kubectl import commands, driver_logs, flags, reading
+from statefulspark_operator.kubectl import commands, driver_logs, main, program, reading
 from statefulspark_operator.kubectl.codes import PluginExit
-from statefulspark_operator.kubectl.commands import Command, Form
+from statefulspark_operator.kubectl.commands import Command
 from statefulspark_operator.kubectl.driver_logs import LogChoice, Whose
 from statefulspark_operator.kubectl.terminal import Terminal
 from statefulspark_operator.kubectl.view import View
@@ -67,7 +67,7 @@ def an_answer(cluster: FakeCluster, **status: JsonValue) -> Callable[[Resource],
 
 
 def asked_for(cluster: FakeCluster, screen: Screen, name: str | None = None, **changes: object) -> PluginExit:
-    return commands.savepoint(on(cluster, screen, **changes), name, SavepointForm.NATIVE)
+    return commands.create_savepoint(on(cluster, screen, **changes), name, SavepointForm.NATIVE)
 
 
 def test_a_savepoint_is_requested_waited_for_and_its_place_printed() -> None:
@@ -90,7 +90,7 @@ def test_a_program_reads_what_came_of_a_savepoint() -> None:
     cluster, screen = FakeCluster(), Screen()
     cluster.steps += [an_answer(cluster, phase="Completed", location=SAVEPOINT)]
 
-    asked_for(cluster, screen, "mine", form=Form.JSON)
+    asked_for(cluster, screen, "mine", form=OutputFormat.JSON)
 
     assert json.loads(screen.out.getvalue()) == {
         "namespace": "demo",
@@ -221,7 +221,7 @@ def test_status_shows_the_page_and_why_ends_with_1_if_the_job_is_not_ready() -> 
 def test_a_page_as_json_is_the_report() -> None:
     screen = Screen()
 
-    commands.history(on(FakeCluster(), screen, form=Form.JSON))
+    commands.history(on(FakeCluster(), screen, form=OutputFormat.JSON))
 
     shown = json.loads(screen.out.getvalue())
     assert (shown["requested"], shown["running"]) == (NEW_REVISION, NEW_REVISION)
@@ -402,31 +402,50 @@ def test_an_empty_log_says_where_to_look() -> None:
     assert screen.err.getvalue().endswith("what the driver waits for: kubectl statefulspark why flights -n demo\n")
 
 
-@pytest.mark.parametrize("name", commands.COMMANDS)
+COMMANDS = [
+    *(name for name in program.program.commands if name != "savepoint"),
+    *(f"savepoint {name}" for name in program.savepoint.commands),
+]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_teaches_with_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        flags.build_parser().parse_args([name, "--help"])
+    assert main.main([*name.split(), "--help"]) == 0
 
     shown = capsys.readouterr().out
-    assert f"examples\n  kubectl statefulspark {name}" in shown
-    assert "--namespace" in shown
-    assert "--context" in shown
-
-
-def test_the_flags_have_exactly_the_commands() -> None:
-    actions = flags.build_parser()._subparsers
-    assert actions is not None
-    (choices,) = [action.choices for action in actions._actions if isinstance(action, argparse._SubParsersAction)]
-
-    assert list(choices) == list(commands.COMMANDS)
+    assert f"kubectl statefulspark {name}" in shown.partition("examples:")[2]
+    assert name == "version" or {"--namespace", "--context"} <= set(shown.replace(",", "").split())
 
 
 def test_a_duration_that_is_none_is_refused_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        flags.build_parser().parse_args(["savepoint", "flights", "--timeout", "soon"])
+    assert main.main(["savepoint", "create", "flights", "--timeout", "soon"]) == PluginExit.REFUSED
 
-    assert ended.value.code == PluginExit.REFUSED
     assert "'soon' must be a number with a unit: 500ms, 10s" in capsys.readouterr().err
+
+
+def test_a_command_that_does_not_exist_is_refused_with_the_one_that_was_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main.main(["savepoint", "crate", "flights"]) == PluginExit.REFUSED
+
+    assert capsys.readouterr().err == (
+        "error: No such command 'crate'. Did you mean 'create'? See `kubectl statefulspark savepoint --help`.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (OutputFormat.NAME, "sparksavepoint.statefulspark.io/mine\n"),
+        (OutputFormat.YAML, "namespace: demo\nname: flights\ncommand: savepoint\noutcome: Requested\n"),
+    ],
+)
+def test_a_script_gets_the_name_of_what_it_can_wait_for(form: OutputFormat, text: str) -> None:
+    screen = Screen()
+
+    asked_for(FakeCluster(), screen, "mine", form=form, timeout=None)
+
+    assert screen.out.getvalue().startswith(text)
 
 
 def test_a_driver_that_is_only_recorded_is_not_called_ended() -> None:

@@ -98,8 +98,8 @@ def explaining_take_over(restore: RestoreConfig, state: RestoredState) -> Iterat
         raise errors.SpecRejectedError(
             error.reason,
             f"{error.message} This job has used its restore.takeOverSinks before, and it counts once: make sure that no "
-            "other job writes there, then change restore.nonce to say it again (on the command line --take-over-sinks "
-            "--again).",
+            "other job writes there, then change restore.nonce to say it again (on the command line "
+            "--restore-take-over-sinks --restore-again).",
         ) from error
 
 

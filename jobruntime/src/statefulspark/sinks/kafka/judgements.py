@@ -37,7 +37,7 @@ _GROUP = Judgement(
 _SIZE = Judgement(
     Remedy.PERSON,
     "raise message.max.bytes in the sink's options and max.message.bytes of the topic; or make the record smaller, and "
-    "start from the checkpoint before it (--restore-checkpoint, or restore.source.checkpointID)",
+    "start from the checkpoint before it (--restore-checkpoint-id, or restore.source.checkpointID)",
 )
 _MARKER_SIZE = Judgement(Remedy.PERSON, "raise offset.metadata.max.bytes of the brokers to 4096 or more")
 _TIMEOUT = Judgement(
@@ -49,12 +49,12 @@ _TIMEOUT = Judgement(
 _PARTITION = Judgement(
     Remedy.PERSON,
     "the record names a partition that the topic does not have: give the topic more partitions; or correct the code, and "
-    "start from the checkpoint before it (--restore-checkpoint, or restore.source.checkpointID)",
+    "start from the checkpoint before it (--restore-checkpoint-id, or restore.source.checkpointID)",
 )
 _RECORD = Judgement(
     Remedy.PERSON,
     "the topic takes no such record, for example none without a key if it is compacted: change the topic's settings; or "
-    "correct the code, and start from the checkpoint before it (--restore-checkpoint, or restore.source.checkpointID)",
+    "correct the code, and start from the checkpoint before it (--restore-checkpoint-id, or restore.source.checkpointID)",
 )
 _POLICY = Judgement(Remedy.PERSON, "a policy of the brokers refuses it: change the policy, or the topic")
 _NAME = Judgement(Remedy.PERSON, "correct the topic's name")

@@ -12,12 +12,12 @@ from statefulspark.judgement import Judgement, Remedy, table
 
 _VALUE = Judgement(
     Remedy.PERSON,
-    "correct the code that makes this value, and start from the checkpoint before it (--restore-checkpoint, or "
+    "correct the code that makes this value, and start from the checkpoint before it (--restore-checkpoint-id, or "
     "restore.source.checkpointID); or widen the column",
 )
 _CONSTRAINT = Judgement(
     Remedy.PERSON,
-    "correct the code that makes this row, and start from the checkpoint before it (--restore-checkpoint, or "
+    "correct the code that makes this row, and start from the checkpoint before it (--restore-checkpoint-id, or "
     "restore.source.checkpointID); or change the constraint",
 )
 _TABLE = Judgement(Remedy.PERSON, "change the table, or the job's columns, so that they fit")

@@ -3,25 +3,9 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from typing import TextIO
 
 from statefulspark import outgoing
-
-
-class OutputFormat(StrEnum):
-    """The output format of a result."""
-
-    TABLE = "table"
-    """Columns for people; may change between releases."""
-    WIDE = "wide"
-    """More columns."""
-    JSON = "json"
-    """For programs; names are those of the API and the manifest."""
-    YAML = "yaml"
-    """The same as YAML."""
-    NAME = "name"
-    """`kind/name`, one per line, for scripts."""
 
 
 def write(text: str) -> None:
