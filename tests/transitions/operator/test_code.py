@@ -389,14 +389,14 @@ def stored(world: JobWorld, kind: str, marked: str = "") -> int:
 
 def test_specs_and_code_that_cannot_run_again_are_removed() -> None:
     world = from_config_map("Cold", upgrade={"strategy": "Cold", "stableAfterCheckpoints": 1})
-    for number in range(2, history.LENGTH + 7):
+    for number in range(2, history.RUNS_KEPT + 7):
         write(world, f"version {number}")
         world.run_until(lambda: upgraded(world, number))  # noqa: B023 - it is asked within this step
         world.run(20)
     world.run(COMPARED_WITHIN_S)
 
     kept = stored(world, "ControllerRevision")
-    assert kept == history.LENGTH
+    assert kept == history.RUNS_KEPT
     assert stored(world, "ConfigMap", "-code-") == kept
 
 
@@ -455,7 +455,7 @@ def test_code_is_not_asked_for_again_once_its_revision_runs() -> None:
 def test_kept_objects_go_with_the_revisions_that_named_them() -> None:
     world = from_object("Cold")
     world.change({"upgrade": {"stableAfterCheckpoints": 1}})
-    checksums = [f"{number:02x}" * 32 for number in range(2, history.LENGTH + 7)]
+    checksums = [f"{number:02x}" * 32 for number in range(2, history.RUNS_KEPT + 7)]
     for epoch, checksum in enumerate(checksums, start=2):
         world.storage.code[OBJECT] = checksum
         ask_for(world, checksum)

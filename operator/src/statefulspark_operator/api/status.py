@@ -456,7 +456,8 @@ class StatefulSparkJobStatus(StatusModel):
     standby_count: int = 0
     """Number of standby pods created so far."""
     history: tuple[RevisionRecord, ...] = Field(default=(), json_schema_extra={"x-kubernetes-list-type": "atomic"})
-    """The first revision and the latest upgrades, and how they turned out, newest first; at most 5."""
+    """The revisions of this job and how they turned out, newest first: the last 5 that ran well, the running one included;
+    counted apart, the last 5 attempts that failed in the last 30 days."""
     last_checkpoint: SnapshotStatus | None = None
     """The latest completed checkpoint."""
     last_savepoint: SnapshotStatus | None = None

@@ -1,8 +1,12 @@
-"""The history of a job's revisions: its first one, then one record for each upgrade, newest first. Pure."""
+"""The history of a job's revisions: its first one, then one record for each upgrade, newest first. Pure.
+
+The revisions that ran well and the attempts that failed are counted apart, so that failed attempts never push out a
+revision that the job can go back to.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from statefulspark_operator.api.status import (
     RestoreIntent,
@@ -12,8 +16,12 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 
-LENGTH = 5
-"""Number of revisions that the status remembers."""
+RUNS_KEPT = 5
+"""Number of revisions that ran well, the running one included."""
+ATTEMPTS_KEPT = 5
+"""Number of the latest attempts that failed."""
+ATTEMPTS_KEPT_FOR = timedelta(days=30)
+"""Age from which an attempt that failed is forgotten."""
 
 History = tuple[RevisionRecord, ...]
 
@@ -74,4 +82,11 @@ def add_upgrade(
         before = tuple(
             old.model_copy(update=replaced) if old.outcome is RevisionOutcome.RUNNING else old for old in before
         )
-    return (record, *before)[:LENGTH]
+    return _kept((record, *before), now)
+
+
+def _kept(history: History, now: datetime) -> History:
+    ran = [record for record in history if record.outcome in (RevisionOutcome.STABLE, RevisionOutcome.RUNNING)]
+    failed = [record for record in history if record not in ran and now - record.at < ATTEMPTS_KEPT_FOR]
+    kept = ran[:RUNS_KEPT] + failed[:ATTEMPTS_KEPT]
+    return tuple(record for record in history if record in kept)
