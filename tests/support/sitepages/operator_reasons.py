@@ -9,6 +9,7 @@ from pathlib import Path
 import statefulspark_operator
 from sitepages import advice, calls, markdown
 from statefulspark import errors
+from statefulspark_operator.cluster import judgements
 from statefulspark_operator.lifecycle.decision import Reason
 
 _ERRORS = {
@@ -48,6 +49,11 @@ def page() -> str:
     lines.extend(("## Answers of conditions", ""))
     for word, meaning in sorted(ANSWERS.items()):
         lines.extend((f"### {word}", "", meaning, ""))
+    lines.extend(("## Refusals of the API server", "", "It answered 403; its own words are in the message.", ""))
+    for refusal in sorted(judgements.REFUSALS, key=lambda each: each.reason):
+        words = ", ".join(f"`{marker.strip()}`" for marker in refusal.markers)
+        lines.extend((f"### {refusal.reason}", "", f"The API server says {words}.", ""))
+        lines.extend((f"**What to do:** {refusal.advice[0].upper()}{refusal.advice[1:]}.", ""))
     lines.extend(("## Refusals and failures", "", "`…` stands for a name or a value.", ""))
     for word, messages in sorted(_found().items()):
         lines.extend((f"### {word}", "", *(f"> {markdown.prose(message)}\n" for message in messages)))

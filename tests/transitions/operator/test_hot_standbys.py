@@ -189,13 +189,13 @@ def test_a_standby_that_a_quota_forbids_costs_the_job_nothing() -> None:
 
     def forbid(what: str) -> None:
         if what.startswith("create Pod flights-standby"):
-            raise errors.StateUnknownError("ApiServerRefused", "exceeded quota: pods=2")
+            raise errors.StateUnknownError("QuotaExceeded", "exceeded quota: pods=2")
 
     world.cluster.before_write = forbid
     world.standbys[0].end(1, "Failed", "it failed")
     world.run(30)
     assert world.status.standby is not None
-    assert (world.status.standby.state, world.status.standby.reason) == (StandbyState.ENDED, "ApiServerRefused")
+    assert (world.status.standby.state, world.status.standby.reason) == (StandbyState.ENDED, "QuotaExceeded")
     world.ask_for_savepoint("mine")
     world.run_until(lambda: world.status.last_savepoint is not None)
     world.kill_driver()

@@ -502,7 +502,7 @@ def test_a_standby_that_a_quota_forbids_makes_the_upgrade_cold_after_the_timeout
 
     def forbid(what: str) -> None:
         if what.startswith("create Pod flights-standby"):
-            raise errors.StateUnknownError("ApiServerRefused", "exceeded quota: pods=1")
+            raise errors.StateUnknownError("QuotaExceeded", "exceeded quota: pods=1")
 
     world.cluster.before_write = forbid
     world.change(NEW_IMAGE)
@@ -517,7 +517,7 @@ def test_a_driver_that_ends_while_its_successor_cannot_be_created_is_followed_by
 
     def forbid(what: str) -> None:
         if what.startswith("create Pod flights-standby"):
-            raise errors.StateUnknownError("ApiServerRefused", "exceeded quota: pods=1")
+            raise errors.StateUnknownError("QuotaExceeded", "exceeded quota: pods=1")
 
     world.cluster.before_write = forbid
     world.change(NEW_IMAGE)

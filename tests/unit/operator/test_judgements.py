@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http
+import json
 
 import pytest
 from statefulspark import errors
@@ -24,7 +25,7 @@ def test_each_status_is_judged_and_no_other() -> None:
         (404, errors.PreconditionFailedError, "NotFound", "does not exist any more"),
         (409, errors.PreconditionFailedError, "Conflict", "somebody else has changed"),
         (401, errors.StateUnknownError, "ApiServerRefused", "service account"),
-        (403, errors.StateUnknownError, "ApiServerRefused", "roles"),
+        (403, errors.StateUnknownError, "ApiServerRefused", "may admit"),
         (413, errors.SpecRejectedError, "ManifestRejected", "change the job"),
         (422, errors.SpecRejectedError, "ManifestRejected", "change the job"),
     ],
@@ -36,3 +37,41 @@ def test_an_answer_says_what_is_waited_for_or_what_to_change(
     assert (type(error), error.reason) == (kind, reason)
     assert error.message.startswith(f"The API server answers PATCH /api/v1/pods/a with {status} (no); ")
     assert told in error.message
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            'pods "a" is forbidden: User "system:serviceaccount:ops:operator" cannot create resource "pods" in API group "" '
+            'in the namespace "shop"',
+            "RightMissing",
+        ),
+        (
+            'pods "a" is forbidden: exceeded quota: tight, requested: requests.memory=1200Mi, used: requests.memory=1Gi, '
+            "limited: requests.memory=2Gi",
+            "QuotaExceeded",
+        ),
+        ('pods "a" is forbidden: failed quota: tight: must specify limits.cpu for: driver', "QuotaExceeded"),
+        ('pods "a" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi', "LimitRangeExceeded"),
+        (
+            'pods "a" is forbidden: violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)',
+            "PodSecurityViolated",
+        ),
+        ('admission webhook "images.corp" denied the request: unsigned', "AdmissionDenied"),
+        (
+            "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'images' with binding 'all' denied request: unsigned",
+            "AdmissionDenied",
+        ),
+        (
+            'pods "a" is forbidden: unable to create new content in namespace shop because it is being terminated',
+            "NamespaceTerminating",
+        ),
+        ("no", "ApiServerRefused"),
+    ],
+)
+def test_a_refusal_says_who_refuses_and_keeps_the_words_of_the_api_server(said: str, reason: str) -> None:
+    error = kubernetes_gateway._error(403, "POST /api/v1/namespaces/shop/pods", json.dumps({"message": said}).encode())
+
+    assert (type(error), error.reason) == (errors.StateUnknownError, reason)
+    assert said in error.message

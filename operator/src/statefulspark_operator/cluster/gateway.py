@@ -2,7 +2,7 @@
 
 Every method raises, in addition to its own errors:
     TransientError: `ApiServerUnavailable`: no answer, too many requests, or an error of the server.
-    StateUnknownError: `ApiServerRefused`: the operator's permissions do not suffice; the message names the request.
+    StateUnknownError: The API server refuses the request: `RightMissing`, `QuotaExceeded` or another reason of `judgements`.
 """
 
 from __future__ import annotations

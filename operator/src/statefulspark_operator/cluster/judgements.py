@@ -5,6 +5,8 @@ What has no answer, such as a connection that is refused or a proxy that ends it
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from statefulspark.judgement import Judgement, Remedy, table
 
 BUSY = Judgement(Remedy.WAIT, "waits, since the API server limits how often it is asked")
@@ -16,7 +18,7 @@ _ANEW = Judgement(Remedy.WAIT, "what was asked for is too old; the operator read
 _CHANGED = Judgement(Remedy.LOST_RACE, "somebody else has changed the object; the operator reads it again")
 ABSENT = Judgement(Remedy.LOST_RACE, "the object does not exist any more; the operator reads again")
 _TOKEN = Judgement(Remedy.CREDENTIALS, "check the operator's service account, and that its token is mounted")
-_RIGHTS = Judgement(Remedy.RIGHTS, "check the chart's roles, and the quotas of the namespace")
+_RIGHTS = Judgement(Remedy.RIGHTS, "ask who may admit this request in the namespace")
 _MANIFEST = Judgement(
     Remedy.PERSON, "change the job so that the API server and its admission webhooks take what it needs"
 )
@@ -38,3 +40,58 @@ STATUSES = table(
 def judge(status: int) -> Judgement:
     """Return what an answer means; a status that HTTP does not have is waited for."""
     return STATUSES.get(str(status), _ON_THE_WAY)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Who refuses a request with 403, and whom to ask.
+
+    Attributes:
+        reason: PascalCase, for conditions and events.
+        markers: Texts of the API server's own message; one of them is in it.
+        advice: What a person may do. No capital letter, no full stop.
+    """
+
+    reason: str
+    markers: tuple[str, ...]
+    advice: str
+
+
+REFUSALS = (
+    Refusal(
+        "NamespaceTerminating",
+        ("because it is being terminated",),
+        "the namespace is being deleted, so nothing starts in it; create the job in another namespace",
+    ),
+    Refusal(
+        "QuotaExceeded",
+        ("exceeded quota", "failed quota"),
+        "raise the ResourceQuota of the namespace, end other pods in it, or ask for less in the job's resources",
+    ),
+    Refusal(
+        "LimitRangeExceeded",
+        ("usage per Container", "usage per Pod", "limit to request ratio per"),
+        "change the LimitRange of the namespace, or the job's resources",
+    ),
+    Refusal(
+        "PodSecurityViolated",
+        ("violates PodSecurity",),
+        "take what the message names out of the job's pod templates, or change the namespace's Pod Security level",
+    ),
+    Refusal(
+        "AdmissionDenied",
+        ("admission webhook", "ValidatingAdmissionPolicy"),
+        "ask the owner of that webhook or policy, or change the job so that it agrees",
+    ),
+    Refusal(
+        "RightMissing",
+        (" cannot ",),
+        "bind the rules of the operator's chart for this namespace: see its values watchNamespaces and rbac",
+    ),
+)
+"""Who may refuse with 403, by the text of the refusal; the first one that fits."""
+
+
+def refusal(message: str) -> Refusal | None:
+    """Return who refuses, by the message of an answer with 403; None if the message does not say."""
+    return next((each for each in REFUSALS if any(marker in message for marker in each.markers)), None)

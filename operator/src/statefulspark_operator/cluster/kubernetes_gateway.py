@@ -349,10 +349,10 @@ def _identity(manifest: Resource) -> tuple[Kind, str, str]:
 
 def _error(status: int, request: str, content: bytes) -> errors.StatefulSparkError:
     """Translate an error answer by what it means."""
-    judgement = judgements.judge(status)
-    message = (
-        f"The API server answers {request} with {status} ({resources.server_message(content)}); {judgement.advice}."
-    )
+    judgement, said = judgements.judge(status), resources.server_message(content)
+    refusal = judgements.refusal(said) if judgement.remedy is Remedy.RIGHTS else None
+    advice = judgement.advice if refusal is None else refusal.advice
+    message = f"The API server answers {request} with {status} ({said}); {advice}."
     match judgement.remedy:
         case Remedy.WAIT:
             return errors.TransientError("ApiServerUnavailable", message)
@@ -360,7 +360,7 @@ def _error(status: int, request: str, content: bytes) -> errors.StatefulSparkErr
             reason = "NotFound" if judgement is judgements.ABSENT else "Conflict"
             return errors.PreconditionFailedError(reason, message)
         case Remedy.CREDENTIALS | Remedy.RIGHTS:
-            return errors.StateUnknownError("ApiServerRefused", message)
+            return errors.StateUnknownError("ApiServerRefused" if refusal is None else refusal.reason, message)
         case Remedy.PERSON:
             return errors.SpecRejectedError("ManifestRejected", message)
         case _ as never:

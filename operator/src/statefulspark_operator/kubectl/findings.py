@@ -15,6 +15,7 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.status import Phase
+from statefulspark_operator.cluster import judgements
 from statefulspark_operator.kubectl.view import View
 from statefulspark_operator.lifecycle.decision import Reason
 from statefulspark_operator.lifecycle.situation import HARMLESS_WAITS, DriverPod
@@ -107,7 +108,8 @@ _OTHER_ADVICE: Mapping[str, str] = {
     "BatchRunning": f"Look at what the batch does: {LOGS}. After spec.health.restartAfter the driver is restarted.",
     "DriverSilent": f"Look at the driver: {LOGS}. After spec.health.restartAfter it is restarted by itself.",
     "ManifestRejected": "Correct the part of the spec that the API server refuses, for example spec.driver.podTemplate.",
-    "ApiServerRefused": "Update the operator's chart, which has its roles.",
+    "ApiServerRefused": "Ask who may admit the request that the message names.",
+    **{refusal.reason: f"{refusal.advice[0].upper()}{refusal.advice[1:]}." for refusal in judgements.REFUSALS},
     "ApiServerUnavailable": _WAIT,
     "StateUnknown": "Make the storage readable, or restore what is missing there; nothing was changed.",
     "SnapshotNotFound": "Name a snapshot that is there in spec.restore.source.",
