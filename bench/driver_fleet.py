@@ -318,14 +318,14 @@ class Fleet:
     async def _end(self, driver: SimulatedDriver, request_id: str) -> None:
         """Complete a stop: the savepoint, and then the exit as the kubelet shows it."""
         location = await asyncio.to_thread(driver.stop, self._namespace, request_id)
-        code = int(ExitCode.STOPPED)
+        code = int(ExitCode.SUCCESS)
         report = {"exitCode": code, "reason": "Stopped", "message": "Stopped with a savepoint.", "snapshot": location}
         container: Resource = {
             "name": names.DRIVER_CONTAINER,
-            "state": {"terminated": {"exitCode": code, "reason": "Error", "message": json.dumps(report)}},
+            "state": {"terminated": {"exitCode": code, "reason": "Completed", "message": json.dumps(report)}},
             "ready": False,
             "restartCount": 0,
             "image": "x",
             "imageID": "x",
         }
-        await self._show(driver, {"phase": "Failed", "conditions": None, "containerStatuses": [container]})
+        await self._show(driver, {"phase": "Succeeded", "conditions": None, "containerStatuses": [container]})

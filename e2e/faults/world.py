@@ -33,9 +33,9 @@ FENCED = 12
 """How a driver ends that was replaced."""
 UNREACHABLE = 16
 """How a driver ends whose storage does not answer."""
-_STOPPED = 11
+_STOPPED = 0
 _INPUT_LOST = 18
-_RETRIED = (1, 10, FENCED, UNREACHABLE)
+_RETRIED = (_STOPPED, 1, FENCED, UNREACHABLE)
 _NUMBERS = pa.schema([("subtask", pa.int32()), ("number", pa.int64())])
 
 
@@ -145,7 +145,7 @@ class World(LoadedWorld):
         self.until(self._has_stopped, "the driver has stopped", within_s=400.0)
         code = self.driver.exit_code
         self._exits.append(str(code))
-        if code not in (_STOPPED, *_RETRIED, -signal.SIGKILL):
+        if code not in (*_RETRIED, -signal.SIGKILL):
             raise ScenarioError(f"a stop with a savepoint ended with {code}")
 
     def stand_by(self, *flags: str) -> driverprocess.Driver:

@@ -279,6 +279,7 @@ class FakeDriver:
     restore_skipped: str | None = None
     """Why it did not carry out the restore that it was asked for."""
     exit_code: int | None = None
+    end_reason: str | None = None
     exit_report: str = ""
     operations: dict[str, Operation] = field(default_factory=dict)
     checkpoints: int = 0
@@ -376,10 +377,10 @@ class FakeDriver:
             return
         if self.state is JobState.RUNNING:
             self._checkpoint(now, Trigger.STOP)
-        self.end(10, "Drained", "The driver was told to end.")
+        self.end(0, "Drained", "The driver was told to end.")
 
     def end(self, code: int, reason: str, message: str, snapshot: str | None = None) -> None:
-        self.exit_code = code
+        self.exit_code, self.end_reason = code, reason
         report = {"exitCode": code, "reason": reason, "message": message, "snapshot": snapshot}
         self.exit_report = json.dumps(report)
 
@@ -449,7 +450,7 @@ class FakeDriver:
             if request_id == self.stop_id and self.lingers:
                 self.state = JobState.STOPPED
             elif request_id == self.stop_id:
-                self.end(11, "Stopped", "Stopped with a savepoint.", self.last_savepoint.location)
+                self.end(0, "Stopped", "Stopped with a savepoint.", self.last_savepoint.location)
 
     def status(self) -> JobStatus:
         query = QueryStatus(

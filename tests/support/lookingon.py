@@ -16,7 +16,6 @@ from pathlib import Path
 
 import processes
 from driverprocess import COMMAND
-from statefulspark.contract.exit_codes import ExitCode
 
 ROW = re.compile(r"^\|.*\d\|$", re.MULTILINE)
 _PATIENCE_S = 240.0
@@ -33,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     job.send(signal.SIGINT)
     code = job.wait_end(_PATIENCE_S)
     print(job.output)
-    return 0 if code == ExitCode.DRAINED else code
+    return code
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from statefulspark.contract.api import (
     StandbyStatus,
 )
 from statefulspark.contract.config import JobConfig
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 from statefulspark.contract.manifest import Manifest, OwnerRecord, SnapshotKind, Trigger
 from statefulspark.storage import ObjectStore
 from statefulspark_operator.api import names
@@ -115,10 +115,11 @@ class LoopbackDriver:
         self.activations.append(request)
         return Operation(request_id=request.request_id, kind="Activation", state=OperationState.IN_PROGRESS)
 
-    def end(self, code: ExitCode, message: str, snapshot: str | None = None) -> None:
+    def end(self, how: ExitCode | PlannedEnd, message: str, snapshot: str | None = None) -> None:
         """End with an exit code and a report, as the kubelet shows it."""
-        report = {"exitCode": int(code), "reason": code.name.title(), "message": message, "snapshot": snapshot}
-        ended = {"exitCode": int(code), "reason": "Error", "message": json.dumps(report)}
+        code, reason = (0, how.value) if isinstance(how, PlannedEnd) else (int(how), how.name.title())
+        report = {"exitCode": code, "reason": reason, "message": message, "snapshot": snapshot}
+        ended = {"exitCode": code, "reason": "Error" if code else "Completed", "message": json.dumps(report)}
         container = {
             "name": names.DRIVER_CONTAINER,
             "state": {"terminated": ended},
@@ -127,7 +128,7 @@ class LoopbackDriver:
             "image": "x",
             "imageID": "x",
         }
-        status = {"phase": "Failed", "conditions": None, "containerStatuses": [container]}
+        status = {"phase": "Failed" if code else "Succeeded", "conditions": None, "containerStatuses": [container]}
         self._server.patch_status(self._namespace, f"pod/{self._pod}", cast("Resource", status))
 
     def status(self) -> JobStatus:
@@ -184,7 +185,7 @@ class LoopbackDriver:
                 snapshot=summary_of(self._store, manifest, folder),
             )
             location = f"{self._store.uri}/{folder}"
-            threading.Timer(0.5, self.end, (ExitCode.STOPPED, "Stopped with a savepoint.", location)).start()
+            threading.Timer(0.5, self.end, (PlannedEnd.STOPPED, "Stopped with a savepoint.", location)).start()
         return self._operations[request_id]
 
     def operation(self, request_id: str) -> Operation | None:

@@ -67,7 +67,10 @@ STALL = StallStatus(generation=1, reason="BadJob", message="The job file is wron
 MISSING = StorageFacts(savepoint=SavepointFact.MISSING)
 WANTED = RestoreIntent(id="r", source=RestoreSource(uri=SP))
 REPORT = ExitReport(exit_code=13, reason="JobFileRaised", message="ValueError in job.py.")
-STOPPED_REPORT = ExitReport(exit_code=11, reason="Stopped", message="As asked.", snapshot=SP)
+FINISHED_REPORT = ExitReport(exit_code=0, reason="Finished", message="All queries ended at checkpoint 2.")
+DRAINED_REPORT = ExitReport(exit_code=0, reason="Drained", message="All queries ended at checkpoint 2.")
+STOPPED_REPORT = ExitReport(exit_code=0, reason="Stopped", message="As asked.", snapshot=SP)
+BARE_STOP = ExitReport(exit_code=0, reason="Stopped", message="As asked.")
 SAVE = a_spec(deletionPolicy="Savepoint")
 LAST = "uid-deletion-1"
 
@@ -185,7 +188,7 @@ CASES: dict[str, dict[str, Situation]] = {
         "a pod that was never seen has claimed its epoch": situation_with(CREATING, storage=StorageFacts(newest_epoch=1)),
         "the node evicted it": over(status_reason="Evicted", status_message="low on memory"),
         "Kubernetes gives no reason": over(),
-        "it finished": over(0, reason="Completed", queries=(QueryProgress(uid="q"),)),
+        "it finished": over(0, report=FINISHED_REPORT, queries=(QueryProgress(uid="q"),)),
         "it failed": over(1, reason="Error"),
         "it had gone on from older state than the newest": over(1, fallback="checkpoint 9 does not verify."),
         "it failed for the second time": over(1, restarts=RestartStatus(count=4, consecutive=1)),
@@ -200,9 +203,10 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "it failed and there is no spec": over(1, spec=None),
         "it was called wrongly": over(2),
-        "it drained": over(10),
-        "it drained while the spec asks for another": over(10, spec=a_spec("i:2")),
-        "it drained while suspended": over(10, spec=a_spec(suspend=True)),
+        "something else ended its process": over(0, reason="Completed"),
+        "it drained": over(0, report=DRAINED_REPORT),
+        "it drained while the spec asks for another": over(0, report=DRAINED_REPORT, spec=a_spec("i:2")),
+        "it drained while suspended": over(0, report=DRAINED_REPORT, spec=a_spec(suspend=True)),
         "it was fenced": over(12),
         "the job file is wrong": over(13, report=REPORT),
         "the state does not fit": over(14, message="types"),
@@ -211,18 +215,22 @@ CASES: dict[str, dict[str, Situation]] = {
         "the state is unknown": over(17),
         "it had too little memory": over(137, reason="OOMKilled", message="killed"),
         "an exit code that nobody knows": over(99, reason="Error"),
-        "it stopped as asked": over(11, report=STOPPED_REPORT, operation=an_operation(), spec=a_spec("i:2"),
+        "it stopped as asked": over(0, report=STOPPED_REPORT, operation=an_operation(), spec=a_spec("i:2"),
                                     upgrade=an_upgrade(UpgradeState.SAVEPOINT, message="old")),
         "it stopped after its stop was given up": over(
-            11, report=STOPPED_REPORT, operation=an_operation(OperationPhase.FAILED, message="Too slow."),
+            0, report=STOPPED_REPORT, operation=an_operation(OperationPhase.FAILED, message="Too slow."),
             spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.SAVEPOINT, message="old"),
         ),
-        "it stopped and names nothing after its stop was given up": over(11, operation=an_operation(OperationPhase.FAILED)),
-        "it stopped without being asked": over(11, restore=WANTED),
-        "it stopped with a savepoint on a disk": over(
-            11, operation=an_operation(OperationPhase.COMPLETED, location="file:///sp"), restore=WANTED
+        "it stopped and names nothing after its stop was given up": over(
+            0, report=BARE_STOP, operation=an_operation(OperationPhase.FAILED)
         ),
-        "it stopped without a savepoint": over(11, operation=an_operation(OperationPhase.COMPLETED), restore=WANTED),
+        "it stopped without being asked": over(0, report=BARE_STOP, restore=WANTED),
+        "it stopped with a savepoint on a disk": over(
+            0, report=BARE_STOP, operation=an_operation(OperationPhase.COMPLETED, location="file:///sp"), restore=WANTED
+        ),
+        "it stopped without a savepoint": over(
+            0, report=BARE_STOP, operation=an_operation(OperationPhase.COMPLETED), restore=WANTED
+        ),
         "it failed while it stopped": over(137, operation=an_operation(), restore=WANTED),
         "it failed at the moment its savepoint was complete": over(
             137,
@@ -396,9 +404,11 @@ CASES: dict[str, dict[str, Situation]] = {
         "stalled": situation_with(ENDED, stalled=STALL),
         "stalled, by an older spec": situation_with(ENDED, stalled=STALL, job=a_job(generation=2)),
         "stalled once, and runs": a_situation(stalled=STALL),
-        "finished": situation_with(ENDED, driver=a_driver(DriverState.ENDED, exit_code=0)),
+        "finished": situation_with(ENDED, driver=a_driver(DriverState.ENDED, exit_code=0, end_reason="Finished")),
         "finished, and the spec has changed": situation_with(
-            ENDED, driver=a_driver(DriverState.ENDED, exit_code=0, ended_at=LONG_AGO), spec=a_spec("i:2")
+            ENDED,
+            driver=a_driver(DriverState.ENDED, exit_code=0, end_reason="Finished", ended_at=LONG_AGO),
+            spec=a_spec("i:2"),
         ),
         "too early": situation_with(
             ENDED, restarts=RestartStatus(consecutive=2, next_attempt_at=LATER, last_message="It failed.")

@@ -34,7 +34,7 @@ from situations import (
     told,
     warm,
 )
-from statefulspark.contract.api import CheckpointCounts, JobState, QueryStatus, SnapshotSummary
+from statefulspark.contract.api import CheckpointCounts, ExitReport, JobState, QueryStatus, SnapshotSummary
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api.restore import EmptyState, RestoreSource
@@ -97,8 +97,9 @@ def creating(since_s: int, **pod: object) -> Situation:
     return preparing(record=record, standbys=pods, answer=None)
 
 
-def ended_standby(code: int, reason: str = "", **changes: object) -> Situation:
-    pod = a_standby_pod(phase=PodPhase.FAILED, exit=ContainerExit(code, reason=reason, message="it says why"))
+def ended_standby(code: int, reason: str = "", report: ExitReport | None = None, **changes: object) -> Situation:
+    phase = PodPhase.FAILED if code else PodPhase.SUCCEEDED
+    pod = a_standby_pod(phase=phase, exit=ContainerExit(code, reason=reason, message="it says why", report=report))
     return preparing(record=a_standby(StandbyState.WARMING), standbys=(pod,), answer=None, **changes)
 
 
@@ -299,7 +300,9 @@ CASES: dict[str, dict[str, Situation]] = {
             standbys=(a_standby_pod(phase=PodPhase.FAILED, exit=ContainerExit(137)),),
             answer=None,
         ),
-        "the standby was drained": ended_standby(10),
+        "the standby was drained": ended_standby(
+            0, report=ExitReport(exit_code=0, reason="Drained", message="It was deleted.")
+        ),
         "the standby is gone": preparing(record=a_standby(StandbyState.WARMING), standbys=(), answer=None),
         "the next standby is not due": preparing(
             record=a_standby(StandbyState.ENDED, retry_at=LATER, failures=2), standbys=(), answer=None
@@ -563,7 +566,9 @@ CASES: dict[str, dict[str, Situation]] = {
         "the job is stalled": guarded(
             stalled=StallStatus(generation=1, reason="X", message="m"), driver=a_driver(DriverState.ENDED), pods=()
         ),
-        "all queries have ended": guarded(driver=a_driver(DriverState.ENDED, exit_code=0), pods=(), storage=EMPTY),
+        "all queries have ended": guarded(
+            driver=a_driver(DriverState.ENDED, exit_code=0, end_reason="Finished"), pods=(), storage=EMPTY
+        ),
         "the job is deleted": dataclasses.replace(
             deleted(spec=HOT, standby=a_standby(revision=REVISION)), standbys=(a_standby_pod(revision=REVISION),)
         ),

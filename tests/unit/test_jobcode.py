@@ -130,7 +130,7 @@ def test_kept_code_is_found_by_its_checksum_until_it_is_dropped() -> None:
     assert (jobcode.is_kept(root, sums[0], "flights.py"), jobcode.is_kept(root, sums[1], "empty.py")) == (True, False)
 
 
-@pytest.mark.parametrize(("asked", "code"), [(checksum(FILE), ExitCode.FINISHED), ("ab" * 32, ExitCode.BAD_JOB)])
+@pytest.mark.parametrize(("asked", "code"), [(checksum(FILE), ExitCode.SUCCESS), ("ab" * 32, ExitCode.BAD_JOB)])
 def test_the_command_lays_out_what_has_the_checksum_and_nothing_else(
     tmp_path: Path, asked: str, code: ExitCode
 ) -> None:
@@ -141,7 +141,7 @@ def test_the_command_lays_out_what_has_the_checksum_and_nothing_else(
 
     assert main.main(command) == code
 
-    assert [path.name for path in target.iterdir()] == (["flights.py"] if code is ExitCode.FINISHED else [])
+    assert [path.name for path in target.iterdir()] == (["flights.py"] if code is ExitCode.SUCCESS else [])
 
 
 def test_a_zip_whose_table_of_contents_is_too_large_is_not_opened() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from statefulspark import errors, launch, telemetry
 from statefulspark.contract import api, config
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 
 pytestmark = pytest.mark.slow
 
@@ -240,7 +240,7 @@ def test_a_long_message_fits_into_what_the_kubelet_keeps(termination_log: Path) 
 def test_a_driver_without_a_kubelet_ends_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "TERMINATION_LOG", tmp_path / "absent")
 
-    assert launch.finish(ExitCode.STOPPED, "Stopped", "Stopped on request.") == 11
+    assert launch.finish(ExitCode.SUCCESS, PlannedEnd.STOPPED, "Stopped on request.") == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -253,7 +253,7 @@ def test_a_person_reads_last_why_a_job_ended_well(
     handler.setFormatter(telemetry.TextFormatter())
     monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
 
-    launch.finish(ExitCode.DRAINED, "Drained", "All queries ended at checkpoint 2.")
+    launch.finish(ExitCode.SUCCESS, PlannedEnd.DRAINED, "All queries ended at checkpoint 2.")
 
     assert capsys.readouterr().err == "ended: All queries ended at checkpoint 2.\n"
 
@@ -285,8 +285,8 @@ def test_a_signal_before_the_job_runs_ends_the_process_as_drained(tmp_path: Path
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     line = json.loads([line for line in ended.stderr.splitlines() if line.startswith("{")][-1])
-    assert ended.returncode == ExitCode.DRAINED
-    assert (line["level"], line["code"]) == ("INFO", "DRAINED")
+    assert ended.returncode == ExitCode.SUCCESS
+    assert (line["level"], line["code"]) == ("INFO", "SUCCESS")
     assert line["why"] == f"{name} came before the job ran; its state is unchanged."
     assert "still here" not in ended.stderr
 

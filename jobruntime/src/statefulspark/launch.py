@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from statefulspark import errors, outgoing, telemetry, usercode
 from statefulspark.contract import api, config, flagnames
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 
 TERMINATION_LOG = Path("/dev/termination-log")
 DEVELOPMENT_FOLDER = ".statefulspark"
@@ -351,9 +351,9 @@ def exit_on_signals() -> None:
     def leave(number: int, _frame: FrameType | None) -> None:
         try:
             name = signal.Signals(number).name
-            finish(ExitCode.DRAINED, "Drained", f"{name} came before the job ran; its state is unchanged.")
+            finish(ExitCode.SUCCESS, PlannedEnd.DRAINED, f"{name} came before the job ran; its state is unchanged.")
         finally:
-            os._exit(ExitCode.DRAINED)
+            os._exit(ExitCode.SUCCESS)
 
     for number in STOP_SIGNALS:
         signal.signal(number, leave)
@@ -362,7 +362,7 @@ def exit_on_signals() -> None:
 def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = None) -> int:
     """Report how the process ends, in the log and in the termination log, and return the exit code."""
     message = outgoing.without_secrets(for_reader(message))
-    is_clean = code in (ExitCode.FINISHED, ExitCode.DRAINED, ExitCode.STOPPED)
+    is_clean = code is ExitCode.SUCCESS
     is_for_people = telemetry.is_for_people()
     telemetry.enable_loggers()
     extra = {"code": code.name, "reason": reason, "why": None if is_for_people else message}

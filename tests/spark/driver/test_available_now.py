@@ -61,7 +61,7 @@ def test_a_job_ends_after_the_input_that_was_there_and_the_next_run_goes_on(
     store = storage.open_store(output, s3.options())
     files = [part.path for batch in commits.read_commits(store) for part in batch.files]
     seen = [row["seen"] for file in files for row in parquet.read_table(_local(store, file, tmp_path)).to_pylist()]
-    assert ended == [ExitCode.FINISHED, ExitCode.FINISHED]
+    assert ended == [ExitCode.SUCCESS, ExitCode.SUCCESS]
     assert sorted(seen) == [1, 2, 3, 4]
 
 

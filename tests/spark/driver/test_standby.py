@@ -21,7 +21,7 @@ from statefulspark.sinks.files import commits as files_commits
 pytestmark = pytest.mark.spark
 
 JOB = Path(__file__).with_name("standby_job.py")
-DRAINED = 10
+DRAINED = 0
 TOKEN = "a-token"
 
 

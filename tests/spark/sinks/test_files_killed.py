@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 JOB = Path(__file__).with_name("files_job.py")
 ROWS = 20
-KILLED, DRAINED = -signal.SIGKILL, 10
+KILLED, DRAINED = -signal.SIGKILL, 0
 POINTS = ("recorded", "commit")
 """The two moments that need Spark: the transaction is recorded, and Spark has not committed; the checkpoint is complete, and
 the commit file is not there. `tests/unit/sinks/test_files_crashes.py` dies at every write of all the others."""

@@ -20,7 +20,7 @@ from s3server import S3Server
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
 
 JOB = Path(__file__).with_name("sinks_job.py")
-KILLED, DRAINED = -signal.SIGKILL, 10
+KILLED, DRAINED = -signal.SIGKILL, 0
 COUNT = 100
 
 

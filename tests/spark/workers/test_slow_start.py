@@ -15,7 +15,7 @@ from statefulspark.sinks.files import commits as files_commits
 pytestmark = pytest.mark.spark
 
 JOB = Path(__file__).with_name("slow_job.py")
-DRAINED = 10
+DRAINED = 0
 LATE_S = 12  # Spark gives up after ten seconds.
 _WRAPPER = """#!/bin/sh
 # The first process of each kind that Spark starts on the driver is late.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 from statefulspark.coordinator.model import AbortReason
 from statefulspark_operator.api.conditions import ConditionType
 from statefulspark_operator.api.spark_savepoint import SavepointPhase
@@ -81,13 +81,11 @@ CONDITION = {
 }
 
 EXIT_CODE = {
-    ExitCode.FINISHED: NOTHING,
+    ExitCode.SUCCESS: NOTHING,
     ExitCode.FAILED: (
         "Nothing if it passes: it is started again. If not, the last line of the log has the job's line to mend."
     ),
     ExitCode.USAGE: "Correct the flag or the field that the last line names.",
-    ExitCode.DRAINED: "Nothing: this is how a pod that is deleted, or Ctrl-C, ends a job.",
-    ExitCode.STOPPED: "Nothing: somebody asked for it.",
     ExitCode.FENCED: (
         "Nothing if there is another driver. If there is none, look who claims epochs: two jobs may use one folder."
     ),
@@ -105,6 +103,12 @@ EXIT_CODE = {
         "Bring the rows back and start it again, or let the job skip them: `failOnDataLoss=false` of a Kafka source, or no "
         "`ignoreMissingFiles=false` for one of files."
     ),
+}
+
+PLANNED_END = {
+    PlannedEnd.FINISHED: NOTHING,
+    PlannedEnd.DRAINED: "Nothing: this is how a pod that is deleted, or Ctrl-C, ends a job.",
+    PlannedEnd.STOPPED: "Nothing: somebody asked for it.",
 }
 
 ABORT = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 
 from sitepages import advice, markdown, members
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 from statefulspark.coordinator.model import COUNTED_REASONS, AbortReason
 from statefulspark_operator.api import spark_savepoint, status
 from statefulspark_operator.api.conditions import ConditionType
@@ -77,6 +77,15 @@ def exit_codes() -> str:
         for code in ExitCode
     )
     lines.extend(markdown.table(("code", "name", "meaning", "can an unchanged restart help?", "what to do"), rows))
+    lines.extend(
+        (
+            "With code 0, the last line of the log and the pod's termination message say why the driver ended:",
+            "",
+        )
+    )
+    said = members.described(PlannedEnd)
+    rows = ((markdown.code(end.value), markdown.prose(said[end.name]), advice.PLANNED_END[end]) for end in PlannedEnd)
+    lines.extend(markdown.table(("reason", "meaning", "what to do"), rows))
     lines.extend(
         (
             "Codes of 128 and above are a signal: 137 is `kill -9`, most often because the container had too "

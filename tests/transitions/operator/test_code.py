@@ -266,7 +266,7 @@ def test_a_job_whose_code_is_missing_can_be_suspended() -> None:
 
     world.change({"suspend": True})
 
-    world.run_until(lambda: world.status.phase is Phase.SUSPENDED and world.driver.exit_code == 11)
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED and world.driver.end_reason == "Stopped")
 
 
 def refuse(driver: FakeDriver) -> None:

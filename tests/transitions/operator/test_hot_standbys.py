@@ -102,7 +102,7 @@ def test_a_driver_that_drains_is_left_to_finish_its_checkpoint() -> None:
 
     world.run_until(lambda: world.driver.epoch == 2)
 
-    assert world.drivers.running["flights-driver-1"].exit_code == 10
+    assert world.drivers.running["flights-driver-1"].end_reason == "Drained"
     assert (world.driver.pod, world.status.restarts.count) == ("flights-standby-1", 0)
 
 

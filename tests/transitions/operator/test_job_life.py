@@ -286,7 +286,7 @@ def test_suspend_takes_a_savepoint_and_resume_goes_on_from_it() -> None:
     world.run_until(lambda: world.status.phase is Phase.SUSPENDED and world.driver.exit_code is not None)
     world.run(20)
 
-    assert world.driver.exit_code == 11
+    assert world.driver.end_reason == "Stopped"
     savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
     assert savepoint is not None
 
@@ -434,7 +434,7 @@ def test_a_change_during_the_savepoint_starts_the_newest_spec_from_that_savepoin
 def test_a_savepoint_that_vanished_stalls_instead_of_going_back_to_a_checkpoint() -> None:
     world = running()
     world.change({"suspend": True})
-    world.run_until(lambda: world.driver.exit_code == 11)
+    world.run_until(lambda: world.driver.end_reason == "Stopped")
     world.run(2)
     world.storage.snapshots.pop()
     world.change({"suspend": False})
@@ -481,7 +481,7 @@ def test_deleting_drains_the_driver_and_keeps_the_state() -> None:
 
     world.run_until(lambda: not world.exists)
 
-    assert world.driver.exit_code == 10
+    assert world.driver.end_reason == "Drained"
     assert len(world.storage.snapshots) == snapshots + 1
     assert world.cluster.pods() == []
 

@@ -241,7 +241,7 @@ def test_fields_without_a_restart_take_effect_while_a_revision_is_blocked() -> N
 
     world.change({"suspend": True})
 
-    world.run_until(lambda: world.status.phase is Phase.SUSPENDED and world.driver.exit_code == 11)
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED and world.driver.end_reason == "Stopped")
 
 
 def test_what_a_standby_rehearses_changes_no_running_job_and_is_told_to_the_next_standby() -> None:

@@ -156,11 +156,9 @@ def test_what_is_no_name_of_ours_has_no_number(name: str) -> None:
 def test_exit_codes_stay_what_they_are() -> None:
     """The operator and scripts compare with the numbers."""
     assert {code.name: code.value for code in ExitCode} == {
-        "FINISHED": 0,
+        "SUCCESS": 0,
         "FAILED": 1,
         "USAGE": 2,
-        "DRAINED": 10,
-        "STOPPED": 11,
         "FENCED": 12,
         "BAD_JOB": 13,
         "INCOMPATIBLE_STATE": 14,
@@ -174,7 +172,7 @@ def test_exit_codes_stay_what_they_are() -> None:
 def test_only_some_exit_codes_are_worth_an_unchanged_restart() -> None:
     retryable = {code for code in ExitCode if code.is_retryable}
 
-    assert retryable == {ExitCode.FAILED, ExitCode.DRAINED, ExitCode.STORAGE_UNAVAILABLE}
+    assert retryable == {ExitCode.FAILED, ExitCode.STORAGE_UNAVAILABLE}
 
 
 @pytest.mark.parametrize(

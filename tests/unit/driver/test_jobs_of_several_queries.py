@@ -15,7 +15,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import savepoint, verify
 from statefulspark.contract import api, layout
 from statefulspark.contract.config import CheckpointConfig, RetentionConfig
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.contract.notes import WRITER_NAME
 from statefulspark.coordinator import model
@@ -89,7 +89,7 @@ def test_a105_a_driver_retires_what_the_one_before_it_retained(job: Job) -> None
     with running(a_driven_job(job, checkpoint=keeping)) as first:
         first.until(lambda: first.loop.status().checkpoints.completed >= 6)
         first.loop.drain()
-        assert first.ended().code is ExitCode.DRAINED
+        assert first.ended().reason == PlannedEnd.DRAINED
     newest = [one.id for one in first.manifests()][:3]
     restored = {query.uid: query.batch_id for query in first.manifests()[0].queries}
 
@@ -195,7 +195,7 @@ def test_a92_a_request_while_the_job_ends_is_refused(job: Job) -> None:
 
         assert driver.ended_operation("late").reason == "NOT_ALL_REQUIRED_TASKS_RUNNING"
         go_on.set()
-        assert driver.ended().code is ExitCode.STOPPED
+        assert driver.ended().reason == PlannedEnd.STOPPED
 
 
 def test_a101_a108_a_checkpoint_that_lacks_a_file_is_aborted_for_everybody_and_the_next_begins(job: Job) -> None:
@@ -241,7 +241,7 @@ def test_a128_a_query_that_has_ended_is_at_its_boundary_and_the_job_ends_with_th
         ending = driver.ended()
 
         newest, *older = driver.manifests()
-        assert (ending.code, newest.trigger) == (ExitCode.FINISHED, Trigger.STOP)
+        assert (ending.reason, newest.trigger) == (PlannedEnd.FINISHED, Trigger.STOP)
         assert cut_of(newest) == {"counts": 2, "delays": 40}
         assert {cut_of(one)["counts"] for one in older} == {2}, "checkpoints went on while one query ran"
 
@@ -252,7 +252,7 @@ def test_a128_a_stop_does_not_wait_for_a_query_that_has_ended(job: Job) -> None:
         driver.gate.queries = {**driver.queries, "counts": Ended(driver.queries["counts"])}  # type: ignore[dict-item]
         driver.loop.request_stop(api.StopRequest(request_id="stop"))
 
-        assert driver.ended().code is ExitCode.STOPPED
+        assert driver.ended().reason == PlannedEnd.STOPPED
         assert cut_of(driver.manifests()[0])["counts"] == 2
 
 
@@ -442,7 +442,7 @@ def test_a162_a_stop_holds_every_query_at_the_batches_that_its_savepoint_names(j
         driver.loop.request_stop(api.StopRequest(request_id="stop"))
         ending, operation = driver.ended(), driver.ended_operation("stop")
 
-        assert (ending.code, operation.state) == (ExitCode.STOPPED, api.OperationState.COMPLETED)
+        assert (ending.reason, operation.state) == (PlannedEnd.STOPPED, api.OperationState.COMPLETED)
         (savepoint,) = [one for one in driver.manifests() if one.kind is SnapshotKind.SAVEPOINT]
         assert cut_of(savepoint) == driver.batches()
         assert savepoint.id == max(one.id for one in driver.manifests()), "no checkpoint begins while the job stops"

@@ -18,7 +18,7 @@ from statefulspark import errors
 from statefulspark import hooks as ss_hooks
 from statefulspark.checkpoint import progress
 from statefulspark.contract import api, observations, statistics
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.driver.api.status import Identity, JobStatusTracker
@@ -301,7 +301,7 @@ def test_pruning_rests_between_checkpoints_and_is_made_up_for_at_the_end(start: 
     job.loop.drain()
     ending = job.ended()
 
-    assert ending.code is ExitCode.DRAINED
+    assert ending.reason == PlannedEnd.DRAINED
     assert job.writer.dropped == list(range(1, len(job.writer.dropped) + 1)), "manifests go at once, in order"
     assert len(job.writer.dropped) > 9, "one is retained, and the end may overtake another"
     assert (while_it_ran, job.writer.prunes) == (1, 2), "it rests nineteen times as long as it took"
@@ -314,7 +314,7 @@ def test_a_last_pruning_that_fails_is_left_to_the_next_driver(start: Start) -> N
 
     job.loop.drain()
 
-    assert job.ended().code is ExitCode.DRAINED
+    assert job.ended().reason == PlannedEnd.DRAINED
     assert job.writer.prunes > 1
 
 
@@ -493,7 +493,7 @@ def test_a_stop_pauses_the_queries_when_the_master_hooks_have_answered(start: St
 
     assert was_open
     assert second.reason == "StopInProgress"
-    assert job.ended().code is ExitCode.STOPPED
+    assert job.ended().reason == PlannedEnd.STOPPED
     ((order, _),) = job.writer.completed
     assert [state.body for state in order.master_states] == [b"at 1"]
 
@@ -556,7 +556,7 @@ def test_a_stop_ends_every_query_at_its_boundary(start: Start) -> None:
     ending = job.ended()
 
     ((order, batches),) = job.writer.completed
-    assert (ending.code, order.kind) == (ExitCode.STOPPED, SnapshotKind.SAVEPOINT)
+    assert (ending.reason, order.kind) == (PlannedEnd.STOPPED, SnapshotKind.SAVEPOINT)
     assert batches == dict.fromkeys(("counts", "sink:out"), job.gate.fact.last_committed)
     assert job.handle.stopped
     assert job.loop.status().state is api.JobState.STOPPED
@@ -569,7 +569,7 @@ def test_a_request_id_is_never_mistaken_for_a_stop_of_our_own(start: Start, requ
 
     operation = job.ended_operation(request_id)
 
-    assert job.ended().code is ExitCode.STOPPED
+    assert job.ended().reason == PlannedEnd.STOPPED
     assert operation.snapshot is not None
     assert operation.snapshot.kind is SnapshotKind.SAVEPOINT
 
@@ -592,7 +592,11 @@ def test_a_stop_that_drains_reads_everything_and_then_takes_its_savepoint(start:
     assert while_it_reads[1].state is api.OperationState.IN_PROGRESS
     assert while_it_reads[1].progress == api.Progress(unit="queries", done=0, total=1)
     assert second.reason == "StopInProgress"
-    assert (ending.code, order.kind, order.coordinator_request.key) == (ExitCode.STOPPED, SnapshotKind.SAVEPOINT, "a")
+    assert (ending.reason, order.kind, order.coordinator_request.key) == (
+        PlannedEnd.STOPPED,
+        SnapshotKind.SAVEPOINT,
+        "a",
+    )
     assert operation is not None
     assert operation.state is api.OperationState.COMPLETED
 
@@ -617,7 +621,7 @@ def test_a_sigterm_while_the_job_is_drained_ends_it_at_the_next_boundary(start: 
 
     ending, operation = job.ended(), job.loop.operation("a")
 
-    assert ending.code is ExitCode.DRAINED
+    assert ending.reason == PlannedEnd.DRAINED
     assert operation is not None
     assert (operation.state, operation.reason) == (api.OperationState.FAILED, "StopInterrupted")
 
@@ -660,7 +664,7 @@ def test_a_stop_can_ask_for_a_canonical_savepoint(start: Start) -> None:
     job = start()
     job.loop.request_stop(api.StopRequest(request_id="a", format=SnapshotFormat.CANONICAL))
 
-    assert job.ended().code is ExitCode.STOPPED
+    assert job.ended().reason == PlannedEnd.STOPPED
     ((order, _),) = job.writer.completed
     assert order.is_canonical
 
@@ -669,7 +673,7 @@ def test_a_drain_completes_a_checkpoint(start: Start) -> None:
     job = start()
     job.loop.drain()
 
-    assert job.ended().code is ExitCode.DRAINED
+    assert job.ended().reason == PlannedEnd.DRAINED
     assert [order.kind for order, _ in job.writer.completed] == [SnapshotKind.CHECKPOINT]
 
 
@@ -677,7 +681,7 @@ def test_bounded_input_ends_with_a_checkpoint_and_finished(start: Start) -> None
     job = start()
     job.handle.isActive = False
 
-    assert job.ended().code is ExitCode.FINISHED
+    assert job.ended().reason == PlannedEnd.FINISHED
     assert len(job.writer.completed) == 1
 
 
@@ -775,7 +779,7 @@ def test_a_signal_during_a_stop_that_fails_still_drains_the_job(start: Start) ->
     time.sleep(0.1)
     go_on.set()
 
-    assert job.ended().code is ExitCode.DRAINED
+    assert job.ended().reason == PlannedEnd.DRAINED
 
 
 def test_a_signal_drains_a_job_whose_queue_of_requests_is_full_once_there_is_room(start: Start) -> None:
@@ -788,7 +792,7 @@ def test_a_signal_drains_a_job_whose_queue_of_requests_is_full_once_there_is_roo
 
     writing.release()
 
-    assert job.ended().code is ExitCode.DRAINED
+    assert job.ended().reason == PlannedEnd.DRAINED
 
 
 def test_a_second_stop_is_refused_while_the_first_is_under_way(start: Start) -> None:
@@ -799,7 +803,7 @@ def test_a_second_stop_is_refused_while_the_first_is_under_way(start: Start) -> 
 
     assert job.ended_operation("second").reason == "StopInProgress"
     go_on.set()
-    assert job.ended().code is ExitCode.STOPPED
+    assert job.ended().reason == PlannedEnd.STOPPED
 
 
 def test_checkpoints_that_keep_failing_end_the_job(start: Start) -> None:
@@ -896,7 +900,7 @@ def test_a_stop_ends_when_its_sinks_have_committed(start: Start, savepoint: bool
 
     committing.release()
 
-    assert job.ended().code is ExitCode.STOPPED
+    assert job.ended().reason == PlannedEnd.STOPPED
     assert job.ended_operation("a").state is api.OperationState.COMPLETED
     assert job.announcer.told == ["begun 1", "limit_waiting", "complete 1", "stop trying"]
 

@@ -96,10 +96,15 @@ specs = some.builds(
 
 exits = some.builds(
     ContainerExit,
-    code=some.sampled_from([0, 1, 2, 10, 11, 12, 13, 14, 15, 16, 17, 18, 99, 137, 143]),
+    code=some.sampled_from([0, 1, 2, 12, 13, 14, 15, 16, 17, 18, 99, 137, 143]),
     reason=some.sampled_from(["", "Error", "OOMKilled"]),
     report=some.sampled_from(
-        [None, ExitReport(exit_code=11, reason="Stopped", message="m", snapshot="s3://state/jobs/demo/j/savepoints/1")]
+        [
+            None,
+            ExitReport(exit_code=0, reason="Stopped", message="m", snapshot="s3://state/jobs/demo/j/savepoints/1"),
+            ExitReport(exit_code=0, reason="Drained", message="m"),
+            ExitReport(exit_code=0, reason="Finished", message="m"),
+        ]
     ),
 )
 

@@ -18,7 +18,7 @@ from statefulspark_operator.lifecycle.situation import (
     Situation,
 )
 
-STOPPED = a_driver(DriverState.ENDED, ended_at=LONG_AGO, exit_code=11)
+STOPPED = a_driver(DriverState.ENDED, ended_at=LONG_AGO, exit_code=0, end_reason="Stopped")
 REST = {"phase": Phase.SUSPENDED, "driver": STOPPED, "pods": ()}
 LOOKED = PruningStatus(epoch=1, looked_at=LONG_AGO)
 EXECUTOR = ExecutorPod("flights-driver-1-exec-1", "uid", "uid-1", PodPhase.RUNNING)
@@ -46,7 +46,7 @@ def at_rest(**changes: object) -> Situation:
             id="finished",
         ),
         pytest.param(at_rest(pods=(a_pod(phase=PodPhase.FAILED),)), id="with the pod that is kept for its log"),
-        pytest.param(at_rest(pods=(a_pod(exit=ContainerExit(11)),)), id="with a sidecar that still runs"),
+        pytest.param(at_rest(pods=(a_pod(exit=ContainerExit(0)),)), id="with a sidecar that still runs"),
         pytest.param(at_rest(pruning=LOOKED.model_copy(update={"epoch": 0})), id="that had another driver since"),
         pytest.param(at_rest(pruning=LOOKED.model_copy(update={"remove_at": NOW})), id="whose grace time is over"),
     ],

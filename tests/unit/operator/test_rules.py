@@ -44,6 +44,7 @@ from statefulspark_operator.lifecycle.situation import (
 )
 from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
 
+STOPPED = ExitReport(exit_code=0, reason="Stopped", message="As asked.")
 CASES: list[tuple[str, Situation, Reason]] = [
     (
         "a deleted job without its credentials is let go with its state kept",
@@ -77,7 +78,9 @@ CASES: list[tuple[str, Situation, Reason]] = [
     ),
     (
         "a driver that ended as asked has stopped",
-        silent(pods=(a_pod(phase=PodPhase.FAILED, exit=ContainerExit(11)),), operation=an_operation()),
+        silent(
+            pods=(a_pod(phase=PodPhase.SUCCEEDED, exit=ContainerExit(0, report=STOPPED)),), operation=an_operation()
+        ),
         Reason.DRIVER_STOPPED,
     ),
     (

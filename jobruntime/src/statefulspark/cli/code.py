@@ -47,6 +47,6 @@ def command(uri: str, sha256: str, into: Path, virtual_host: bool, connection: o
         store = storage.open_store(folder, replace(connection.settings(), path_style=not virtual_host))
         jobcode.lay_out(jobcode.read(store, name, sha256), name, into)
         terminal.note(f"{uri} is in {into}")
-        return ExitCode.FINISHED
+        return ExitCode.SUCCESS
 
     return launch.guard(lay_out)

@@ -56,7 +56,7 @@ def command(
         what = "is empty" if diagnosed.kind is diagnosis.PlaceKind.EMPTY else "holds no state of this product"
         raise errors.SpecRejectedError("SnapshotNotFound", f"{uri} {what}: check the URI and the bucket name.")
     printing.write(report(diagnosed, now=now))
-    return ExitCode.FINISHED if diagnosed.healthy else _BROKEN
+    return ExitCode.SUCCESS if diagnosed.healthy else _BROKEN
 
 
 def report(diagnosed: diagnosis.Diagnosis, *, now: datetime) -> output.Result:

@@ -69,7 +69,7 @@ def command(folder: Path) -> int:
     listed = "".join(f"{name:<{width}}{tables.GAP}{what}\n" for name, what in FILES.items())
     terminal.write(f"{folder}/\n{tables.indent(listed)}")
     terminal.note(f"\nNext:\n  cd {folder}\n  statefulspark run job.py --dev")
-    return ExitCode.FINISHED
+    return ExitCode.SUCCESS
 
 
 def render(name: str) -> Mapping[str, str]:

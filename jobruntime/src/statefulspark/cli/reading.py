@@ -71,7 +71,7 @@ def verify_one(store: ObjectStore, folder: str, printing: output.Printing, *, de
     root = "" if manifest.kind is SnapshotKind.CHECKPOINT else folder
     report = verify.verify(store, manifest, root=root, deep=deep)
     printing.write(snapshots.verified(manifest, location_of(store, folder), report))
-    return ExitCode.FINISHED if report.ok else ExitCode.STATE_UNKNOWN
+    return ExitCode.SUCCESS if report.ok else ExitCode.STATE_UNKNOWN
 
 
 def read(store: ObjectStore, folder: str) -> Manifest:

@@ -5,22 +5,18 @@ The codes stay below 64 and away from the shell's own (126 and up), so that 137 
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 
 class ExitCode(IntEnum):
     """How a driver ended, and whether a restart can help."""
 
-    FINISHED = 0
-    """Every query ended on its own (bounded input). Do not restart."""
+    SUCCESS = 0
+    """It ended as planned: its input ended, or it was stopped or drained. The report says which."""
     FAILED = 1
     """A query or the job failed while running; a restart continues after the newest committed batch."""
     USAGE = 2
     """The command line or the configuration is wrong. Do not restart unchanged."""
-    DRAINED = 10
-    """SIGTERM: the batch was finished and a checkpoint completed. Restart at any time."""
-    STOPPED = 11
-    """Stopped on request, with a savepoint if one was requested. Restart only on request."""
     FENCED = 12
     """A newer epoch owns the job; this driver wrote nothing after it noticed that. Do not restart it."""
     BAD_JOB = 13
@@ -39,7 +35,7 @@ class ExitCode(IntEnum):
     @property
     def is_retryable(self) -> bool:
         """Tell whether an unchanged restart can help."""
-        return self in (ExitCode.FAILED, ExitCode.DRAINED, ExitCode.STORAGE_UNAVAILABLE)
+        return self in (ExitCode.FAILED, ExitCode.STORAGE_UNAVAILABLE)
 
     @classmethod
     def describe(cls, code: int) -> str:
@@ -54,3 +50,14 @@ class ExitCode(IntEnum):
         if code in cls._value2member_map_:
             return cls(code).name
         return f"killed by signal {code - 128}" if code > 128 else f"exit code {code}"
+
+
+class PlannedEnd(StrEnum):
+    """Why a driver ended with `ExitCode.SUCCESS`: the reason in its report."""
+
+    FINISHED = "Finished"
+    """Every query ended on its own (bounded input). Nothing is left to do."""
+    DRAINED = "Drained"
+    """SIGTERM: the driver finished its batch and completed a checkpoint. The next driver starts at any time."""
+    STOPPED = "Stopped"
+    """The driver was asked to stop, with a savepoint or without. The next driver starts on request."""

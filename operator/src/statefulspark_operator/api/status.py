@@ -12,6 +12,7 @@ from enum import StrEnum
 from pydantic import Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer, model_validator
 from statefulspark.contract.base import UtcDatetime
 from statefulspark.contract.config import ClaimMode
+from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 
 from statefulspark_operator.api.base import Duration, StatusModel
 from statefulspark_operator.api.conditions import Conditions
@@ -213,6 +214,11 @@ class DriverIntent(StatusModel):
     """How it ended, in one sentence."""
     exit_code: int | None = None
     """Exit code of the driver process, if known."""
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether its input ended, so that nothing is left to do."""
+        return self.exit_code == ExitCode.SUCCESS and self.end_reason == PlannedEnd.FINISHED
 
 
 class OperationStatus(StatusModel):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from statefulspark import durations
+from statefulspark.contract.exit_codes import ExitCode
 
 from statefulspark_operator.api.status import (
     DriverState,
@@ -23,9 +24,6 @@ from statefulspark_operator.api.status import (
 from statefulspark_operator.api.upgrade import UpgradeStrategy
 from statefulspark_operator.lifecycle import steps
 from statefulspark_operator.lifecycle.decision import Reason
-
-_HARMLESS_ENDS = (0, 10, 11)
-"""Exit codes FINISHED, DRAINED and STOPPED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,8 @@ def _drivers(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
         is_other = old is None or old.epoch != new.epoch
         was_ended = old is not None and not is_other and old.state is DriverState.ENDED
         if new.state is DriverState.ENDED and not was_ended and new.end_reason != Reason.SUPERSEDED.word:
-            warn = new.exit_code not in _HARMLESS_ENDS and new.ending_since is None
+            is_planned = new.exit_code == ExitCode.SUCCESS and new.end_reason != Reason.DRIVER_FAILED.word
+            warn = not is_planned and new.ending_since is None
             yield Announcement(new.end_reason or "DriverEnded", f"Epoch {new.epoch}: {new.end_message}", warn)
         if new.state is DriverState.CREATING and is_other:
             was_standby = before.standby is not None and before.standby.pod == new.pod

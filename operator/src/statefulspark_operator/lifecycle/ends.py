@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from statefulspark.contract.api import JobState, SnapshotSummary
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 
 from statefulspark_operator.lifecycle.decision import Reason
 from statefulspark_operator.lifecycle.situation import DriverPod, Situation
@@ -46,10 +47,7 @@ class DriverEnd:
     code: int | None = None
 
 
-_KIND_BY_CODE = {
-    ExitCode.FINISHED: EndKind.FINISHED,
-    ExitCode.STOPPED: EndKind.STOPPED,
-    ExitCode.DRAINED: EndKind.DRAINED,
+_KIND_BY_CODE: Mapping[int, EndKind] = {
     ExitCode.FENCED: EndKind.FAILED,
     ExitCode.FAILED: EndKind.FAILED,
     ExitCode.STORAGE_UNAVAILABLE: EndKind.FAILED,
@@ -59,6 +57,12 @@ _KIND_BY_CODE = {
     ExitCode.SNAPSHOT_NOT_FOUND: EndKind.REFUSED,
     ExitCode.STATE_UNKNOWN: EndKind.REFUSED,
     ExitCode.INPUT_LOST: EndKind.REFUSED,
+}
+
+_KIND_BY_PLANNED_END: Mapping[str, EndKind] = {
+    PlannedEnd.FINISHED: EndKind.FINISHED,
+    PlannedEnd.STOPPED: EndKind.STOPPED,
+    PlannedEnd.DRAINED: EndKind.DRAINED,
 }
 
 _HEALED_BY_A_START = frozenset({"BatchSkipped", "SourceOffsetUnknown"})
@@ -72,16 +76,25 @@ def driver_end(pod: DriverPod) -> DriverEnd:
         detail = pod.status_message or "Kubernetes gives no reason"
         return DriverEnd(EndKind.DISRUPTED, reason, f"Pod {pod.name} was removed ({reason}): {detail}.")
     code, report = pod.exit.code, pod.exit.report
-    exit_code = ExitCode(code) if code in ExitCode._value2member_map_ else None
-    kind = _KIND_BY_CODE[exit_code] if exit_code is not None else EndKind.FAILED
     if report is not None:
-        kind = EndKind.FAILED if report.reason in _HEALED_BY_A_START else kind
-        return DriverEnd(kind, report.reason, report.message, code)
+        return DriverEnd(_kind(code, report.reason), report.reason, report.message, code)
+    if code == ExitCode.SUCCESS:  # The driver did not end it, so nothing says that the input has ended.
+        message = "The driver's process ended with exit code 0 and left no report of why."
+        return DriverEnd(EndKind.FAILED, Reason.DRIVER_FAILED.word, message, code)
+    exit_code = ExitCode(code) if code in ExitCode._value2member_map_ else None
     reason = pod.exit.reason if pod.exit.reason not in ("", "Error", "Completed") else "DriverFailed"
     if exit_code is not None and reason == "DriverFailed":
         reason = "".join(part.capitalize() for part in exit_code.name.split("_"))
     detail = f": {pod.exit.message}" if pod.exit.message else ""
-    return DriverEnd(kind, reason, f"The driver ended with {ExitCode.describe(code)}{detail}.", code)
+    return DriverEnd(_kind(code, reason), reason, f"The driver ended with {ExitCode.describe(code)}{detail}.", code)
+
+
+def _kind(code: int, reason: str) -> EndKind:
+    if code == ExitCode.SUCCESS:
+        return _KIND_BY_PLANNED_END.get(reason, EndKind.FAILED)
+    if reason in _HEALED_BY_A_START:
+        return EndKind.FAILED
+    return _KIND_BY_CODE.get(code, EndKind.FAILED)
 
 
 def stopped_with(situation: Situation) -> SnapshotSummary | None:

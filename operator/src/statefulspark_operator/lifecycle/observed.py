@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from statefulspark.contract.api import JobState, Operation, OperationState, SnapshotSummary
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.exit_codes import PlannedEnd
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 
 from statefulspark_operator.api.savepoint_schedule import SavepointsStatus
@@ -252,9 +252,10 @@ def note_operation(situation: Situation) -> Situation:
     if stopped_with is not None:
         return _complete_operation(situation, operation, stopped_with.location)
     pod = situation.pod
-    if pod is None or pod.exit is None or pod.exit.code != ExitCode.STOPPED:
+    report = pod.exit.report if pod is not None and pod.exit is not None else None
+    if report is None or report.reason != PlannedEnd.STOPPED:
         return situation
-    location = pod.exit.report.snapshot if pod.exit.report is not None else None
+    location = report.snapshot
     if location is None and operation.state is OperationPhase.FAILED:
         return situation
     return _complete_operation(situation, operation, location)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 JOB = Path(__file__).with_name("crash_job.py")
 NUMBERS = 300
 EVERYTHING = Counter([*range(NUMBERS), *range(NUMBERS)])
-KILLED, DRAINED = -signal.SIGKILL, 10
+KILLED, DRAINED = -signal.SIGKILL, 0
 POINTS = (
     ("emit", 1, 250),  # while the source emits, between two of its steps
     ("cut", 1, 2),  # while its state is taken, before the segment is written

@@ -12,7 +12,7 @@ from statefulspark import clock
 from statefulspark.checkpoint import lineage_records
 from statefulspark.contract import api, statistics
 from statefulspark.contract.config import CheckpointConfig
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import model, stats
 
@@ -52,13 +52,13 @@ class Ending:
     @classmethod
     def after_stop(cls, key: str, summary: api.SnapshotSummary) -> Ending:
         """Return the ending of a completed stop, by the key of its request."""
-        code = {DRAIN_KEY: ExitCode.DRAINED, FINISHED_KEY: ExitCode.FINISHED}.get(key, ExitCode.STOPPED)
-        return cls(code, code.name.capitalize(), f"All queries ended at {summary.kind} {summary.id}.", summary)
+        reason = {DRAIN_KEY: PlannedEnd.DRAINED, FINISHED_KEY: PlannedEnd.FINISHED}.get(key, PlannedEnd.STOPPED)
+        return cls(ExitCode.SUCCESS, reason, f"All queries ended at {summary.kind} {summary.id}.", summary)
 
     @property
     def is_clean(self) -> bool:
         """Whether everything was committed."""
-        return self.code in (ExitCode.STOPPED, ExitCode.DRAINED, ExitCode.FINISHED)
+        return self.code is ExitCode.SUCCESS
 
     @property
     def state(self) -> api.JobState:

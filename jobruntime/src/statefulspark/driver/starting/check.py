@@ -77,7 +77,7 @@ def check(job: JobDefinition, job_config: config.JobConfig, form: ReportFormat) 
     Raises:
         Exception: A bug of the product; it says nothing about the job, so there is no report.
     """
-    code = ExitCode.FINISHED
+    code = ExitCode.SUCCESS
     try:
         report = report_of(start.check(job, job_config))
     except errors.StatefulSparkError as error:

@@ -43,7 +43,7 @@ def wanted_revision(situation: Situation) -> str | None:
     spec, driver = situation.spec, situation.intent
     if spec is None or spec.suspend or driver is None or situation.status.stalled is not None:
         return None
-    if driver.state is DriverState.ENDED and driver.exit_code == 0:
+    if driver.has_finished:
         return None
     if situation.pending_restore is not None:
         return None
@@ -176,7 +176,7 @@ def release_driver(situation: Situation, pod: DriverPod) -> Decision | None:
     if operation is None or situation.usable_standby is None or situation.spec is None or situation.spec.suspend:
         return None
     message = f"{pod.name} has stopped with savepoint {operation.location or 'without a location'}."
-    end = DriverEnd(EndKind.STOPPED, Reason.UPGRADE_HANDED_OVER.word, message, ExitCode.STOPPED)
+    end = DriverEnd(EndKind.STOPPED, Reason.UPGRADE_HANDED_OVER.word, message, ExitCode.SUCCESS)
     return failure.record_end(situation, end)
 
 

@@ -129,7 +129,7 @@ def stay_stalled(situation: Situation) -> Decision | None:
 def stay_finished(situation: Situation) -> Decision | None:
     """Have all queries ended on their own, and does the spec request no change?"""
     driver = situation.intent
-    if driver is None or driver.exit_code != 0 or situation.is_outdated:
+    if driver is None or not driver.has_finished or situation.is_outdated:
         return None
     message = "All queries ended on their own."
     return Decision(Reason.FINISHED, message, Phase.STOPPED, situation.status, (), LATER)
