@@ -7,6 +7,7 @@ from statefulspark_operator.api import names
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Kind
+from statefulspark_operator.lifecycle import history
 
 
 def running() -> JobWorld:

@@ -122,7 +122,7 @@ def test_a_change_without_a_meaning_for_the_driver_restarts_nothing(change: Reso
 def test_a_running_driver_is_told_of_other_checkpoints_and_told_once() -> None:
     world = running()
 
-    world.change({"checkpoint": {"interval": "30s", "retained": 7}})
+    world.change({"checkpoint": {"interval": "30s", "retention": {"count": 7}}})
     world.run(60)
 
     driver = world.driver
