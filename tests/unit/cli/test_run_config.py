@@ -135,7 +135,7 @@ def test_flags_win_over_the_file_and_the_rest_of_the_file_stays(
         name="fromfile",
         namespace="team",
         owner_id="uid-1",
-        storage=config.StorageConfig(uri="s3://b/p", region="eu"),
+        storage=config.StorageConfig(uri="s3://b/p", s3=config.S3Config(region="eu")),
         checkpoint=config.CheckpointConfig(interval=timedelta(seconds=30), retention=config.RetentionConfig(count=8)),
         parameters={"a": "1", "b": "3"},
         api_port=9000,
