@@ -22,6 +22,8 @@ OUTSIDE: Mapping[str, str] = {
     "cosign": "nobody's identity is on the machine of a test; tests/unit/release/test_verify.py has what it is asked",
     "gh": "there is no account at GitHub",
     "sha256sum --check": "tests/unit/release/test_verify.py compares the same files",
+    "source": "a person's shell reads what it prints; tests/unit/cli/test_main.py has the scripts for each shell",
+    "statefulspark completion": "a machine need not have that shell; tests/unit/cli/test_main.py has the script",
     "skopeo": "there is no registry; e2e/images makes the archives with it",
     "echo one": "the content of the requests below it",
     "eksctl": "there is no Amazon account",

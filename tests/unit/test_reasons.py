@@ -29,7 +29,7 @@ _CODES = {
         LocalStorageRefused LocationInvalid MaxParallelismUnknown NameInvalid NameMissing NotASavepoint NullInState
         OutputRowInvalid OutputValueInvalid PartitionsInvalid PostgresAccessDenied PostgresKeyMissing
         PostgresRefused
-        PostgresTableMissing RegionInvalid RequestInvalid RestoreMissing RootMissing RowUnsupported RowsDiffer
+        PostgresTableMissing RegionInvalid RequestInvalid RestoreMissing JobMissing RowUnsupported RowsDiffer
         SavepointLocationInvalid
         SizeImpossible SizeUnknown
         SecretMissing SinkFolderTaken SinkSchemaMismatch SnapshotClaimed SourceRowInvalid StateFormatUnsupported StateKept

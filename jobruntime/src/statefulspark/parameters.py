@@ -43,7 +43,7 @@ def declare(kind: object) -> ParametersClass:
     """
     if not isinstance(kind, type) or not (dataclasses.is_dataclass(kind) or issubclass(kind, pydantic.BaseModel)):
         raise errors.InvalidTypeError(
-            "ParametersInvalid", f"job.parameters takes a dataclass or a pydantic model, not {kind!r:.100}."
+            "ParametersInvalid", f"@job.parameters takes a dataclass or a pydantic model, not {kind!r:.100}."
         )
     try:
         hints = _hints(kind)

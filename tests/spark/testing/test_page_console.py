@@ -147,4 +147,4 @@ def test_new_code_is_compared_with_the_state(project: Console, kept: Kept) -> No
 def test_the_doctor_looks_at_a_job(project: Console, kept: Kept) -> None:
     place = {"s3://bucket/prefix": f"s3://{kept.bucket}/state", "default/words": f"shop/{JOB}"}
 
-    assert f"s3://{kept.bucket}/state/shop/{JOB}" in project.run("docs/cli.md", 1, place)
+    assert f"s3://{kept.bucket}/state/shop/{JOB}" in project.run("docs/cli.md", 2, place)

@@ -20,7 +20,7 @@ def test_an_interrupt_during_the_imports_ends_with_a_sentence(tmp_path: Path) ->
     (tmp_path / "pydantic.py").write_text("raise KeyboardInterrupt\n")
 
     ended = subprocess.run(
-        [sys.executable, "-c", COMMAND],
+        [sys.executable, "-c", COMMAND, "status"],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,

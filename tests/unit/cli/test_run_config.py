@@ -124,8 +124,8 @@ def test_flags_win_over_the_file_and_the_rest_of_the_file_stays(
     _configured(
         tmp_path,
         monkeypatch,
-        """{"name": "fromfile", "namespace": "team", "ownerId": "uid-1", "storage": {"uri": "s3://b/p", "region": "eu"},
-        "checkpoint": {"interval": "30s", "retention": {"count": 4}}, "parameters": {"a": "1", "b": "2"},
+        """{"name": "fromfile", "namespace": "team", "ownerId": "uid-1", "storage":
+        {"uri": "s3://b/p", "s3": {"region": "eu"}}, "checkpoint": {"interval": "30s", "retention": {"count": 4}}, "parameters": {"a": "1", "b": "2"},
         "apiPort": 9000}""",
     )
 

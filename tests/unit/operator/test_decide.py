@@ -80,7 +80,7 @@ specs = some.builds(
     suspend=some.booleans(),
     deletionPolicy=some.sampled_from(["Retain", "Savepoint", "Delete"]),
     restore=some.sampled_from([{}, {"source": {"uri": "s3://state/sp"}}, {"dropState": ["old"]}]),
-    executor=some.sampled_from([{}, {"instances": 2}]),
+    executor=some.sampled_from([None, {"instances": 2}]),
     upgrade=some.sampled_from(
         [
             {"strategy": "Cold"},

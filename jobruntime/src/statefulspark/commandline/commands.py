@@ -132,7 +132,11 @@ class LazyGroup(Group):
         """Import a command."""
         if cmd_name not in self._modules:
             return None
-        command: click.Command = importlib.import_module(self._modules[cmd_name][0]).command
+        try:
+            command: click.Command = importlib.import_module(self._modules[cmd_name][0]).command
+        except KeyboardInterrupt as error:
+            terminal.note("Interrupted before anything was done.")
+            raise click.exceptions.Exit(INTERRUPTED) from error
         return command
 
     def resolve_command(
