@@ -125,8 +125,8 @@ def test_flags_win_over_the_file_and_the_rest_of_the_file_stays(
         tmp_path,
         monkeypatch,
         """{"name": "fromfile", "namespace": "team", "ownerId": "uid-1", "storage":
-        {"uri": "s3://b/p", "s3": {"region": "eu"}}, "checkpoint": {"interval": "30s", "retention": {"count": 4}}, "parameters": {"a": "1", "b": "2"},
-        "apiPort": 9000}""",
+        {"uri": "s3://b/p", "s3": {"region": "eu"}}, "checkpoint": {"interval": "30s", "retention": {"count": 4}},
+        "parameters": {"a": "1", "b": "2"}, "apiPort": 9000}""",
     )
 
     built = run.build_config(_args(job_file, "--checkpoint-retention-count", "8", "--parameter", "b=3"))
