@@ -73,9 +73,8 @@ class _Teaching(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
-                plain = "Arguments" if isinstance(parameter, click.Argument) else "Options"
-                section = parameter.section if isinstance(parameter, Option) else plain
+            if record is not None and not isinstance(parameter, click.Argument):  # Click writes those itself.
+                section = parameter.section if isinstance(parameter, Option) else "Options"
                 sections.setdefault(section, []).append(record)
         for title, records in sections.items():
             with formatter.section(title):
@@ -232,7 +231,7 @@ def execute(
         terminal.note(error.format_message())
         return USAGE
     except click.UsageError as error:
-        if isinstance(error, click.NoSuchOption) and error.possibilities:
+        if isinstance(error, (click.NoSuchOption, click.exceptions.NoSuchCommand)) and error.possibilities:
             del error.possibilities[1:]  # The best one is first.
         sentence = " ".join(error.format_message().split())
         where = error.ctx.command_path if error.ctx is not None else name
