@@ -9,6 +9,7 @@ from pathlib import Path
 import driverprocess
 import pytest
 from statefulspark.contract import api, config
+from statefulspark.contract.exit_codes import ExitCode
 
 pytestmark = pytest.mark.spark
 
@@ -68,6 +69,6 @@ def test_a_driver_answers_while_it_starts_and_then_for_its_queries(tmp_path: Pat
         assert status_of(driver).epoch == 1
         assert steps, "it answers before its queries run"
         assert list(dict.fromkeys(steps)) == [step for step in STEPS_OF_A_START if step in steps], "by name, in order"
-        assert driver.drains() == 10
+        assert driver.drains() == ExitCode.SUCCESS
     finally:
         driver.stop()
