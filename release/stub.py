@@ -22,9 +22,12 @@ import statefulspark
 DOORS = ("sinks", "sinks.spi", "driver", "codecs", "compat", "testing", "errors")
 _CREATED_BY_THE_LIBRARY = (
     "AggregatingState",
+    "FunctionMetrics",
     "KeyedContext",
     "ListState",
     "MapState",
+    "MetricCounter",
+    "MetricGauge",
     "Output",
     "QueryContext",
     "ReducingState",

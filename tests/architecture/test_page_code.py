@@ -229,6 +229,14 @@ def test_the_parameters_of_the_page_are_those_of_the_job() -> None:
     assert context.parameters.gap == timedelta(seconds=90)
 
 
+def test_the_function_of_the_page_counts_and_measures() -> None:
+    harness = harness_of("docs/metrics.md", 1, "Orders")
+
+    harness.feed({"customer": "ada", "time": datetime(2026, 5, 1, tzinfo=UTC), "amount": 5})
+
+    assert harness.metrics == {"late_orders": 0, "largest_order": 5}
+
+
 def test_the_source_of_the_page_counts_under_its_lock() -> None:
     names: dict[str, object] = {}
     exec(block("docs/operator-state.md", 3), names)  # noqa: S102 -- the page's own code

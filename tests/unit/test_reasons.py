@@ -44,7 +44,8 @@ _CODES = {
         ColumnTypeUnsupported ColumnsAmbiguous
         FunctionInvalid FunctionNotCopyable GroupingInvalid HookFailed HookInvalid
         InitialStateInvalid InputNotStreaming JobFileMissing JobFileRaised KeyColumnUnknown KeyMissing
-        KeyTypeUnsupported KeyedStateOutsideKey KeyedStateOutsideTable MaxParallelismInvalid NoCurrentKey NoQueries
+        KeyTypeUnsupported KeyedStateOutsideKey KeyedStateOutsideTable MaxParallelismInvalid MetricInvalid NoCurrentKey
+        NoQueries
         NoQuery OffsetsGroupInvalid OperatorUidInvalid OperatorUidTaken OutputModeInvalid OutputSchemaInvalid
         ParallelismInvalid ParameterMissing ParametersInvalid QueryInvalid SchemaInvalid SessionRefused SinkInvalid
         SinkSettingRefused

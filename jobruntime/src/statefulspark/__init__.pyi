@@ -25,11 +25,14 @@ from statefulspark.sinks.secret import Secret as Secret
 from statefulspark.state import MAX_WATERMARK as MAX_WATERMARK
 from statefulspark.state import AggregateFunction as AggregateFunction
 from statefulspark.state import AggregatingState as AggregatingState
+from statefulspark.state import FunctionMetrics as FunctionMetrics
 from statefulspark.state import InputRow as InputRow
 from statefulspark.state import KeyedContext as KeyedContext
 from statefulspark.state import KeyedProcessFunction as KeyedProcessFunction
 from statefulspark.state import ListState as ListState
 from statefulspark.state import MapState as MapState
+from statefulspark.state import MetricCounter as MetricCounter
+from statefulspark.state import MetricGauge as MetricGauge
 from statefulspark.state import ReducingState as ReducingState
 from statefulspark.state import Timers as Timers
 from statefulspark.state import Ttl as Ttl

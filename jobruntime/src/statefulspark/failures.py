@@ -87,7 +87,7 @@ _DECLARED_WRONGLY = (
         "QueryInvalid",
     ),
     *("OperatorUidInvalid", "OperatorUidTaken", "UidDuplicate", "UidInvalid"),
-    *("HookFailed", "HookInvalid"),
+    *("HookFailed", "HookInvalid", "MetricInvalid"),
     *("FunctionInvalid", "FunctionNotCopyable", "MaxParallelismInvalid", "OutputModeInvalid", "OutputSchemaInvalid"),
     *("InputNotStreaming", "TimeoutInvalid", "WatermarkMissing"),
     *("ParallelismInvalid", "TimeModeInvalid", "TimerDomainMissing", "TimersInvalid", "TimersNotDeclared"),

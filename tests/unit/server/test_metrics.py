@@ -72,6 +72,24 @@ def test_values_are_those_of_the_status() -> None:
     assert samples["statefulspark_query_rows_per_second", f'{job},query="counts"'] == 250.5
 
 
+def test_what_functions_count_has_series_of_its_own() -> None:
+    counted = (
+        api.FunctionMetric(operator="totals", name="late_orders", kind="Counter", value=3),
+        api.FunctionMetric(operator="totals", name="largest_order", kind="Gauge", partition=1, value=7.5),
+    )
+    status = a_status()
+    query = status.queries[0].model_copy(update={"metrics": counted})
+
+    text = metrics.render(status.model_copy(update={"queries": (query,)}))
+
+    labels = 'job_name="words",job_namespace="default",operator="totals"'
+    samples = _samples(text)
+    assert samples["statefulspark_function_late_orders_total", f'{labels},query="counts"'] == 3
+    assert samples["statefulspark_function_largest_order", f'{labels},partition="1",query="counts"'] == 7.5
+    assert "# TYPE statefulspark_function_late_orders_total counter" in text
+    assert "# TYPE statefulspark_function_largest_order gauge" in text
+
+
 def test_a_job_without_a_checkpoint_has_no_series_about_the_last_one() -> None:
     assert "last_checkpoint" not in metrics.render(a_status())
 

@@ -8,7 +8,7 @@ request, after a lost answer for example, returns the same operation and never s
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
@@ -86,6 +86,20 @@ class SourceStatus(WireModel):
     sources tell."""
 
 
+class FunctionMetric(WireModel):
+    """A value that a function of the job counts or measures."""
+
+    operator: str
+    """Uid of the operator."""
+    name: str
+    kind: Literal["Counter", "Gauge"] = Field(
+        title="FunctionMetricKind", description="A counter only rises; a gauge rises and falls."
+    )
+    partition: int | None = None
+    """The partition of the state that has the gauge; absent for a counter."""
+    value: float
+
+
 class QueryStatus(WireModel):
     """One query, as of its last committed batch."""
 
@@ -110,6 +124,8 @@ class QueryStatus(WireModel):
     """How often this driver has started the query again after a failure that passes."""
     sources: tuple[SourceStatus, ...] = ()
     """Its sources, in Spark's order; empty before the first batch of this driver is measured."""
+    metrics: tuple[FunctionMetric, ...] = ()
+    """What its functions have counted since this driver started."""
 
 
 class CodeFrame(WireModel):

@@ -123,7 +123,21 @@ class _Page:
         for name, labels, value in _samples(self.status, self.checkpoints):
             family = name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum")
             metrics[family].add_sample(f"{PREFIX}{name}", {**job, **labels}, value)
-        return tuple(metric for metric in metrics.values() if metric.samples)
+        return (*(metric for metric in metrics.values() if metric.samples), *self._of_functions(job))
+
+    def _of_functions(self, job: _Labels) -> Iterator[Metric]:
+        """Yield the families of the job's own metrics."""
+        from prometheus_client import Metric
+
+        metrics: dict[tuple[str, str], Metric] = {}
+        for query in self.status.queries:
+            for each in query.metrics:
+                name, kind = f"{PREFIX}function_{each.name}", each.kind.lower()
+                metric = metrics.setdefault((name, kind), Metric(name, "Of a function of the job.", kind))
+                partition = {} if each.partition is None else {"partition": str(each.partition)}
+                labels = {**job, "query": query.uid, "operator": each.operator, **partition}
+                metric.add_sample(f"{name}_total" if kind == "counter" else name, labels, each.value)
+        yield from metrics.values()
 
 
 _Sample = tuple[str, _Labels, float]

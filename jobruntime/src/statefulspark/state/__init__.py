@@ -10,6 +10,7 @@ columns  rows by hash, and their buffers in a chunk       merging, timerindex   
 chunks   the stored form (docs/formats.md)                 heads                   which chunks a group has
 types    values as bytes, user-defined types               evolution               stored state against declared state
 declaring  how a function declares states
+functionmetrics  what a function counts
 context  KeyedContext       functions  base classes        ttl   time to live      keygroups   from key to key group
 ```
 Nothing in this package depends on Spark; `statefulspark.operators.keyed` connects it to Spark.
@@ -20,6 +21,7 @@ from statefulspark.state.aggregatingstate import (
     AggregatingState,
     ReducingState,
 )
+from statefulspark.state.functionmetrics import FunctionMetrics, MetricCounter, MetricGauge
 from statefulspark.state.functions import InputRow, KeyedContext, KeyedProcessFunction, VectorizedProcessFunction
 from statefulspark.state.liststate import ListState
 from statefulspark.state.mapstate import MapState
@@ -35,11 +37,14 @@ __all__ = [
     "Codec",
     "CodecCompatibility",
     "CodecVersion",
+    "FunctionMetrics",
     "InputRow",
     "KeyedContext",
     "KeyedProcessFunction",
     "ListState",
     "MapState",
+    "MetricCounter",
+    "MetricGauge",
     "ReducingState",
     "Timers",
     "Ttl",

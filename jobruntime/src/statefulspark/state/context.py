@@ -18,6 +18,7 @@ from statefulspark.state import (
     cells,
     declaring,
     evolution,
+    functionmetrics,
     grouptables,
     kinds,
     ttl,
@@ -70,6 +71,7 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
     _watermark: datetime.datetime | None
     _timers: state_timers.BatchTimers
     _firing: state_timers.TimeDomain | None
+    _metrics: functionmetrics.FunctionMetrics
     _keys_of: Callable[[pa.Table], list[object]]
     _values_of: Callable[[pa.ChunkedArray], list[object]]
 
@@ -86,6 +88,14 @@ class KeyedContext(declaring.StateDeclarations, Generic[Key]):
             raise errors.SpecRejectedError("NoCurrentKey", "There is no current key outside process() and on_timer().")
         # No cast: functions ask for each key, and a call costs.
         return self._scope.key if self._shown_key is None else self._shown_key(self._scope.key)  # type: ignore[return-value]
+
+    @property
+    def metrics(self) -> functionmetrics.FunctionMetrics:
+        """Counters and gauges that a scraper of the driver sees: `ctx.metrics.counter("late_orders").inc()`.
+
+        A batch that runs again counts again.
+        """
+        return self._metrics
 
     @property
     def processing_time(self) -> datetime.datetime:
@@ -176,6 +186,7 @@ class BatchContext(KeyedContext[Key]):
         self._watermark = None if watermark_ms == state_timers.NO_WATERMARK_MS else state_timers.moment(watermark_ms)
         self._timers = state_timers.BatchTimers(self._scope, domains)
         self._firing = None
+        self._metrics = functionmetrics.FunctionMetrics()
 
     def declare(self, descriptor: Descriptor) -> Any:  # noqa: ANN401 - the handle of whatever is declared
         """Return the handle of a state.

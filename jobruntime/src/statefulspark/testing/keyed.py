@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from statefulspark import durations, errors
 from statefulspark.packs import ranges
-from statefulspark.state import cache, functions, heads, rows, store, ttl
+from statefulspark.state import cache, functionmetrics, functions, heads, rows, store, ttl
 from statefulspark.state import timers as state_timers
 from statefulspark.state.types import keyforms
 
@@ -74,6 +74,7 @@ class KeyedHarness:
         self._ids = itertools.count(1)
         self._cache = cache.LruCache()
         self._zone: tzinfo = UTC
+        self._metrics: dict[str, float] = {}
 
     def feed(self, *batch: Mapping[str, object]) -> list[object]:
         """Run one batch with these rows, and fire the timers that are due.
@@ -113,6 +114,11 @@ class KeyedHarness:
         self._function = function or self._function
 
     @property
+    def metrics(self) -> dict[str, float]:
+        """What the function has counted and measured, by name."""
+        return dict(self._metrics)
+
+    @property
     def stored_bytes(self) -> int:
         """Size of the stored state."""
         return self._log.size_bytes
@@ -139,6 +145,9 @@ class KeyedHarness:
         loaded.commit(new_id=self._new_id, cutoffs_ms=context.cutoffs_ms)
         function.close()
         self._log.adopt(attempt)
+        for kind, name, value in functionmetrics.values(context.metrics):
+            before = self._metrics.get(name, 0.0) if kind is functionmetrics.MetricKind.COUNTER else 0.0
+            self._metrics[name] = before + value
         return output
 
     def _process(

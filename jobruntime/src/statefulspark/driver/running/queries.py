@@ -14,6 +14,7 @@ from statefulspark import clock, failures, threads, usercode
 from statefulspark.contract import api, observations
 from statefulspark.driver.running import source_lag
 from statefulspark.engine.jvm import Gate, GateFact
+from statefulspark.operators.keyed import counting
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -288,6 +289,16 @@ class RunningQuery:
             error=self.error,
             restarts=self.restarts,
             sources=self._progress.sources,
+            metrics=tuple(
+                api.FunctionMetric(
+                    operator=series.operator,
+                    name=series.name,
+                    kind=series.kind.value,
+                    partition=series.partition,
+                    value=value,
+                )
+                for series, value in counting.series_of(self.uid)
+            ),
         )
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import types as spark_types
 from statefulspark import errors
 from statefulspark.evolution import parallelism
 from statefulspark.operators import columns as frame_columns
-from statefulspark.operators.keyed import packedlog, packing, processor, registry
+from statefulspark.operators.keyed import counting, packedlog, packing, processor, registry
 from statefulspark.state import cache, functions, timers, ttl, valuestate
 from statefulspark.state.types import conversions
 
@@ -124,6 +124,8 @@ def keyed_process(
         key_groups=groups,
         storage_options=registry.storage_options(),
         packs=packedlog.thresholds(df.sparkSession, registry.storage_options()),
+        query_uid=registry.query_uid(),
+        counted=counting.accumulator(df.sparkSession.sparkContext),
     )
     parts = [df[frame_columns.quoted(column)] for column in columns]
     return pack_by_group(df, parts, groups, settings).transformWithStateInPandas(

@@ -22,12 +22,13 @@ from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors, usercode
 from statefulspark.operators import spark_errors
-from statefulspark.operators.keyed import cleaning, log, packedlog, packing, rehearsing
+from statefulspark.operators.keyed import cleaning, counting, log, packedlog, packing, rehearsing
 from statefulspark.state import cache, evolution, functions, keygroups, rows, store, timers, ttl
 from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark import Accumulator
 
 
 @contextlib.contextmanager
@@ -70,6 +71,8 @@ class OperatorSettings:
         key_groups: Number of key groups.
         storage_options: How workers reach the storage of the job that runs it; None without a job.
         packs: Which changes go into packs beside the state store; None: none do.
+        query_uid: The query's uid.
+        counted: Takes the metrics of the function; None: nothing does.
     """
 
     uid: str
@@ -84,6 +87,8 @@ class OperatorSettings:
     key_groups: int = 0
     storage_options: StorageOptions | None = None
     packs: packedlog.Thresholds | None = None
+    query_uid: str = ""
+    counted: Accumulator[counting.Values] | None = None
 
     @property
     def clock(self) -> timers.TimeDomain:
@@ -151,8 +156,11 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
                     partition = cleaning.Partition(self._log, self._tables, self._settings.key_type)
                     cleaning.clean(self._context, partition, new_id=new_id)
                 self._log.finish()
-                self._context = None
+                context, self._context = self._context, None
                 self._close_function()
+                if self._settings.counted is not None and not context.is_rehearsal:
+                    uids = {"query": self._settings.query_uid, "operator": self._settings.uid}
+                    counting.send(self._settings.counted, context.metrics, **uids)
 
     def _internal_errors(self) -> contextlib.AbstractContextManager[None]:
         """Report errors of our own code as internal; errors of user code are caught at each call."""

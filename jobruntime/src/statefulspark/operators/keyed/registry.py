@@ -149,6 +149,12 @@ def declare(
         collection.registry.add(Operator(uid, collection.query_uid, max_parallelism, key, key_type, function, declared))
 
 
+def query_uid() -> str:
+    """Return the uid of the query that is being built; empty outside of a job."""
+    collection = _collection.get()
+    return "" if collection is None else collection.query_uid
+
+
 def storage_options() -> StorageOptions | None:
     """Return how workers reach the storage of the job that is being built; None without a job."""
     collection = _collection.get()

@@ -94,6 +94,7 @@ function queryCard(query, batches, now) {
       ["Now", query.active ? running : "not running"],
       ["Rows read", count(query.inputRows)],
       ["Restarts", count(query.restarts ?? 0)],
+      ...(query.metrics ?? []).map((metric) => [element("span", { title: `${metric.kind} of ${metric.operator}` }, metricName(metric)), count(metric.value)]),
       ...(query.sources ?? []).map((source) => [element("span", { title: source.name }, shortened(source.name)), lag(source)]),
     ]), element(
       "div",
@@ -103,6 +104,10 @@ function queryCard(query, batches, now) {
       lags.length ? chart("Behind", counted(lags.at(-1), "row"), lags, (rows) => counted(rows, "row")) : null,
     )),
   );
+}
+
+function metricName(metric) {
+  return metric.partition === undefined ? metric.name : `${metric.name} (${metric.partition})`;
 }
 
 /** A name may be an address as long as a line: its end tells most. */
