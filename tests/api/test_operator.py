@@ -36,7 +36,7 @@ NOBODY = "http://127.0.0.1:9"
 @pytest.fixture(scope="module")
 def operator(api_server: ApiServer, s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     folder = tmp_path_factory.mktemp("operator")
-    namespaces = tuple(f"operator-{number}" for number in range(1, 16))
+    namespaces = tuple(f"operator-{number}" for number in range(1, 21))
     for namespace in namespaces:
         api_server.call("create", "namespace", namespace)
     kubeconfig = as_operator(api_server, namespaces, folder)
@@ -198,7 +198,7 @@ def test_the_operator_prunes_its_own_savepoints_with_their_files_and_nobody_else
 
     scene.until("pruned", lambda: scene.events()["SavepointPruned"] > 0)
     scene.until("one of mine and one of a stop", lambda: len(scene.server.names(scene.namespace, "ssp")) == 2)
-    mine, stop = scene.server.names(scene.namespace, "ssp")
+    stop, mine = sorted(scene.server.names(scene.namespace, "ssp"))
     assert (mine, stop.startswith("flights-stop-")) == ("mine", True)
     folders = {info.key.split("/")[1] for info in scene.store.list("savepoints")}
     assert len(folders) == 2
