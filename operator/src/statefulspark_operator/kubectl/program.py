@@ -10,7 +10,7 @@ import click
 from statefulspark.commandline import commands, flags, output, terminal
 
 import statefulspark_operator
-from statefulspark_operator.kubectl import completion
+from statefulspark_operator.kubectl import candidates
 
 if TYPE_CHECKING:
     from statefulspark_operator.kubectl.commands import Command
@@ -76,7 +76,7 @@ _WHERE = (
     output.format_option,
 )
 _job = click.argument(
-    "job", required=False, metavar="[JOB]", shell_complete=completion.jobs,
+    "job", required=False, metavar="[JOB]", shell_complete=candidates.jobs,
     help="the only one of the namespace when omitted",
 )  # fmt: skip
 _target = commands.bundle("target", AddressedJob, _job, *_WHERE)
@@ -201,7 +201,7 @@ def create_savepoint(target: AddressedJob, name: str | None, form: str, waits: f
     "  kubectl statefulspark savepoint create flights --name nightly --no-wait\n"
     "  kubectl statefulspark savepoint wait nightly --timeout 1h\n",
 )
-@click.argument("name", shell_complete=completion.savepoints, help="name of the SparkSavepoint")
+@click.argument("name", shell_complete=candidates.savepoints, help="name of the SparkSavepoint")
 @commands.bundle("place", Place, *_WHERE)
 @flags.TIMEOUT
 def wait_for_savepoint(name: str, place: Place, timeout: timedelta | None) -> int:
@@ -258,7 +258,7 @@ def resume(target: AddressedJob, waits: flags.Waiting) -> int:
 @click.option(
     "--to",
     metavar="REVISION",
-    shell_complete=completion.revisions,
+    shell_complete=candidates.revisions,
     help="a revision of `history`; the one before when omitted",
 )
 @flags.waiting
