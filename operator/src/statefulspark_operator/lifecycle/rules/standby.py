@@ -28,7 +28,7 @@ from statefulspark_operator.api.upgrade import UpgradeStrategy
 from statefulspark_operator.lifecycle import actions, history, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, STEADY, Decision, Reason
 from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
-from statefulspark_operator.lifecycle.rules import failure
+from statefulspark_operator.lifecycle.rules import failure, start
 from statefulspark_operator.lifecycle.rules import operation as operations
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
 from statefulspark_operator.lifecycle.situation import TLS_SECRET_MISSING, DriverPod, Situation
@@ -73,14 +73,7 @@ def new_standby(situation: Situation) -> tuple[StandbyStatus, tuple[actions.Acti
 
 
 def _creation(situation: Situation, record: StandbyStatus) -> tuple[actions.Action, ...]:
-    executors = situation.spec is not None and situation.spec.executor is not None
-    access: tuple[actions.Action, ...] = (actions.EnsureAccess(),) if executors else ()
-    return (
-        actions.EnsureRevision(record.revision),
-        actions.EnsureToken(),
-        *access,
-        actions.CreateStandby(record.pod, record.revision),
-    )
+    return (*start.prerequisites(situation, record.revision), actions.CreateStandby(record.pod, record.revision))
 
 
 def is_due(situation: Situation) -> bool:

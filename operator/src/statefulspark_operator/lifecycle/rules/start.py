@@ -40,16 +40,19 @@ def _phase(situation: Situation) -> Phase:
 
 def _start_actions(situation: Situation, driver: DriverIntent) -> tuple[actions.Action, ...]:
     """Return the actions that create everything that a driver needs, its pod last."""
-    executors = situation.spec is not None and situation.spec.executor is not None
-    access: tuple[actions.Action, ...] = (actions.EnsureAccess(),) if executors else ()
     return (
-        actions.EnsureRevision(driver.revision),
-        actions.EnsureToken(),
-        *access,
+        *prerequisites(situation, driver.revision),
         actions.EnsureService(driver.epoch, driver.revision),
         actions.EnsureConfig(driver.epoch, driver.revision, driver.restore),
         actions.CreateDriver(driver.epoch, driver.revision),
     )
+
+
+def prerequisites(situation: Situation, revision: str) -> tuple[actions.Action, ...]:
+    """Return the actions that create what a driver and a standby of a revision need before their pods."""
+    executors = situation.spec is not None and situation.spec.executor is not None
+    access: tuple[actions.Action, ...] = (actions.EnsureAccess(),) if executors else ()
+    return (actions.EnsureRevision(revision), actions.EnsureToken(), *access)
 
 
 def activation(driver: DriverIntent, standby: DriverPod) -> tuple[actions.Action, ...]:
