@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -70,12 +71,7 @@ class JobFolder(StorageAccess):
 
     def settings(self) -> StorageOptions:
         """Return the options of the object store."""
-        return StorageOptions.from_env(
-            endpoint=self.endpoint,
-            region=self.region,
-            ca_file=self.storage_ca,
-            allow_local_files=self.allow_local_files or self.dev,
-        )
+        return replace(StorageAccess.settings(self), allow_local_files=self.allow_local_files or self.dev)
 
     def uri(self) -> str | None:
         """Return the URI of the folder that the options name; None if they name none.
@@ -173,17 +169,21 @@ class DriverAddress:
         return api_client.ApiClient(self.url, self.token, authority=self.ca, server_name=self.server_name)
 
 
-_CONNECTION = (
-    commands.option("--endpoint", metavar="URL", section=_SECTION,
-                    help="S3-compatible server; AWS_ENDPOINT_URL when omitted"),
-    commands.option("--region", section=_SECTION, metavar="NAME", help="region for signing; AWS_REGION when omitted"),
-    commands.option("--storage-ca", metavar="FILE", section=_SECTION, help="for an https:// endpoint: the authority of its "
-                    "certificate, in PEM, which is trusted beside those of this machine; "
-                    f"{authorities.ENV} when omitted"),
-    commands.option("--allow-local-files", is_flag=True, section=_SECTION,
-                    help="permit file:// locations; for development on one machine"),
-)  # fmt: skip
-connection = commands.bundle("connection", StorageAccess, *_CONNECTION)
+def connection_options(section: str) -> tuple[Callable[[Any], Any], ...]:
+    """Return the options of the connection to an object store, for a section of the help."""
+    return (
+        commands.option("--endpoint", metavar="URL", section=section,
+                        help="S3-compatible server; AWS_ENDPOINT_URL when omitted"),
+        commands.option("--region", metavar="NAME", section=section, help="region for signing; AWS_REGION when omitted"),
+        commands.option("--storage-ca", metavar="FILE", section=section,
+                        help="for an https:// endpoint: the authority of its certificate, in PEM, which is trusted beside "
+                        f"those of this machine; {authorities.ENV} when omitted"),
+        commands.option("--allow-local-files", is_flag=True, section=section,
+                        help="permit file:// locations; for development on one machine"),
+    )  # fmt: skip
+
+
+connection = commands.bundle("connection", StorageAccess, *connection_options(_SECTION))
 """Adds the connection of the object store; the command gets `connection`."""
 job_folder = commands.bundle(
     "job_folder",
@@ -193,7 +193,7 @@ job_folder = commands.bundle(
     commands.option("--job", metavar="NAMESPACE/NAME", section=_SECTION, help="the job below the storage uri"),
     commands.option("--dev", is_flag=True, one_of="place", section=_SECTION,
                     help=f"the state in {launch.DEVELOPMENT_FOLDER} of this folder, which `run --dev` keeps"),
-    *_CONNECTION,
+    *connection_options(_SECTION),
 )  # fmt: skip
 """Adds where a job's state is; the command gets `job_folder`."""
 driver = commands.bundle(

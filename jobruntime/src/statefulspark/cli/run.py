@@ -20,7 +20,6 @@ from statefulspark.commandline import commands, values
 from statefulspark.contract import config, flagnames
 from statefulspark.engine import gateway, settings, sparklogfile
 from statefulspark.server import certificate, tokens
-from statefulspark.storage import authorities
 
 _EPILOG = """\
 examples:
@@ -118,14 +117,7 @@ _options = commands.together(
     commands.option("--dev", is_flag=True, section=_STATE,
                     help=f"for development on one machine: keep state in {launch.DEVELOPMENT_FOLDER} beside FILE, and "
                     "permit file:// locations"),
-    commands.option("--endpoint", metavar="URL", section=_STATE,
-                    help="S3-compatible server; AWS_ENDPOINT_URL when omitted"),
-    commands.option("--region", metavar="NAME", section=_STATE, help="region for signing; AWS_REGION when omitted"),
-    commands.option("--storage-ca", metavar="FILE", section=_STATE,
-                    help="for an https:// endpoint: the authority of its certificate, in PEM, which is trusted beside those "
-                    f"of this machine; {authorities.ENV} when omitted"),
-    commands.option("--allow-local-files", is_flag=True, section=_STATE,
-                    help="permit file:// locations; for development on one machine"),
+    *options.connection_options(_STATE),
     commands.option("--ownership", type=values.Word(config.OwnershipMode), section=_STATE,
                     help="whose state the job may change: Exclusive (its own; the default), AdoptOrphaned (that of a "
                     "resource that was deleted in the same cluster, too) or TakeOver (that of another owner, too, for "
