@@ -47,7 +47,7 @@ examples:
     statefulspark run job.py --storage s3://bucket/prefix --standby --api-port 8091
 
 exit codes:
-  0 finished   1 failed   2 wrong options or configuration   10 drained on SIGTERM   11 stopped on request   12 fenced
+  0 finished, drained on SIGTERM, or stopped on request   1 failed   2 wrong options or configuration   12 fenced
   13 bad job file   14 state does not fit the job   15 no such snapshot   16 storage unavailable   17 state unknown
 """
 
