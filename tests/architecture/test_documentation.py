@@ -461,3 +461,10 @@ def test_every_change_since_the_last_release_has_a_kind() -> None:
     changes = [file.name for file in (ROOT / "changes").iterdir() if file.name != "README.md"]
 
     assert [name for name in changes if not re.fullmatch(rf"(?:\d+|\+[\w-]+)\.(?:{'|'.join(kinds)})\.md", name)] == []
+
+
+def test_every_row_of_the_table_of_trust_names_the_test_that_shows_it() -> None:
+    page = (ROOT / "docs/howto/secure.md").read_text(encoding="utf-8")
+    rows = [line for line in page.partition("## Who is trusted with what")[2].splitlines() if line.startswith("| ")][2:]
+    assert len(rows) >= 10, "the search finds the rows"
+    assert [row for row in rows if not re.search(r"`(tests|e2e)/[\w/]+\.py`", row.split(" | ")[-1])] == []
