@@ -65,6 +65,7 @@ lint: $(STAMPS)/venv ## Check style, imports between packages, that generated fi
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python -m statefulspark_operator.cli crds --check crds charts/statefulspark-operator/crds
+	$(BIN)/python -m release.schemas --check
 	$(BIN)/python -m statefulspark_operator.cli crds --compatible-with release/surfaces
 	$(BIN)/python -m release.surface --check
 
@@ -76,8 +77,9 @@ types: $(STAMPS)/venv ## Check types: strictly in the sources; in tests, that na
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file tests/mypy.ini
 
-crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
+crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart, and their JSON Schemas for editors
 	$(BIN)/python -m statefulspark_operator.cli crds --write crds charts/statefulspark-operator/crds
+	$(BIN)/python -m release.schemas --write
 
 # Bytecode of tests is kept, also where the environment says otherwise: each process of a test would compile what it imports.
 unit test coverage: export PYTHONDONTWRITEBYTECODE :=

@@ -11,7 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from release import artifacts, licences, notes, signing, surface, versions
+from release import artifacts, licences, notes, schemas, signing, surface, versions
 
 ROOT = artifacts.ROOT
 _EXAMPLES = """examples:
@@ -63,6 +63,7 @@ def build(out: Path, version: str, changes: str) -> list[Path]:
     shipped = [*artifacts.wheels(out), *artifacts.images(out, version)]
     artifacts.chart(out)
     artifacts.resource_definitions(out)
+    schemas.write(out)
     artifacts.digests(out, version)
     bills = artifacts.bills_of_materials(shipped)
     (out / "THIRD-PARTY.md").write_text(_third_parties(bills))

@@ -9,6 +9,7 @@ import json
 import os
 from pathlib import Path
 
+import jobspecs
 import pytest
 import yaml
 from statefulspark.contract.config import JobConfig
@@ -28,57 +29,8 @@ SMALL = {
     "job": {"file": "/opt/job/flights.py"},
     "storage": {"uri": "s3://state/jobs"},
 }
-FULL = {
-    "image": "registry.example/flights:2",
-    "imagePullPolicy": "IfNotPresent",
-    "imagePullSecrets": [{"name": "registry"}],
-    "job": {"file": "/opt/job/flights.py", "parameters": {"topic": "flights"}},
-    "driver": {
-        "heap": "2Gi",
-        "resources": {"requests": {"cpu": "500m", "memory": "3Gi"}, "limits": {"memory": "4Gi"}},
-        "envFrom": [{"secretRef": {"name": "all"}}],
-        "env": [
-            {"name": "TZ", "value": "UTC"},
-            {"name": "KAFKA_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "kafka", "key": "password"}}},
-        ],
-        "terminationGracePeriodSeconds": 120,
-        "tls": {"secretRef": {"name": "flights-tls"}},
-        "podTemplate": {
-            "metadata": {"annotations": {"team": "a"}, "labels": {"team": "a", "statefulspark.io/epoch": "99"}},
-            "spec": {
-                "nodeSelector": {"disk": "fast"},
-                "tolerations": [{"key": "dedicated", "operator": "Exists"}],
-                "containers": [
-                    {"name": "driver", "volumeMounts": [{"name": "ca", "mountPath": "/etc/ca"}]},
-                    {"name": "proxy", "image": "registry.example/proxy:1"},
-                ],
-                "volumes": [{"name": "ca", "configMap": {"name": "ca"}}],
-            },
-        },
-    },
-    "executor": {"instances": 2, "cores": 2, "heap": "3Gi"},
-    "storage": {
-        "uri": "s3://state/jobs",
-        "s3": {
-            "endpoint": "https://s3.example:9000",
-            "region": "eu-central-1",
-            "addressing": "Path",
-            "credentialsSecretRef": {"name": "s3"},
-            "caSecretRef": {"name": "s3-ca", "key": "ca.crt"},
-        },
-    },
-    "checkpoint": {
-        "interval": "30s",
-        "timeout": "5m",
-        "minPause": "1s",
-        "retention": {"count": 5},
-        "tolerableFailures": 1,
-    },
-    "savepoint": {"location": "s3://savepoints/flights"},
-    "sparkConf": {"spark.sql.shuffle.partitions": "8"},
-}
 GIVEN = {
-    **FULL,
+    **jobspecs.FULL,
     "executor": {
         "instances": 2,
         "resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": "2", "memory": "4Gi", "example.com/gpu": "1"}},
@@ -98,7 +50,7 @@ GIVEN = {
 }
 FILES_BESIDE = {**SMALL, "job": {"source": {"configMap": {"name": "code", "key": "flights.py", "sha256": "ab" * 32}}}}
 ZIP_BESIDE = {
-    **FULL,
+    **jobspecs.FULL,
     "job": {"file": "app/flights.py", "source": {"s3": {"uri": "s3://code/flights.zip", "sha256": "cd" * 32}}},
 }
 PEERS: tuple[Manifest, ...] = (
@@ -119,19 +71,19 @@ def subject(spec: dict[str, object]) -> Subject:
 
 CASES: list[tuple[str, Manifest]] = [
     ("driver-small", driver.pod(subject(SMALL), epoch=1, revision="0a1b2c3d4e")),
-    ("driver-full", driver.pod(subject(FULL), epoch=3, revision="0a1b2c3d4e")),
+    ("driver-full", driver.pod(subject(jobspecs.FULL), epoch=3, revision="0a1b2c3d4e")),
     ("config-small", config.config_map(subject(SMALL), epoch=1, revision="0a1b2c3d4e", restore=None)),
-    ("config-full", config.config_map(subject(FULL), epoch=3, revision="0a1b2c3d4e", restore=RESTORE)),
+    ("config-full", config.config_map(subject(jobspecs.FULL), epoch=3, revision="0a1b2c3d4e", restore=RESTORE)),
     ("standby-small", driver.standby_pod(subject(SMALL), name="flights-standby-2", revision="0a1b2c3d4e")),
-    ("standby-full", driver.standby_pod(subject(FULL), name="flights-standby-2", revision="0a1b2c3d4e")),
+    ("standby-full", driver.standby_pod(subject(jobspecs.FULL), name="flights-standby-2", revision="0a1b2c3d4e")),
     (
         "standby-config-full",
-        config.standby_config_map(subject(FULL), pod="flights-standby-2", revision="0a1b2c3d4e"),
+        config.standby_config_map(subject(jobspecs.FULL), pod="flights-standby-2", revision="0a1b2c3d4e"),
     ),
     ("service", children.service(subject(SMALL), epoch=3, revision="0a1b2c3d4e")),
     ("token", children.token_secret(subject(SMALL), "a-token")),
-    ("network", children.network_secret(subject(FULL), "a-secret")),
-    ("executor-full", executor.template(subject(FULL), executor.Owner("flights-driver-3", "0a1b2c3d4e", 3))),
+    ("network", children.network_secret(subject(jobspecs.FULL), "a-secret")),
+    ("executor-full", executor.template(subject(jobspecs.FULL), executor.Owner("flights-driver-3", "0a1b2c3d4e", 3))),
     ("executor-given", executor.template(subject(GIVEN), executor.Owner("flights-standby-2", "0a1b2c3d4e"))),
     ("driver-files-beside", driver.pod(subject(FILES_BESIDE), epoch=1, revision="0a1b2c3d4e")),
     ("driver-zip-beside", driver.pod(subject(ZIP_BESIDE), epoch=1, revision="0a1b2c3d4e")),
@@ -142,7 +94,7 @@ CASES: list[tuple[str, Manifest]] = [
     ("network-policy", network_policy.policy(JOB, network_policy.Peers(PEERS, SCRAPERS))),
     ("network-policy-alone", network_policy.policy(JOB, network_policy.Peers())),
     ("revision", children.controller_revision(subject(SMALL), revision="0a1b2c3d4e")),
-    *zip(("account", "role", "binding"), children.access(subject(FULL)), strict=True),
+    *zip(("account", "role", "binding"), children.access(subject(jobspecs.FULL)), strict=True),
 ]
 
 
@@ -156,7 +108,7 @@ def test_a_manifest_is_exactly_the_committed_one(name: str, manifest: Manifest) 
 
 
 def test_the_driver_reads_what_the_operator_writes() -> None:
-    manifest = config.config_map(subject(FULL), epoch=3, revision="0a1b2c3d4e", restore=RESTORE)
+    manifest = config.config_map(subject(jobspecs.FULL), epoch=3, revision="0a1b2c3d4e", restore=RESTORE)
     data = manifest["data"]
     assert isinstance(data, dict)
 
@@ -190,6 +142,6 @@ def test_what_a_standby_is_told_at_its_start_as_driver_is_what_a_new_driver_woul
 
 
 def test_no_secret_is_in_the_configuration() -> None:
-    manifest = config.config_map(subject(FULL), epoch=3, revision="0a1b2c3d4e", restore=RESTORE)
+    manifest = config.config_map(subject(jobspecs.FULL), epoch=3, revision="0a1b2c3d4e", restore=RESTORE)
 
     assert "password" not in json.dumps(manifest["data"]).lower()

@@ -35,6 +35,7 @@ FILES = {
     "values.yaml": "the operator's Helm chart",
     "README.md": "what to do with them",
     ".gitignore": "keeps state out of git",
+    ".statefulsparkjob_v1alpha1.json": "lets an editor complete and check job.yaml",
 }
 """The files, and what they are."""
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,43}[a-z0-9])?")
