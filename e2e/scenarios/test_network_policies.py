@@ -140,7 +140,7 @@ def meets_whom_it_should(subject: job.Job, policed: bed.Bed) -> None:
     gets_nowhere(policed, STRANGERS, everything)
     gets_only(policed, SCRAPERS, everything, doors.metrics_of(driver))
     scraped = doors.ask(policed.connection.kubectl(SCRAPERS), VISITOR, f"http://{doors.metrics_of(driver)}/metrics")
-    assert f'job="{job.NAME}"' in scraped
+    assert f'job_name="{job.NAME}"' in scraped
 
 
 def operators(kube: kubectl.Kubectl) -> list[str]:
