@@ -1,8 +1,7 @@
 """The public surface of the Python library as the text of a stub, which people read in a diff and griffe compares.
 
 Each public module is written as a class below `ss`, because one file has the whole surface. Members of bases that are not
-public stand in the class itself, as users see them. Members without a docstring belong to the engine, as do constructors
-of what only the library creates.
+public stand in the class itself, as users see them. Members without a docstring belong to the engine, constructors, too.
 """
 
 from __future__ import annotations
@@ -20,20 +19,8 @@ import pydantic
 import statefulspark
 
 DOORS = ("sinks", "sinks.spi", "driver", "codecs", "compat", "testing", "errors")
-_CREATED_BY_THE_LIBRARY = (
-    "AggregatingState",
-    "FunctionMetrics",
-    "KeyedContext",
-    "ListState",
-    "MapState",
-    "MetricCounter",
-    "MetricGauge",
-    "Output",
-    "QueryContext",
-    "ReducingState",
-    "Timers",
-    "ValueState",
-)
+_CREATED_BY_THE_LIBRARY = ("Output", "QueryContext", "Timers")
+"""What only the library creates although its constructor is Python's own: nothing in it tells that from `FilesSink`."""
 _PROTOCOLS = ("__enter__", "__exit__", "__getitem__", "__iter__", "__len__", "__contains__", "__call__")
 if typing.TYPE_CHECKING:
     _Member = types.FunctionType | property | classmethod[object, ..., object] | staticmethod[..., object]
@@ -93,7 +80,7 @@ def _members(kind: type) -> Iterator[str]:
         yield from (
             f"{each.name}: {_annotation(each.type)}" for each in dataclasses.fields(kind) if each.name[0] != "_"
         )
-    if kind.__name__ not in _CREATED_BY_THE_LIBRARY and _is_constructed(kind):
+    if _is_constructed(kind):
         yield from _function("__init__", kind)
     seen: set[str] = set()
     for base in kind.__mro__:
@@ -107,8 +94,10 @@ def _members(kind: type) -> Iterator[str]:
 
 
 def _is_constructed(kind: type) -> bool:
-    is_abstract = getattr(kind, "_is_protocol", False) or inspect.isabstract(kind)
-    return not is_abstract and not issubclass(kind, Exception | pydantic.BaseModel)
+    if getattr(kind, "_is_protocol", False) or inspect.isabstract(kind) or kind.__name__ in _CREATED_BY_THE_LIBRARY:
+        return False
+    is_documented = dataclasses.is_dataclass(kind) or inspect.getattr_static(kind, "__init__").__doc__ is not None
+    return is_documented and not issubclass(kind, Exception | pydantic.BaseModel)
 
 
 def _member(name: str, value: _Member) -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -189,3 +191,17 @@ def test_the_stub_has_every_public_name_and_its_own_members() -> None:
     ):
         assert line in text, line
     assert "0x" not in text
+
+
+def test_only_what_users_construct_has_a_constructor_in_the_stub() -> None:
+    classes = dict(_classes_of(stub.text()))
+
+    for name in ("Job", "Ttl", "FilesSink", "KafkaRecord", "KeyedHarness", "Secret"):
+        assert "def __init__(" in classes[name], name
+    for name in ("Output", "QueryContext", "Timers", "ValueState", "MetricCounter", "KeyedContext"):
+        assert "def __init__(" not in classes[name], name
+
+
+def _classes_of(text: str) -> Iterator[tuple[str, str]]:
+    for part in text.split("\n    class ")[1:]:
+        yield re.split(r"[(:]", part, maxsplit=1)[0], part
