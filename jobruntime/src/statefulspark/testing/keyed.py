@@ -83,8 +83,8 @@ class KeyedHarness:
             batch: Rows by column name, all with the same columns.
 
         Returns:
-            What the function yields, in order, as it yields it: a tuple, a dict or a Row. A table of a vectorised function is
-            returned as a dict for each row.
+            What the function yields, in order, as it yields it: a tuple, a dict or a Row. A table of a vectorised function
+            is returned as a dict for each row.
 
         Raises:
             Exception: What the function raises; the state is as before the batch.
