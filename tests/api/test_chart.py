@@ -12,6 +12,7 @@ import yaml
 from apiserver import ROOT, ApiServer
 from helmchart import CHART, helm, of_kind, render
 from statefulspark_operator import cli
+from statefulspark_operator.api import job_defaults
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
@@ -52,6 +53,10 @@ MODES = [
         id="everything set",
     ),
 ]
+
+
+def arguments(container: Resource) -> list[str]:
+    return [str(argument) for argument in cast("list[object]", container["args"])]
 
 
 def test_lint_finds_nothing() -> None:
@@ -296,6 +301,108 @@ def test_the_operator_gets_more_variables_and_volumes_beside_its_own() -> None:
     )
 
 
+def test_more_fields_of_the_pod_replace_those_of_the_chart_and_common_labels_are_on_every_object() -> None:
+    objects = render(
+        "replicas=2",
+        "commonLabels.team=streaming",
+        "annotations.owner=platform",
+        "podSpec.dnsPolicy=Default",
+        "podSpec.topologySpreadConstraints[0].topologyKey=zone",
+        "livenessProbe.failureThreshold=7",
+        "logLevel=debug",
+    )
+    (deployment,) = of_kind(objects, "Deployment")
+    pod = resources.section(deployment, "spec", "template", "spec")
+    (container,) = resources.items(pod, "containers")
+
+    assert resources.find(deployment, "metadata", "annotations") == {"owner": "platform"}
+    assert pod["dnsPolicy"] == "Default"
+    assert pod["topologySpreadConstraints"] == [{"topologyKey": "zone"}]
+    assert resources.find(container, "livenessProbe", "failureThreshold") == 7
+    assert resources.find(container, "livenessProbe", "periodSeconds") == 20
+    assert "--log-level=debug" in arguments(container)
+    labelled = [found for found in objects if resources.find(found, "metadata", "labels") is not None]
+    assert {resources.find(found, "metadata", "labels", "team") for found in labelled} == {"streaming"}
+    selector = resources.section(deployment, "spec", "selector", "matchLabels")
+    assert "team" not in selector, "a selector cannot be changed later"
+
+
+def test_defaults_of_jobs_reach_the_operator_as_it_reads_them() -> None:
+    (deployment,) = of_kind(
+        render(
+            "jobs.defaults.imagePullSecrets[0].name=registry",
+            "jobs.defaults.storage.s3.endpoint=https://minio:9000",
+            "jobs.defaults.driver.podTemplate.spec.tolerations[0].key=spot",
+        ),
+        "Deployment",
+    )
+    (container,) = resources.items(deployment, "spec", "template", "spec", "containers")
+    (argument,) = (one for one in arguments(container) if one.startswith("--job-defaults="))
+
+    read = job_defaults.parse(argument.partition("=")[2])
+    assert [secret.name for secret in read.image_pull_secrets] == ["registry"]
+    assert read.storage.s3.endpoint == "https://minio:9000"
+
+
+@pytest.mark.parametrize(
+    ("values", "user"), [((), 10001), (("runAsUser=1000670000",), 1000670000), (("runAsUser=null",), None)]
+)
+def test_pods_have_one_user_or_the_one_that_the_platform_gives(values: tuple[str, ...], user: int | None) -> None:
+    for workload in (found for kind in ("Deployment", "Job") for found in of_kind(render(*values), kind)):
+        pod = resources.section(workload, "spec", "template", "spec")
+        security = resources.section(pod, "securityContext")
+        (container,) = resources.items(pod, "containers")
+        assert security["runAsNonRoot"] is True
+        assert {security.get(name) for name in ("runAsUser", "runAsGroup")} == {user}
+        asked = [one for one in arguments(container) if one.startswith("--run-as-user")]
+        is_operator = workload["kind"] == "Deployment"
+        assert asked == ([f"--run-as-user={user}"] if is_operator and user is not None else [])
+
+
+@pytest.mark.parametrize(
+    ("release", "name"),
+    [
+        ("statefulspark", "statefulspark-operator"),
+        ("statefulspark-operator", "statefulspark-operator"),
+        ("shop", "shop-statefulspark-operator"),
+        ("state", "state-statefulspark-operator"),
+    ],
+)
+def test_the_name_of_a_release_is_not_said_twice(release: str, name: str) -> None:
+    done = helm("template", release, str(CHART), "--set", "clusterWide=true")
+    rendered = [cast("Resource", document) for document in yaml.safe_load_all(done.stdout) if document]
+    (deployment,) = of_kind(rendered, "Deployment")
+
+    assert resources.text(deployment, "metadata", "name") == name
+
+
+def test_the_chart_stays_while_only_the_operator_can_end_something(
+    api_server: ApiServer, namespace: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (check,) = of_kind(render(f"watchNamespaces={{{namespace}}}"), "Job")
+    assert resources.find(check, "metadata", "annotations", "helm.sh/hook") == "pre-delete"
+    (container,) = resources.items(check, "spec", "template", "spec", "containers")
+    monkeypatch.setenv("KUBECONFIG", str(api_server.kubeconfig))
+    spec: Resource = {"image": "x", "job": {"file": "/x.py"}, "storage": {"uri": "s3://state/p"}}
+    meta: Resource = {"name": "orders", "namespace": namespace}
+    job: Resource = {
+        "apiVersion": resources.JOB.api_version,
+        "kind": "StatefulSparkJob",
+        "metadata": meta,
+        "spec": spec,
+    }
+    api_server.apply(job)
+    api_server.call("get", "statefulsparkjobs,sparksavepoints", "-A")  # waits while the server sets up a kind
+
+    assert cli.main(arguments(container)) == 1
+    said = capfd.readouterr()
+    assert f"StatefulSparkJob {namespace}/orders" in said.out
+    assert "--no-hooks" in said.err
+
+    api_server.call("-n", namespace, "delete", "statefulsparkjob", "orders")
+    assert cli.main(arguments(container)) == 0
+
+
 def test_the_operator_runs_without_privileges_on_a_read_only_root() -> None:
     (deployment,) = of_kind(render(), "Deployment")
     pod = resources.section(deployment, "spec", "template", "spec")
@@ -333,6 +440,12 @@ def test_the_image_is_the_one_of_the_digest_before_that_of_the_tag(values: tuple
     [
         "image.pullPolicy=Sometimes",
         "image.digest=0.2",
+        "runAsUser=0",
+        "logLevel=loud",
+        "jobs.defaults.suspend=true",
+        "jobs.defaults.driver.heap=1Gi",
+        "podSpec.containers[0].name=x",
+        "livenessProbe.path=/x",
         "image.digest=sha256:0a",
         "watchNamespaces={Not_A_Name}",
         "clusterWide=perhaps",

@@ -24,6 +24,7 @@ OUTSIDE: Mapping[str, str] = {
     "sha256sum --check": "tests/unit/release/test_verify.py compares the same files",
     "source": "a person's shell reads what it prints; tests/unit/cli/test_main.py has the scripts for each shell",
     "statefulspark completion": "a machine need not have that shell; tests/unit/cli/test_main.py has the script",
+    "kubeconform": "the validator of somebody else; tests/unit/release/test_schemas.py validates with the same schemas",
     "skopeo": "there is no registry; e2e/images makes the archives with it",
     "echo one": "the content of the requests below it",
     "eksctl": "there is no Amazon account",

@@ -5,6 +5,7 @@ Only the command that needs the cluster imports its libraries, so that `crds` ru
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sys
@@ -15,11 +16,14 @@ from typing import Any
 import click
 import yaml
 from pydantic import JsonValue, TypeAdapter, ValidationError
+from statefulspark import errors
 from statefulspark.commandline import commands, terminal, values
 
 import statefulspark_operator
-from statefulspark_operator.api import compatibility, crd
+from statefulspark_operator.api import compatibility, crd, job_defaults
+from statefulspark_operator.api.job_defaults import JobDefaults
 from statefulspark_operator.api.pod_templates import PodTemplates
+from statefulspark_operator.telemetry import logs
 
 NAME = "statefulspark-operator"
 _LOCATIONS: TypeAdapter[dict[str, tuple[str, ...]]] = TypeAdapter(dict[str, tuple[str, ...]])
@@ -47,6 +51,18 @@ def _peers(text: str) -> tuple[dict[str, JsonValue], ...]:
         return _PEERS.validate_json(text)
     except ValidationError as error:
         raise click.BadParameter(f"{text!r} is no list of peers as in a NetworkPolicy's `from`") from error
+
+
+def _defaults(text: str) -> JobDefaults:
+    """Read what jobs have that do not say otherwise."""
+    from statefulspark_operator.engine import validate  # Only `run` checks a spec.
+
+    try:
+        defaults = job_defaults.parse(text)
+        validate.check_defaults(defaults)
+    except errors.SpecRejectedError as error:
+        raise click.BadParameter(error.message) from error
+    return defaults
 
 
 @program.command(
@@ -80,6 +96,13 @@ def _peers(text: str) -> tuple[dict[str, JsonValue], ...]:
     default="json",
     show_default=True,
     help="one JSON object per line, or text",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(logs.LEVELS),
+    default="info",
+    show_default=True,
+    help="the least severe lines that are logged",
 )
 @click.option(
     "--lease", metavar="NAME", help="stand by until this Lease is free, so that several operators can run; none without"
@@ -131,6 +154,19 @@ def _peers(text: str) -> tuple[dict[str, JsonValue], ...]:
     show_default=True,
     help="what driver.podTemplate and executor.podTemplate may set",
 )
+@click.option(
+    "--job-defaults",
+    type=_defaults,
+    default="{}",
+    metavar="FIELDS",
+    help='fields of a job\'s spec for jobs that do not set them, as JSON: {"imagePullSecrets": [{"name": "registry"}]}',
+)
+@click.option(
+    "--run-as-user",
+    type=int,
+    metavar="UID",
+    help="user and group of jobs' pods; without, that of the image, or what the platform assigns",
+)
 def run(job_network_policy: Any, job_metrics_from: Any, **given: Any) -> int:  # noqa: ANN401 -- the values of the options
     """Run `run`."""
     from statefulspark_operator import handlers  # Only this command needs the cluster's libraries.
@@ -144,6 +180,7 @@ def run(job_network_policy: Any, job_metrics_from: Any, **given: Any) -> int:  #
         health_port=given["health_port"],
         metrics_port=given["metrics_port"],
         log_format=given["log_format"],
+        log_level=given["log_level"],
         lease=lease,
         rules=handlers.JobRules(
             job_peers=Peers(api=job_network_policy, metrics=job_metrics_from)
@@ -151,8 +188,32 @@ def run(job_network_policy: Any, job_metrics_from: Any, **given: Any) -> int:  #
             else None,
             allowed=permits.parse(given["own_identity"], given["storage_endpoints"]),
             pod_templates=given["pod_templates"],
+            defaults=given["job_defaults"],
+            user_id=given["run_as_user"],
         ),
     )
+
+
+@program.command(
+    "uninstall-check",
+    short_help="fail while there are jobs or savepoints",
+    help="Fail while there are jobs or savepoints: without an operator, their deletion would hang.",
+    epilog=f"example:\n  {NAME} uninstall-check --namespace demo\n",
+)
+@click.option("--namespace", "-n", "namespaces", multiple=True, metavar="NAME", help="look there only; repeatable")
+def uninstall_check(namespaces: tuple[str, ...]) -> int:
+    """Run `uninstall-check`."""
+    from statefulspark_operator.engine import uninstall  # The cluster's libraries again.
+
+    remaining = asyncio.run(uninstall.look(namespaces))
+    for name in remaining:
+        terminal.write(name)
+    if remaining:
+        terminal.note(
+            "Delete these first: only the operator can end their deletion (docs/howto/install.md, Uninstall). To uninstall "
+            "all the same, use `helm uninstall --no-hooks`."
+        )
+    return 1 if remaining else 0
 
 
 _FOLDER = click.Path(path_type=Path)

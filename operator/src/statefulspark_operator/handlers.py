@@ -36,6 +36,7 @@ from pydantic import JsonValue
 from statefulspark import errors
 
 from statefulspark_operator.api import base, names
+from statefulspark_operator.api.job_defaults import JobDefaults
 from statefulspark_operator.api.pod_templates import PodTemplates
 from statefulspark_operator.cluster import cache, driver_api, kubernetes_gateway, permits, resources, storage_reader
 from statefulspark_operator.cluster.cache import LONGEST_SYNC_S, Cache, InitialSync
@@ -157,11 +158,15 @@ class JobRules:
         job_peers: Who may reach a driver beside the job's own pods; None if jobs get no NetworkPolicy.
         allowed: What may be opened on storage in the name of a job.
         pod_templates: What the templates of pods may set.
+        defaults: What jobs have that do not say otherwise.
+        user_id: User and group of jobs' pods; None if images or the platform say it.
     """
 
     job_peers: network_policy.Peers | None = None
     allowed: permits.Permits = field(default_factory=permits.Permits)
     pod_templates: PodTemplates = PodTemplates.RESTRICTED
+    defaults: JobDefaults = field(default_factory=JobDefaults)
+    user_id: int | None = None
 
 
 @contextlib.asynccontextmanager
@@ -179,6 +184,8 @@ async def _connect(leader: Leadership | None, rules: JobRules) -> AsyncIterator[
             cache=objects,
             job_peers=rules.job_peers,
             pod_templates=rules.pod_templates,
+            job_defaults=rules.defaults,
+            user_id=rules.user_id,
             cluster_id=await gateway.read_cluster_id(),
             require_leadership=permit,
         )
@@ -348,6 +355,7 @@ def run(
     health_port: int,
     metrics_port: int,
     log_format: str,
+    log_level: str = "info",
     lease: LeaseName | None = None,
     rules: JobRules,
 ) -> int:
@@ -358,13 +366,14 @@ def run(
         health_port: Port of /healthz.
         metrics_port: Port of /metrics.
         log_format: `json` or `text`.
+        log_level: The least severe lines that are logged.
         lease: The Lease that operators beside this one hold in turn; None if there are none.
         rules: What the installation says of all jobs.
 
     Returns:
         The exit code.
     """
-    logs.configure(log_format)
+    logs.configure(log_format, log_level)
     # The first process of a container ignores signals that it does not handle, and kopf handles them while it runs only.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     processmemory.tune_garbage_collection()

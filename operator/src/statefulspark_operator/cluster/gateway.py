@@ -66,7 +66,9 @@ class Gateway(Protocol):
         """Return the pods that match a label selector."""
         ...
 
-    async def list_all(self, kind: Kind, namespace: str, *, selector: str | None = None) -> tuple[Resource, ...] | None:
+    async def list_all(
+        self, kind: Kind, namespace: str | None, *, selector: str | None = None
+    ) -> tuple[Resource, ...] | None:
         """Return all objects of a kind in a namespace; None if the cluster does not know the kind.
 
         Args:

@@ -154,7 +154,9 @@ class KubernetesGateway:
         answer = await self._call("GET", resources.POD.path(namespace), query={"labelSelector": selector})
         return _named(resources.POD, answer)
 
-    async def list_all(self, kind: Kind, namespace: str, *, selector: str | None = None) -> tuple[Resource, ...] | None:
+    async def list_all(
+        self, kind: Kind, namespace: str | None, *, selector: str | None = None
+    ) -> tuple[Resource, ...] | None:
         """Return all objects of a kind in a namespace; None if the cluster does not know the kind."""
         query = {"labelSelector": selector} if selector is not None else None
         answer = await self._call("GET", kind.path(namespace), query=query, absent_is_none=True)

@@ -30,7 +30,7 @@ from statefulspark_operator.lifecycle.situation import (
     Waiting,
 )
 from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
-from statefulspark_operator.render import base
+from statefulspark_operator.render import base, defaults
 
 
 async def find(ports: Ports, job: Job, pod: DriverPod) -> DriverAccess | DriverSilent:
@@ -133,7 +133,7 @@ async def connection(
         storage: Its storage.
         owner_id: Uid of its resource; None if it does not exist.
     """
-    namespace = key.namespace
+    namespace, storage = key.namespace, defaults.storage(ports.job_defaults, storage)
     authority = await _storage_authority(ports, namespace, storage)
     if isinstance(authority, StorageUnreadable):
         return authority

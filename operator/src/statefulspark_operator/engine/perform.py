@@ -25,7 +25,7 @@ from statefulspark_operator.engine import access, objects, observe, record, vali
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import actions, pruning
 from statefulspark_operator.lifecycle.situation import Accepted, DriverPod, Situation
-from statefulspark_operator.render import children, config, driver, network_policy
+from statefulspark_operator.render import children, config, defaults, driver, network_policy
 from statefulspark_operator.render.base import Manifest, Subject
 
 _LOG = logging.getLogger("statefulspark.perform")
@@ -51,11 +51,16 @@ class Pass:
     resource_version: str
 
     @property
-    def subject(self) -> Subject:
-        """The job and spec that manifests are rendered from."""
+    def own_subject(self) -> Subject:
+        """The job and its own spec, without the installation's defaults."""
         if self.situation.spec is None:
             raise errors.InternalError("SpecMissing", f"{self.key} has no spec, but a rule requested an action for it.")
-        return Subject(self.situation.job, self.situation.spec, self.ports.cluster_id)
+        return self.ports.subject(self.situation.job, self.situation.spec)
+
+    @property
+    def subject(self) -> Subject:
+        """What the job's manifests are rendered from."""
+        return defaults.with_defaults(self.ports.job_defaults, self.own_subject)
 
 
 async def perform(current: Pass, acts: tuple[actions.Action, ...]) -> None:
@@ -79,7 +84,7 @@ async def perform(current: Pass, acts: tuple[actions.Action, ...]) -> None:
                 patch: Resource = {"metadata": {"finalizers": list(chosen)}}
                 await current.ports.gateway.patch(current.key, patch, resource_version=current.resource_version)
             case actions.EnsureRevision():
-                await objects.store_revision(current.ports, current.subject, act.revision)
+                await objects.store_revision(current.ports, current.own_subject, act.revision)
             case actions.EnsureToken() | actions.EnsureAccess() | actions.EnsureService() | actions.EnsureConfig():
                 await _ensure(current, act)
 
@@ -135,7 +140,7 @@ async def _create_pod(current: Pass, manifest: Manifest, name: str) -> None:
         SpecRejectedError: `PodTemplateRefused`: the spec is one that was accepted under another rule of the installation.
     """
     gateway = current.ports.gateway
-    refused = validate.refused_template(current.ports, current.subject)
+    refused = validate.refused_template(current.ports, current.own_subject)
     if refused is not None:
         raise errors.SpecRejectedError(refused.reason, refused.message)
     if await gateway.create(manifest):

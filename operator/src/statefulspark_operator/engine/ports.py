@@ -7,12 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from statefulspark_operator.api.job_defaults import JobDefaults
 from statefulspark_operator.api.pod_templates import PodTemplates
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.cluster.cache import Cache
 from statefulspark_operator.cluster.driver_api import DriverApi
 from statefulspark_operator.cluster.gateway import Gateway, JobKey
 from statefulspark_operator.cluster.storage_reader import StorageReader
 from statefulspark_operator.engine.memory import FreedBytes, Memories, SavepointLists, SecretCache
+from statefulspark_operator.lifecycle.situation import Job
+from statefulspark_operator.render.base import USER_ID, Subject
 from statefulspark_operator.render.network_policy import Peers
 
 
@@ -39,6 +43,8 @@ class Ports:
         follow_code: Watches the ConfigMap with a job's code (`OpenWatches.follow`); without watches it returns None.
         job_peers: Who may reach a driver beside the job's own pods; None if jobs get no NetworkPolicy.
         pod_templates: What the templates of pods may set.
+        job_defaults: What jobs have that do not say otherwise.
+        user_id: User and group of jobs' pods; None if images or the platform say it.
         cluster_id: Uid of the namespace kube-system, which stands for the cluster; None if it may not be read.
         require_leadership: Raises `NotLeading` if this operator is not the one that acts at this moment.
     """
@@ -56,5 +62,11 @@ class Ports:
     follow_code: Callable[[JobKey, str | None], int | None] = lambda _key, _name: None
     job_peers: Peers | None = None
     pod_templates: PodTemplates = PodTemplates.RESTRICTED
+    job_defaults: JobDefaults = field(default_factory=JobDefaults)
+    user_id: int | None = USER_ID
     cluster_id: str | None = None
     require_leadership: Callable[[], None] = lambda: None
+
+    def subject(self, job: Job, spec: StatefulSparkJobSpec) -> Subject:
+        """Return a job with its own spec, without the installation's defaults."""
+        return Subject(job, spec, self.cluster_id, self.user_id)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 from statefulspark import errors
 from statefulspark.contract import engine
 
 from statefulspark_operator.api import memory, names, resource_rules, revision
 from statefulspark_operator.api.code import ONE_SOURCE_MESSAGE, CodeSource, ConfigMapCode, ObjectCode
+from statefulspark_operator.api.job_defaults import JobDefaults
 from statefulspark_operator.api.pod_templates import PodTemplates
 from statefulspark_operator.api.spec import NAME_MAX_LENGTH, StatefulSparkJobSpec
 from statefulspark_operator.api.status import StatefulSparkJobStatus
@@ -28,8 +29,8 @@ from statefulspark_operator.engine.observe import Observation
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import code, steps
 from statefulspark_operator.lifecycle.situation import Accepted, Rejection
-from statefulspark_operator.render import driver, executor, restricted
-from statefulspark_operator.render.base import Subject
+from statefulspark_operator.render import defaults, driver, executor, restricted
+from statefulspark_operator.render.base import Subject, overlay
 
 MOST_REVISIONS = 4
 """Stored specs that are remembered of a job: of its driver, of its standby, and the two of an upgrade."""
@@ -67,10 +68,14 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
     shown = engine.find_secret(spec.job.parameters)
     if shown:
         return Rejection("SettingRefused", f"job.parameters: {shown[0].key} cannot be set: {shown[0].reason}.")
-    problem = resource_rules.problem(spec) or (memory.problem(spec.executor) if spec.executor is not None else None)
+    problem = _resource_problem(spec)
     if problem is not None:
         return Rejection("SpecInvalid", f"spec.{problem}.")
     return spec
+
+
+def _resource_problem(spec: StatefulSparkJobSpec) -> str | None:
+    return resource_rules.problem(spec) or (memory.problem(spec.executor) if spec.executor is not None else None)
 
 
 def refused_template(ports: Ports, subject: Subject) -> Rejection | None:
@@ -85,6 +90,31 @@ def refused_template(ports: Ports, subject: Subject) -> Rejection | None:
         f"spec.{problem} is not allowed here. Leave it out, or have jobs.podTemplates set to Any in the operator's chart, "
         "with which whoever may create a job may create any pod.",
     )
+
+
+def check_defaults(installation: JobDefaults) -> None:
+    """Check that a job may have the installation's defaults.
+
+    Raises:
+        SpecRejectedError: It may not, whatever its own spec says.
+    """
+    least: dict[str, JsonValue] = {"image": "x", "job": {"file": "/x.py"}, "storage": {"uri": "s3://x/x"}}
+    with_executors: dict[str, JsonValue] = {**least, "executor": {"instances": 1}}
+    given = installation.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    parsed = parse({"metadata": {"name": "x"}, "spec": overlay(given, with_executors)})
+    if isinstance(parsed, Rejection):
+        raise errors.SpecRejectedError(parsed.reason, f"jobs.defaults of the chart: {parsed.message}")
+
+
+def refused_defaults(ports: Ports, subject: Subject) -> Rejection | None:
+    """Return why a spec does not go together with the installation's defaults; None if it does."""
+    try:
+        problem = _resource_problem(defaults.with_defaults(ports.job_defaults, subject).spec)
+    except errors.SpecRejectedError as error:
+        problem = error.message
+    if problem is None:
+        return None
+    return Rejection("SpecInvalid", f"spec.{problem}, together with jobs.defaults of the operator's chart.")
 
 
 async def validate(
@@ -106,7 +136,8 @@ async def validate(
     """
     parsed = parse(resource)
     if not isinstance(parsed, Rejection):
-        parsed = refused_template(ports, Subject(observe.read_metadata(resource), parsed)) or parsed
+        subject = ports.subject(observe.read_metadata(resource), parsed)
+        parsed = refused_template(ports, subject) or refused_defaults(ports, subject) or parsed
     if isinstance(parsed, Rejection):
         return Accepted(await _read_revision(ports, resource, status.revision), parsed, revision=status.revision)
     if isinstance(checksum, Rejection):
@@ -144,12 +175,12 @@ async def _try_pods(
     """
     if requested == status.revision:
         return None
-    subject = Subject(observe.read_metadata(resource), spec)
+    subject = defaults.with_defaults(ports.job_defaults, ports.subject(observe.read_metadata(resource), spec))
     memory = ports.memories.get(JobKey(subject.job.namespace, subject.job.name))
     change = (subject.job.uid, subject.job.generation, requested)
     if memory.dry_run is None or memory.dry_run[0] != change:
         pods = [driver.pod(subject, epoch=1, revision=requested)]
-        if executor.is_encrypted(spec):
+        if executor.is_encrypted(subject.spec):
             pods.append(executor.whole_pod(subject, revision=requested))
         answers = [await ports.gateway.dry_run(pod) for pod in pods]
         memory.dry_run = change, next((answer for answer in answers if answer is not None), None)

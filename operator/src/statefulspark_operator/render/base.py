@@ -13,6 +13,8 @@ from statefulspark_operator.api.spec import LocalDisk, PodTemplate, Resources, S
 from statefulspark_operator.lifecycle.situation import Job
 
 Manifest = dict[str, JsonValue]
+USER_ID = 10001
+"""User and group of the images."""
 MAIN = frozenset({names.DRIVER_CONTAINER, names.EXECUTOR_CONTAINER})
 """The containers that the operator renders, one in each kind of pods."""
 
@@ -44,11 +46,13 @@ class Subject:
         job: The resource's metadata.
         spec: The spec of the revision to run.
         cluster_id: What stands for the cluster; None if it is not known.
+        user_id: User and group of the pods; None if the image or the platform says it.
     """
 
     job: Job
     spec: StatefulSparkJobSpec
     cluster_id: str | None = None
+    user_id: int | None = USER_ID
 
 
 def owner_reference(job: Job) -> Manifest:
@@ -182,7 +186,6 @@ def local_volume(name: str, disk: LocalDisk | None) -> JsonValue:
     return {"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
 
 
-USER_ID = 10001
 NODE_LOSS_TOLERATION_S = 30
 """Time after which a pod is removed from a node that does not answer; Kubernetes' default is 300 s."""
 WORK_FOLDER = "/tmp"  # noqa: S108 - an emptyDir of the pod's own
@@ -190,15 +193,10 @@ CREDENTIAL_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 SESSION_KEY = "AWS_SESSION_TOKEN"
 
 
-def pod_security() -> Manifest:
+def pod_security(user_id: int | None) -> Manifest:
     """Return the security context of a pod that the restricted Pod Security Standard accepts."""
-    return {
-        "runAsNonRoot": True,
-        "runAsUser": USER_ID,
-        "runAsGroup": USER_ID,
-        "fsGroup": USER_ID,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
+    user: Manifest = {"runAsUser": user_id, "runAsGroup": user_id, "fsGroup": user_id} if user_id is not None else {}
+    return {"runAsNonRoot": True, **user, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def container_security() -> Manifest:

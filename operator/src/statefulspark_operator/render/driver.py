@@ -122,7 +122,7 @@ def _pod_spec(subject: Subject, start: _Start) -> Manifest:
         "terminationGracePeriodSeconds": spec.driver.termination_grace_period_seconds or GRACE_PERIOD_S,
         "automountServiceAccountToken": spec.executor is not None,
         "enableServiceLinks": False,
-        "securityContext": base.pod_security(),
+        "securityContext": base.pod_security(subject.user_id),
         "tolerations": base.node_loss_tolerations(),
         "containers": [_container(subject, start)],
         "volumes": volumes,

@@ -165,7 +165,7 @@ def template(subject: Subject, owner: Owner) -> Manifest:
     pod_spec: Manifest = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": base.pod_security(),
+        "securityContext": base.pod_security(subject.user_id),
         "tolerations": base.node_loss_tolerations(),
         "containers": [_container(subject)],
         "volumes": [
