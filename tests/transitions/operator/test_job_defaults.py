@@ -9,8 +9,8 @@ import pytest
 from jobspecs import a_spec
 from jobworld import KEY, JobWorld
 from statefulspark_operator import cli
-from statefulspark_operator.api.job_defaults import DefaultPod, JobDefaults
-from statefulspark_operator.api.spec import Driver, Executor, StatefulSparkJobSpec
+from statefulspark_operator.api.job_defaults import DefaultPod, DefaultS3, JobDefaults
+from statefulspark_operator.api.spec import S3, Driver, Executor, StatefulSparkJobSpec
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.storage_reader import StorageTarget
@@ -85,7 +85,7 @@ def pod(world: JobWorld) -> Manifest:
             {"storage": {"s3": {"endpoint": "http://minio:9000", "credentialsSecretRef": {"name": "team"}}}},
             {"storage": {"uri": "s3://b/p", "s3": {"credentialsSecretRef": {"name": "own"}}}},
             ("storage", "s3"),
-            {"endpoint": "http://minio:9000", "credentialsSecretRef": {"name": "own"}},
+            {"endpoint": "http://minio:9000", "addressing": "Path", "credentialsSecretRef": {"name": "own"}},
             id="the server, with credentials of the job",
         ),
     ],
@@ -113,7 +113,8 @@ def test_a_job_without_executors_gets_none_from_the_installation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "of_a_job"), [(JobDefaults, StatefulSparkJobSpec), (DefaultPod, Driver), (DefaultPod, Executor)]
+    ("part", "of_a_job"),
+    [(JobDefaults, StatefulSparkJobSpec), (DefaultPod, Driver), (DefaultPod, Executor), (DefaultS3, S3)],
 )
 def test_every_default_is_a_field_of_a_job_that_is_absent_unless_the_job_sets_it(part: type, of_a_job: type) -> None:
     nested = {"driver", "executor", "storage"}

@@ -9,13 +9,33 @@ from statefulspark import errors
 
 from statefulspark_operator.api.base import BY_NAME, ApiModel
 from statefulspark_operator.api.environment import Env, EnvFrom
-from statefulspark_operator.api.spec import S3, ImagePullPolicy, LocalDisk, LocalReference, PodTemplate, Resources
+from statefulspark_operator.api.spec import (
+    ImagePullPolicy,
+    KeyReference,
+    LocalDisk,
+    LocalReference,
+    PodTemplate,
+    Resources,
+)
+
+
+class DefaultS3(ApiModel):
+    """The S3 server of all jobs. How it is addressed is said by each job, because that has a default of its own."""
+
+    endpoint: str | None = None
+    """Its URL."""
+    region: str | None = None
+    """Region used for signing."""
+    credentials_secret_ref: LocalReference | None = None
+    """Secret with the credentials."""
+    ca_secret_ref: KeyReference | None = None
+    """Secret with the certificate authority."""
 
 
 class DefaultStorage(ApiModel):
     """The storage of all jobs, and of savepoints that name a storage of their own."""
 
-    s3: S3 = S3()
+    s3: DefaultS3 = DefaultS3()
     """How the S3 server is reached."""
 
 

@@ -256,7 +256,7 @@ class S3(ApiModel):
     """URL of an S3-compatible server; absent means AWS."""
     region: str | None = Field(default=None, max_length=64)
     """Region used for signing; absent means that of the variable AWS_REGION, and us-east-1 without it."""
-    addressing: config.Addressing | None = None
+    addressing: config.Addressing = config.Addressing.PATH
     """How a bucket is named in a request. `Path`: as `endpoint/bucket`, which every S3-compatible server understands.
     `VirtualHost`: as `bucket.endpoint`. Default Path."""
     credentials_secret_ref: LocalReference | None = None

@@ -333,7 +333,7 @@ class SnapshotStorageReader:
 
     def _opened(self, uri: str, target: StorageTarget) -> storage.ObjectStore:
         spec, credentials = target.storage.s3, target.credentials
-        path_style = spec.addressing is not Addressing.VIRTUAL_HOST
+        path_style = spec.addressing is Addressing.PATH
         if credentials is None:  # The pod's own identity.
             own = storage.StorageOptions.from_env(endpoint=spec.endpoint, region=spec.region, path_style=path_style)
             options = dataclasses.replace(own, authority=target.authority or own.authority)
