@@ -100,18 +100,6 @@ def test_an_edited_config_map_is_seen_within_half_a_minute_although_the_job_is_i
     assert world.status.upgrade is not None
 
 
-def test_an_idle_job_costs_two_reads_a_minute_for_its_config_map() -> None:
-    world = from_config_map()
-    told = world.driver.status()
-    world.driver.status = lambda: told  # type: ignore[method-assign]
-    world.run(COMPARED_WITHIN_S)
-    before = len(world.cluster.reads)
-
-    world.run(60)
-
-    assert world.cluster.reads[before:] == ["get ConfigMap code"] * 2
-
-
 def watched_and_idle() -> JobWorld:
     """A job that runs code of a ConfigMap which is watched, and has no input."""
     world = from_config_map()
@@ -135,16 +123,6 @@ def test_an_edited_config_map_is_seen_at_once_where_it_is_watched() -> None:
     world.run(1)
 
     assert world.status.upgrade is not None
-
-
-def test_a_watched_config_map_is_not_read_again_until_it_changes() -> None:
-    world = watched_and_idle()
-    world.run(COMPARED_WITHIN_S)
-    before = len(world.cluster.reads)
-
-    world.run(60)
-
-    assert world.cluster.reads[before:].count("get ConfigMap code") == 0
 
 
 def test_a_watched_config_map_is_compared_now_and_then_as_a_watch_does_not_tell_everything() -> None:
@@ -172,43 +150,6 @@ def test_an_edit_that_is_shown_while_the_config_map_is_being_read_is_not_lost() 
     world.run(2)
 
     assert world.status.upgrade is not None
-
-
-def test_a_config_map_whose_watch_is_lost_is_looked_at_every_half_minute() -> None:
-    world = watched_and_idle()
-    world.code_watches.lose()
-    world.run(5)
-
-    write(world, "second")
-    world.run(32)
-
-    assert world.status.upgrade is not None
-
-
-def test_a_suspended_job_sleeps_while_its_config_map_is_watched() -> None:
-    world = watched_and_idle()
-    world.change({"suspend": True})
-    world.run_until(lambda: world.status.phase is Phase.SUSPENDED and world.driver.exit_code is not None)
-    world.run(60)
-    passes = world.passes
-
-    world.run(60)
-    assert world.passes == passes
-
-    edit(world, "second")
-    world.run(1)
-    assert world.status.code == hashlib.sha256(b"second").hexdigest()
-
-
-def test_a_config_map_that_no_job_names_is_followed_no_longer() -> None:
-    world = watched_and_idle()
-    assert world.code_watches.followed == "code"
-
-    world.delete()
-    world.run_until(lambda: not world.exists)
-    world.reconcile()  # woken by the event of its deletion
-
-    assert world.code_watches.followed is None
 
 
 def test_a_job_waits_for_its_config_map_and_starts_when_it_is_there() -> None:
@@ -314,22 +255,6 @@ def test_a_rollback_runs_the_code_of_before_although_the_config_map_has_other_co
     assert code_of(world) == "first"
     assert world.status.upgrade is not None
     assert world.status.upgrade.state is UpgradeState.ROLLED_BACK
-
-
-def test_after_an_aborted_change_other_code_is_tried_and_the_code_of_before_is_ready() -> None:
-    world = from_config_map("Cold", upgrade={"strategy": "Cold", "onSavepointFailure": "Abort"})
-    world.driver.savepoints_fail = True
-    write(world, "second")
-    world.run_until(lambda: world.status.upgrade is not None and world.status.upgrade.state is UpgradeState.ABORTED)
-
-    write(world, "first")
-    world.run(60)
-    assert (ready(world).status.value, world.status.epoch) == ("True", 1)
-
-    world.driver.savepoints_fail = False
-    write(world, "third")
-    world.run_until(lambda: upgraded(world, 2))
-    assert code_of(world) == "third"
 
 
 def test_a_driver_that_ends_after_other_code_was_aborted_is_followed_by_one_with_the_code_of_before() -> None:
@@ -439,30 +364,3 @@ def test_an_object_with_another_content_is_refused_before_anything_stops(mode: s
 
     world.storage.code[OBJECT] = "bb" * 32
     world.run_until(lambda: upgraded(world, 2))
-
-
-def test_code_is_not_asked_for_again_once_its_revision_runs() -> None:
-    world = from_object()
-    world.storage.code.clear()
-    world.storage.kept_code.clear()
-    world.replace_operator()
-
-    world.run(60)
-
-    assert (ready(world).status.value, world.status.epoch) == ("True", 1)
-
-
-def test_kept_objects_go_with_the_revisions_that_named_them() -> None:
-    world = from_object("Cold")
-    world.change({"upgrade": {"stableAfterCheckpoints": 1}})
-    checksums = [f"{number:02x}" * 32 for number in range(2, history.RUNS_KEPT + 7)]
-    for epoch, checksum in enumerate(checksums, start=2):
-        world.storage.code[OBJECT] = checksum
-        ask_for(world, checksum)
-        world.run_until(lambda: upgraded(world, epoch))  # noqa: B023 - it is asked within this step
-        world.run(20)
-    world.run(COMPARED_WITHIN_S)
-
-    assert len(world.storage.kept_code) == stored(world, "ControllerRevision")
-    assert checksums[-1] in world.storage.kept_code
-    assert checksums[0] not in world.storage.kept_code

@@ -7,9 +7,6 @@ from datetime import timedelta
 
 import pytest
 from jobworld import FakeDriver, JobWorld
-from statefulspark import errors
-from statefulspark.contract.api import StandbyState as Preparation
-from statefulspark.contract.api import StandbyStatus
 from statefulspark_operator.api.status import (
     Phase,
     StandbyState,
@@ -129,28 +126,6 @@ def test_a_standby_that_ends_is_replaced_with_growing_delays_and_never_affects_t
     world.run_until(lambda: is_ready(world), within_s=400)
 
 
-def test_a_driver_and_its_standby_that_end_together_are_followed_by_a_new_driver() -> None:
-    world = guarded()
-    world.standbys[0].end(1, "Failed", "it failed")
-    world.kill_driver()
-
-    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
-
-    assert world.driver.pod == "flights-driver-2"
-
-
-def test_a_standby_that_refuses_is_not_used_and_may_change_its_mind() -> None:
-    world = guarded()
-    standby = world.standbys[0]
-    standby.refusal = StandbyStatus(state=Preparation.REFUSED, reason="StateUnknown", message="storage is odd")
-    world.run_until(lambda: world.status.standby is not None and world.status.standby.state is StandbyState.REFUSED)
-    standby.refusal = None
-
-    world.run_until(lambda: is_ready(world))
-
-    assert world.status.standby_count == 1
-
-
 def test_an_upgrade_replaces_the_standby_by_one_of_the_new_revision_and_keeps_one_afterwards() -> None:
     world = guarded()
     world.change(NEW_IMAGE)
@@ -163,43 +138,3 @@ def test_an_upgrade_replaces_the_standby_by_one_of_the_new_revision_and_keeps_on
         "flights-standby-3",
     )
     assert world.most_live_pods == 1
-
-
-def test_a_job_that_has_finished_needs_no_standby() -> None:
-    world = guarded()
-    world.fail_driver(0, "Finished", "All queries ended.")
-
-    world.run(20)
-
-    assert (world.status.phase, world.standbys, world.status.epoch) == (Phase.STOPPED, [], 1)
-
-
-def test_a_restore_from_another_snapshot_does_not_use_the_standby() -> None:
-    world = guarded()
-    first = world.storage.snapshots[0].location
-    world.change({"restore": {"source": {"uri": first}}})
-
-    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
-
-    assert (world.driver.pod, world.driver.restored_from) == ("flights-driver-2", "checkpoint 1")
-
-
-def test_a_standby_that_a_quota_forbids_costs_the_job_nothing() -> None:
-    world = guarded()
-
-    def forbid(what: str) -> None:
-        if what.startswith("create Pod flights-standby"):
-            raise errors.StateUnknownError("QuotaExceeded", "exceeded quota: pods=2")
-
-    world.cluster.before_write = forbid
-    world.standbys[0].end(1, "Failed", "it failed")
-    world.run(30)
-    assert world.status.standby is not None
-    assert (world.status.standby.state, world.status.standby.reason) == (StandbyState.ENDED, "QuotaExceeded")
-    world.ask_for_savepoint("mine")
-    world.run_until(lambda: world.status.last_savepoint is not None)
-    world.kill_driver()
-
-    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
-
-    assert world.driver.pod == "flights-driver-2"

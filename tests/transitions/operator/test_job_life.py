@@ -47,17 +47,6 @@ def test_a_new_job_starts_at_epoch_1_with_empty_state() -> None:
     assert world.reasons == ["DriverStarting", "Running"]
 
 
-def test_a_steady_job_causes_no_writes_between_checkpoints_and_progress() -> None:
-    world = running()
-    world.driver.answers = False
-    world.run(10)
-    before = len(world.cluster.writes)
-
-    world.run(30)
-
-    assert world.cluster.writes[before:] == []
-
-
 def test_a_killed_driver_is_followed_by_the_next_epoch_from_the_latest_checkpoint() -> None:
     world = running()
     world.kill_driver()
@@ -144,28 +133,6 @@ def test_a_crash_of_the_new_revision_before_its_first_checkpoint_goes_on_after_w
 
     rows = [row for row, _ in world.storage.output]
     assert rows == list(range(1, len(rows) + 1))
-
-
-def test_a_crash_of_the_new_revision_after_its_first_checkpoint_starts_from_that() -> None:
-    world = running()
-    world.change(NEW_IMAGE)
-    world.run_until(lambda: has_ended_upgrade(world))
-    world.kill_driver()
-
-    world.run_until(lambda: world.status.epoch == 3 and world.status.phase is Phase.RUNNING)
-
-    assert (world.driver.restored_from or "").startswith("checkpoint")
-    assert world.status.restore is None
-
-
-def test_a_field_without_restart_cost_leaves_the_driver_alone() -> None:
-    world = running()
-    world.change({"restart": {"maxFailures": 3}, "upgrade": {"onSavepointFailure": "Abort"}})
-
-    world.run(20)
-
-    assert world.status.epoch == 1
-    assert world.status.observed_generation == 2
 
 
 def test_a_driver_that_cannot_get_its_image_shows_why_and_is_replaced_by_a_corrected_spec() -> None:
@@ -330,19 +297,6 @@ def test_a_change_that_wants_no_savepoint_goes_on_from_the_newest_checkpoint(mod
     assert not {"SavepointRequested", "SavepointFailed"} & set(world.reasons)
 
 
-def test_an_aborted_upgrade_is_tried_again_when_the_spec_changes_again() -> None:
-    world = running({"upgrade": {"onSavepointFailure": "Abort"}})
-    world.driver.savepoints_fail = True
-    world.change(NEW_IMAGE)
-    world.run(10)
-    assert answer(world.status, ConditionType.STALLED) is ConditionStatus.TRUE
-
-    world.driver.savepoints_fail = False
-    world.change({"restartNonce": "again"})
-
-    world.run_until(lambda: has_ended_upgrade(world))
-
-
 def _image(world: JobWorld) -> str:
     """The image of the newest driver."""
     (container,) = resources.items(world.cluster.pods()[-1], "spec", "containers")
@@ -369,18 +323,6 @@ def test_a_driver_that_ends_after_its_upgrade_was_aborted_is_followed_by_the_old
     assert _image(world) == "registry.example/flights:2"
 
 
-def test_a_failed_attempt_of_the_wait_policy_succeeds_later() -> None:
-    world = running()
-    world.driver.savepoints_fail = True
-    world.change(NEW_IMAGE)
-    world.run(20)
-    world.driver.savepoints_fail = False
-
-    world.run_until(lambda: has_ended_upgrade(world))
-
-    assert (world.driver.restored_from or "").startswith("savepoint")
-
-
 @pytest.mark.parametrize("mode", ["Warm", "Cold"])
 def test_a_stop_that_takes_longer_than_its_time_is_not_repeated_in_vain_and_its_savepoint_is_used(mode: str) -> None:
     world = running({"upgrade": {"strategy": mode, "savepointTimeout": "30s"}})
@@ -394,27 +336,6 @@ def test_a_stop_that_takes_longer_than_its_time_is_not_repeated_in_vain_and_its_
     assert upgrade is not None
     assert (world.driver.restored_from, upgrade.savepoint) == (f"savepoint {savepoint.id}", savepoint.location)
     assert "UpgradeWithoutSavepoint" not in world.reasons
-
-
-def test_a_silent_driver_is_not_taken_for_dead() -> None:
-    world = running()
-    world.driver.answers = False
-
-    world.run(120)
-
-    assert world.status.epoch == 1
-
-
-def test_a_silent_driver_keeps_an_upgrade_waiting_until_it_speaks_again() -> None:
-    world = running()
-    world.driver.answers = False
-    world.change(NEW_IMAGE)
-    world.run(60)
-    assert world.status.epoch == 1
-
-    world.driver.answers = True
-
-    world.run_until(lambda: has_ended_upgrade(world))
 
 
 def test_a_change_during_the_savepoint_starts_the_newest_spec_from_that_savepoint() -> None:

@@ -7,9 +7,8 @@ import hashlib
 from collections.abc import Iterator
 
 import pytest
-from jobworld import KEY, START, JobWorld
+from jobworld import KEY, JobWorld
 from kubectlworld import Screen
-from statefulspark import errors
 from statefulspark.contract.manifest import SnapshotFormat
 from statefulspark_operator.api.spec import SavepointForm
 from statefulspark_operator.api.status import Phase, UpgradeState
@@ -79,18 +78,6 @@ def blocked() -> JobWorld:
     return world
 
 
-def test_a_savepoint_is_there_when_the_plugin_says_so() -> None:
-    world = running()
-    command, screen = at(world)
-
-    assert commands.create_savepoint(command, None, SavepointForm.NATIVE) is PluginExit.DONE
-
-    assert "SparkSavepoint flights-x7k2p asks for it." in screen.err.getvalue()
-    assert world.status.operation is not None
-    assert str(world.status.operation.location) in screen.out.getvalue()
-    assert world.status.epoch == 1
-
-
 def test_a_job_is_suspended_with_a_savepoint_and_goes_on_from_it() -> None:
     world = running()
     command, screen = at(world)
@@ -128,16 +115,6 @@ def test_a_savepoint_with_a_name_is_an_object_that_is_waited_for() -> None:
     assert list(world.driver.savepoint_formats.values()) == [SnapshotFormat.CANONICAL]
     job = world.cluster.objects[(resources.JOB.name, KEY.namespace, KEY.name)]
     assert resources.number(job, "metadata", "generation") == 1, "the job is not changed"
-
-
-def test_a_savepoint_with_a_name_that_fails_ends_with_the_reason() -> None:
-    world = running()
-    world.driver.savepoints_fail = True
-    command, screen = at(world)
-
-    assert commands.create_savepoint(command, "mine", SavepointForm.NATIVE) is PluginExit.FAILED
-
-    assert screen.out.getvalue() == "The savepoint failed: SavepointFailed: the disk is full\n"
 
 
 def test_a_rollback_of_a_blocked_upgrade_makes_the_job_ready_again_without_a_restart() -> None:
@@ -185,18 +162,6 @@ def test_a_rollback_that_would_repeat_output_fails_with_the_command_that_does_it
     assert world.status.last_savepoint is not None
     shown = screen.out.getvalue() + screen.err.getvalue()
     assert f'"source":{{"uri":"{world.status.last_savepoint.location}"}},"takeOverSinks":true' in shown
-
-
-def test_an_operator_that_does_not_run_is_told_and_not_waited_for_in_silence() -> None:
-    world = running()
-    command, screen = at(world)
-    world.reconcile_if_due = lambda: None  # type: ignore[method-assign]
-
-    with pytest.raises(errors.TransientError, match="was not complete within 10m"):
-        commands.suspend(command)
-
-    assert "the operator has not seen generation" in screen.err.getvalue()
-    assert world.time > START
 
 
 def write_code(world: JobWorld, text: str) -> None:

@@ -47,18 +47,6 @@ def test_a_job_whose_batch_does_not_end_says_which_and_since_when_and_is_not_rea
     assert (world.status.phase, world.status.epoch) == (Phase.RUNNING, 1)
 
 
-def test_a_batch_that_does_not_end_is_told_with_what_spark_does() -> None:
-    world = running()
-    hang(world).hangs_in = "stage 12 (collect at job.py:7), 3 of 8 tasks have ended"
-    since = world.time
-
-    world.run(310)
-
-    assert condition(world, ConditionType.AVAILABLE).message.endswith(
-        f"since {since:%H:%M:%S} UTC; Spark says: stage 12 (collect at job.py:7), 3 of 8 tasks have ended."
-    )
-
-
 def test_a_job_whose_batch_hangs_is_restarted_after_the_restart_after() -> None:
     world = running(health={"restartAfter": "15m"})
     hang(world)
@@ -72,19 +60,6 @@ def test_a_job_whose_batch_hangs_is_restarted_after_the_restart_after() -> None:
     assert (world.driver.restored_from or "").startswith("checkpoint")
     world.run(10)
     assert condition(world, ConditionType.READY).status is ConditionStatus.TRUE
-
-
-def test_a_driver_that_ran_and_does_not_answer_is_not_ready_and_restarted() -> None:
-    world = running(health={"unavailableAfter": "1m", "restartAfter": "5m"})
-    world.driver.answers = False
-
-    world.run(70)
-    assert condition(world, ConditionType.AVAILABLE).reason == "DriverSilent"
-    assert condition(world, ConditionType.READY).status is ConditionStatus.FALSE
-    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING, within_s=300)
-
-    assert world.status.silent_since is None
-    assert world.status.restarts.last_reason == "DriverSilent"
 
 
 def test_input_counts_as_processed_at_every_moment_of_a_warm_upgrade_that_goes_well() -> None:
@@ -111,29 +86,6 @@ def test_a_job_between_two_drivers_is_not_available_and_again_when_its_input_is_
     assert (world.status.epoch, condition(world, ConditionType.AVAILABLE).reason) == (2, "InputProcessed")
 
 
-def test_a_suspended_job_is_ready_and_not_available() -> None:
-    world = running()
-    world.change({"suspend": True})
-    world.run_until(lambda: world.status.phase is Phase.SUSPENDED, within_s=60)
-    world.run(10)
-
-    assert condition(world, ConditionType.READY).status is ConditionStatus.TRUE
-    available = condition(world, ConditionType.AVAILABLE)
-    assert (available.status, available.reason) == (ConditionStatus.FALSE, "Suspended")
-
-
-def test_a_silence_that_ends_is_forgotten() -> None:
-    world = running()
-    world.driver.answers = False
-    world.run(30)
-    assert world.status.silent_since is not None
-
-    world.driver.answers = True
-    world.run(10)
-
-    assert world.status.silent_since is None
-
-
 @pytest.mark.parametrize("mode", ["Warm", "Cold"])
 @pytest.mark.parametrize("policy", ["Wait", "UseLatestCheckpoint"])
 def test_a_corrected_revision_gets_past_a_batch_that_hangs(mode: str, policy: str) -> None:
@@ -148,53 +100,6 @@ def test_a_corrected_revision_gets_past_a_batch_that_hangs(mode: str, policy: st
 
     assert (world.driver.restored_from or "").startswith("checkpoint")
     assert "UpgradeWithoutSavepoint" in world.reasons
-
-
-def test_a_batch_that_hangs_from_the_moment_of_the_stop_is_given_up_once_its_driver_says_that_it_is_stopping() -> None:
-    world = running()
-    driver, since = world.driver, world.time + timedelta(seconds=5)
-    world.drivers.after_request = lambda _what: setattr(driver, "hangs_since", since)
-    world.change({"image": "registry.example/flights:2"})
-
-    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING, within_s=200)
-
-    failed = [note.message for note in world.cluster.events if note.reason == "SavepointFailed"]
-    assert [("StopInProgress" in message) for message in failed] == [False, True]
-    assert (world.driver.restored_from or "").startswith("checkpoint")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"image": "registry.example/flights:2"},
-        {"suspend": True},
-        {"upgrade": {"onSavepointFailure": "UseLatestCheckpoint"}},
-    ],
-    ids=["changed", "suspended", "changed, and not waited for"],
-)
-def test_a_driver_whose_batch_hangs_is_given_ten_seconds_and_not_its_minute(change: resources.Resource) -> None:
-    world = running(upgrade={"strategy": "Cold", "savepointTimeout": "60s"})
-    driver = hang(world)
-    world.run(65)
-    world.change({"image": "registry.example/flights:2", **change} if "upgrade" in change else change)
-    world.run_until(lambda: "SavepointFailed" in world.reasons, within_s=70)
-
-    world.run(15)
-
-    assert driver.exit_code == 137
-
-
-@pytest.mark.parametrize("mode", ["Warm", "Cold"])
-def test_a_requested_restart_gets_past_a_batch_that_hangs(mode: str) -> None:
-    world = running(upgrade={"strategy": mode})
-    hang(world)
-    world.run(5)
-    world.change({"restartNonce": "again"})
-
-    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING, within_s=200)
-
-    assert (world.driver.restored_from or "").startswith("checkpoint")
-    assert world.reasons.count("SavepointFailed") == 1
 
 
 def test_a_job_whose_batch_hangs_is_suspended_from_its_checkpoint_and_goes_on() -> None:
@@ -221,19 +126,6 @@ def test_a_job_whose_batch_hangs_can_be_deleted(policy: str) -> None:
 
     world.run_until(lambda: not world.exists, within_s=200)
     assert world.storage.snapshots != []
-
-
-def test_a_batch_that_began_after_the_stop_was_requested_is_waited_for() -> None:
-    world = running()
-    world.driver.savepoints_fail = True
-    world.change({"image": "registry.example/flights:2"})
-    world.run(3)
-    hang(world)
-
-    world.run(8)
-
-    assert world.driver.epoch == 1
-    assert world.driver.exit_code is None
 
 
 def test_a_driver_with_input_runs_once_its_first_batch_is_committed() -> None:
@@ -276,15 +168,3 @@ def test_an_outage_of_hours_is_outlasted_without_a_person() -> None:
     world.on_start = lambda _driver: None
 
     world.run_until(lambda: world.status.phase is Phase.RUNNING, within_s=400)
-
-
-@pytest.mark.parametrize(
-    ("code", "reason"), [(16, "AccessDenied"), (16, "StorageFailed"), (17, "BatchSkipped"), (17, "SourceOffsetUnknown")]
-)
-def test_what_cannot_be_told_is_tried_again(code: int, reason: str) -> None:
-    world = running()
-    world.fail_driver(code, reason, "It cannot be told.")
-
-    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
-
-    assert world.status.stalled is None

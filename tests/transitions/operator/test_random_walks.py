@@ -60,15 +60,23 @@ def test_anything_may_happen_in_any_state_of_an_upgrade(mode: str, state: str, d
     walk.settle()
 
 
-@pytest.mark.parametrize(
-    ("mode", "change"),
-    [("Warm", 2), ("Warm", 3), ("Cold", 2)],
-    ids=["Warm, then one that works", "Warm, then one that cannot start", "Cold, then one that works"],
+CHANGES = (("Warm", 2), ("Warm", 3), ("Cold", 2))
+"""The strategy, and the image that is asked for then: one that works, or one that cannot start."""
+PAIRS = tuple(
+    (*change, (first + second) % len(POLICIES), disturbance)
+    for first, disturbance in enumerate(MEANWHILE)
+    for second, change in enumerate(CHANGES)
 )
-@pytest.mark.parametrize("policy", [0, 1, 2], ids=POLICIES)
-@pytest.mark.parametrize("disturbance", MEANWHILE, ids=[f"{name} {number}" for name, number in MEANWHILE])
+"""Each disturbance meets each change and each policy once."""
+
+
+@pytest.mark.parametrize(
+    ("mode", "change", "policy", "disturbance"),
+    PAIRS,
+    ids=[f"{mode}, {change}, {POLICIES[policy]}, {' '.join(map(str, step))}" for mode, change, policy, step in PAIRS],
+)
 def test_anything_may_happen_while_a_savepoint_takes_too_long(
-    mode: str, policy: int, disturbance: Step, change: int
+    mode: str, change: int, policy: int, disturbance: Step
 ) -> None:
     walk = Walk()
     walk.world.change({"upgrade": {"strategy": mode}})
@@ -84,7 +92,7 @@ def test_anything_may_happen_while_a_savepoint_takes_too_long(
     walk.settle()
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck), print_blob=True)
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(SEVERAL)
 def test_a_job_keeps_its_promises_and_comes_to_rest_whatever_happens(steps: list[Step]) -> None:
     walk = Walk()

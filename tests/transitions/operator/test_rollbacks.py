@@ -206,19 +206,6 @@ def test_the_command_goes_back_to_the_savepoint_and_rows_come_again_by_a_persons
     assert world.storage.repeated[:1] == [savepoint.rows + 1]
 
 
-def test_any_other_change_looks_whether_the_newest_state_fits_now() -> None:
-    world = stalled_for_a_decision()
-    world.run(120)
-    assert world.status.phase is Phase.STALLED
-    world.on_start = lambda _driver: None
-
-    world.change({"restore": {"dropState": ["late"]}})
-    world.run_until(lambda: world.status.phase is Phase.RUNNING)
-
-    assert image_of(world) == OLD_IMAGE
-    assert have_each_row_once(world)
-
-
 def test_a_corrected_revision_goes_on_from_the_newest_state_and_may_have_new_parts() -> None:
     world = stalled_for_a_decision()
     world.on_start = lambda _driver: None
@@ -264,18 +251,6 @@ def test_an_old_revision_that_fails_on_the_newest_state_is_told_the_savepoint_as
     assert f'"source":{{"uri":"{savepoint.location}"}},"takeOverSinks":true' in world.status.stalled.message
 
 
-def test_an_old_revision_that_has_completed_a_checkpoint_is_not_told_to_go_back_any_more() -> None:
-    world = running("Warm")
-    world.change(NEW_IMAGE)
-    fail_as_driver(world, 13, "BadJob")
-    world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.restore is None)
-    world.fail_driver(14, "StateIncompatible", "later")
-    world.run_until(lambda: world.status.stalled is not None)
-
-    assert world.status.stalled is not None
-    assert (world.status.stalled.reason, world.status.stalled.message) == ("StateIncompatible", "later")
-
-
 def test_without_a_savepoint_the_old_revision_goes_on_from_the_newest_state() -> None:
     world = running("Cold")
     world.change({"upgrade": {"stateFrom": "LatestCheckpoint"}})
@@ -285,23 +260,6 @@ def test_without_a_savepoint_the_old_revision_goes_on_from_the_newest_state() ->
 
     world.run_until(lambda: world.status.phase is Phase.RUNNING and image_of(world) == OLD_IMAGE)
 
-    assert have_each_row_once(world)
-
-
-def test_without_a_savepoint_state_that_does_not_fit_stalls_and_says_that_there_is_no_way_back() -> None:
-    world = running("Cold")
-    world.change({"upgrade": {"stateFrom": "LatestCheckpoint"}})
-    old_refuses(world, "NonRestoredState")
-    world.change(NEW_IMAGE)
-    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
-    fail_as_driver(world, 13, "BadJob")
-
-    world.run_until(lambda: world.status.phase is Phase.STALLED)
-    world.run(60)
-
-    assert world.status.stalled is not None
-    assert world.status.stalled.reason == "RollbackNeedsDecision"
-    assert "no savepoint" in world.status.stalled.message
     assert have_each_row_once(world)
 
 
@@ -338,19 +296,6 @@ def test_a_revision_that_was_rolled_back_is_not_tried_again_until_the_spec_chang
     assert condition(world, ConditionType.UPGRADE_BLOCKED) is ConditionStatus.FALSE
 
 
-def test_a_stable_revision_is_not_rolled_back() -> None:
-    world = running("Warm", stableAfterCheckpoints=2)
-    world.change(NEW_IMAGE)
-    world.run_until(lambda: is_in(world, UpgradeState.STABLE))
-    world.fail_driver(13, "BadJob")
-
-    world.run(10)
-
-    assert world.status.phase is Phase.STALLED
-    assert is_in(world, UpgradeState.STABLE)
-    assert [record.outcome for record in world.status.history] == [RevisionOutcome.STABLE, RevisionOutcome.REPLACED]
-
-
 def test_checkpoints_of_all_drivers_of_a_revision_make_it_stable() -> None:
     world = running("Warm", stableAfterCheckpoints=4)
     world.change(NEW_IMAGE)
@@ -367,20 +312,6 @@ def test_checkpoints_of_all_drivers_of_a_revision_make_it_stable() -> None:
     world.run_until(lambda: is_in(world, UpgradeState.STABLE))
 
     assert world.driver.checkpoints == 1
-
-
-def test_ends_by_the_cluster_do_not_count_against_a_revision() -> None:
-    world = running("Warm")
-    world.change(NEW_IMAGE)
-    for _ in range(5):
-        epoch = world.status.epoch or 0
-        world.run_until(lambda epoch=epoch: world.status.phase is Phase.RUNNING and world.driver.epoch > min(epoch, 1))
-        world.kill_driver()
-        world.run_until(lambda epoch=epoch: (world.status.epoch or 0) > epoch)
-
-    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT), within_s=300)
-
-    assert image_of(world) == "registry.example/flights:2"
 
 
 def test_rollback_by_hand_stalls_with_the_command_that_goes_back() -> None:
@@ -401,17 +332,6 @@ def test_rollback_by_hand_stalls_with_the_command_that_goes_back() -> None:
     assert (image_of(world), world.status.stalled) == ("registry.example/flights:1", None)
 
 
-def test_rollback_by_hand_tries_again_when_the_spec_changes() -> None:
-    world = running("Warm", rollbackPolicy="Manual")
-    world.change(NEW_IMAGE)
-    fail_as_driver(world, 13, "BadJob")
-
-    world.change({"restartNonce": "again"})
-
-    world.run_until(lambda: world.status.phase is Phase.RUNNING and is_in(world, UpgradeState.FIRST_CHECKPOINT))
-    assert image_of(world) == "registry.example/flights:2"
-
-
 def test_a_change_that_follows_a_failing_revision_goes_back_to_the_one_that_worked() -> None:
     world = running("Cold")
     world.change(NEW_IMAGE)
@@ -429,42 +349,3 @@ def test_a_change_that_follows_a_failing_revision_goes_back_to_the_one_that_work
 
     assert image_of(world) == "registry.example/flights:1"
     assert have_each_row_once(world)
-
-
-def test_the_history_keeps_the_latest_five_upgrades() -> None:
-    world = running("Cold", stableAfterCheckpoints=1)
-    for number in range(2, 9):
-        world.change({"image": f"registry.example/flights:{number}"})
-        world.run_until(
-            lambda number=number: bool(world.status.history) and world.status.history[0].image.endswith(f":{number}")
-        )
-
-    assert [record.image[-1] for record in world.status.history] == ["8", "7", "6", "5", "4"]
-
-
-def test_the_history_begins_with_the_first_revision_which_becomes_stable() -> None:
-    world = JobWorld()
-    world.change({"upgrade": {"stableAfterCheckpoints": 2}})
-    world.run_until(lambda: world.status.phase is Phase.RUNNING)
-    first = world.status.history
-    assert [(record.image, record.outcome) for record in first] == [(OLD_IMAGE, RevisionOutcome.RUNNING)]
-
-    world.run_until(lambda: world.status.history != first)
-
-    assert [(record.image, record.outcome) for record in world.status.history] == [(OLD_IMAGE, RevisionOutcome.STABLE)]
-    assert world.driver.checkpoints == 2
-    world.kill_driver()
-    world.run(60)
-    assert [record.outcome for record in world.status.history] == [RevisionOutcome.STABLE]
-
-
-def test_the_first_revision_of_a_job_of_an_earlier_release_is_recorded() -> None:
-    world = running("Cold")
-    job = world.cluster.objects[("StatefulSparkJob", "demo", "flights")]
-    del resources.section(job, "status")["history"]
-    world.cluster.show(job)
-    assert world.status.history == ()
-
-    world.run(10)
-
-    assert [record.image for record in world.status.history] == [OLD_IMAGE]

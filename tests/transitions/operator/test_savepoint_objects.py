@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -121,20 +120,6 @@ def test_a_driver_that_dies_over_it_is_followed_by_another_that_is_asked_anew() 
     assert savepoints(world) == [status.location]
 
 
-def test_one_that_fails_says_why_and_stays_failed() -> None:
-    world = running()
-    world.driver.savepoints_fail = True
-    ask(world, "full")
-
-    world.run_until(is_in(world, SavepointPhase.FAILED, "full"))
-    world.driver.savepoints_fail = False
-    world.run(20)
-
-    assert found(world)["full"].message == "SavepointFailed: the disk is full"
-    assert "SavepointFailed" in world.reasons
-    assert savepoints(world) == []
-
-
 @pytest.mark.parametrize(
     ("change", "name", "origin"),
     [
@@ -154,19 +139,6 @@ def test_every_savepoint_of_the_operator_has_an_object(change: Resource, name: s
     ((made, status),) = found(world).items()
     assert made.startswith(name)
     assert (status.origin, [status.location]) == (origin, savepoints(world))
-
-
-def test_the_object_of_an_upgrade_that_was_deleted_is_not_made_again() -> None:
-    world = running()
-    world.change({"suspend": True})
-    world.run_until(lambda: bool(found(world)) and all(found(world)[name].location for name in found(world)))
-    world.run(5)
-
-    discard(world, next(iter(found(world))))
-    world.run(40)
-
-    assert found(world) == {}
-    assert len(savepoints(world)) == 1, "its deletionPolicy is Retain"
 
 
 def test_the_last_savepoint_of_a_deleted_job_has_an_object_that_outlives_it() -> None:
@@ -299,22 +271,6 @@ def test_a_restore_may_name_an_object_and_waits_for_it_while_the_job_runs() -> N
     assert world.status.driver.restore.snapshot == location
 
 
-def test_a_first_start_waits_for_the_object_that_it_is_to_start_from() -> None:
-    world = JobWorld()
-    world.change({"restore": {"source": {"savepointName": "golden"}}})
-    world.run(20)
-    waiting = world.status
-
-    source = world.storage.add(SnapshotKind.SAVEPOINT, rows=5, epoch=1, at=world.time, trigger=Trigger.MANUAL)
-    ask(world, "golden", source={"uri": source.location})
-    world.run_until(lambda: world.status.phase is Phase.RUNNING)
-
-    assert waiting.phase is Phase.PENDING
-    assert waiting.message is not None
-    assert "There is no SparkSavepoint 'golden' in the namespace" in waiting.message
-    assert world.driver.restored_from == f"savepoint {source.id}"
-
-
 def test_a_start_from_an_object_that_failed_asks_for_another_one() -> None:
     world = JobWorld()
     ask(world, "lost", source={"uri": "s3://archive/old/44"})
@@ -371,35 +327,6 @@ def test_savepoints_of_suspensions_and_upgrades_are_pruned_with_their_files_exce
     assert status is not None
     sizes = [found(world)[name].size_bytes or 0 for name in (newest, upgrade)]
     assert (status.count, status.size_bytes) == (2, sum(sizes))
-
-
-def test_files_that_another_object_names_stay_when_the_operator_prunes() -> None:
-    world = running({"savepoint": {"retention": {"count": 1}}})
-    suspend_and_resume(world)
-    world.run_until(lambda: any("stop" in name for name in found(world)))
-    ((stop, status),) = found(world).items()
-    ask(world, "for-the-audit", source={"uri": status.location})
-    world.run_until(is_in(world, SavepointPhase.COMPLETED, "for-the-audit"))
-    suspend_and_resume(world)
-    world.run(60)
-
-    assert stop not in found(world)
-    assert status.location in savepoints(world)
-
-
-def test_a_savepoint_elsewhere_that_only_says_to_be_the_operators_is_not_pruned() -> None:
-    world = running({"savepoint": {"retention": {"count": 1}}})
-    source = world.storage.add(SnapshotKind.SAVEPOINT, rows=5, epoch=1, at=world.time, trigger=Trigger.UPGRADE)
-    elsewhere = "s3://archive/flights/savepoints/1"
-    world.storage.snapshots[-1] = dataclasses.replace(source, location=elsewhere)
-    ask(world, "forged", source={"uri": elsewhere})
-    label = {"statefulspark.io/origin": SavepointOrigin.UPGRADE.value}
-    resources.section(world.cluster.objects[place("forged")], "metadata")["labels"] = label
-    world.run_until(is_in(world, SavepointPhase.COMPLETED, "forged"))
-    suspend_and_resume(world)
-    world.run(60)
-
-    assert "forged" in found(world)
 
 
 def test_moments_of_a_job_that_is_suspended_are_missed_and_counted() -> None:
@@ -616,30 +543,6 @@ def test_an_object_has_the_label_of_its_job_and_a_finalizer_while_its_files_woul
     correct(world, "mine", {"deletionPolicy": "Retain"})
     world.run(5)
     assert marks() == (label, theirs)
-
-
-def test_an_object_that_keeps_its_files_goes_at_once_while_its_savepoint_is_taken() -> None:
-    world = running()
-    ask(world, "mine")
-    world.run_until(is_in(world, SavepointPhase.IN_PROGRESS, "mine"))
-
-    discard(world, "mine")
-    assert "mine" not in found(world)
-    ask(world, "next")
-    world.run_until(is_in(world, SavepointPhase.COMPLETED, "next"))
-
-    assert len(savepoints(world)) == 2
-
-
-def test_a_status_says_for_which_spec_it_holds() -> None:
-    world = running()
-    ask(world, "mine")
-    world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
-    before = found(world)["mine"].observed_generation or 0
-
-    correct(world, "mine", {"deletionPolicy": "Delete"})
-
-    world.run_until(lambda: found(world)["mine"].observed_generation == before + 1)
 
 
 def test_a_savepoint_outside_the_folder_is_not_adopted_if_its_files_would_go_with_the_object() -> None:

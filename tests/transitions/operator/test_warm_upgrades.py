@@ -23,7 +23,6 @@ from statefulspark_operator.api.upgrade import UpgradeStrategy
 from statefulspark_operator.cluster import driver_api, resources
 
 NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}
-OLD_IMAGE: resources.Resource = {"image": "registry.example/flights:1"}
 REFUSAL = StandbyStatus(
     state=Preparation.REFUSED, reason="BadJob", message="flights.py, line 7: NameError: name 'x' is not defined"
 )
@@ -187,63 +186,6 @@ def test_a_revision_that_refuses_costs_nothing_and_is_not_tried_in_a_loop() -> N
     assert [record.outcome for record in world.status.history] == [RevisionOutcome.BLOCKED, RevisionOutcome.STABLE]
 
 
-def test_a_crash_while_the_new_revision_is_blocked_restarts_the_old_one() -> None:
-    world = running()
-    refuse(world)
-    world.change(NEW_IMAGE)
-    world.run_until(lambda: is_in(world, UpgradeState.BLOCKED))
-    world.kill_driver()
-
-    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
-
-    pod = world.cluster.objects[("Pod", "demo", "flights-driver-2")]
-    assert resources.items(pod, "spec", "containers")[0]["image"] == "registry.example/flights:1"
-    assert answer(world.status, ConditionType.UPGRADE_BLOCKED)[0] is ConditionStatus.TRUE
-
-
-@pytest.mark.parametrize("change", [{"image": "registry.example/flights:3"}, {"restartNonce": "again"}])
-def test_a_further_change_clears_the_block(change: resources.Resource) -> None:
-    world = running()
-    refuse(world)
-    world.change(NEW_IMAGE)
-    world.run_until(lambda: is_in(world, UpgradeState.BLOCKED))
-    world.on_start = lambda _: None
-
-    world.change(change)
-
-    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
-    assert answer(world.status, ConditionType.UPGRADE_BLOCKED)[0] is ConditionStatus.FALSE
-
-
-def test_going_back_clears_the_block_and_the_same_revision_may_come_again() -> None:
-    world = running()
-    refuse(world)
-    world.change(NEW_IMAGE)
-    world.run_until(lambda: is_in(world, UpgradeState.BLOCKED))
-
-    world.change(OLD_IMAGE)
-    world.run(10)
-
-    assert answer(world.status, ConditionType.UPGRADE_BLOCKED)[0] is ConditionStatus.FALSE
-    assert answer(world.status, ConditionType.READY)[0] is ConditionStatus.TRUE
-    assert (world.status.epoch, world.status.standby) == (1, None)
-
-    world.on_start = lambda _: None
-    world.change(NEW_IMAGE)
-    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
-
-
-def test_fields_without_a_restart_take_effect_while_a_revision_is_blocked() -> None:
-    world = running()
-    refuse(world)
-    world.change(NEW_IMAGE)
-    world.run_until(lambda: is_in(world, UpgradeState.BLOCKED))
-
-    world.change({"suspend": True})
-
-    world.run_until(lambda: world.status.phase is Phase.SUSPENDED and world.driver.end_reason == "Stopped")
-
-
 def test_what_a_standby_rehearses_changes_no_running_job_and_is_told_to_the_next_standby() -> None:
     world = running()
     before = pods(world)
@@ -337,95 +279,6 @@ def test_without_room_for_a_standby_the_upgrade_is_cold_after_the_timeout_and_sa
     assert (world.driver.restored_from or "").startswith("savepoint")
 
 
-def test_a_standby_that_the_cluster_removes_is_created_again() -> None:
-    world = running()
-    world.change(NEW_IMAGE)
-    world.run_until(lambda: len(world.standbys) == 1)
-    world.standbys[0].exit_code = 137
-    world.cluster.drop_pod("demo", "flights-standby-1")
-
-    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
-
-    assert world.driver.pod == "flights-standby-2"
-    assert "StandbyEnded" in world.reasons
-
-
-def test_a_change_that_is_taken_back_while_the_standby_warms_removes_it_and_nothing_else() -> None:
-    world = running()
-    world.change(NEW_IMAGE)
-    world.run_until(lambda: len(world.standbys) == 1)
-
-    world.change(OLD_IMAGE)
-    world.run(10)
-
-    assert (pods(world), world.status.epoch, world.status.standby) == (["flights-driver-1"], 1, None)
-    assert is_in(world, UpgradeState.ABORTED)
-    assert answer(world.status, ConditionType.READY)[0] is ConditionStatus.TRUE
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        UpgradeState.PREPARE,
-        UpgradeState.SAVEPOINT_PRE_COPY,
-        UpgradeState.ACTIVATING,
-        UpgradeState.FIRST_CHECKPOINT,
-    ],
-)
-@pytest.mark.parametrize("change", [OLD_IMAGE, {"image": "registry.example/flights:3"}], ids=["back", "further"])
-def test_a_change_at_any_step_ends_with_its_revision_running(step: UpgradeState, change: resources.Resource) -> None:
-    world = running()
-    world.change(NEW_IMAGE)
-    for _ in range(400):
-        if is_in(world, step):
-            break
-        world.reconcile()
-        world.pass_time()
-    assert is_in(world, step)
-
-    world.change(change)
-
-    world.run(120)
-    name = world.driver.pod
-    container = resources.items(world.cluster.objects[("Pod", "demo", name)], "spec", "containers")[0]
-    assert container["image"] == change["image"]
-    assert (world.status.phase, world.standbys, world.most_live_pods) == (Phase.RUNNING, [], 1)
-    rows = world.driver.rows
-    world.run(5)
-    assert world.driver.rows == rows + 5
-
-
-def test_a_driver_that_dies_while_the_standby_is_ready_is_followed_by_the_standby() -> None:
-    world = running({"upgrade": {"strategy": "Warm", "onSavepointFailure": "Wait"}})
-    world.driver.savepoints_fail = True
-    world.change(NEW_IMAGE)
-    world.run_until(lambda: is_in(world, UpgradeState.SAVEPOINT_PRE_COPY) and len(world.standbys) == 1)
-    world.run(3)
-    world.kill_driver()
-
-    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
-
-    assert world.driver.pod == "flights-standby-1"
-    assert (world.driver.restored_from or "").startswith("checkpoint")
-
-
-def test_a_standby_that_dies_before_it_hears_of_its_activation_is_replaced_by_a_new_driver() -> None:
-    world = running()
-    world.change(NEW_IMAGE)
-
-    def die(what: str) -> None:
-        if what.startswith("label"):
-            world.drivers.running["flights-standby-1"].exit_code = 137
-            world.cluster.drop_pod("demo", "flights-standby-1")
-
-    world.cluster.before_write = die
-    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
-
-    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
-    assert savepoint is not None
-    assert (world.driver.pod, world.driver.restored_from) == ("flights-driver-3", f"savepoint {savepoint.id}")
-
-
 def test_an_activation_that_gets_lost_is_repeated() -> None:
     world = running()
     world.change(NEW_IMAGE)
@@ -446,44 +299,6 @@ def test_an_activation_that_gets_lost_is_repeated() -> None:
     assert world.driver.pod == "flights-standby-1"
 
 
-def test_a_standby_that_refuses_to_take_over_is_replaced_by_a_new_driver() -> None:
-    world = running()
-    world.change(NEW_IMAGE)
-
-    def turn(what: str) -> None:
-        if what.startswith("label"):
-            world.drivers.running["flights-standby-1"].standby = REFUSAL
-            world.drivers.running["flights-standby-1"].refusal = REFUSAL
-
-    world.cluster.before_write = turn
-    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
-
-    assert world.driver.pod == "flights-driver-3"
-
-
-def test_deleting_the_job_while_a_standby_warms_leaves_no_pod() -> None:
-    world = running()
-    world.change(NEW_IMAGE)
-    world.run_until(lambda: len(world.standbys) == 1)
-    world.delete()
-
-    world.run_until(lambda: not world.exists)
-
-    assert pods(world) == []
-
-
-def test_suspending_while_a_standby_warms_removes_it() -> None:
-    world = running()
-    world.change(NEW_IMAGE)
-    world.run_until(lambda: len(world.standbys) == 1)
-    world.change({"suspend": True})
-
-    world.run_until(lambda: world.status.phase is Phase.SUSPENDED and not world.standbys)
-    world.run(10)
-
-    assert world.status.standby is None
-
-
 @pytest.mark.parametrize("strategy", ["Warm", "Cold"])
 def test_state_from_nothing_starts_every_revision_empty_and_takes_no_savepoint(strategy: str) -> None:
     world = running()
@@ -495,35 +310,3 @@ def test_state_from_nothing_starts_every_revision_empty_and_takes_no_savepoint(s
     world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
 
     assert (world.driver.restored_from, world.storage.latest(SnapshotKind.SAVEPOINT)) == (None, None)
-
-
-def test_a_standby_that_a_quota_forbids_makes_the_upgrade_cold_after_the_timeout() -> None:
-    world = running({"upgrade": {"strategy": "Warm", "standbyTimeout": "30s"}})
-
-    def forbid(what: str) -> None:
-        if what.startswith("create Pod flights-standby"):
-            raise errors.StateUnknownError("QuotaExceeded", "exceeded quota: pods=1")
-
-    world.cluster.before_write = forbid
-    world.change(NEW_IMAGE)
-
-    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
-
-    assert (world.driver.pod, upgrade_of(world).strategy) == ("flights-driver-2", UpgradeStrategy.COLD)
-
-
-def test_a_driver_that_ends_while_its_successor_cannot_be_created_is_followed_by_a_new_one() -> None:
-    world = running()
-
-    def forbid(what: str) -> None:
-        if what.startswith("create Pod flights-standby"):
-            raise errors.StateUnknownError("QuotaExceeded", "exceeded quota: pods=1")
-
-    world.cluster.before_write = forbid
-    world.change(NEW_IMAGE)
-    world.run(5)
-    world.kill_driver()
-
-    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
-
-    assert world.driver.pod == "flights-driver-2"
