@@ -14,7 +14,7 @@ from sparkroot import FakeQuery
 from statefulspark import storage
 from statefulspark.checkpoint import catalog, closure, epochs
 from statefulspark.cli import main
-from statefulspark.contract import diagnosis, layout
+from statefulspark.contract import diagnosis
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.recovery import recovery, restore
 from statefulspark.recovery.plan import Author
@@ -85,16 +85,6 @@ def test_a_broken_job_ends_with_1_and_names_the_file(run: Run, root: str) -> Non
     assert key in out
 
 
-def test_problems_are_counted(run: Run, root: str) -> None:
-    store = job_of(root)
-    healths = []
-    for key in (layout.OWNER, layout.checkpoint_manifest(2)):
-        store.write(key, b"{")
-        healths += [line for line in run(root)[1].splitlines() if line.startswith("Health:")]
-
-    assert healths == ["Health:    BROKEN, 1 problem", "Health:    BROKEN, 3 problems"]
-
-
 @pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
 def test_a_script_gets_the_whole_diagnosis(run: Run, root: str, form: str, read: Callable[[str], object]) -> None:
     break_it(root)
@@ -104,10 +94,6 @@ def test_a_script_gets_the_whole_diagnosis(run: Run, root: str, form: str, read:
     found = diagnosis.Diagnosis.model_validate(read(out))
     assert (code, found.healthy, found.kind) == (1, False, diagnosis.PlaceKind.ROOT)
     assert found.jobs[0].checkpoints[0].broken[0].problem == "Missing"
-
-
-def test_names_are_those_of_the_jobs(run: Run, root: str) -> None:
-    assert run(root, "-o", "name") == (0, "job/default/words\n", "")
 
 
 def test_one_snapshot_is_explained_by_its_files(run: Run, root: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -43,15 +42,6 @@ def job(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         yield Job(control, url, capsys)
 
 
-def test_a_restore_that_was_not_done_again_is_in_the_status() -> None:
-    told = "The start with empty state was done before"
-
-    text = status.describe(a_status().model_copy(update={"restore_skipped": told}), now=NOON)
-
-    (line,) = (line for line in text.splitlines() if line.startswith("Restore:"))
-    assert line.removeprefix("Restore:").strip() == told
-
-
 def test_status_is_described(job: Job) -> None:
     job.control.current = a_status(last_checkpoint=a_summary())
 
@@ -88,12 +78,6 @@ def test_a_status_says_how_far_each_sink_is() -> None:
     ]
 
 
-def test_status_as_json_is_the_apis_answer(job: Job) -> None:
-    _, out, _ = job.run("status", "-o", "json")
-
-    assert api.JobStatus.model_validate_json(out) == job.control.current
-
-
 def test_a_savepoint_is_waited_for_and_its_location_printed(job: Job) -> None:
     timer = threading.Timer(0.2, lambda: job.control.operations.complete("nightly-1", _SAVEPOINT))
     timer.start()
@@ -124,23 +108,6 @@ def test_while_a_savepoint_is_copied_it_is_told_how_far_it_is(job: Job) -> None:
         "savepoint nightly-1: in progress",
         "savepoint nightly-1 [######..................]  25%  3.00 GiB of 12.0 GiB, 3 of 12 files",
     ]
-
-
-def test_without_a_request_id_each_savepoint_is_a_new_one(job: Job) -> None:
-    job.control.completes_with = _SAVEPOINT
-
-    job.run("savepoint", "create")
-    job.run("savepoint", "create")
-
-    assert len({request.request_id for request in job.control.started}) == 2
-
-
-def test_a_savepoint_that_is_not_waited_for_prints_its_request_id(job: Job) -> None:
-    """A.157."""
-    code, out, err = job.run("savepoint", "create", "--no-wait", "--request-id", "nightly-1")
-
-    assert (code, out) == (0, "nightly-1\n")
-    assert "savepoint wait nightly-1" in err
 
 
 def test_what_was_not_waited_for_can_be_waited_for_later(job: Job) -> None:
@@ -219,16 +186,6 @@ def test_one_snapshot_of_the_history_is_described(job: Job) -> None:
     assert (missing[0], missing[2].count("\n")) == (2, 1)
 
 
-def test_asking_again_with_the_same_request_id_waits_for_the_same_savepoint(job: Job) -> None:
-    job.run("savepoint", "create", "--no-wait", "--request-id", "nightly-1")
-    job.control.operations.complete("nightly-1", _SAVEPOINT)
-
-    code, out, _ = job.run("savepoint", "create", "--request-id", "nightly-1")
-
-    assert (code, out) == (0, f"{_SAVEPOINT.location}\n")
-    assert len(job.control.started) == 1
-
-
 def test_a_savepoint_that_takes_longer_than_the_timeout_goes_on(job: Job) -> None:
     code, out, err = job.run("savepoint", "create", "--request-id", "slow", "--timeout", "100ms")
 
@@ -280,14 +237,6 @@ def test_a_stop_can_drain_and_write_its_savepoint_in_either_form(
     (request,) = job.control.started
     assert isinstance(request, api.StopRequest)
     assert (request.savepoint, request.drain, request.format) == (True, drain, form)
-
-
-def test_an_operation_as_json_is_the_apis_answer(job: Job) -> None:
-    job.control.completes_with = _SAVEPOINT
-
-    _, out, _ = job.run("stop", "--savepoint", "-o", "json")
-
-    assert json.loads(out)["snapshot"]["id"] == 43
 
 
 @pytest.mark.parametrize(

@@ -46,18 +46,6 @@ def test_development_on_one_machine_needs_one_flag(job_file: Path) -> None:
     assert built == config.JobConfig(name="words", storage=storage, api_port=0)
 
 
-def test_a_port_that_is_asked_for_is_taken_while_developing_too(job_file: Path) -> None:
-    assert run.build_config(_args(job_file, "--dev", "--api-port", "8091")).api_port == 8091
-
-
-def test_a_certificate_is_named_by_two_flags(job_file: Path) -> None:
-    built = run.build_config(
-        _args(job_file, "--dev", "--api-tls-certificate", "/tls/tls.crt", "--api-tls-key", "/tls/tls.key")
-    )
-
-    assert built.api_tls == config.ApiTlsConfig(certificate="/tls/tls.crt", key="/tls/tls.key")
-
-
 def test_the_certificate_of_a_configuration_file_stays(
     job_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,13 +55,6 @@ def test_the_certificate_of_a_configuration_file_stays(
     built = run.build_config(_args(job_file))
 
     assert built.api_tls == config.ApiTlsConfig(certificate="/tls/tls.crt", key="/tls/tls.key")
-
-
-@pytest.mark.parametrize(("flags", "plain"), [((), False), (("--plain",), True)])
-def test_lines_instead_of_the_live_display_are_asked_for_with_a_flag(
-    job_file: Path, flags: tuple[str, ...], plain: bool
-) -> None:
-    assert _args(job_file, "--dev", *flags)["plain"] is plain
 
 
 def test_a_storage_that_is_named_wins_over_the_one_for_development(job_file: Path) -> None:
@@ -259,10 +240,6 @@ def test_a_wrong_flag_is_a_usage_error(
 
 def _restore(job_file: Path, *flags: str) -> config.RestoreConfig:
     return run.build_config(_args(job_file, "--storage", "s3://b", *flags)).restore
-
-
-def test_a_wish_can_have_a_name(job_file: Path) -> None:
-    assert _restore(job_file, "--restore-empty", "--restore-nonce", "july") == a_restore(empty=True, nonce="july")
 
 
 @pytest.mark.parametrize(

@@ -191,20 +191,6 @@ def test_doctor_is_told_one_folder(run: Run, both: tuple[str, ...], said: str) -
     assert result.err.startswith(f"error: {said}")
 
 
-def test_a_local_folder_is_refused_by_the_name_of_the_flag(run: Run, root: ObjectStore) -> None:
-    assert "--allow-local-files" in run("checkpoint", "list", "--storage", root.uri).err
-
-
-def test_a_wide_list_says_where_they_are(run: Run, root: ObjectStore) -> None:
-    put_checkpoint(root, 42)
-
-    result = run("checkpoint", "list", "-o", "wide", *at(root))
-
-    assert result.out.splitlines()[1].split()[-4:] == [
-        "2.0s", "7", "3", f"{root.uri}/checkpoints/00000042",
-    ]  # fmt: skip
-
-
 def test_json_carries_the_names_of_the_api(run: Run, root: ObjectStore) -> None:
     put_checkpoint(root, 42)
 
@@ -318,14 +304,6 @@ def test_a_checkpoint_that_does_not_exist_is_named_with_those_that_do(run: Run, 
     assert result == Result(15, "", f"error: There is no checkpoint 7 at {root.uri}; completed are: 41.\n")
 
 
-def test_a_whole_checkpoint_verifies(run: Run, root: ObjectStore) -> None:
-    put_checkpoint(root, 42)
-
-    result = run("checkpoint", "verify", "latest", "--deep", *at(root))
-
-    assert result == Result(0, "Checkpoint 42 is complete: 2 files, 11 B verified.\n", "")
-
-
 def test_every_broken_file_is_listed(run: Run, root: ObjectStore) -> None:
     put_checkpoint(root, 42)
     path = layout.query_root(3, "counts")
@@ -364,15 +342,6 @@ def test_what_could_not_be_compared_is_said(run: Run, root: ObjectStore) -> None
     assert (told["ok"], told["uncompared"]) == (True, [f"{query.path}/a.sst"])
 
 
-def test_savepoints_are_listed_without_checkpoints(run: Run, root: ObjectStore) -> None:
-    put_checkpoint(root, 42)
-    put_savepoint(root, 43, "nightly")
-
-    result = run("savepoint", "list", *at(root))
-
-    assert [line.split()[:2] for line in result.out.splitlines()[1:]] == [["43", "Manual"]]
-
-
 @pytest.mark.parametrize("suffix", ["", "/", "/_metadata.json"], ids=["folder", "trailing slash", "manifest"])
 def test_a_savepoint_is_found_by_its_uri(run: Run, root: ObjectStore, suffix: str) -> None:
     """A.165: the directory or its metadata file."""
@@ -385,20 +354,6 @@ def test_a_savepoint_is_found_by_its_uri(run: Run, root: ObjectStore, suffix: st
     assert verified == Result(0, "Savepoint 43 is complete: 2 files, 11 B verified.\n", "")
 
 
-def test_a_savepoint_is_found_by_its_number(run: Run, root: ObjectStore) -> None:
-    location = put_savepoint(root, 43, "nightly")
-
-    assert f"Location:       {location}\n" in run("savepoint", "show", "43", *at(root)).out
-
-
-def test_a_savepoint_that_was_moved_still_verifies(run: Run, root: ObjectStore, tmp_path: Path) -> None:
-    """A.173: its paths are relative."""
-    location = put_savepoint(root, 43, "nightly")
-    Path(location.removeprefix("file://")).rename(tmp_path / "elsewhere")
-
-    assert run("savepoint", "verify", f"file://{tmp_path}/elsewhere", "--allow-local-files").code == 0
-
-
 def test_names_and_yaml_are_for_scripts(run: Run, root: ObjectStore) -> None:
     for number in (41, 42):
         put_checkpoint(root, number)
@@ -406,11 +361,6 @@ def test_names_and_yaml_are_for_scripts(run: Run, root: ObjectStore) -> None:
     assert run("checkpoint", "list", "-o", "name", *at(root)).out == "checkpoint/42\ncheckpoint/41\n"
     listed = yaml.safe_load(run("checkpoint", "list", "-o", "yaml", *at(root)).out)
     assert listed == json.loads(run("checkpoint", "list", "-o", "json", *at(root)).out)
-
-
-def test_an_empty_list_has_no_names_and_says_nothing_when_quiet(run: Run, root: ObjectStore) -> None:
-    assert run("checkpoint", "list", "-o", "name", *at(root)) == Result(0, "", "")
-    assert run("checkpoint", "list", "--quiet", *at(root)) == Result(0, "", "")
 
 
 def test_a_folder_without_a_manifest_is_told_from_one_that_is_not_there(run: Run, root: ObjectStore) -> None:
@@ -492,13 +442,6 @@ def test_a_disposed_savepoint_is_gone_and_nothing_else_is(run: Run, root: Object
     assert root.list(layout.savepoint(44, "nightly")) == ()
     assert run("savepoint", "verify", keep, "--allow-local-files").code == 0
     assert run("checkpoint", "verify", "42", *at(root)).code == 0
-
-
-def test_disposing_of_nothing_is_said(run: Run, root: ObjectStore) -> None:
-    result = run("savepoint", "dispose", f"{root.uri}/savepoints/00000099", "--allow-local-files")
-
-    assert result.code == 15
-    assert "00000099" in result.err
 
 
 def test_a_checkpoint_is_not_disposed_of_as_a_savepoint(run: Run, root: ObjectStore) -> None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from fakecontrol import NOON, a_summary, some_state
+from fakecontrol import NOON, a_summary
 from fakehooks import Bookmarks
 from looprig import LoopRig, Pause, SparkHandle
 from statefulspark import errors
@@ -438,18 +438,6 @@ def test_a_master_hook_that_fails_declines_the_checkpoint_and_the_next_one_asks_
     assert [order.snapshot_id for order, _ in job.writer.completed] == [2]
 
 
-def test_master_hooks_that_keep_failing_fail_the_job_as_declines_do(start: Start) -> None:
-    """A.110."""
-    hook = Bookmarks("shop", failures=["closed"] * 10)
-    job = start(interval_s=0.02, tolerable_failures=2, master_hooks=[_asked(hook)])
-
-    ending = job.ended()
-
-    assert (ending.code, ending.reason) == (ExitCode.FAILED, "CheckpointsFailing")
-    assert "3 consecutive checkpoints failed, 2 are tolerated" in ending.message
-    assert "hook:shop declined" in ending.message
-
-
 def test_a_master_hook_that_takes_too_long_declines_and_is_not_asked_meanwhile(start: Start) -> None:
     hook = Bookmarks("shop", holds=threading.Event())
     job = start(master_hooks=[_asked(hook, timeout=timedelta(seconds=0.1))])
@@ -463,21 +451,6 @@ def test_a_master_hook_that_takes_too_long_declines_and_is_not_asked_meanwhile(s
     assert "it did not return within 100ms" in str(told[0])
     assert "it is still in trigger(), which took too long before" in str(told[1])
     assert [number for number, _ in hook.asked] == [1]
-
-
-def test_a_checkpoint_that_waits_for_a_master_hook_expires_and_says_so(start: Start) -> None:
-    """A.94: the checkpoint's own time limit holds whatever the hook's is; an answer after that is ignored."""
-    hook = Bookmarks("shop", holds=threading.Event())
-    job = start(timeout_s=0.2, master_hooks=[_asked(hook)])
-    job.loop.request_checkpoint(api.CheckpointRequest(request_id="a"))
-
-    operation = job.ended_operation("a")
-    hook.holds.set()
-    job.until(lambda: hook.answered == [1])
-
-    assert operation.reason == "CHECKPOINT_EXPIRED"
-    assert str(operation.message).endswith("still waits for hook:shop.")
-    assert job.writer.completed == []
 
 
 def test_a_stop_pauses_the_queries_when_the_master_hooks_have_answered(start: Start) -> None:
@@ -520,15 +493,6 @@ def test_a_query_whose_files_cannot_be_closed_over_declines_the_checkpoint(start
     messages = {one.message for one in told.history if one.reason == "CHECKPOINT_DECLINED"}
     assert told.failures["CHECKPOINT_DECLINED"] == 3
     assert messages == {"counts declined: FileMissing: offsets/7 is gone."}
-
-
-def test_a_savepoint_that_is_declined_leaves_the_job_running(start: Start) -> None:
-    """A.112."""
-    job = start(FakeWriter(before_complete=_cannot_be_read), tolerable_failures=0)
-    job.loop.request_savepoint(api.SavepointRequest(request_id="a"))
-
-    assert job.ended_operation("a").reason == "CHECKPOINT_DECLINED"
-    assert job.loop.status().state is api.JobState.RUNNING
 
 
 def test_a_function_that_cannot_be_snapshotted_declines_the_stop_that_waits_for_its_batch(start: Start) -> None:
@@ -669,32 +633,12 @@ def test_a_stop_can_ask_for_a_canonical_savepoint(start: Start) -> None:
     assert order.is_canonical
 
 
-def test_a_drain_completes_a_checkpoint(start: Start) -> None:
-    job = start()
-    job.loop.drain()
-
-    assert job.ended().reason == PlannedEnd.DRAINED
-    assert [order.kind for order, _ in job.writer.completed] == [SnapshotKind.CHECKPOINT]
-
-
 def test_bounded_input_ends_with_a_checkpoint_and_finished(start: Start) -> None:
     job = start()
     job.handle.isActive = False
 
     assert job.ended().reason == PlannedEnd.FINISHED
     assert len(job.writer.completed) == 1
-
-
-def test_a_query_that_fails_ends_the_job(start: Start) -> None:
-    job = start()
-    job.handle.failure = "java.io.IOException: disk full"
-    job.handle.isActive = False
-
-    ending = job.ended()
-
-    assert (ending.code, ending.reason) == (ExitCode.FAILED, "QueryFailed")
-    assert "disk full" in ending.message
-    assert job.writer.completed == []
 
 
 def test_a_query_whose_state_is_damaged_leaves_word_for_the_next_driver(start: Start) -> None:
@@ -795,17 +739,6 @@ def test_a_signal_drains_a_job_whose_queue_of_requests_is_full_once_there_is_roo
     assert job.ended().reason == PlannedEnd.DRAINED
 
 
-def test_a_second_stop_is_refused_while_the_first_is_under_way(start: Start) -> None:
-    go_on = threading.Event()
-    job = start(FakeWriter(before_complete=lambda: None if go_on.wait(_WAIT_S) else _refuse()))
-    job.loop.request_stop(api.StopRequest(request_id="first"))
-    job.loop.request_stop(api.StopRequest(request_id="second"))
-
-    assert job.ended_operation("second").reason == "StopInProgress"
-    go_on.set()
-    assert job.ended().reason == PlannedEnd.STOPPED
-
-
 def test_checkpoints_that_keep_failing_end_the_job(start: Start) -> None:
     """A.110."""
     job = start(FakeWriter(before_complete=_refuse), interval_s=0.05, tolerable_failures=2)
@@ -827,9 +760,6 @@ def test_a_driver_that_is_fenced_while_it_writes_stops_as_fenced(start: Start) -
     assert job.loop.status().state is api.JobState.FENCED
 
 
-SLOW = "[STREAMING_PYTHON_RUNNER_INITIALIZATION_TIMEOUT_FAILURE] Streaming Runner initialization failed."
-
-
 def test_a_failed_query_is_told_with_its_reason_until_the_driver_is_gone(start: Start) -> None:
     job = start()
     job.handle.failure = "java.io.IOException: disk full"
@@ -845,23 +775,6 @@ def test_a_failed_query_is_told_with_its_reason_until_the_driver_is_gone(start: 
         "QueryFailed",
     )
     assert "disk full" in status.last_error.message
-
-
-def test_the_newest_batches_and_the_size_of_the_state_can_be_asked_for(start: Start) -> None:
-    sizes = some_state()
-    job = start(FakeWriter(state_sizes=sizes))
-
-    assert job.loop.state() == sizes
-    assert job.loop.batches() == observations.Batches(queries=(observations.QueryBatches(uid="counts"),))
-
-
-def test_a_python_worker_that_was_too_slow_is_started_again(start: Start) -> None:
-    job = start()
-    job.handle.failure, job.handle.isActive = SLOW, False
-
-    job.until(lambda: len(job.starts) > 1)
-
-    assert job.loop.status().state is api.JobState.RUNNING
 
 
 def test_a_function_that_cannot_be_loaded_is_not_started_again(start: Start) -> None:

@@ -6,17 +6,14 @@ value of them is spoiled.
 
 from __future__ import annotations
 
-import ast
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from load import compare, events, truth
 
 Rows = list[compare.Row]
-ROOT = Path(__file__).resolve().parents[3]
 COUNT, KEYS, SEED = 900, 5, 11
 KEY, NUMBER = "key-002", 7
 REPORTED = 40
@@ -294,44 +291,3 @@ def test_events_of_a_key_that_lie_in_another_order_are_no_input_to_compare_with(
 
     with pytest.raises(truth.BrokenInputError, match=KEY):
         truth.compute(sent, confirmations)
-
-
-def test_copies_change_nothing_but_their_count() -> None:
-    sent, confirmations = the_input()
-    once = list({event.number: event for event in reversed(sent)}.values())[::-1]
-    with_copies, without = (
-        truth.compute(sent, confirmations),
-        truth.compute(sorted(once, key=lambda e: e.number), confirmations),
-    )
-
-    assert len(sent) > len(once)
-    assert with_copies.ledger == without.ledger
-    assert with_copies.windows == without.windows
-    assert sum(account.copies or 0 for account in with_copies.accounts.values()) == len(sent) - len(once)
-
-
-def test_the_same_seed_gives_the_same_events_and_another_one_others() -> None:
-    first, again, other = (list(itertools.islice(events.steps(seed, keys=KEYS), 50)) for seed in (1, 1, 2))
-
-    assert first == again
-    assert first != other
-
-
-def test_the_checker_imports_nothing_of_the_product_and_nothing_of_the_job() -> None:
-    modules = tuple((ROOT / "e2e" / "load").glob("*.py"))
-    imported = {
-        f"{path.name}: {name}"
-        for path in modules
-        for node in ast.walk(ast.parse(path.read_text()))
-        for name in _names(node)
-        if name.split(".")[0] in ("statefulspark", "statefulspark_operator", "pyspark") or name.startswith("load.jobs")
-    }
-
-    assert len(modules) >= 6
-    assert imported == set()
-
-
-def _names(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import pyarrow
 import pyarrow.parquet
@@ -181,15 +180,6 @@ def test_one_row_too_few_or_too_many_is_found(
     assert not found.is_exact
 
 
-@pytest.mark.parametrize("position", range(CARRIERS - 1))
-def test_a_lost_row_of_any_carrier_in_a_middle_batch_is_found(
-    position: int, computed: truth.Truth, aircraft: list[list[Row]], carriers: list[list[Row]]
-) -> None:
-    carriers[2].pop(position)
-
-    assert _compare(computed, aircraft, carriers).lost >= 1
-
-
 @pytest.mark.parametrize(
     ("query", "field"),
     [("aircraft", field) for field in AIRCRAFT_FIELDS] + [("carriers", field) for field in CARRIER_FIELDS],
@@ -228,14 +218,6 @@ def test_rows_of_the_old_version_after_the_new_one_are_found(
     assert "mixes versions" in found.examples[0]
 
 
-def test_a_whole_number_in_place_of_a_fraction_is_found(
-    computed: truth.Truth, aircraft: list[list[Row]], carriers: list[list[Row]]
-) -> None:
-    _change("flights", lambda value: float(value) if isinstance(value, int) else value)(aircraft)
-
-    assert _compare(computed, aircraft, carriers).different >= 1
-
-
 @pytest.mark.parametrize(
     "damage",
     [lambda flights: flights[:4000] + flights[4001:], lambda flights: (*flights, flights[4000])],
@@ -251,26 +233,6 @@ def test_a_truth_from_other_input_does_not_match(
 
     assert found.different > 1000
     assert found.lost + found.different >= found.keys - 4100
-
-
-def test_one_other_delay_in_the_input_is_found(
-    flights: tuple[truth.Flight, ...], aircraft: list[list[Row]], carriers: list[list[Row]]
-) -> None:
-    changed = replace(flights[4000], departure_delay_min=(flights[4000].departure_delay_min or 0) + 1)
-    other = truth.compute((*flights[:4000], changed, *flights[4001:]))
-
-    assert _compare(other, aircraft, carriers).different >= 2
-
-
-def test_a_file_that_no_commit_lists_is_not_read(computed: truth.Truth, aircraft: list[list[Row]]) -> None:
-    folder = _folder(aircraft)
-    folder.objects["data/part-orphan.parquet"] = folder.objects["data/part-0.parquet"]
-
-    assert results.read_batches(folder) == results.read_batches(_folder(aircraft))
-
-
-def test_only_commits_after_a_batch_are_read_again(aircraft: list[list[Row]]) -> None:
-    assert [commit.batch_id for commit in results.read_commits(_folder(aircraft), after_batch=2)] == [3, 4]
 
 
 def test_a_commit_that_claims_other_row_counts_than_its_files_is_refused() -> None:
