@@ -13,7 +13,10 @@ while IFS= read -r -d '' variable; do
   java_options+=("${variable#*=}")
 done < <(env -0 | grep -z '^SPARK_JAVA_OPT_' | sort -z -t_ -k4 -n)
 
-exec java "${java_options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
+# A file of the job's own, in spark.executor.extraJavaOptions, comes later and counts.
+log_configuration=-Dlog4j2.configurationFile=${packages[0]}/statefulspark/engine/log4j2-pods.properties
+
+exec java "$log_configuration" "${java_options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
   -cp "${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}${packages[0]}/pyspark/jars/*:${packages[0]}/statefulspark/jars/*" \
   org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
   --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES" \

@@ -132,7 +132,13 @@ def main() -> int:
 
 
 def _make(file: Path, conf: Mapping[str, str]) -> int:
-    launched = gateway.launch(conf, [f"-XX:ArchiveClassesAtExit={file}", "-Xlog:cds=error,cds+dynamic=error"])
+    log = Path(gateway.__file__).with_name("log4j2-pods.properties")
+    options = [
+        f"-XX:ArchiveClassesAtExit={file}",
+        "-Xlog:cds=error,cds+dynamic=error",
+        f"-Dlog4j2.configurationFile={log}",
+    ]
+    launched = gateway.launch(conf, options)
     with gateway.named(*gateway.wait(launched)):
         train(conf)
     assert launched.process.stdin is not None  # noqa: S101 - the gateway opened it

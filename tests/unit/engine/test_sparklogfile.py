@@ -26,8 +26,8 @@ def test_a_person_is_told_the_file_of_spark_s_log(monkeypatch: pytest.MonkeyPatc
     configuration, file = sparklogfile.java_options("default/words")
 
     path = Path(file.removeprefix("-Dstatefulspark.spark.log="))
-    assert configuration == f"-Dlog4j2.configurationFile={sparklogfile.CONFIGURATION}"
-    assert sparklogfile.CONFIGURATION.is_file()
+    assert configuration == f"-Dlog4j2.configurationFile={sparklogfile.FOR_PEOPLE}"
+    assert sparklogfile.FOR_PEOPLE.is_file()
     assert path.name.startswith("spark-default-words-")
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert f"file={path}" in stream.getvalue()

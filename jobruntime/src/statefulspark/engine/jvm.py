@@ -111,6 +111,14 @@ class Gate:
         """Allow new batches again."""
         self._gate.open(root)
 
+    def is_at_boundary(self, root: str) -> bool:
+        """Tell whether the gate of a query is closed and every batch that has begun is committed."""
+        return bool(self._gate.atBoundary(root))
+
+    def unregister(self, root: str) -> None:
+        """Forget a query that has ended."""
+        self._gate.unregister(root)
+
     def facts(self) -> dict[str, GateFact]:
         """Return the state of every registered query by its root, read in one call."""
         raw: dict[str, dict[str, int | bool | str]] = json.loads(self._gate.snapshot(), strict=False)

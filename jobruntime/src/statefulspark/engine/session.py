@@ -19,7 +19,7 @@ from pyspark import SparkContext, java_gateway
 from pyspark.core import context
 from pyspark.sql import SparkSession
 
-from statefulspark import errors, telemetry, threads
+from statefulspark import errors, threads
 from statefulspark._version import __version__
 from statefulspark.contract import config, engine
 from statefulspark.engine import apiserver, gateway, settings, sparklogfile
@@ -28,28 +28,13 @@ from statefulspark.storage import StorageOptions
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from py4j.java_gateway import JavaObject, JVMView
+    from py4j.java_gateway import JVMView
 
 _log = logging.getLogger(__name__)
 _DAEMON = "spark.python.daemon.module"
 _PYSPARKS_OWN: Any = java_gateway.launch_gateway
 _KEEP_SOURCE, _WITHOUT_CHECKSUM_FILE = False, True
 _BUILDING = threading.Lock()
-
-_NOISY_LOGGERS = (
-    "sql.execution.python.streaming.TransformWithStateInPySparkStateServer",  # empty state, closed sockets
-    "sql.execution.streaming.runtime.ResolveWriteToStream",  # adaptive execution is off for streams
-    "sql.execution.streaming.runtime.MicroBatchExecution",  # the same; failures are reported as the query's exception
-    # RocksDB's own threads log through the JVM, warnings too; the JVM hangs if one of them logs while it shuts down.
-    "sql.execution.streaming.state.RocksDB",
-    "scheduler.DAGScheduler",  # an empty job group, when a query stops at a batch boundary
-)
-
-_DUPLICATE_LOGGERS = (
-    "executor.Executor",  # every task failure with its stack; separate executors keep it in their own log
-    "sql.execution.streaming.runtime.MicroBatchExecution",  # the error that ended a query, which is also its exception
-)
-"""Loggers of stack traces for errors that are reported elsewhere; they would hide the message in hundreds of lines."""
 
 
 def hadoop_uri(uri: str) -> str:
@@ -138,7 +123,6 @@ def _built(job: config.JobConfig, options: StorageOptions) -> SparkSession:
         session = apiserver.patiently(builder.getOrCreate)
         _begun.context = session.sparkContext if existing is None else _begun.context
         session.sparkContext.setLogLevel("WARN")
-        _reduce_logging(session)
         _log.info("spark is up", extra={"master": session.sparkContext.master})
         return session
 
@@ -233,20 +217,6 @@ def executors(session: SparkSession) -> frozenset[str]:
 def maintenance_interval_s(session: SparkSession) -> float:
     """Return how often the state stores of a session upload snapshots, and are closed if their query has ended."""
     return int(session._jsparkSession.sessionState().conf().streamingMaintenanceInterval()) / 1000
-
-
-def _reduce_logging(session: SparkSession) -> None:
-    """Silence warnings that report no problem and appear for each key group and batch, or at every start.
-
-    While a person looks on, stacks go to a file (`sparklogfile`), and no logger needs to be silent for that.
-    """
-    jvm = jvm_view(session)
-    log4j = cast("JavaObject", jvm.org.apache.logging.log4j)
-    levels = dict.fromkeys(_NOISY_LOGGERS, log4j.Level.ERROR)
-    if not telemetry.is_verbose() and not telemetry.is_for_people():
-        levels |= {"scheduler.TaskSetManager": log4j.Level.ERROR} | dict.fromkeys(_DUPLICATE_LOGGERS, log4j.Level.OFF)
-    for logger, level in levels.items():
-        log4j.core.config.Configurator.setLevel(f"org.apache.spark.{logger}", level)
 
 
 def versions() -> dict[str, str]:

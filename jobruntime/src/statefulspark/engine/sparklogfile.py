@@ -1,6 +1,8 @@
-"""Spark's log while a person looks on: in a file, so that the lines of the job are not hidden at the terminal.
+"""Where Spark's log goes, and what of it.
 
-`log4j2-people.properties` says what goes where. Pods and `--verbose` have what Spark logs in their own log.
+- While a person looks on: in a file, so that it does not hide the lines of the job (`log4j2-people.properties`).
+- In a pod: in the log of the driver or executor, in the form of its other lines (`log4j2-pods.properties`).
+- With `--verbose`: there, in Spark's own form, and all of it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from typing import IO, TextIO
 from statefulspark import telemetry
 from statefulspark.engine import gateway
 
-CONFIGURATION = Path(__file__).with_name("log4j2-people.properties")
+FOR_PEOPLE = Path(__file__).with_name("log4j2-people.properties")
+FOR_PODS = Path(__file__).with_name("log4j2-pods.properties")
 _CHATTER = re.compile(
     rb"WARNING: Using incubator modules|(Starting )?Streaming TransformWithStateInPandas Python worker"
 )
@@ -27,15 +30,18 @@ _log = logging.getLogger(__name__)
 
 
 def start_jvm(conf: Mapping[str, str]) -> None:
-    """Start the JVM of this process, unless it was started before; while a person looks on, its log goes to a file.
+    """Start the JVM of this process, unless it was started before.
 
     Args:
         conf: Spark's settings.
     """
     if gateway.has_started():
         return
-    if not telemetry.is_for_people() or telemetry.is_verbose():
+    if telemetry.is_verbose():
         gateway.start(conf)
+        return
+    if not telemetry.is_for_people():
+        gateway.start(conf, (f"-Dlog4j2.configurationFile={FOR_PODS}", "-Dstatefulspark.log.tasks=off"))
         return
     output, stderr = os.pipe()
     try:
@@ -54,7 +60,7 @@ def java_options(application: str) -> Sequence[str]:
     """
     file = path_of(application)
     _log.info("Spark logs to a file", extra={"file": file})
-    return (f"-Dlog4j2.configurationFile={CONFIGURATION}", f"-Dstatefulspark.spark.log={file}")
+    return (f"-Dlog4j2.configurationFile={FOR_PEOPLE}", f"-Dstatefulspark.spark.log={file}")
 
 
 def forward(lines: IO[bytes], target: TextIO) -> None:

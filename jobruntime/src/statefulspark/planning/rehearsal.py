@@ -25,6 +25,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from statefulspark import errors
+from statefulspark.engine import jvm
 from statefulspark.engine import session as spark_session
 from statefulspark.operators import columns
 from statefulspark.operators.keyed import rehearsing
@@ -98,9 +99,9 @@ def rehearse(
                 restore(folder)
             if stops():
                 return RehearsalOutcome()
-            batches = _Batches()
-            with _running(sampled, mode, f"{folder.uri}/{CHECKPOINT}", batches) as query:
-                return replace(_outcome(query, batches, stops), has_rows=has_rows)
+            batches, root = _Batches(), f"{folder.uri}/{CHECKPOINT}"
+            with _running(sampled, mode, root, batches) as (query, at_boundary):
+                return replace(_outcome(query, at_boundary, batches, stops), has_rows=has_rows)
     except (Py4JError, PySparkException, OSError, errors.StatefulSparkError) as error:
         _log.warning("a query could not be rehearsed", extra={"why": str(error).splitlines()[0] if str(error) else ""})
         return RehearsalOutcome()
@@ -119,9 +120,17 @@ class _Batches:
         self.done += 1
 
 
-def _outcome(query: StreamingQuery, batches: _Batches, stops: Callable[[], bool]) -> RehearsalOutcome:
+def _outcome(
+    query: StreamingQuery, at_boundary: Callable[[], bool], batches: _Batches, stops: Callable[[], bool]
+) -> RehearsalOutcome:
     ends_at_s = time.monotonic() + LIMIT_S
-    while query.isActive and batches.done < _ENOUGH_BATCHES and not stops() and time.monotonic() < ends_at_s:
+
+    def goes_on() -> bool:
+        return query.isActive and not stops() and time.monotonic() < ends_at_s
+
+    while goes_on() and batches.done < _ENOUGH_BATCHES:
+        time.sleep(_POLL_INTERVAL_S)
+    while goes_on() and not at_boundary():
         time.sleep(_POLL_INTERVAL_S)
     if query.isActive:
         return RehearsalOutcome(has_run=batches.done >= _ENOUGH_BATCHES)
@@ -132,9 +141,21 @@ def _outcome(query: StreamingQuery, batches: _Batches, stops: Callable[[], bool]
 
 
 @contextlib.contextmanager
-def _running(frame: DataFrame, mode: str, checkpoint_uri: str, batches: _Batches) -> Iterator[StreamingQuery]:
+def _running(
+    frame: DataFrame, mode: str, checkpoint_uri: str, batches: _Batches
+) -> Iterator[tuple[StreamingQuery, Callable[[], bool]]]:
+    """Run a query; the second value closes its gate, and tells whether it waits between two batches.
+
+    A query that is stopped within a batch logs its stack, a thousand lines of it with timers.
+    """
     writer = frame.writeStream.outputMode(mode).foreachBatch(batches.discard)
-    context = frame.sparkSession.sparkContext
+    context, gate = frame.sparkSession.sparkContext, jvm.Gate(frame.sparkSession)
+
+    def at_boundary() -> bool:
+        gate.close(checkpoint_uri)
+        return gate.is_at_boundary(checkpoint_uri)
+
+    gate.register(checkpoint_uri, last_offsets=-1, last_committed=-1)
     # Only the tasks of this query know that they rehearse, and not those of queries that are started afterwards.
     context.setLocalProperty(rehearsing.PROPERTY, rehearsing.VALUE)
     try:
@@ -142,9 +163,10 @@ def _running(frame: DataFrame, mode: str, checkpoint_uri: str, batches: _Batches
     finally:
         context.setLocalProperty(rehearsing.PROPERTY, None)  # type: ignore[arg-type]  # None removes it
     try:
-        yield query
+        yield query, at_boundary
     finally:
         query.stop()
+        gate.unregister(checkpoint_uri)
 
 
 def _consume(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -354,7 +354,7 @@ class Committer:
             )
         elif record.transaction is not None:
             self._retries.run(functools.partial(self._commit_if_current, sink, record))
-            _log.info("batch committed to its sink", extra=what)
+            _log.debug("batch committed to its sink", extra=what)
             committed = record
         with self._lock:
             self._progress[sink.key].advance(record.batch_id, committed)
