@@ -278,6 +278,29 @@ def test_a_pod_template_that_kubernetes_refuses_is_shown_with_its_reason(scene: 
     assert "containerPort" in resources.text(scene.status(), "message")
 
 
+def test_labels_of_a_template_reach_the_running_driver_and_nothing_else_of_it_changes(scene: Scene) -> None:
+    scene.apply(podTemplate={"metadata": {"labels": {"team": "data", "tier": "gold"}, "annotations": {"note": "x"}}})
+    scene.play_driver(1)
+    scene.until_phase("Running")
+    before = scene.server.get(scene.namespace, "pod/flights-driver-1")
+    scene.server.call("-n", scene.namespace, "label", "pod/flights-driver-1", "mesh=on", "tier=theirs", "--overwrite")
+
+    scene.apply(podTemplate={"metadata": {"labels": {"team": "ml"}}})
+    scene.until("the label", lambda: pod_metadata_of(scene, "labels").get("team") == "ml")
+
+    after = scene.server.get(scene.namespace, "pod/flights-driver-1")
+    labels, notes = (resources.section(before, "metadata", field) for field in ("labels", "annotations"))
+    others = {name: value for name, value in notes.items() if name != "note"}
+    assert pod_metadata_of(scene, "labels") == {**labels, "team": "ml", "mesh": "on", "tier": "theirs"}
+    assert pod_metadata_of(scene, "annotations") == {**others, names.ANNOTATION_TEMPLATE: '{"labels":{"team":"ml"}}'}
+    assert (after["spec"], scene.status()["epoch"]) == (before["spec"], 1)
+    assert resources.text(after, "metadata", "uid") == resources.text(before, "metadata", "uid")
+
+
+def pod_metadata_of(scene: Scene, field: str) -> Resource:
+    return resources.section(scene.server.get(scene.namespace, "pod/flights-driver-1"), "metadata", field)
+
+
 FOREIGN = ("ServiceAccount", "Role", "RoleBinding", "Service")
 
 

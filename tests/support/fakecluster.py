@@ -166,7 +166,15 @@ class FakeGateway:
             self.remove(place, grace_s=grace_s)
             return True
 
-    async def label_pod(self, namespace: str, name: str, labels: Mapping[str, str], *, uid: str) -> None:
+    async def label_pod(
+        self,
+        namespace: str,
+        name: str,
+        labels: Mapping[str, str | None],
+        *,
+        annotations: Mapping[str, str | None] | None = None,
+        uid: str,
+    ) -> None:
         place = (resources.POD.name, namespace, name)
         with _Write(self, f"label {name}"):
             found = self.objects.get(place)
@@ -174,7 +182,8 @@ class FakeGateway:
                 raise errors.PreconditionFailedError("NotFound", f"{place} is gone.")
             if resources.text(found, "metadata", "uid") != uid:
                 raise errors.PreconditionFailedError("Conflict", f"{place} is another one.")
-            resources.section(found, "metadata", "labels").update(labels)
+            meta: Resource = {"labels": dict(labels), "annotations": dict(annotations or {})}
+            self.objects[place] = apply_merge_patch(found, {"metadata": meta})
             self._touch(place, is_own=True)
 
     async def patch_status(

@@ -70,7 +70,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 # Driver and standby pods: one per epoch, and one that waits.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, create, patch, delete]  # patch: only to label a standby as the driver that it becomes
+  verbs: [get, list, watch, create, patch, delete]  # patch: only labels and annotations, of a standby that becomes the driver and as pod templates change
 # A driver's configuration, per epoch, deleted together with its pod, and listed for what was left when a pod went another
 # way; and a job's code (spec.job.source), read by its name and kept for each revision.
 - apiGroups: [""]

@@ -228,6 +228,21 @@ def test_labels_are_added_to_a_pod_and_others_kept(subject: Subject) -> None:
     assert labels == {"job": "a", "role": "driver", "epoch": "2"}
 
 
+def test_labels_and_annotations_of_a_pod_go_by_name(subject: Subject) -> None:
+    uid = resources.text(a_created_pod(subject, "one", job="a", team="data"), "metadata", "uid")
+    notes: dict[str, str | None] = {"note": "x", "seen": "1"}
+    subject(lambda gateway: gateway.label_pod(subject.namespace, "one", {}, annotations=notes, uid=uid))
+
+    team: dict[str, str | None] = {"team": None}
+    note: dict[str, str | None] = {"note": None}
+    for _ in range(2):
+        subject(lambda gateway: gateway.label_pod(subject.namespace, "one", team, annotations=note, uid=uid))
+
+    pod = subject.read(resources.POD, "one")
+    assert resources.section(pod, "metadata", "labels") == {"job": "a"}
+    assert resources.section(pod, "metadata", "annotations") == {"seen": "1"}
+
+
 def test_another_pod_of_the_same_name_is_not_labelled(subject: Subject) -> None:
     a_created_pod(subject, "one", role="standby")
 

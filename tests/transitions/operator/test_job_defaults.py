@@ -202,3 +202,29 @@ def test_defaults_that_no_job_could_have_end_the_command_by_name(
 ) -> None:
     assert cli.main(["run", "--job-defaults", text]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_labels_of_the_installation_stay_on_a_pod_whose_job_changes_its_own() -> None:
+    common = given(podTemplate={"metadata": {"labels": {"team": "nobody", "site": "a"}}})
+    world = running(common, podTemplate={"metadata": {"labels": {"team": "data", "tier": "gold"}}})
+
+    world.change({"podTemplate": {"metadata": {"labels": {"team": None, "tier": "silver"}}}})
+    world.run(30)
+
+    labels = resources.section(world.cluster.objects["Pod", KEY.namespace, world.driver.pod], "metadata", "labels")
+    assert {name: labels.get(name) for name in ("team", "site", "tier")} == {
+        "team": "nobody",
+        "site": "a",
+        "tier": "silver",
+    }
+    assert world.status.epoch == 1
+
+
+def test_other_labels_of_the_installation_reach_the_next_driver_only() -> None:
+    world = running(given(podTemplate={"metadata": {"labels": {"site": "a"}}}))
+
+    give(world, given(podTemplate={"metadata": {"labels": {"site": "b"}}}))
+    world.run(60)
+
+    pod = world.cluster.objects["Pod", KEY.namespace, world.driver.pod]
+    assert (resources.text(pod, "metadata", "labels", "site"), world.status.epoch) == ("a", 1)

@@ -13,6 +13,7 @@ from statefulspark_operator.api import revision
 from statefulspark_operator.api.base import ChangeCost
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import Phase, UpgradeState
+from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
 
@@ -167,10 +168,64 @@ def test_pods_that_the_api_server_would_refuse_never_touch_the_running_driver() 
     world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
 
 
-def test_metadata_of_pods_restarts_nothing() -> None:
+def test_metadata_of_pods_takes_effect_without_a_restart() -> None:
     world = running()
+    world.change({"podTemplate": {"metadata": {"labels": {"team": "data", "tier": "gold"}}}})
+    world.run(10)
+    assert labels_of(world, "team", "tier") == {"flights-driver-1": ("data", "gold")}
 
-    world.change({"podTemplate": {"metadata": {"labels": {"team": "data"}}}})
+    world.change({"podTemplate": {"metadata": {"labels": {"team": "ml", "tier": None}}}})
     world.run(60)
 
-    assert (world.status.epoch, world.status.upgrade) == (1, None)
+    assert labels_of(world, "team", "tier") == {"flights-driver-1": ("ml", "")}
+    assert (world.status.epoch, world.status.upgrade, world.status.phase) == (1, None, Phase.RUNNING)
+
+
+def test_a_driver_that_starts_later_has_the_metadata_from_its_start_and_is_not_touched() -> None:
+    world = running()
+    world.change({"podTemplate": {"metadata": {"labels": {"team": "data"}}}})
+    world.run(10)
+    world.kill_driver()
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+    writes = [line for line in world.cluster.writes if line.startswith("label ")]
+
+    world.run(60)
+
+    assert labels_of(world, "team")["flights-driver-2"] == ("data",)
+    assert [line for line in world.cluster.writes if line.startswith("label ")] == writes
+
+
+def test_a_standby_gets_other_metadata_too() -> None:
+    world = running()
+    world.change({"driver": {"standby": True}})
+    world.run_until(lambda: world.status.standby is not None and len(world.cluster.pods()) == 2)
+    world.run(60)
+
+    world.change({"driver": {"podTemplate": {"metadata": {"annotations": {"note": "x"}}}}})
+    world.run(30)
+
+    notes = [resources.text(pod, "metadata", "annotations", "note") for pod in world.cluster.pods()]
+    assert notes == ["x", "x"]
+
+
+def test_metadata_that_no_pod_can_have_is_refused_and_the_pods_keep_theirs() -> None:
+    world = running()
+    world.change({"podTemplate": {"metadata": {"labels": {"team": "data"}}}})
+    world.run(10)
+
+    world.change({"podTemplate": {"metadata": {"labels": {"team": "not a label"}}}})
+    world.run(30)
+
+    assert "spec.podTemplate.metadata.labels" in (world.status.message or "")
+    assert labels_of(world, "team") == {"flights-driver-1": ("data",)}
+    assert world.status.phase is Phase.RUNNING
+
+
+def labels_of(world: JobWorld, *names: str) -> dict[str, tuple[str, ...]]:
+    """Return labels of each pod, by its name; an absent one is empty."""
+    return {
+        resources.text(pod, "metadata", "name"): tuple(
+            resources.text(pod, "metadata", "labels", name) for name in names
+        )
+        for pod in world.cluster.pods()
+    }

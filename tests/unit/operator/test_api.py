@@ -34,9 +34,9 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
     assert {name: cost.name for name, cost in costs.items() if cost is not ChangeCost.RESTART} == {
         "driver.terminationGracePeriodSeconds": "IGNORE",
         "imagePullPolicy": "IGNORE",
-        "podTemplate.metadata": "IGNORE",
-        "driver.podTemplate.metadata": "IGNORE",
-        "executor.podTemplate.metadata": "IGNORE",
+        "podTemplate.metadata": "RELOAD",
+        "driver.podTemplate.metadata": "RELOAD",
+        "executor.podTemplate.metadata": "RELOAD",
         "imagePullSecrets": "IGNORE",
         **{f"checkpoint.{name}": "RELOAD" for name, _ in _leaves(Checkpoint)},
         "restore.dropState": "IGNORE",

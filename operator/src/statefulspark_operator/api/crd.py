@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import yaml
 from pydantic import BaseModel, JsonValue
+from typing_extensions import TypeIs
 
 from statefulspark_operator.api import base, revision
 from statefulspark_operator.api.spark_savepoint import SparkSavepointSpec, SparkSavepointStatus
@@ -159,12 +161,27 @@ def _add_costs(schema: JsonObject, model: type[BaseModel]) -> None:
     properties = _mapping(schema["properties"])
     for attribute, field in model.model_fields.items():
         part = _mapping(properties[field.serialization_alias or attribute])
-        nested = field.annotation
-        if isinstance(nested, type) and issubclass(nested, BaseModel):
+        parts = [each for each in (field.annotation, *get_args(field.annotation)) if _is_model(each)]
+        nested = next((each for each in parts if each is field.annotation or _has_cheap_fields(each)), None)
+        if nested is not None:
             _add_costs(part, nested)
             continue
         cost = revision.change_cost(field).value
         part["description"] = f"{part.get('description', '')} A change {cost}.".strip()
+
+
+def _is_model(annotation: object) -> TypeIs[type[BaseModel]]:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _has_cheap_fields(model: type[BaseModel]) -> bool:
+    """Tell whether fields of a model that may be absent have different costs."""
+    fields = model.model_fields.values()
+    return any(
+        revision.change_cost(field) is not base.ChangeCost.RESTART
+        or any(_is_model(each) and _has_cheap_fields(each) for each in get_args(field.annotation))
+        for field in fields
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,8 +49,14 @@ ANNOTATION_EXECUTORS = f"{GROUP}/executors"
 """Annotation of a driver pod with the number of executors that it asks for; a driver without executors has none."""
 ANNOTATION_API_TLS = f"{GROUP}/api-tls"
 """Annotation of a driver pod with the Secret of its API's certificate; a driver without it speaks HTTP."""
+ANNOTATION_TEMPLATE = f"{GROUP}/pod-template"
+"""Annotation of a pod with the labels and annotations that it has from pod templates, as JSON."""
 ANNOTATION_API_PORT = f"{GROUP}/api-port"
 """Annotation with the port of the driver's API, if it is not the default."""
+
+
+SPARK_PREFIX = "spark-"
+"""How the labels begin that Spark gives to executors."""
 
 
 def driver_pod(job: str, epoch: int) -> str:
@@ -133,6 +139,10 @@ def labels(job: str) -> dict[str, str]:
         LABEL_PART_OF: PART_OF,
         LABEL_JOB: job,
     }
+
+
+OPERATOR_LABELS = frozenset(labels("")) | DESCRIBING_LABELS | IDENTITY_LABELS | {LABEL_COMPONENT}
+"""Labels of pods that the operator sets."""
 
 
 def service_labels(job: str, *, revision: str) -> dict[str, str]:

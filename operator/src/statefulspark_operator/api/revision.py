@@ -136,4 +136,6 @@ def running_spec(current: Part, running: Part) -> Part:
             changes[attribute] = value
         elif isinstance(value, BaseModel) and isinstance(before, BaseModel):
             changes[attribute] = running_spec(value, before)
+        elif all(part is None or (isinstance(part, BaseModel) and not meaning(part)) for part in (value, before)):
+            changes[attribute] = value  # One of them is absent, and the other has only what may change.
     return running.model_copy(update=changes)

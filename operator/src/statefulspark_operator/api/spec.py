@@ -154,8 +154,8 @@ class LocalDisk(ApiModel):
 class PodTemplate(ApiModel):
     """A part of a pod, as Kubernetes defines it, that is merged into the operator's."""
 
-    metadata: Annotated[OpaqueObject | None, ChangeCost.IGNORE] = None
-    """Labels and annotations of the pod, beside those of the operator."""
+    metadata: Annotated[OpaqueObject | None, ChangeCost.RELOAD] = None
+    """Labels and annotations of the pod, beside those of the operator and of Spark."""
     spec: OpaqueObject | None = None
     """Fields of the pod's spec: nodeSelector, tolerations, volumes, containers and so on, merged as by a strategic merge
     patch."""

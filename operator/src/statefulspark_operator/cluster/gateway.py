@@ -145,13 +145,22 @@ class Gateway(Protocol):
         """
         ...
 
-    async def label_pod(self, namespace: str, name: str, labels: Mapping[str, str], *, uid: str) -> None:
-        """Add labels to a pod.
+    async def label_pod(
+        self,
+        namespace: str,
+        name: str,
+        labels: Mapping[str, str | None],
+        *,
+        annotations: Mapping[str, str | None] | None = None,
+        uid: str,
+    ) -> None:
+        """Add, change and remove labels and annotations of a pod.
 
         Args:
             namespace: Its namespace.
             name: Its name.
-            labels: The labels; others are kept.
+            labels: The labels, None for one that goes; others are kept.
+            annotations: The same of annotations.
             uid: Identity of the pod; another one with the same name is not changed.
 
         Raises:

@@ -240,9 +240,17 @@ class KubernetesGateway:
             return False
         return answer is not None
 
-    async def label_pod(self, namespace: str, name: str, labels: Mapping[str, str], *, uid: str) -> None:
-        """Add labels to a pod."""
-        body: Resource = {"metadata": {"uid": uid, "labels": dict(labels)}}
+    async def label_pod(
+        self,
+        namespace: str,
+        name: str,
+        labels: Mapping[str, str | None],
+        *,
+        annotations: Mapping[str, str | None] | None = None,
+        uid: str,
+    ) -> None:
+        """Add, change and remove labels and annotations of a pod."""
+        body: Resource = {"metadata": {"uid": uid, "labels": dict(labels), "annotations": dict(annotations or {})}}
         try:
             await self._call("PATCH", resources.POD.path(namespace, name), body=body, content_type=_MERGE)
         except errors.SpecRejectedError as error:

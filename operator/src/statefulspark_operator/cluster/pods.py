@@ -74,6 +74,7 @@ def read_executor_pod(pod: Resource) -> ExecutorPod | None:
         phase=_phase(pod),
         is_leaving=resources.time(pod, "metadata", "deletionTimestamp") is not None,
         obstacle=_obstacle(pod, name),
+        described=resources.text(pod, "metadata", "annotations", names.ANNOTATION_TEMPLATE),
     )
 
 
@@ -118,6 +119,7 @@ def _read(pod: Resource, epoch: int) -> DriverPod:
         status_reason=resources.text(pod, "status", "reason"),
         status_message=resources.text(pod, "status", "message"),
         asked_executors=int(asked) if _PORT.fullmatch(asked) else 0,
+        described=resources.text(pod, "metadata", "annotations", names.ANNOTATION_TEMPLATE),
     )
 
 

@@ -15,7 +15,7 @@ from statefulspark import errors
 from statefulspark.contract.api import ActivateRequest, SavepointRequest, StopRequest
 from statefulspark.contract.manifest import Trigger
 
-from statefulspark_operator.api import names
+from statefulspark_operator.api import names, pod_metadata
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.driver_api import DriverAccess
 from statefulspark_operator.cluster.gateway import JobKey
@@ -96,8 +96,8 @@ async def perform(current: Pass, acts: tuple[actions.Action, ...]) -> None:
                 await objects.create(current.ports.gateway, current.situation.job, manifest)
                 pod = driver.standby_pod(current.subject, name=act.pod, revision=act.revision)
                 await _create_pod(current, pod, act.pod)
-            case actions.ActivateStandby():
-                await _activate(current, act)
+            case actions.ActivateStandby() | actions.DescribePods():
+                await (_activate(current, act) if isinstance(act, actions.ActivateStandby) else _describe(current, act))
             case actions.DeleteDriver() | actions.DeleteExecutors() | actions.DeleteStandby() | actions.ForgetDriver():
                 await _delete(current, act)
             case actions.RequestStop() | actions.RequestSavepoint() | actions.ConfigureDriver():
@@ -174,6 +174,18 @@ async def _delete(
         case _:
             assert_never(act)
     await gateway.delete(resources.POD, namespace, act.name, uid=act.uid, grace_s=grace_s)
+
+
+async def _describe(current: Pass, act: actions.DescribePods) -> None:
+    """Change labels and annotations of pods, by what each has at this moment."""
+    gateway, namespace, spec = current.ports.gateway, current.key.namespace, current.subject.spec
+    beneath = pod_metadata.of_executors(spec) if act.are_executors else pod_metadata.of_drivers(spec)
+    for reference in act.pods:
+        pod = await gateway.get(resources.POD, namespace, reference.name)
+        if pod is None or resources.text(pod, "metadata", "uid") != reference.uid:
+            continue
+        labels, annotations = pod_metadata.changes(resources.section(pod, "metadata"), act.metadata, beneath)
+        await gateway.label_pod(namespace, reference.name, labels, annotations=annotations, uid=reference.uid)
 
 
 async def _activate(current: Pass, act: actions.ActivateStandby) -> None:

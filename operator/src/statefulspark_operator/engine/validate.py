@@ -13,7 +13,7 @@ from pydantic import JsonValue, ValidationError
 from statefulspark import errors
 from statefulspark.contract import engine
 
-from statefulspark_operator.api import memory, names, resource_rules, revision
+from statefulspark_operator.api import memory, names, pod_metadata, resource_rules, revision
 from statefulspark_operator.api.code import ONE_SOURCE_MESSAGE, CodeSource, ConfigMapCode, ObjectCode
 from statefulspark_operator.api.job_defaults import JobDefaults
 from statefulspark_operator.api.pod_templates import PodTemplates
@@ -68,7 +68,7 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
     shown = engine.find_secret(spec.job.parameters)
     if shown:
         return Rejection("SettingRefused", f"job.parameters: {shown[0].key} cannot be set: {shown[0].reason}.")
-    problem = _resource_problem(spec)
+    problem = _resource_problem(spec) or pod_metadata.problem(spec)
     if problem is not None:
         return Rejection("SpecInvalid", f"spec.{problem}.")
     return spec

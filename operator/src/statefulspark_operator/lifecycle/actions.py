@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statefulspark.contract.config import CheckpointConfig
 from statefulspark.contract.manifest import SnapshotFormat, Trigger
 
+from statefulspark_operator.api.pod_metadata import PodMetadata
 from statefulspark_operator.api.status import RestoreIntent
 
 
@@ -235,6 +236,21 @@ class ConfigureDriver:
 
 
 @dataclass(frozen=True, slots=True)
+class DescribePods:
+    """Give running pods the labels and annotations that their templates say now; nothing else of them is changed.
+
+    Attributes:
+        pods: The pods; other pods with their names are not changed.
+        metadata: What the job's templates give to them.
+        are_executors: Whether they are executors, and not a driver or a standby.
+    """
+
+    pods: tuple[PodReference, ...]
+    metadata: PodMetadata
+    are_executors: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PurgeStorage:
     """Delete everything below the job's folder on storage."""
 
@@ -256,6 +272,7 @@ Action = (
     | RequestStop
     | RequestSavepoint
     | ConfigureDriver
+    | DescribePods
     | ForgetDriver
     | PurgeStorage
 )

@@ -11,6 +11,7 @@ import dataclasses
 
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.lifecycle import conditions, observed
+from statefulspark_operator.lifecycle.actions import Action
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.rules import (
     deletion,
@@ -45,7 +46,8 @@ def decide(situation: Situation) -> Decision:
     message = decision.message
     if current.rejection is not None and decision.phase is not Phase.DELETING:
         message = f"The current spec is not carried out: {current.rejection.message}"
-    acts = (*decision.actions, *progress.configure_driver(current, decision))
+    acts: tuple[Action, ...] = decision.actions
+    acts = (*acts, *progress.configure_driver(current, decision), *progress.describe_pods(current, decision))
     decision = dataclasses.replace(decision, message=_shorten(decision.message), actions=acts)
     changes = {
         "phase": decision.phase,

@@ -96,6 +96,7 @@ class DriverPod:
         status_reason: The pod's own reason, for example `Evicted`.
         status_message: The pod's own message.
         asked_executors: Number of executors that it asks for, as far as it says.
+        described: What it says it has from pod templates (`pod_metadata`); empty if nothing.
     """
 
     name: str
@@ -115,6 +116,7 @@ class DriverPod:
     status_reason: str = ""
     status_message: str = ""
     asked_executors: int = 0
+    described: str = ""
 
     @property
     def is_over(self) -> bool:
@@ -146,6 +148,7 @@ class ExecutorPod:
         phase: Its phase.
         is_leaving: It is being deleted.
         obstacle: Why it does not run, as a sentence; None if it runs, or is about to.
+        described: What it says it has from pod templates; empty if nothing.
     """
 
     name: str
@@ -154,6 +157,7 @@ class ExecutorPod:
     phase: PodPhase
     is_leaving: bool = False
     obstacle: str | None = None
+    described: str = ""
 
     @property
     def runs(self) -> bool:

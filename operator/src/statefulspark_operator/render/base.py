@@ -45,6 +45,7 @@ class Subject:
     Attributes:
         job: The resource's metadata.
         spec: The spec of the revision to run.
+        own: What the job itself says of it, if `spec` has the installation's defaults, too.
         cluster_id: What stands for the cluster; None if it is not known.
         user_id: User and group of the pods; None if the image or the platform says it.
     """
@@ -53,6 +54,12 @@ class Subject:
     spec: StatefulSparkJobSpec
     cluster_id: str | None = None
     user_id: int | None = USER_ID
+    own: StatefulSparkJobSpec | None = None
+
+    @property
+    def own_spec(self) -> StatefulSparkJobSpec:
+        """The spec without the installation's defaults."""
+        return self.own or self.spec
 
 
 def owner_reference(job: Job) -> Manifest:
@@ -146,28 +153,30 @@ def _union(field: str, template: Mapping[str, JsonValue]) -> Set[str]:
     return union if is_given else frozenset()
 
 
-def laid_over(rendered: Manifest, templates: Iterable[PodTemplate | None], *, container: str) -> Manifest:
+def laid_over(rendered: Manifest, templates: Iterable[PodTemplate | None], *, record: str, container: str) -> Manifest:
     """Return a pod with the user's templates laid over it, one after the other.
 
     Args:
         rendered: The metadata and spec that the operator rendered.
         templates: The one of all pods, and the one of this kind of pods.
+        record: What the job's own templates give to the metadata, as the pod says it; empty if nothing.
         container: The main container; the main container of another kind of pods is left out.
     """
-    merged: JsonValue = rendered
+    own: Manifest = {"annotations": {names.ANNOTATION_TEMPLATE: record}} if record else {}
+    merged = overlay(rendered, {"metadata": own})
     for template in templates:
         if template is None:
             continue
         spec = template.spec or {}
         if isinstance(given := spec.get("containers"), list):
-            own = [item for item in given if not isinstance(item, dict) or item.get("name") not in MAIN - {container}]
-            spec = {**spec, "containers": own}
+            kept = [item for item in given if not isinstance(item, dict) or item.get("name") not in MAIN - {container}]
+            spec = {**spec, "containers": kept}
         merged = overlay(merged, {"metadata": template.metadata or {}, "spec": spec})
     manifest = merged if isinstance(merged, dict) else rendered
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": identity(manifest["metadata"], rendered["metadata"]),  # type: ignore[arg-type]  # an object
+        "metadata": identity(manifest["metadata"], overlay(rendered["metadata"], own)),  # type: ignore[arg-type]  # an object
         "spec": manifest["spec"],
     }
 

@@ -31,7 +31,7 @@ def with_defaults(defaults: JobDefaults, subject: Subject) -> Subject:
     """
     has_executors = subject.spec.executor is not None
     given = defaults if has_executors else defaults.model_copy(update={"executor": JobDefaults().executor})
-    return dataclasses.replace(subject, spec=_beneath(given, subject.spec))
+    return dataclasses.replace(subject, spec=_beneath(given, subject.spec), own=subject.own_spec)
 
 
 def storage(defaults: JobDefaults, own: Storage) -> Storage:

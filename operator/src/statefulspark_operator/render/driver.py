@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 from statefulspark.contract import config as job_config
 
-from statefulspark_operator.api import names
+from statefulspark_operator.api import names, pod_metadata
 from statefulspark_operator.api.spec import CERTIFICATE_KEY, PRIVATE_KEY, StatefulSparkJobSpec
 from statefulspark_operator.render import base, code, config, executor
 from statefulspark_operator.render.base import Manifest, Subject, metadata
@@ -100,7 +100,9 @@ class _Start:
 def _laid_over(subject: Subject, meta: Manifest, spec: Manifest) -> Manifest:
     """Return the pod with the user's templates laid over it."""
     templates = (subject.spec.pod_template, subject.spec.driver.pod_template)
-    return base.laid_over({"metadata": meta, "spec": spec}, templates, container=names.DRIVER_CONTAINER)
+    record = pod_metadata.of_drivers(subject.own_spec).record
+    rendered: Manifest = {"metadata": meta, "spec": spec}
+    return base.laid_over(rendered, templates, record=record, container=names.DRIVER_CONTAINER)
 
 
 def _pod_spec(subject: Subject, start: _Start) -> Manifest:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 from statefulspark import errors
 
-from statefulspark_operator.api import memory, names
+from statefulspark_operator.api import memory, names, pod_metadata
 from statefulspark_operator.api.spec import Executor, StatefulSparkJobSpec
 from statefulspark_operator.render import base, code
 from statefulspark_operator.render.base import Manifest, Subject
@@ -182,7 +182,9 @@ def template(subject: Subject, owner: Owner) -> Manifest:
     labels = names.executor_labels(job.name, driver=owner.pod, revision=owner.revision, epoch=owner.epoch)
     meta: Manifest = {"labels": dict(labels)}
     templates = (spec.pod_template, executor.pod_template)
-    return base.laid_over({"metadata": meta, "spec": pod_spec}, templates, container=names.EXECUTOR_CONTAINER)
+    record = pod_metadata.of_executors(subject.own_spec).record
+    rendered: Manifest = {"metadata": meta, "spec": pod_spec}
+    return base.laid_over(rendered, templates, record=record, container=names.EXECUTOR_CONTAINER)
 
 
 def whole_pod(subject: Subject, *, revision: str) -> Manifest:

@@ -6,16 +6,28 @@ is usually watching.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from statefulspark.contract.api import JobState, JobStatus
 
+from statefulspark_operator.api import pod_metadata
 from statefulspark_operator.api.status import Phase, UpgradeState
 from statefulspark_operator.lifecycle import actions, executors, health, steps
 from statefulspark_operator.lifecycle.decision import SOON, STEADY, Decision, Reason
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
-from statefulspark_operator.lifecycle.situation import HARMLESS_WAITS, DriverPod, DriverSilent, Situation
+from statefulspark_operator.lifecycle.situation import (
+    HARMLESS_WAITS,
+    DriverPod,
+    DriverSilent,
+    ExecutorPod,
+    PodPhase,
+    Situation,
+)
 
 KEPT_PODS = 2
 """Number of pods of ended drivers that are kept for their logs."""
+DESCRIBED_AT_ONCE = 50
+"""Number of pods of a kind that get other labels in one pass; the next pass follows when the API server shows them."""
 
 
 def _phase(situation: Situation) -> Phase:
@@ -152,3 +164,36 @@ def configure_driver(situation: Situation, decision: Decision) -> tuple[actions.
         return ()
     requested = spec.checkpoint.config()
     return () if driver.checkpoint_config == requested else (actions.ConfigureDriver(pod.epoch, requested),)
+
+
+def describe_pods(situation: Situation, decision: Decision) -> tuple[actions.DescribePods, ...]:
+    """Do pods of this revision have other labels or annotations than their templates say now?
+
+    A decision that already does something comes first. New pods have theirs from the start.
+    """
+    spec, is_deleted = situation.spec, situation.job.deletion_requested_at is not None
+    if spec is None or decision.actions or situation.rejection is not None or is_deleted:
+        return ()
+    owners = [
+        pod
+        for pod in (situation.live_pod, situation.standby_pod)
+        if pod is not None and pod.revision == situation.desired_revision
+    ]
+    drivers = [pod for pod in owners if pod.is_live(situation.now) and pod.deletion_deadline is None]
+    uids = {pod.uid for pod in drivers}
+    workers = [
+        pod
+        for pod in situation.executors
+        if pod.owner_uid in uids and not pod.is_leaving and pod.phase in (PodPhase.PENDING, PodPhase.RUNNING)
+    ]
+    of_drivers, of_executors = pod_metadata.of_drivers(spec), pod_metadata.of_executors(spec)
+    acts = (
+        actions.DescribePods(_described_otherwise(drivers, of_drivers.record), of_drivers),
+        actions.DescribePods(_described_otherwise(workers, of_executors.record), of_executors, are_executors=True),
+    )
+    return tuple(act for act in acts if act.pods)
+
+
+def _described_otherwise(pods: Sequence[DriverPod | ExecutorPod], record: str) -> tuple[actions.PodReference, ...]:
+    outdated = [pod for pod in pods if pod.described != record]
+    return tuple(actions.PodReference(pod.name, pod.uid) for pod in outdated[:DESCRIBED_AT_ONCE])
