@@ -10,7 +10,7 @@ release: $(STAMPS)/venv jars images $(IMAGES_DIR)/job.tar $(HELM) $(SYFT) ## Bui
 RELEASE_ARGS ?=
 DIST ?= dist
 
-surface: $(STAMPS)/venv ## Write what the version of this tree promises (CRDs, Python names, metrics) into release/surfaces/, for the commit of a release
+surface: $(STAMPS)/venv ## Write what the version of this tree promises (CRDs, Python names, HTTP, commands, metrics) into release/surfaces/, for the commit of a release
 	$(BIN)/python -m release.surface --write
 
 verify-release: $(STAMPS)/venv $(HELM) ## Verify the files of a release, its bills of materials, and who made it (DIST=dist KEY=cosign.pub, or IDENTITY= and ISSUER=; KEYRING= for the chart)

@@ -1,8 +1,9 @@
 """What each release promised by name, and what this tree breaks of it.
 
-`release/surfaces/` has a folder for each release: its CRDs, the Python library as a stub, and its metrics. `python -m
-release.surface --write` adds the one of this tree, and `--check` compares the tree with all of them. A break is possible in
-a version that announces one (`docs/releases.md`); there, a name of the library goes only if it was deprecated before.
+`release/surfaces/` has a folder for each release: its CRDs, the Python library as a stub, its HTTP API, commands and
+metrics. `python -m release.surface --write` adds the one of this tree, and `--check` compares the tree with all of them. A
+break is possible in a version that announces one (`docs/releases.md`); there, a name of the library goes only if it was
+deprecated before.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from statefulspark.server import metrics as driver_metrics
 from statefulspark_operator.api import crd
 from statefulspark_operator.telemetry import metrics as operator_metrics
 
-from release import artifacts, stub, versions
+from release import artifacts, calls, stub, versions
 
 RELEASED = Path(__file__).with_name("surfaces")
 _PYTHON, _METRICS = "python.pyi", "metrics.txt"
@@ -28,7 +29,8 @@ _WIDEST = frozenset({"Any", "object"})
 
 def files() -> dict[str, str]:
     """Return the surface of this tree: the content of each file by its name."""
-    return {**crd.files(), _PYTHON: stub.text(), _METRICS: metrics_text()}
+    http, commands = {calls.HTTP: calls.http_text()}, {calls.COMMANDS: calls.commands_text()}
+    return {**crd.files(), _PYTHON: stub.text(), _METRICS: metrics_text(), **http, **commands}
 
 
 def metrics_text() -> str:
@@ -63,6 +65,8 @@ def breaks(version: str, current: dict[str, str], released: Path) -> Iterator[st
             found = (
                 *python_breaks(old_stub, current[_PYTHON]),
                 *metric_breaks((folder / _METRICS).read_text(), current[_METRICS]),
+                *calls.breaks((folder / calls.HTTP).read_text(), current[calls.HTTP]),
+                *calls.breaks((folder / calls.COMMANDS).read_text(), current[calls.COMMANDS]),
             )
         else:
             found = tuple(undeprecated_removals(old_stub, current[_PYTHON]))

@@ -37,6 +37,9 @@ driver counter statefulspark_rows job_name query
 driver gauge statefulspark_up job_name
 """
 
+CALLS = {"http.txt": "", "commands.txt": ""}
+"""No call is promised: `test_calls` compares them."""
+
 BREAKS: dict[str, tuple[str, str, str]] = {
     "a function less": ("def write(", "def written(", "ss.write: public object was removed."),
     "a method less": ("def close(", "def closed(", "ss.Rows.close: public object was removed."),
@@ -120,13 +123,15 @@ def a_release(folder: Path, version: str) -> Path:
     (folder / version).mkdir()
     (folder / version / "python.pyi").write_text(STUB)
     (folder / version / "metrics.txt").write_text(METRICS)
+    (folder / version / "http.txt").write_text("")
+    (folder / version / "commands.txt").write_text("")
     return folder
 
 
 def a_tree(old: str, new: str) -> dict[str, str]:
     """The surface of the release with one change."""
     assert old in STUB or old in METRICS, old
-    return {"python.pyi": STUB.replace(old, new, 1), "metrics.txt": METRICS.replace(old, new, 1)}
+    return {"python.pyi": STUB.replace(old, new, 1), "metrics.txt": METRICS.replace(old, new, 1), **CALLS}
 
 
 @pytest.mark.parametrize(("old", "new", "sentence"), [pytest.param(*each, id=name) for name, each in BREAKS.items()])
@@ -158,6 +163,17 @@ def test_from_version_1_on_only_the_first_number_announces_breaks(tmp_path: Path
     assert tuple(surface.breaks("2.0.0", a_tree("= False", "= True"), released)) == ()
 
 
+def test_a_break_of_a_call_is_named_with_the_release_that_it_breaks(tmp_path: Path) -> None:
+    released = a_release(tmp_path, "0.1.0")
+    (released / "0.1.0" / "http.txt").write_text("request GET /v1/status: call, optional\n")
+    (released / "0.1.0" / "commands.txt").write_text("command statefulspark run: command, optional\n")
+
+    found = tuple(surface.breaks("0.1.3", a_tree("", ""), released))
+
+    assert found == ("0.1.0: request GET /v1/status is gone.", "0.1.0: command statefulspark run is gone.")
+    assert tuple(surface.breaks("0.2.0", a_tree("", ""), released)) == ()
+
+
 def test_this_tree_can_be_released_and_breaks_nothing_of_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,6 +189,8 @@ def test_this_tree_can_be_released_and_breaks_nothing_of_itself(
     assert {path.name for path in (tmp_path / version).iterdir()} == {
         "python.pyi",
         "metrics.txt",
+        "http.txt",
+        "commands.txt",
         "statefulsparkjobs.yaml",
         "sparksavepoints.yaml",
     }
