@@ -22,33 +22,6 @@ def folder(job: Job) -> str:
     return job.savepoint(query).folder
 
 
-def test_a_copy_verifies_and_names_the_same_files(job: Job, folder: str) -> None:
-    elsewhere = job.bucket.child("archive")
-
-    copied = relocate.relocate(job.store, folder, elsewhere, "words")
-
-    manifest = catalog.read_manifest(elsewhere, "words")
-    assert manifest == copied.manifest == catalog.read_manifest(job.store, folder)
-    assert verify.verify(elsewhere, manifest, root="words", deep=True).ok
-    assert copied.copied_files == copied.files == len(elsewhere.list("words/files"))
-
-
-def test_a_copy_tells_its_progress_in_bytes(job: Job, folder: str) -> None:
-    seen: list[tuple[int, int]] = []
-
-    copied = relocate.relocate(
-        job.store,
-        folder,
-        job.bucket.child("archive"),
-        "words",
-        on_progress=lambda done, total: seen.append((done, total)),
-    )
-
-    assert seen[0] == (0, copied.size_bytes)
-    assert seen[-1] == (copied.size_bytes, copied.size_bytes)
-    assert seen == sorted(seen)
-
-
 def test_what_a_newer_release_wrote_into_the_manifest_is_kept(job: Job, folder: str) -> None:
     document = json.loads(job.store.read(f"{folder}/{layout.MANIFEST_NAME}"))
     job.store.write(f"{folder}/{layout.MANIFEST_NAME}", json.dumps({**document, "fromTheFuture": 1}).encode())
@@ -75,12 +48,3 @@ def test_a_copy_that_dies_at_any_write_is_no_savepoint_and_can_be_repeated(job: 
         assert verify.verify(elsewhere, catalog.read_manifest(elsewhere, target), root=target, deep=True).ok
 
     assert died > 3
-
-
-def test_copying_again_copies_nothing(job: Job, folder: str) -> None:
-    elsewhere = job.bucket.child("archive")
-
-    relocate.relocate(job.store, folder, elsewhere, "words")
-    again = relocate.relocate(job.store, folder, elsewhere, "words")
-
-    assert again.copied_files == 0

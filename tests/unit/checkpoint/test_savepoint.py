@@ -9,7 +9,6 @@ from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, closure, savepoint, transfer, verify
-from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.storage.port import MOST_BYTES, ObjectStore
 from statefulspark.testing import stores
@@ -180,29 +179,6 @@ def test_disposing_deletes_the_manifest_first_and_then_everything(job: Job, quer
 
     assert job.store.list(place.folder) == ()
     assert savepoint.dispose(job.store, place.folder) == 0
-
-
-@pytest.mark.parametrize("folder", ["checkpoints/00000001", "generations/00000001", "checkpoints"])
-def test_nothing_but_a_savepoint_can_be_disposed_of(job: Job, query: FakeQuery, folder: str) -> None:
-    job.checkpoint(query)
-    before = job.store.list("")
-
-    with pytest.raises(errors.SpecRejectedError) as raised:
-        savepoint.dispose(job.store, folder)
-
-    assert raised.value.reason == "NotASavepoint"
-    assert job.store.list("") == before
-
-
-def test_snapshots_are_listed_newest_first_and_numbered_in_one_sequence(job: Job, query: FakeQuery) -> None:
-    job.checkpoint(query)
-    request = a_request(job, "nightly")
-    take(job, query, savepoint.resolve_target(job.store, request), request)
-    job.checkpoint(query)
-    job.store.write(f"{layout.checkpoint(9)}/half", b"made")
-
-    assert [ref.label for ref in catalog.list_snapshots(job.store)] == ["checkpoint 3", "savepoint 2", "checkpoint 1"]
-    assert catalog.next_snapshot_id(job.store) == 10
 
 
 def test_a_second_manifest_of_the_same_number_is_refused(job: Job, query: FakeQuery) -> None:

@@ -11,10 +11,9 @@ from restores import a_restore
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
 from statefulspark import errors, operatorstate
-from statefulspark.checkpoint import batch_records, catalog, closure, lineage_records, required_records
-from statefulspark.contract import layout
+from statefulspark.checkpoint import batch_records, closure, lineage_records, required_records
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.prepared import OutputRecord, UnchangedRecord
+from statefulspark.contract.prepared import UnchangedRecord
 from statefulspark.declaration import Output
 from statefulspark.driver.output import commit, job_sinks
 from statefulspark.driver.starting import start_parts
@@ -249,23 +248,6 @@ def test_a_function_that_left_the_query_needs_no_records_any_more(bucket: stores
     assert Driver(bucket, function=Forgetful()).plan.start_batches == {QUERY: 2}
 
 
-def test_state_of_a_release_that_recorded_changes_only_goes_on(bucket: stores.MemoryStore) -> None:
-    """Nothing tells of its batches that each has a record."""
-    driver = Driver(bucket)
-    driver.run(1, 2, 0)
-    for info in bucket.list(""):
-        if "/unchanged/" in info.key:
-            bucket.delete_many([info.key])
-        elif "/output/" in info.key:
-            old = OutputRecord.parse(bucket.read(info.key), info.key).model_copy(update={"function": None})
-            bucket.write(info.key, old.sealed())
-
-    again = Driver(bucket)
-    again.run(4)
-
-    assert (again.plan.mode, again.plan.start_batches, again.total) == (StartMode.CONTINUE, {QUERY: 2}, 7)
-
-
 @pytest.mark.parametrize("rows", [[3, 4], [3, 0]], ids=["changed", "left as it was"])
 def test_a_record_that_only_a_listing_does_not_show_is_not_lost(
     bucket: stores.MemoryStore, rows: Sequence[int]
@@ -340,19 +322,3 @@ def test_a_cut_reads_three_records_of_a_function_however_many_there_are(bucket: 
         "unchanged/out/00000021-00000001.json",
         "operator-state/out/00000001-00000001.json",
     ]
-
-
-def test_layout_of_the_first_checkpoint(bucket: stores.MemoryStore) -> None:
-    driver = Driver(bucket)
-    driver.run(1, 0)
-    driver.job.checkpoint(driver.query)
-
-    manifest = catalog.read_manifest(driver.job.store, layout.checkpoint(1))
-
-    ours = [file.path for file in manifest.queries[0].files if batch_records.parse_key(file.path)]
-    assert ours == [
-        "operator-state/out/00000000-00000001.json",
-        "output/delays/00000000-00000001.json",
-        "unchanged/out/00000001-00000001.json",
-    ]
-    assert all(file.crc32 for file in manifest.queries[0].files if file.path in ours)

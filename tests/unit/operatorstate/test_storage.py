@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
 from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
-from statefulspark import errors
-from statefulspark.checkpoint import batch_records, closure, verify
+from statefulspark.checkpoint import batch_records, verify
 from statefulspark.checkpoint.segments import SegmentName
 from statefulspark.contract.manifest import Manifest
 from statefulspark.recovery.plan import StartMode
@@ -70,15 +68,6 @@ def test_a_cut_holds_the_segment_of_its_offsets_and_the_newest_record(job: Job) 
     assert verify.verify(job.store, manifest, deep=True).ok
 
 
-def test_a_cut_whose_segment_is_gone_is_refused(job: Job) -> None:
-    query = a_stateful_query(job)
-    query.run_batch()
-    job.store.delete_many([f"{query.path}/{query.segment(0).key}"])
-
-    with pytest.raises(errors.SnapshotCorruptError, match=r"source-segments/counter/00000001-00000001\.arrow"):
-        closure.close_over(job.store, query.path, 0)
-
-
 def test_a_planned_batch_whose_segment_is_gone_does_not_end_every_start(job: Job) -> None:
     """A batch that was planned runs again with its segment; without that no start got beyond binding the source."""
     query = a_stateful_query(job)
@@ -110,18 +99,6 @@ def test_a_restore_brings_exactly_what_the_cut_needs(job: Job) -> None:
         record(4),
         query.segment(4).key,
     ]
-
-
-def test_a_savepoint_carries_them(job: Job) -> None:
-    query = a_stateful_query(job)
-    for _ in range(3):
-        query.run_batch()
-
-    place = job.savepoint(query)
-
-    names = [info.key for info in place.store.list(place.folder)]
-    assert any(name.endswith(query.segment(2).key) for name in names)
-    assert any(name.endswith(record(2)) for name in names)
 
 
 def test_storage_stays_bounded_and_what_the_running_driver_may_need_stays(job: Job) -> None:

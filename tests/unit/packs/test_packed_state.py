@@ -107,13 +107,6 @@ def test_small_runs_are_merged_from_wherever_they_are() -> None:
     assert totals_of(log) == {**_TOTALS, "d": 5}
 
 
-def test_a_head_without_packs_is_written_as_older_releases_read_it() -> None:
-    head = a_log().head()
-
-    assert head is not None
-    assert head.pack_layout()[1] == 1
-
-
 def test_a_damaged_chunk_in_a_pack_is_an_error_that_names_the_chunk() -> None:
     log = packed(a_log(), 1)
     log.packs = {reference: b"\0" * len(body) for reference, body in log.packs.items()}

@@ -12,10 +12,9 @@ from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
-from statefulspark.checkpoint import catalog, verify
+from statefulspark.checkpoint import verify
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.evolution import rewrite
 from statefulspark.recovery import ahead, generations
 from statefulspark.recovery.plan import ReadyState
 from statefulspark.testing import stores
@@ -172,15 +171,6 @@ def test_an_activation_stops_it_between_a_few_copies(world: World) -> None:
     assert is_whole(world.job, plan)
 
 
-def test_what_is_copied_after_the_activation_does_not_count(world: World) -> None:
-    carried = world.carrier.end()
-
-    assert not world.follow()
-
-    assert carried is None
-    assert world.carrier.end() is None
-
-
 def test_a_copy_that_is_under_way_at_the_activation_does_not_count() -> None:
     world = a_running_world(lambda bucket: HoldingStore(bucket, "copy", "generations/00000002/delays/state"))
     answers: list[bool] = []
@@ -194,22 +184,6 @@ def test_a_copy_that_is_under_way_at_the_activation_does_not_count() -> None:
     assert carried.files == {}
 
 
-def test_what_has_arrived_is_told_as_the_new_plan_will_look_for_it(world: World) -> None:
-    cargo = replace(world.job.cargo(), rewrites={"delays": rewrite.Rewrite({0: 1}, (0,), {})})
-    before = world.carrier.carried_queries(cargo)
-
-    assert world.carrier.follow(cargo, world.job.clock.now, stops=never)
-
-    (query,) = world.carrier.carried_queries(cargo)
-    listed = world.job.store.list("generations/00000002/delays")
-    assert before == ()
-    assert {file.path.split("/")[1] for file in query.files} == {"1"}
-    assert {f"{query.path}/{file.path}": file.size_bytes for file in query.files} == {
-        info.key: info.size_bytes for info in listed
-    }
-    assert query == cargo.queries[0].model_copy(update={"path": "generations/00000002/delays", "files": query.files})
-
-
 def test_a_query_whose_state_is_rewritten_is_not_carried(world: World) -> None:
     cargo = replace(world.job.cargo(), rewritten={"delays"})
 
@@ -217,20 +191,6 @@ def test_a_query_whose_state_is_rewritten_is_not_carried(world: World) -> None:
 
     assert world.copied() == []
     assert [query.files for query in world.carrier.carried_queries(cargo)] == [()]
-
-
-def test_it_says_what_it_reserves_and_carries(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger=ahead.__name__)
-
-    world.follow()
-
-    carried = world.carrier.end()
-    assert carried is not None
-    total = sum(origin.size_bytes for origin in carried.files.values())
-    assert said(caplog) == [
-        ("reserved a generation to carry state ahead", {"generation": 2}),
-        ("carried ahead", {"generation": 2, "files": len(carried.files), "bytes": total}),
-    ]
 
 
 def test_a_file_that_is_pruned_between_the_listing_and_its_copy_is_told_and_left_out(
@@ -273,17 +233,6 @@ def test_another_driver_closes_the_generation_off_and_the_standby_begins_in_anot
     assert all(key.startswith("generations/00000003/") for key in carried.files)
 
 
-def test_a_start_whose_generation_was_closed_off_copies_everything(world: World) -> None:
-    world.follow()
-    carried = world.carrier.end()
-    generations.close_off(world.job.store, (2,), epoch=1, now=world.job.clock.now)
-
-    plan = world.standby.boot(changes=CHANGED, carried=carried)
-
-    assert plan.generation == 3
-    assert is_whole(world.job, plan)
-
-
 def test_a_start_whose_generation_is_closed_off_at_the_last_moment_copies_everything() -> None:
     """A driver that was replaced has taken the standby for dead, and wakes in the request that says so."""
     world = a_running_world(lambda bucket: HoldingStore(bucket, "create", "generations/00000002/generation.json"))
@@ -296,42 +245,6 @@ def test_a_start_whose_generation_is_closed_off_at_the_last_moment_copies_everyt
 
     assert plans[0].generation == 3
     assert is_whole(world.job, plans[0])
-
-
-def test_a_start_that_goes_on_in_place_leaves_what_it_has_carried(world: World) -> None:
-    world.follow()
-
-    plan = world.take_over(changes=())
-
-    assert plan.generation == 1
-    assert generations.read_all(world.job.store).unfinished == (2,)
-
-
-@pytest.mark.parametrize("wish", [a_restore(snapshot="checkpoint:1", nonce="back")], ids=["to an older checkpoint"])
-def test_a_start_that_goes_back_takes_nothing_that_was_carried(world: World, wish: RestoreConfig) -> None:
-    world.runs_on()
-    world.follow()
-    before = len(world.copied())
-
-    plan = world.take_over(wish)
-
-    assert (plan.generation, dict(plan.start_batches)) == (3, {"delays": 2})
-    assert len(world.copied()[before:]) >= len([file for file in plan.queries[0].files if "metadata" not in file.path])
-    assert is_whole(world.job, plan)
-
-
-def test_a_start_behind_damage_takes_nothing_that_was_carried(world: World) -> None:
-    world.runs_on()
-    world.follow()
-    newest = catalog.read_manifest(world.job.store, layout.checkpoint(2))
-    (lost,) = [file.path for file in newest.queries[0].files if file.path == f"commits/{newest.queries[0].batch_id}"]
-    world.job.store.delete_many([f"{newest.queries[0].path}/{lost}"])
-
-    plan = world.take_over()
-
-    assert plan.fallback is not None
-    assert (plan.generation, dict(plan.start_batches)) == (3, {"delays": 2})
-    assert is_whole(world.job, plan)
 
 
 def test_a_copy_that_is_gone_or_was_cut_short_is_made_again(world: World) -> None:
@@ -358,18 +271,6 @@ def test_a_file_that_was_damaged_while_it_was_carried_and_brought_back_is_copied
 
     assert is_whole(world.job, plan)
     assert world.job.store.read(key.replace("00000001", "00000002", 1)) == body
-
-
-def test_files_that_were_pruned_before_they_were_carried_are_left_out(world: World) -> None:
-    cargo = world.job.cargo()
-    gone = next(file.path for file in cargo.queries[0].files if file.path.endswith(".zip"))
-    world.runs_on()
-    world.job.store.delete_many([f"{cargo.queries[0].path}/{gone}"])
-
-    world.carrier.follow(cargo, world.job.clock.now, stops=never)
-    world.follow()
-
-    assert is_whole(world.job, world.take_over())
 
 
 def test_what_a_long_wait_has_piled_up_is_left_behind_with_its_generation(world: World) -> None:

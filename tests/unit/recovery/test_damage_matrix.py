@@ -144,17 +144,17 @@ def test_verification_names_the_file_and_what_is_wrong(any_world: World, kind: s
 
 @pytest.mark.parametrize("how", DAMAGES)
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - SHARED))
-def test_a_start_falls_back_to_the_snapshot_before_and_says_so(any_world: World, kind: str, how: str) -> None:
-    key = any_world.key_of(kind)
-    any_world.spoil(key, how)
+def test_a_start_falls_back_to_the_snapshot_before_and_says_so(world: World, kind: str, how: str) -> None:
+    key = world.key_of(kind)
+    world.spoil(key, how)
 
-    plan = any_world.job.boot()
+    plan = world.job.boot()
 
     assert (plan.mode, plan.generation, plan.restored_from) == (StartMode.COPY, 2, "checkpoint 1")
     assert dict(plan.start_batches) == {"delays": 3}
     assert key in (plan.fallback or "")
     assert "Started from checkpoint 1 instead." in (plan.fallback or "")
-    assert verify.verify_queries(any_world.job.store, plan.queries, deep=True).ok
+    assert verify.verify_queries(world.job.store, plan.queries, deep=True).ok
 
 
 @pytest.mark.parametrize("how", DAMAGES)
@@ -263,18 +263,18 @@ def test_a_damaged_epoch_is_no_way_in_for_an_older_driver(world: World, how: str
 
 @pytest.mark.parametrize("how", DAMAGES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_savepoint_with_a_damaged_file_is_refused_by_name(any_world: World, kind: str, how: str) -> None:
-    place = any_world.job.savepoint(any_world.query, location="memory://bucket/backups")
-    key = any_world.key_of(kind).replace(f"{any_world.query.path}/", f"{place.folder}/files/delays/")
-    copy = World(any_world.job.on(any_world.job.bucket.child("")), any_world.query, any_world.newest)
+def test_a_savepoint_with_a_damaged_file_is_refused_by_name(world: World, kind: str, how: str) -> None:
+    place = world.job.savepoint(world.query, location="memory://bucket/backups")
+    key = world.key_of(kind).replace(f"{world.query.path}/", f"{place.folder}/files/delays/")
+    copy = World(world.job.on(world.job.bucket.child("")), world.query, world.newest)
     copy.job.store = place.store
     copy.spoil(key, how)
 
     with pytest.raises(errors.SnapshotCorruptError, match=re.escape(key)) as raised:
-        any_world.job.boot(a_restore(snapshot=place.uri))
+        world.job.boot(a_restore(snapshot=place.uri))
 
     assert raised.value.reason == "SnapshotBroken"
-    assert any_world.job.boot().restored_from == "checkpoint 2"
+    assert world.job.boot().restored_from == "checkpoint 2"
 
 
 def a_note(world: World, plan: ReadyState, epoch: int) -> DamageNote:
@@ -498,14 +498,6 @@ def test_a_damaged_note_counts_as_none(world: World) -> None:
     world.job.store.write(layout.damage_note(1, 2), b"{")
 
     assert world.job.boot().restored_from == "checkpoint 2"
-
-
-def test_the_newest_snapshot_is_recorded_as_it_was(world: World) -> None:
-    """The table above is about files that exist: each kind names one."""
-    assert {world.key_of(kind) for kind in KINDS} <= {
-        f"{world.newest.queries[0].path}/{file.path}" for file in world.newest.queries[0].files
-    }
-    assert catalog.read_manifest(world.job.store, layout.checkpoint(2)) == world.newest
 
 
 SMALL = (

@@ -93,20 +93,6 @@ def test_each_query_is_salvaged_at_its_own_newest_batch(job: Job) -> None:
     assert dict(job.start().start_batches) == {"arrivals": 0, "delays": 3}
 
 
-@pytest.mark.parametrize("damage", ["truncated", "missing", "swapped"])
-def test_a_damaged_newer_batch_is_left_behind_for_the_checkpoint_in_a_new_generation(job: Job, damage: str) -> None:
-    query = job.running(3)
-    job.checkpoint(query)
-    query.run_batch()
-    spoil(job, f"{query.path}/state/0/0/4_{query.ids[3]['0'][0][0]}.changelog", damage)
-
-    plan = job.start()
-
-    assert (plan.mode, plan.generation, dict(plan.start_batches)) == (StartMode.COPY, 2, {"delays": 2})
-    assert "4_" in (plan.fallback or "")
-    assert "Started from checkpoint 1 instead." in (plan.fallback or "")
-
-
 @pytest.mark.parametrize("name", ["commits/3", "offsets/4"])
 def test_an_empty_newest_log_entry_is_left_behind_for_the_checkpoint(job: Job, name: str) -> None:
     query = job.running(3)
@@ -148,19 +134,6 @@ def test_a_sound_newer_batch_is_salvaged_although_the_checkpoint_before_it_is_br
     plan = job.start()
 
     assert (plan.mode, dict(plan.start_batches)) == (StartMode.CONTINUE, {"delays": 3})
-
-
-def test_an_unreadable_manifest_is_reported_and_its_batch_salvaged_under_a_new_number(job: Job) -> None:
-    query = job.running(3)
-    job.checkpoint(query)
-    query.run_batch()
-    job.checkpoint(query)
-    job.store.write(layout.checkpoint_manifest(2), b'{"kind": "check')
-
-    plan = job.start()
-
-    assert (plan.restored_from, dict(plan.start_batches)) == ("checkpoint 3", {"delays": 3})
-    assert "checkpoints/00000002" in (plan.fallback or "")
 
 
 def test_state_that_does_not_verify_never_leads_to_an_empty_start(job: Job) -> None:
@@ -312,19 +285,6 @@ def test_an_asked_for_checkpoint_is_restored_into_a_new_generation(job: Job) -> 
     assert verify.verify_queries(job.store, plan.queries, deep=True).ok
 
 
-def test_a_restored_generation_can_be_continued_and_closed_over(job: Job) -> None:
-    query = job.running(4)
-    query.upload_snapshots(1)
-    job.checkpoint(query)
-    moved = query.continue_in(job.start(a_restore(snapshot="checkpoint:1")).generation, 3)
-
-    moved.run_batch()
-    manifest = job.checkpoint(moved)
-
-    assert verify.verify(job.store, manifest, deep=True).ok
-    assert all(file.path != "offsets/2" for file in manifest.queries[0].files)
-
-
 def test_a_restore_happens_once(job: Job) -> None:
     query = job.running(3)
     job.checkpoint(query)
@@ -340,15 +300,6 @@ def test_a_restore_happens_once(job: Job) -> None:
     assert (before_its_first_commit.mode, before_its_first_commit.generation) == (StartMode.CONTINUE, 2)
     assert before_its_first_commit.restored_from == "checkpoint 1"
     assert (after_a_commit.mode, dict(after_a_commit.start_batches)) == (StartMode.CONTINUE, {"delays": 3})
-
-
-def test_a_restore_with_a_new_id_happens_again(job: Job) -> None:
-    job.checkpoint(job.running(3))
-    job.start(a_restore(snapshot="checkpoint:1", nonce="a"))
-
-    plan = job.start(a_restore(snapshot="checkpoint:1", nonce="b"))
-
-    assert (plan.mode, plan.generation) == (StartMode.COPY, 3)
 
 
 def test_a_fallback_after_a_restore_does_not_repeat_the_restore(job: Job) -> None:
@@ -620,36 +571,6 @@ def test_a_start_that_declares_what_the_generation_has_writes_nothing(job: Job) 
     assert declare_queries(job.plan(), [declared("delays", groups=128)]).note_restore is None
 
 
-@pytest.mark.parametrize(
-    ("wish", "what"),
-    [
-        pytest.param(a_restore(empty=True), "The start with empty state was done before", id="fresh"),
-        pytest.param(
-            a_restore(empty=True, nonce="july"),
-            "The start with empty state was done before, under the name 'july'",
-            id="fresh, with a name",
-        ),
-        pytest.param(a_restore(snapshot="checkpoint:1"), "The restore of checkpoint:1 was done before", id="from"),
-    ],
-)
-def test_a_restore_that_is_not_repeated_says_so_and_how_to_ask_again(job: Job, wish: RestoreConfig, what: str) -> None:
-    job.checkpoint(job.running(3))
-    first = job.start(wish)
-    query = FakeQuery(job.store, first.generation)
-    query.batch = dict(first.start_batches).get("delays", -1)
-    query.run_batch()
-    job.checkpoint(query)
-
-    second = job.plan(wish)
-
-    assert first.restore_skipped is None
-    assert second.mode is StartMode.CONTINUE
-    assert second.restore_skipped == (
-        f"{what}, and is not repeated: the job continues from checkpoint 2. To repeat it, change restore.nonce (on the "
-        "command line add --restore-again, or change --restore-nonce)."
-    )
-
-
 def test_a_start_that_is_asked_for_again_is_done_again_and_not_by_the_restart_after_it(job: Job) -> None:
     wish = a_restore(empty=True)
     job.start(wish)
@@ -658,9 +579,3 @@ def test_a_start_that_is_asked_for_again_is_done_again_and_not_by_the_restart_af
     assert (again.mode, again.generation, again.restore_skipped) == (StartMode.EMPTY, 2, None)
     assert (job.start(wish).generation, job.start(wish.again(job.clock.now)).generation) == (2, 2)
     assert job.start(wish.again(job.clock.forward(1))).generation == 3
-
-
-def test_a_start_without_a_wish_has_nothing_to_say_of_one(job: Job) -> None:
-    job.start(a_restore(empty=True))
-
-    assert job.plan().restore_skipped is None

@@ -304,20 +304,6 @@ def test_a_checkpoint_that_a_replaced_driver_completes_late_is_missed_only_if_th
     assert (plan.fallback is not None, told) == (is_lost, is_lost)
 
 
-@pytest.mark.parametrize("restarts", [1, 3], ids=["its driver has the epoch of the newer one", "a higher epoch"])
-def test_a_checkpoint_of_the_older_life_is_told_even_if_the_newer_one_has_as_many_batches(
-    lives: Lives, restarts: int
-) -> None:
-    for _ in range(restarts):
-        lives.older.start()
-    lives.older.run(3, checkpoints_after=(1, 2, 3))
-    lives.newer.start()
-    lives.newer.run(4, checkpoints_after=(1,))
-    lives.older.overlay(lives.newer)
-
-    assert "another life of this root" in (lives.older.job.boot().fallback or "")
-
-
 def test_entries_that_do_not_tell_their_driver_count(lives: Lives) -> None:
     """A tool may copy no metadata."""
     lives.older.start()

@@ -18,7 +18,7 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, epochs, savepoint, verify
 from statefulspark.contract import config, layout
-from statefulspark.contract.config import ClaimMode, OwnershipMode
+from statefulspark.contract.config import OwnershipMode
 from statefulspark.contract.manifest import EpochRecord, OwnerRecord, SnapshotKind, Trigger
 from statefulspark.driver.api.status import Identity
 from statefulspark.driver.snapshots.snapshot_writer import SnapshotWriter
@@ -345,18 +345,6 @@ def test_a_claimed_savepoint_deleted_late_is_only_deleted_as_it_was(bucket: stor
     assert bodies(bucket, folder) == before
 
 
-def test_a_claimed_savepoint_is_deleted_with_its_claim(bucket: stores.MemoryStore) -> None:
-    driver = Driver(bucket, Clock())
-    driver.batch(2)
-    place = driver.job.savepoint(driver.query, location=BACKUPS)
-    mine = a_restore(snapshot=place.uri, claim_mode=ClaimMode.CLAIM)
-    Driver(bucket, Clock(), mine)
-
-    claims.delete(bucket, "backups/default-flights-00000001", root=driver.job.store.uri)
-
-    assert bucket.list("backups") == ()
-
-
 @pytest.mark.parametrize("operation", ["create", "delete"], ids=["as it closes it off", "as it clears it"])
 def test_a_start_that_clears_half_made_generations_late_finds_nothing_of_its_successors(operation: str) -> None:
     """Their numbers are taken for ever."""
@@ -376,17 +364,6 @@ def test_a_start_that_clears_half_made_generations_late_finds_nothing_of_its_suc
 
     assert plan.generation > 2
     assert verify.verify_queries(job.store, plan.queries, deep=True).ok
-
-
-def test_scratch_of_a_newer_start_is_left_alone() -> None:
-    job = Job()
-    job.boot()
-    job.store.write("scratch/00000003/delays/metadata", b"{}")
-    job.store.write("scratch/00000001/delays/metadata", b"{}")
-
-    job.boot()
-
-    assert [info.key for info in job.store.list("scratch")] == ["scratch/00000003/delays/metadata"]
 
 
 def test_a_record_that_a_driver_writes_late_is_outvoted(bucket: stores.MemoryStore) -> None:
