@@ -11,7 +11,7 @@ from restores import a_restore
 from sinkdrivers import QUERY, Driver
 from snapshots import Clock
 from statefulspark import errors
-from statefulspark.checkpoint import batch_records, closure, epochs, savepoint
+from statefulspark.checkpoint import batch_records, closure, epochs
 from statefulspark.contract import api
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import QueryEntry
@@ -314,16 +314,6 @@ def test_a_driver_that_is_replaced_while_it_waits_for_a_sink_commits_nothing(
     assert news(sink) == ["open 1/-1 by 1"]
 
 
-def test_a_sink_that_cannot_be_opened_keeps_the_job_from_starting(bucket: stores.MemoryStore, sink: FakeSink) -> None:
-    def closed() -> None:
-        raise unavailable()
-
-    sink.before_open = closed
-
-    with pytest.raises(errors.TransientError):
-        start(bucket, sink)
-
-
 def test_an_attempt_that_is_repeated_in_the_same_driver_replaces_the_one_before(
     bucket: stores.MemoryStore, sink: FakeSink
 ) -> None:
@@ -420,14 +410,3 @@ def test_a_transaction_of_another_job_is_left_to_that_job(bucket: stores.MemoryS
     start(bucket, sink)
 
     assert news(sink) == ["open 1/0 by 2"]
-
-
-def test_a_savepoint_holds_the_records_and_can_be_moved(bucket: stores.MemoryStore, sink: FakeSink) -> None:
-    driver = start(bucket, sink)
-    driver.batch(2)
-
-    place = driver.job.savepoint(driver.query)
-
-    names = sorted(info.key.rpartition("/")[2] for info in place.store.list(place.folder) if "/prepared/" in info.key)
-    assert names == ["00000000-00000001.json", "00000001-00000001.json"]
-    assert savepoint.dispose(place.store, place.folder) > 2

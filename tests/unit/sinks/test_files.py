@@ -10,13 +10,12 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from machines import files_sink
 from sinkcontexts import OWN, a_sink_context, by_epoch
 from sinkcontexts import at as own_at
 from sinkdrivers import MemoryFiles
 from snapshots import Clock
 from statefulspark import errors
-from statefulspark.sinks.base import SinkContext, TwoPhaseSink
+from statefulspark.sinks.base import SinkContext
 from statefulspark.sinks.files import commits as files_commits
 from statefulspark.sinks.files import orphans as files_orphans
 from statefulspark.sinks.standing import Expected, SinkLineage
@@ -86,10 +85,6 @@ def committed(folder: ObjectStore) -> list[tuple[int, int, int]]:
 def rows_shown(folder: ObjectStore) -> dict[int, int]:
     """Return how many rows of each batch a reader finds."""
     return {one.batch_id: sum(file.rows for file in one.files) for one in files_commits.read_commits(folder)}
-
-
-def test_it_is_a_two_phase_sink() -> None:
-    assert isinstance(files_sink("s3://bucket/out"), TwoPhaseSink)
 
 
 def test_rows_are_invisible_until_the_commit_which_is_two_requests_and_a_look_at_each_file(
@@ -294,19 +289,6 @@ def test_opening_removes_the_orphans_of_the_latest_batches(folder: stores.Memory
     sink_in(folder).open(at(6))
 
     assert {info.key for info in folder.list("")} == kept | prepared | {files_commits.SINK, files_commits.commit_key(7)}
-
-
-def test_orphans_are_removed_once_they_are_old(folder: stores.MemoryStore) -> None:
-    for batch in (950, 1050):
-        commit(folder, at(batch), 1)
-    kept = {info.key for info in folder.list("")}
-    for batch in (950, 1050):
-        stage(folder, at(batch, epoch=2), 1)
-
-    files_orphans.sweep(folder, through=1050, now=NOON + HOUR / 2)
-    assert len(folder.list("")) == len(kept) + 2
-    files_orphans.sweep(folder, through=1050, now=NOON + HOUR)
-    assert {info.key for info in folder.list("")} == kept
 
 
 def a_rollback(folder: stores.MemoryStore, *, committed_through: int = 7) -> None:

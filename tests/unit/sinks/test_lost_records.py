@@ -7,7 +7,7 @@ from restores import a_restore
 from sinkdrivers import Driver, expected, visible
 from snapshots import Clock
 from statefulspark import errors
-from statefulspark.checkpoint import batch_records, verify
+from statefulspark.checkpoint import batch_records
 from statefulspark.contract.prepared import OutputRecord
 from statefulspark.recovery.plan import StartMode
 from statefulspark.testing import stores
@@ -103,40 +103,6 @@ def test_a_batch_without_rows_has_a_record_too(bucket: stores.MemoryStore) -> No
     assert [name.batch for name in driver.sink.log.list_all(batch_records.RecordKind.PREPARED)] == [0]
 
 
-def test_a_record_that_only_a_listing_does_not_show_is_not_lost(bucket: stores.MemoryStore) -> None:
-    driver = Driver(bucket, Clock())
-    driver.batch()
-    driver.checkpoint()
-    lagging = stores.FaultyStore(bucket, stores.Plan(lag_lists=True))
-    late = Driver(lagging, Clock())
-    late.batch(2)
-    manifest = late.complete()
-
-    assert [entry.batch_id for entry in manifest.queries[0].prepared] == [0, 1, 2]
-
-
-def spoil_manifest_sums(driver: Driver) -> None:
-    """Take the checksums of small files out of the manifest, so that records stand for themselves."""
-    from statefulspark.checkpoint import catalog
-    from statefulspark.contract import layout
-
-    manifest = catalog.read_manifest(driver.job.store, layout.checkpoint(1))
-    queries = tuple(
-        query.model_copy(
-            update={
-                "files": tuple(
-                    file.model_copy(update={"crc32": None})
-                    for file in query.files
-                    if not file.path.startswith("output/")
-                )
-            }
-        )
-        for query in manifest.queries
-    )
-    old = manifest.model_copy(update={"queries": queries})
-    driver.job.store.write("checkpoints/00000001/_metadata.json", old.to_json().encode())
-
-
 def test_a_query_that_has_no_sink_of_ours_any_more_needs_no_records(bucket: stores.MemoryStore) -> None:
     """What has nothing to commit does not keep the sink in the job, either."""
     driver = Driver(bucket, Clock())
@@ -188,15 +154,3 @@ def test_every_bit_of_a_record_is_covered_by_its_checksum(record: OutputRecord) 
             flipped = body[:place] + bytes([body[place] ^ 1 << bit]) + body[place + 1 :]
             with pytest.raises(errors.SnapshotCorruptError):
                 OutputRecord.parse(flipped, "here")
-
-
-def test_verification_of_an_older_manifest_reads_the_records_it_names(bucket: stores.MemoryStore) -> None:
-    driver = Driver(bucket, Clock())
-    driver.batch()
-    manifest = driver.complete()
-    spoil_manifest_sums(driver)
-    spoil(bucket, record_key(driver, 0), "a bit of its rows flipped")
-
-    report = verify.verify(driver.job.store, manifest)
-
-    assert [problem.path for problem in report.problems] == [record_key(driver, 0).removeprefix("default/flights/")]

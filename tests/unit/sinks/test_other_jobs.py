@@ -116,18 +116,6 @@ def the_first_job(world: World) -> tuple[Driver, str]:
     return old, old.savepoint()
 
 
-def test_a_job_of_another_name_is_refused_by_name_with_both_ways_out_and_nothing_is_touched(world: World) -> None:
-    old, snapshot = the_first_job(world)
-    before = world.target
-    with pytest.raises(errors.SpecRejectedError) as refused:
-        world.driver(OTHER, snapshot=snapshot)
-    assert (refused.value.reason, world.target) == ("SinkOfAnotherJob", before)
-    for part in ("batch 3", "the job default/flights", "--restore-take-over-sinks", "its own uid or target"):
-        assert part in refused.value.message
-    old.checkpoint()
-    assert world.values == rows(*range(5)), "the job that prepared them has committed them"
-
-
 @pytest.mark.parametrize("word", [False, True], ids=["without the word", "with the word"])
 def test_a_check_and_a_standby_say_it_before_the_old_job_is_stopped(world: World, word: bool) -> None:
     _, snapshot = the_first_job(world)
@@ -146,27 +134,6 @@ def test_a_check_and_a_standby_say_it_before_the_old_job_is_stopped(world: World
     assert world.target == before
 
 
-def test_with_the_word_it_goes_on_where_the_other_ended_and_commits_what_was_prepared_once(world: World) -> None:
-    old, snapshot = the_first_job(world)
-    new = world.driver(OTHER, snapshot=snapshot, take_over_sinks=True)
-    assert world.values == rows(*range(5))
-    new.batch(2)
-    new.checkpoint()
-    again = world.driver(OTHER)
-    again.batch(1)
-    again.checkpoint()
-    assert world.values == rows(*range(8))
-    old.batch(1)
-    with pytest.raises(errors.StatefulSparkError) as ended:
-        old.checkpoint()
-    with pytest.raises(errors.SpecRejectedError) as refused:
-        world.driver()
-    assert (ended.value.reason, refused.value.reason) == (
-        ("Fenced", "SinkTaken") if world.ledger else ("SinkFolderTaken", "SinkFolderTaken")
-    )
-    assert world.values == rows(*range(8))
-
-
 def test_what_the_other_job_has_written_since_is_told_before_it_is_written_again(world: World) -> None:
     old, snapshot = the_first_job(world)
     old.batch(1)
@@ -177,39 +144,6 @@ def test_what_the_other_job_has_written_since_is_told_before_it_is_written_again
     new.batch(2)
     new.checkpoint()
     assert sorted(world.values) == sorted(rows(*range(7)) + (rows(5) if world.ledger else []))
-
-
-@pytest.mark.parametrize(
-    "own", [{"there": True}, {"sink_uid": "mine"}], ids=["a target of its own", "a uid of its own"]
-)
-def test_a_test_job_with_a_sink_of_its_own_begins_there_and_leaves_the_other_alone(
-    world: World, own: dict[str, object]
-) -> None:
-    old, snapshot = the_first_job(world)
-    if own == {"sink_uid": "mine"} and world.ledger is None:  # a folder belongs to one sink
-        with pytest.raises(errors.SpecRejectedError, match="SinkFolderTaken"):
-            world.driver(OTHER, snapshot=snapshot, drop_state=("out",), sink_uid="mine")
-        return
-    test = world.driver(OTHER, snapshot=snapshot, drop_state=("out",), **own)  # type: ignore[arg-type]
-    test.batch(1)
-    test.checkpoint()
-    old.batch(1)
-    old.checkpoint()
-    assert sorted(world.values) == sorted(rows(*range(6)) + (rows(5) if "sink_uid" in own else []))
-
-
-@pytest.mark.parametrize("word", [False, True], ids=["without the word", "with the word"])
-def test_a_second_job_that_shares_no_history_is_not_asked(world: World, word: bool) -> None:
-    old, _ = the_first_job(world)
-    if world.ledger is None:
-        with pytest.raises(errors.SpecRejectedError, match="SinkFolderTaken"):
-            world.driver(OTHER, take_over_sinks=word)
-        return
-    second = world.driver(OTHER, take_over_sinks=word)
-    second.batch(2)
-    second.checkpoint()
-    old.checkpoint()
-    assert world.values == rows(*range(4), 0, 1, 4)
 
 
 def test_a_job_that_is_renamed_again_and_back_repeats_nothing(world: World) -> None:

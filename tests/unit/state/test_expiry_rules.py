@@ -117,10 +117,6 @@ def test_a31_what_is_expired_is_deleted_and_written_and_nothing_else(
     assert not dropped.take_changes()
 
 
-def test_a31_a_cleaner_without_a_key_group_looks_at_nothing() -> None:
-    ttl.Cleaner(9, 5).step(10)
-
-
 def _a_cleaner(of_round: ttl.CleanupRound, *keys: str, count: int = 1) -> tuple[ttl.Cleaner, cells.CellTable]:
     """Return a cleaner that looks at key group 0, whose entries are all expired at 10 ms, and their table."""
     table = cells.CellTable()
@@ -221,32 +217,6 @@ def _on(work: Callable[[functions.BatchContext], None], domains: frozenset[timer
 
 
 @pytest.mark.parametrize("domain", timers.TimeDomain)
-def test_a_timer_is_deleted_in_its_own_domain_only(domain: timers.TimeDomain) -> None:
-    left: dict[timers.TimeDomain, list[int]] = {}
-
-    def work(context: functions.BatchContext) -> None:
-        context.enter("a")
-        service = context.timers
-        for at_ms in (30, 10, 20):
-            service.set(timers.moment(at_ms), domain="event-time")
-            service.set(timers.moment(at_ms), domain="processing-time")
-        service.delete(timers.moment(20), domain=domain.value)
-        left.update({one.domain: one.moments() for one in context.timer_domains})
-
-    _on(work)
-
-    assert left == {one: [10, 30] if one is domain else [10, 20, 30] for one in timers.TimeDomain}
-
-
-def test_a_key_without_timers_has_none() -> None:
-    def work(context: functions.BatchContext) -> None:
-        context.enter("a")
-        assert [one.moments() for one in context.timer_domains] == [[], []]
-
-    _on(work)
-
-
-@pytest.mark.parametrize("domain", timers.TimeDomain)
 def test_deleting_a_timer_is_refused_like_setting_it(domain: timers.TimeDomain) -> None:
     def delete(context: functions.BatchContext) -> None:
         context.timers.delete(timers.moment(1), domain=domain.value)
@@ -257,11 +227,6 @@ def test_deleting_a_timer_is_refused_like_setting_it(domain: timers.TimeDomain) 
         _on(delete, frozenset())
     with pytest.raises(errors.SpecRejectedError, match="There is no current key here"):
         _on(delete)
-
-
-def test_the_timers_of_no_key_cannot_be_asked_for() -> None:
-    with pytest.raises(errors.SpecRejectedError, match="There is no current key here"):
-        _on(lambda context: print(context.timer_domains[0].moments()))
 
 
 @pytest.mark.parametrize(
@@ -289,34 +254,3 @@ def test_timers_are_written_down_as_they_always_were(domain: timers.TimeDomain, 
     )
     assert timers.meta_of(domain) == meta
     assert meta.kind.value == "MapState"
-
-
-def test_what_is_no_moment_is_refused_by_reason() -> None:
-    with pytest.raises(errors.SpecRejectedError) as refused:
-        timers.milliseconds("now")  # type: ignore[arg-type]
-
-    assert refused.value.reason == "TimerMomentInvalid"
-
-
-def test_timers_that_were_not_declared_are_refused_by_reason() -> None:
-    def register(context: functions.BatchContext) -> None:
-        context.enter("a")
-        context.timers.set(timers.moment(1), domain="event-time")
-
-    with pytest.raises(errors.SpecRejectedError) as refused:
-        _on(register, frozenset({timers.TimeDomain.PROCESSING_TIME}))
-
-    assert refused.value.reason == "TimersNotDeclared"
-    assert "was declared with processing-time. Declare them" in refused.value.message
-
-
-def test_stored_timers_that_would_never_fire_are_refused_by_reason() -> None:
-    table = timers.TimerTable()
-    table.rows["a"] = {1: None}
-    service = timers.BatchTimers(kinds.Scope(), frozenset())
-
-    with pytest.raises(errors.SpecRejectedError) as refused:
-        timers.check_declared({"_timer_state/processing_user-timers": table}, service, "sums")
-
-    assert refused.value.reason == "TimersNotDeclared"
-    assert "keyed operator 'sums' has processing-time timers" in refused.value.message

@@ -184,13 +184,6 @@ def test_a19_a_time_to_live_is_positive(hours: int, sentence: str) -> None:
         ttl.Ttl(datetime.timedelta(hours=hours))
 
 
-def test_a23_a_value_is_expired_at_the_boundary() -> None:
-    bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl("1h")))
-    bench.at(0, lambda s: s.update(1))
-    assert bench.at(HOUR - 1, lambda s: s.get()) == 1
-    assert bench.at(HOUR, lambda s: s.get()) is None
-
-
 def test_a20_only_writing_renews_unless_reading_is_said_to() -> None:
     for update, expected in ((ttl.TtlUpdate.ON_CREATE_AND_WRITE, None), (ON_READ, 1)):
         bench = Bench(valuestate.ValueStateDescriptor("s", ttl=ttl.Ttl("1h", update=update)))

@@ -8,13 +8,12 @@ import math
 import zoneinfo
 from pathlib import Path
 
-import msgpack
 import numpy as np
 import pyarrow as pa
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import cache, chunks, columns, functions, kinds, rows, tables, valuestate
+from statefulspark.state import cache, columns, functions, rows, tables, valuestate
 from statefulspark.state.types import codec, keyforms
 from statefulspark.testing import KeyedHarness
 
@@ -53,20 +52,6 @@ def test_keys_without_floats_are_what_they_were(keys: list[object]) -> None:
 def test_keys_are_packed_in_the_one_form() -> None:
     packed = columns.pack_keys([-0.0, NEGATIVE_NAN, 1.5, ("a", -0.0)])
     assert packed == columns.pack_keys([0.0, math.nan, 1.5, ("a", 0.0)])
-
-
-def test_keys_that_an_earlier_release_stored_are_read_in_the_one_form() -> None:
-    meta = kinds.StateMeta("s", valuestate.VALUE, "any", has_ttl=False)
-    stored = chunks.encode(chunks.Chunk(chunks.ChunkKind.FULL, (chunks.Section(meta, {-0.0: 1, OTHER_NAN: 2}),)))
-    assert msgpack.packb(-0.0) in stored
-
-    (section,) = chunks.decode(stored, "a test").sections
-
-    assert section.changes[math.nan] == 2
-    assert sorted(map(repr, section.changes)) == ["0.0", "nan"]
-    made = section.columns()
-    assert made is not None
-    assert made.changes(valuestate.VALUE)[math.nan] == 2
 
 
 @pytest.mark.parametrize("memory_bytes", [1 << 30, 0], ids=["in memory", "on disk"])

@@ -290,12 +290,6 @@ def test_a_chunk_that_the_head_names_and_is_gone_is_an_error_that_says_so() -> N
         Worker(states.declare, new_ids()).run(log, lambda _: None)
 
 
-def test_a_value_that_cannot_be_stored_names_state_and_type() -> None:
-    states, worker, log = _counter()
-    with pytest.raises(errors.SpecRejectedError, match="State 'value' was given a value of type set"):
-        worker.run(log, _update(states, "a", {1}))  # type: ignore[arg-type]
-
-
 def test_state_that_the_function_no_longer_declares_is_kept() -> None:
     states, worker, log = _counter()
     worker.run(log, _update(states, "a", 1))

@@ -10,7 +10,6 @@ import pytest
 from statefulspark import errors
 from statefulspark.state import (
     aggregatingstate,
-    cells,
     chunks,
     functions,
     heads,
@@ -176,17 +175,6 @@ def test_a31_each_access_looks_at_the_next_entries_and_deletes_the_expired(kind:
     assert remaining.count(False) == 2
 
 
-def test_a31_every_entry_is_looked_at_in_turn_and_live_ones_stay() -> None:
-    life = ttl.Ttl("1h", cleanup_in_background=False, cleanup_incrementally=3)
-    bench = Bench(valuestate.ValueStateDescriptor("s", ttl=life))
-    _fill(bench, 10)
-    bench.at(HOUR // 2, lambda s: s.update("young"), key="young")
-    for _ in range(12):
-        bench.at(HOUR, lambda s: s.get(), key="young")
-    bench.at(HOUR, lambda s: s.update("new"), key="new", policy=FULL)
-    assert sorted(map(str, bench.stored())) == ["new", "young"]
-
-
 @pytest.mark.parametrize("every_record", [True, False])
 def test_a31_records_count_as_accesses_only_when_asked_to(every_record: bool) -> None:
     life = ttl.Ttl("1h", cleanup_in_background=False, cleanup_incrementally=1, cleanup_for_every_record=every_record)
@@ -296,29 +284,3 @@ def test_a27_a_map_with_a_time_to_live_may_hold_none() -> None:
     bench.at(0, lambda s: s.put("a", None))
     assert bench.at(1, lambda s: ("a" in s, s.get("a"), s.items())) == (True, None, [("a", None)])
     assert bench.at(HOUR, lambda s: "a" in s) is False
-
-
-def test_a31_what_is_not_at_hand_is_owed_to_the_other_key_groups_in_turn() -> None:
-    table = cells.CellTable()
-    table.rows.update({key: (key, 0) for key in range(3)})
-    cleaner = ttl.Cleaner(count=2, duration_ms=10)
-    cleaner.round = ttl.CleanupRound([4, 5, 6])
-
-    cleaner.bind(table, 5)
-    looked = []
-    for _ in range(3):
-        cleaner.step(now_ms=10)
-        looked.append((len(table.rows), cleaner.round.pending_entries))
-
-    assert looked == [(1, 0), (0, 1), (0, 3)]
-    assert (cleaner.round.is_due(5), cleaner.round.next_due()) == (False, 4)
-    cleaner.round.finish(4)
-    cleaner.round.finish(6)
-    assert (cleaner.round.next_due(), cleaner.round.is_due(5)) == (4, True)
-
-
-def test_a31_a_round_with_nothing_owed_goes_nowhere() -> None:
-    assert ttl.CleanupRound([1, 2]).next_due() is None
-    nobody = ttl.CleanupRound()
-    nobody.pending_entries = 5
-    assert nobody.next_due() is None
