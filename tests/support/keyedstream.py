@@ -47,10 +47,6 @@ class FileStream:
         # Spark reads files by their time; two of the same millisecond would come in any order.
         os.utime(file, (self._first_file_s + self._fed, self._first_file_s + self._fed))
 
-    def feed_typed(self, rows: DataFrame) -> None:
-        """Add the input of one more batch, with the types that it has."""
-        rows.coalesce(1).write.mode("append").parquet(str(self._files))
-
     def run(self, build: Callable[[DataFrame], DataFrame]) -> None:
         """Start the query, as a restarted driver would, and let it read every file that is there."""
 

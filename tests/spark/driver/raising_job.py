@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 import statefulspark as ss
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 job = ss.Job("raising")
@@ -34,8 +34,6 @@ def frame_of(rows: DataFrame, where: str) -> DataFrame:
     match where:
         case "keyed":
             return ss.keyed_process(rows, key="k", function=PerKey(), uid="by-k", schema=SCHEMA)
-        case "udf":
-            return rows.select(functions.udf(broken, "string")("k").alias("k"))
         case "key":
             return ss.keyed_process(rows, key="kk", function=PerKey(), uid="by-k", schema=SCHEMA)
         case _:
@@ -47,8 +45,6 @@ def counts(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter | ss.O
     """Read, raise, write."""
     where = ctx.parameter("where")
     rows = spark.readStream.schema(SCHEMA).json(ctx.parameter("input"))
-    if where == "planning":
-        broken()
     if where == "foreach_batch":
         return rows.writeStream.foreachBatch(broken)
     return ss.write(frame_of(rows, where), sink=ss.sinks.FilesSink(ctx.parameter("output")), uid="out")

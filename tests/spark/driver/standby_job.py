@@ -1,7 +1,7 @@
 """A job that counts rows per key, for standbys.
 
 Parameters: `input`, a folder of Parquet files with `key string`, read one file a batch; `output`, a folder for a files sink;
-`version`: `bad` raises on every row, `more` reads a second folder, anything else runs.
+`version`: `more` reads a second folder.
 """
 
 from __future__ import annotations
@@ -17,18 +17,12 @@ job = ss.Job("counted")
 class Count(ss.KeyedProcessFunction):
     """Counts the rows of a key."""
 
-    def __init__(self, version: str) -> None:
-        """Say which version this is."""
-        self.version = version
-
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state."""
         self.seen = ctx.value_state("seen", int)
 
     def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
         """Count."""
-        if self.version == "bad":
-            raise ValueError("this version is bad")
         for _ in rows:  # One by one: a driver that dies may leave two files to one batch of the next.
             self.seen.update((self.seen.get() or 0) + 1)
             yield key, self.seen.get()
@@ -42,7 +36,7 @@ def counts(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     frame = ss.keyed_process(
         rows,
         key="key",
-        function=Count(ctx.parameter("version")),
+        function=Count(),
         uid="counted",
         schema="key string, seen bigint",
         max_parallelism=4,

@@ -69,14 +69,6 @@ def _goes_on(job: Counted) -> None:
     job.driver.until(lambda: job.seen == [1, 2], "the second row is counted on the state of the first")
 
 
-def test_a_job_checkpoints_and_restores(server: S3Server, tmp_path: Path) -> None:
-    job = Counted(server, tmp_path, "--storage-ca", str(tmp_path / "private" / "ca.crt"))
-    try:
-        _goes_on(job)
-    finally:
-        job.driver.stop()
-
-
 def test_a_job_on_executors_checkpoints_and_restores(server: S3Server, tmp_path: Path) -> None:
     authority = ("--storage-ca", str(tmp_path / "private" / "ca.crt"))
     (nodes := tmp_path / "spark").mkdir()

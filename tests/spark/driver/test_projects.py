@@ -40,31 +40,6 @@ def process(project: Path) -> Iterator[processes.Process]:
         yield started
 
 
-def test_a_new_project_shows_rows_and_goes_on_after_a_kill_from_an_interactive_session(
-    project: Path, process: processes.Process
-) -> None:
-    job_file = str(project / "job.py")
-    process.launch([*COMMAND, "run", job_file, "--dev", "--checkpoint-interval", "1s", "--api-port", "0"])
-    process.wait_until(lambda: _checkpoint_after_a_row(process.output), "a checkpoint covers a row", PATIENCE_S)
-    seen = _orders(process.output)
-    process.send_to_family(signal.SIGKILL)
-    process.wait_end(PATIENCE_S)
-
-    process.launch(["sh", "-c", 'exec "$0" -i "$1" < /dev/null', sys.executable, job_file])
-    process.wait_until(lambda: " rows, batch " in process.output, "a batch is told", PATIENCE_S)
-    process.send(signal.SIGINT)
-    code = process.wait_end(PATIENCE_S)
-
-    # The session has gone on after the job, to the end of its input.
-    assert code == 0
-    assert "INFO start: state found restored_from=checkpoint " in process.output
-    assert re.search(
-        r"^  totals: [\d,]+ rows, batch \d+ in .*, [\d,]+ rows since the start$", process.output, re.MULTILINE
-    )
-    assert re.search(r"^ended: All queries ended at checkpoint \d+\.$", process.output, re.MULTILINE)
-    assert _orders(process.output) > seen
-
-
 def test_the_change_of_the_tutorial_fits_and_goes_on_with_the_totals(project: Path, process: processes.Process) -> None:
     command = [*COMMAND, "run", str(project / "job.py"), "--dev", "--checkpoint-interval", "1s", "--api-port", "0"]
     process.launch(command)

@@ -46,7 +46,7 @@ def printed(tmp_path: Path, where: str, *flags: str) -> tuple[int, str]:
     return code, told.replace(str(JOB), "JOB")
 
 
-@pytest.mark.parametrize("where", ["keyed", "udf", "foreach_batch"])
+@pytest.mark.parametrize("where", ["keyed", "foreach_batch"])
 def test_a_function_that_raises_in_a_batch_is_told_once_and_last(tmp_path: Path, where: str) -> None:
     code, told = printed(tmp_path, where)
 
@@ -58,21 +58,6 @@ def test_a_function_that_raises_in_a_batch_is_told_once_and_last(tmp_path: Path,
     assert re.search(rf"JOB(:| line ){raised_at}\b", lines[-1])
     assert told.count(_RAISES) == 1
     assert len(lines) <= 12, told
-
-
-def test_a_query_function_that_raises_is_told_once_and_last(tmp_path: Path) -> None:
-    code, told = printed(tmp_path, "planning")
-
-    line = line_of("raise ValueError")
-    assert (code, told) == (
-        13,
-        f'  File "JOB", line {line_of("broken()")}, in counts\n    broken()\n'
-        f'  File "JOB", line {line}, in broken\n{_RAISES}'
-        "ValueError: this row is bad\n"
-        "ERROR launch: driver ends code=BAD_JOB reason=JobFileRaised\n"
-        f"error: The function of query 'counts' raised ValueError: this row is bad (JOB line {line}). "
-        "Correct it and start the job again.\n",
-    )
 
 
 def test_a_typo_in_a_key_is_told_by_its_line_and_nothing_of_workers(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -476,44 +475,6 @@ def test_another_type_of_a_state_is_refused_before_anything_is_written(world: Wo
 
     assert refused.value.reason == "StateTypeIncompatible"
     assert world.keys() == before
-
-
-def swapped(left: DataFrame, right: DataFrame) -> DataFrame:
-    return united(keyed("bb", right), keyed("aa", left), total(left))
-
-
-@pytest.mark.parametrize(
-    ("build", "conf", "may_drop"),
-    [
-        pytest.param(
-            lambda left, right: united(keyed("bb", right), keyed("aa", left), total(left)),
-            {},
-            False,
-            id="operators that moved",
-        ),
-        pytest.param(recorded, {SHUFFLE_PARTITIONS: "5"}, False, id="another number of partitions"),
-        pytest.param(with_aa(CountInFloats), {}, False, id="state that is migrated"),
-        pytest.param(lambda left, right: total(left), {}, False, id="operators that left"),
-        pytest.param(lambda left, right: total(left), {}, True, id="operators that may leave"),
-        pytest.param(with_aa(CountInText), {}, False, id="another type of state"),
-    ],
-)
-def test_a_check_and_a_start_from_the_same_root_say_the_same(
-    world: World, build: Build, conf: dict[str, str], may_drop: bool
-) -> None:
-    def told(*, is_check: bool, drop: tuple[str, ...] = ()) -> check.Report:
-        try:
-            return check.report_of(world.look(build, conf=conf, restore=world.wish(drop=drop), is_check=is_check))
-        except errors.StatefulSparkError as error:
-            return check.Report(fits=False, reason=error.reason, message=error.message)
-
-    lost = str(told(is_check=True).message).partition("or add ")[2]
-    drop = tuple(re.findall("'([^']+)'", lost)) if may_drop else ()
-
-    checked = told(is_check=True, drop=drop)
-
-    assert checked == told(is_check=False, drop=drop)
-    assert checked.fits or not may_drop
 
 
 def test_a_dry_run_tells_what_becomes_of_each_state(world: World) -> None:

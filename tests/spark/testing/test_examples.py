@@ -48,20 +48,6 @@ def a_shop_order(number: int, amount: float) -> dict[str, object]:
     return {"value": json.dumps({"id": number, "customer": "ada", "amount": amount}).encode()}
 
 
-def test_a_repeated_flight_passes_once_with_its_airline_also_after_a_kill(
-    job_harness: Callable[..., JobHarness], tmp_path: Path
-) -> None:
-    job = job_harness(EXAMPLES / "flights/first_arrivals.py", parameters={"input": tmp_path.as_uri()})
-    flight = {"flight_id": 7, "carrier": "UA", "dest": "IAH"}
-
-    for _ in range(2):
-        job.add(flight)
-        job.run()
-        job.restart()
-
-    assert job.output() == [{"flight_id": 7, "airline": "United Air Lines", "dest": "IAH"}]
-
-
 def test_the_second_version_of_the_flights_goes_on_with_the_scores_of_the_first(
     job_harness: Callable[..., JobHarness], tmp_path: Path
 ) -> None:

@@ -201,52 +201,6 @@ def test_workers_that_die_between_batches_are_replaced_and_state_is_rebuilt(
     assert _emitted(stream) == _expected(batches, ("carrier",))
 
 
-class Echo(state.KeyedProcessFunction):
-    """Yields its rows as they came, as dicts."""
-
-    def open(self, ctx: state.KeyedContext) -> None:
-        self.seen = ctx.value_state("seen")
-
-    def process(self, key: object, rows: Iterable[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
-        for row in rows:
-            self.seen.update(tuple(row))
-            yield {name: row[name] for name in TYPES}
-
-
-TYPES = {
-    "text": "string",
-    "small": "smallint",
-    "number": "int",
-    "big": "bigint",
-    "real": "double",
-    "flag": "boolean",
-    "amount": "decimal(30,4)",
-    "day": "date",
-    "moment": "timestamp",
-    "local": "timestamp_ntz",
-    "raw": "binary",
-    "numbers": "array<bigint>",
-    "pair": "struct<a:bigint,b:string>",
-    "named": "map<string,bigint>",
-}
-
-
-def test_every_type_arrives_and_leaves_exactly(spark: SparkSession, tmp_path: Path) -> None:
-    """A null beside an integer must not turn it into a float: 2**62 + 1 has no exact float."""
-    schema = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
-    full = (
-        "ä", 1, 2, 2**62 + 1, 0.1, True, decimal.Decimal("12345678901234567890.1234"), datetime.date(1969, 12, 31),
-        datetime.datetime(2026, 1, 1, 12, 30, 0, 123456), datetime.datetime(1999, 1, 1), bytearray(b"\x00\xff"),
-        [1, None, 2**62 + 1], (1, "x"), {"a": 2**62 + 1},
-    )  # fmt: skip
-    rows = spark.createDataFrame([full, ("other", *[None] * 13), (None, *full[1:])], schema)
-    stream = FileStream(spark, tmp_path, schema)
-    stream.feed_typed(rows)
-    stream.run(lambda rows: keyed.keyed_process(rows, key="text", function=Echo(), uid="echo", schema=schema))
-
-    assert sorted(stream.batches[0], key=repr) == sorted(rows.collect(), key=repr)
-
-
 def test_key_groups_found_in_python_are_the_ones_that_spark_uses(spark: SparkSession) -> None:
     chance = random.Random(11)
     texts = [None, "", "a", "ab", "abc", "abcd", "Grüße", *(os.urandom(chance.randrange(9)).hex() for _ in range(40))]

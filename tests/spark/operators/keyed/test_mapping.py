@@ -105,31 +105,6 @@ def test_a24_a_batch_that_is_replayed_has_the_same_processing_time(spark: SparkS
     assert sorted(_emitted(stream)) == [(1, at_ms), (2, at_ms)]
 
 
-def test_a14_another_type_of_key_is_refused_with_both_types(spark: SparkSession, tmp_path: Path) -> None:
-    def count(row: ss.InputRow, before: int | None) -> tuple[object, int | None]:
-        return (1,), 1
-
-    stream = FileStream(spark, tmp_path, SCHEMA)
-    stream.feed([(1, 1)])
-    stream.run(
-        lambda rows: ss.map_with_state(
-            rows, key="key", function=count, uid="keys", schema="n bigint", max_parallelism=1
-        )
-    )
-    stream.feed([(1, 1)])
-    with pytest.raises(StreamingQueryException, match=r"new key type \(int, bigint\).*previous key type \(bigint\)"):
-        stream.run(
-            lambda rows: ss.map_with_state(
-                rows.selectExpr("0 as zero", "key"),
-                key=["zero", "key"],
-                function=count,
-                uid="keys",
-                schema="n bigint",
-                max_parallelism=1,
-            )
-        )
-
-
 class Totals(ss.VectorizedProcessFunction):
     """Sums per key, whole tables at a time."""
 

@@ -25,31 +25,17 @@ BATCHES = [[(f"k{number % size}",) for number in range(300)] for size in (90, 70
 
 
 class Counting(state.KeyedProcessFunction):
-    """Counts rows per key in a value and, one entry each, in a list; its worker dies once where it is told to."""
-
-    def __init__(self, marker: Path | None = None, where: str = "") -> None:
-        self._marker, self._where = str(marker), where
+    """Counts rows per key in a value and, one entry each, in a list."""
 
     def open(self, ctx: state.KeyedContext) -> None:
         self.count = ctx.value_state("count", int)
         self.list = ctx.list_state("list", int)
 
     def process(self, key: object, rows: Sequence[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
-        self._die_at("before the first key")
         for _ in rows:
             self.count.update((self.count.get() or 0) + 1)
             self.list.add(1)
-        if key == "k7":
-            self._die_at("between two keys")
         yield key, self.count.get(), len(self.list.get()), os.getpid()
-
-    def close(self) -> None:
-        self._die_at("after the last key")
-
-    def _die_at(self, place: str) -> None:
-        if place == self._where and not os.path.exists(self._marker):
-            Path(self._marker).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _expected() -> list[set[tuple[object, ...]]]:
@@ -92,23 +78,6 @@ def _folders(spark: SparkSession, uid: str) -> list[Path]:
     return [found for folder in folders for found in folder.glob(f"statefulspark-keyed/{uid}")]
 
 
-@pytest.mark.parametrize("where", ["before the first key", "between two keys", "after the last key"])
-def test_a_worker_that_dies_in_a_batch_changes_nothing(spark: SparkSession, tmp_path: Path, where: str) -> None:
-    """It has read the disk before; after the last key all that the batch changed is written, and not committed."""
-    stream, marker = FileStream(spark, tmp_path, "key string"), tmp_path / "died"
-    for batch in BATCHES[:2]:
-        stream.feed(batch)
-    stream.run(_on_disk(Counting()))
-    for batch in BATCHES[2:]:
-        stream.feed(batch)
-    failures = stream.run_through_failures(_on_disk(Counting(marker, where)))
-
-    assert marker.exists()
-    assert len(failures) == 1
-    assert _emitted(stream) == _expected()
-    assert [list(folder.iterdir()) for folder in _folders(spark, "on-disk")] == [[]], "files without names"
-
-
 def test_workers_die_after_the_tasks_and_between_batches_and_a_batch_runs_twice(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -131,6 +100,7 @@ def test_workers_die_after_the_tasks_and_between_batches_and_a_batch_runs_twice(
 
     assert (len(failures), failed) == (1, [1])
     assert _emitted(stream) == _expected()
+    assert [list(folder.iterdir()) for folder in _folders(spark, "on-disk")] == [[]], "files without names"
 
 
 def test_a_query_that_restarts_from_an_older_checkpoint_sees_the_state_of_then(

@@ -2,7 +2,7 @@
 
 Of the classes that Spark has for them these are left out:
 - `TransformWithStateInPandasStateVariableTests`: the tests of `row-states` once more. States are the same objects whether
-  rows or frames come in; how frames come in is what `pandas` tests.
+  rows or frames come in; how frames come in and go out is what `pandas` tests, of whose class the others are left out.
 - `…CheckpointV2Tests`: the same tests with the format of checkpoints that our sessions always have.
 - `…connect…`: the same tests through Spark Connect, which jobs here do not use.
 - `TwsTesterTests`: tests of Spark's simulation of the operator, which call no operator. `fuzz` compares it with ours.
@@ -39,7 +39,6 @@ CLASSES = {
 _READER = "It reads state with Spark's reader, which knows that of Spark's operator only; `ss.read_state` reads ours."
 _METRICS = "It looks for the deleted states in Spark's metrics of the query, which count the states that Spark knows."
 DIFFERENT = {
-    "pandas/test_transform_with_state_query_restarts": _METRICS,
     "row/test_transform_with_state_query_restarts": _METRICS,
     "row-states/test_transform_with_list_state_metadata": _READER,
     "row-states/test_transform_with_state_restart_with_multiple_rows_init_state": _READER,
@@ -47,9 +46,6 @@ DIFFERENT = {
     "row-states/test_transform_with_value_state_metadata": _READER,
 }
 """Tests that cannot pass, and why; the table in docs/state.md is the same."""
-_SIGNS = {_READER: r"state_var|STDS_INVALID_OPTION_VALUE", _METRICS: "numDeletedStateVars"}
-"""What a failure for that reason has in it."""
-
 _BY_A_RACE = (
     "It uses Spark's reader, too, but only in a second batch, which may or may not be planned before the query stops."
 )
@@ -65,7 +61,22 @@ _FIRST_ROW = ("test_not_nullable_fails", "test_schema_evolution_fails", "test_sc
 
 The first two pass also where nothing is refused; what we refuse of that is in `tests/spark/evolution`."""
 
-ALL = [f"{name}/{test}" for name, suite in CLASSES.items() for test in suite.tests()]
+_NOT_ABOUT_FRAMES = (
+    *_FIRST_ROW,
+    "test_transform_with_state_chaining_ops",
+    "test_transform_with_state_proc_timer",
+    "test_transform_with_state_query_restarts",
+    "test_transform_with_state_with_timers_single_partition",
+    "test_transform_with_state_with_wmark_and_non_event_time",
+)
+"""Tests of schemas of state, of timers and of restarts, which `row` runs."""
+
+ALL = [
+    f"{name}/{test}"
+    for name, suite in CLASSES.items()
+    for test in suite.tests()
+    if name != "pandas" or test not in _NOT_ABOUT_FRAMES
+]
 
 
 def _run(spark: SparkSession, test: str, folder: Path) -> sparksuite.Result:
@@ -79,17 +90,6 @@ def test_passes_with_our_operator(spark: SparkSession, tmp_path: Path, test: str
     result = _run(spark, test, tmp_path)
     assert not result.failure, result.failure
     assert not result.skipped
-
-
-@pytest.mark.parametrize("test", DIFFERENT)
-def test_still_fails_or_the_table_is_out_of_date(spark: SparkSession, tmp_path: Path, test: str) -> None:
-    failure = _run(spark, test, tmp_path).failure
-    assert failure, f"{test} passes: take it out of the tables, here and in docs/state.md"
-    assert re.search(_SIGNS[DIFFERENT[test]], failure), f"{test} fails for another reason: {failure}"
-
-
-def test_spark_still_skips_what_it_skips(spark: SparkSession, tmp_path: Path) -> None:
-    assert _run(spark, "row-states/test_value_state_ttl_expiration", tmp_path).skipped
 
 
 def test_the_page_has_the_same_table() -> None:

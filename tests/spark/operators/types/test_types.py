@@ -1,5 +1,5 @@
 # ruff: noqa: N802, N803 - processors have Spark's names
-"""Every value of every type through Spark's doors, in two zones: what comes out of state is what Spark shows of the column.
+"""Every value of every type through Spark's doors: what comes out of state is what Spark shows of the column.
 
 A query has all columns of the matrix side by side. Its first batch stores them, the second has them from memory, the third
 from storage, in new worker processes. Each time `to_json` says the same of what the operator gives as of the column itself.
@@ -82,11 +82,11 @@ Build = Callable[[DataFrame], DataFrame]
 Texts = dict[str, tuple[str, ...]]
 
 
-@pytest.fixture(scope="module", params=[SUMMER_TIME])
-def zoned(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+@pytest.fixture(scope="module")
+def zoned(spark: SparkSession) -> Iterator[SparkSession]:
     # Code for so many columns is slower to compile than to interpret, and has no part in this.
     settings = {
-        "spark.sql.session.timeZone": request.param,
+        "spark.sql.session.timeZone": SUMMER_TIME,
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
@@ -299,9 +299,6 @@ DOORS: dict[str, tuple[Build, dict[str, Sequence[str]]]] = {
 }
 
 
-RUNS = [("UTC", "rows"), *((SUMMER_TIME, door) for door in DOORS)]
-
-
 def expected_texts(spark: SparkSession) -> Texts:
     """Return what Spark shows of each column itself."""
     return texts(matrix(spark).selectExpr("n", *TEXTS).collect(), NAMES)
@@ -327,7 +324,7 @@ def canonical_savepoint(spark: SparkSession, folder: Path) -> str:
     return f"{folder.as_uri()}/savepoints/1"
 
 
-@pytest.mark.parametrize(("zoned", "door"), RUNS, indirect=["zoned"])
+@pytest.mark.parametrize("door", DOORS)
 def test_what_an_operator_gives_is_what_spark_shows(zoned: SparkSession, tmp_path: Path, door: str) -> None:
     build, names_of = DOORS[door]
     table, expected = matrix(zoned), expected_texts(zoned)
