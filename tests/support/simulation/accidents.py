@@ -106,6 +106,22 @@ def second_site_awakes(world: Outside, choice: int) -> None:
     world.started()
 
 
+def sink_failover_between_two_sites(world: Outside, choice: int) -> None:
+    """A site with fewer starts opens the target, which has failed over to before the last starts of the one that goes on."""
+    world.live_on()
+    before = world.now()
+    for _ in range(1 + choice % 2):
+        world.kill_all()
+        world.started()
+    world.open_site(before.state)
+    world.put_sink_back(before.content)
+    world.started()
+    world.live_on()
+    world.kill_all()
+    world.site = world.sites[0]
+    world.live_on(1 + choice % 2)
+
+
 def take_over_left_in_two_manifests(world: Outside, choice: int) -> None:
     """Two sites say that they take over the sink, and each says so again whenever it starts."""
     world.up()
@@ -275,6 +291,7 @@ ACCIDENTS: Mapping[str, Accident] = {
         both_restored_to_same_moment,
         savepoint_and_sink_restored_to_same_moment,
         second_site_awakes,
+        sink_failover_between_two_sites,
         take_over_left_in_two_manifests,
         manifest_applied_again,
         fresh_state_applied_again,

@@ -32,7 +32,14 @@ STARTS = 12
 """A start that finds its epoch taken, or itself replaced, is tried again as an operator does."""
 STEPS = (2, 15, 60, None, None, None, None, None)
 """Steps of the scheduler after a move; mostly everybody rests."""
-LAST = frozenset(("second_site_awakes", "take_over_left_in_two_manifests", "job_renamed_from_savepoint"))
+LAST = frozenset(
+    (
+        "second_site_awakes",
+        "sink_failover_between_two_sites",
+        "take_over_left_in_two_manifests",
+        "job_renamed_from_savepoint",
+    )
+)
 """Accidents after which backups are no longer those of the job that goes on."""
 EXPIRED_S = 15 * 60
 """How long a store accepts a request after it was signed."""

@@ -215,6 +215,16 @@ def a_sink_that_is_ahead_counts_as_equal() -> contextlib.AbstractContextManager[
     return mock.patch.object(standing.SinkLineage, "contains", return_value=True)
 
 
+def an_older_opener_of_a_sink_is_not_looked_up() -> contextlib.AbstractContextManager[object]:
+    honest = standing.opener
+
+    def opener(stored: marker.Marker, context: SinkContext) -> standing.Standing:
+        is_older = stored.lineage == context.descent.lineage and stored.epoch < context.committing_epoch
+        return standing.Standing.EQUAL if is_older else honest(stored, context)
+
+    return mock.patch.object(standing, "opener", opener)
+
+
 def a_sink_shows_batches_that_no_checkpoint_covers() -> contextlib.AbstractContextManager[object]:
     return mock.patch.object(job_sinks.JobSink, "shows_batches", new=True)
 
@@ -316,6 +326,11 @@ PLANTS: Mapping[str, Plant] = {
         a_sink_that_is_ahead_counts_as_equal,
         "no_row_is_lost_or_repeated_without_a_word",
         accident="store_put_back",
+    ),
+    "a driver of another copy that has opened a sink under an older epoch is not looked up": Plant(
+        an_older_opener_of_a_sink_is_not_looked_up,
+        "no_row_is_lost_or_repeated_without_a_word",
+        accident="sink_failover_between_two_sites",
     ),
     "a sink refuses what its state could send again": Plant(
         a_sink_refuses_what_its_state_could_send_again,

@@ -145,6 +145,11 @@ def test_the_word_goes_on_in_every_row_but_behind_a_newer_driver(state: str, sin
         pytest.param(a_marker(at(1, 8), epoch=EPOCH), "SinkBehind", id="a batch was lost"),
         pytest.param(a_marker(at(1, 9), epoch=EPOCH + 1), "Fenced", id="opened by a newer driver"),
         pytest.param(a_marker(at(1, 9), epoch=EPOCH, claim="another"), "Fenced", id="opened by another copy"),
+        pytest.param(
+            a_marker(at(1, 9), epoch=EPOCH - 1, claim="another"),
+            "Fenced",
+            id="opened by another copy, the opening was lost",
+        ),
         pytest.param(a_marker(at(1, 9), epoch=1, lineage="theirs"), "Fenced", id="taken over by another root"),
         pytest.param(None, "SinkMarkerMissing", id="the marker is gone"),
     ],

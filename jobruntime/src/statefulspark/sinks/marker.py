@@ -209,7 +209,8 @@ def require_newest(reached: Marker | None, context: SinkContext, where: str) -> 
 
     Raises:
         SinkTakenOverError: A job at another root has opened the sink.
-        FencedError: Another driver of this lineage has. Whether it is a newer one, storage tells.
+        FencedError: Another driver of this lineage has. Whether it is a newer one, storage tells. A sink that has forgotten
+            this driver, and names an older one, costs a GET.
         StateUnknownError: `SinkMarkerMissing`.
         SinkBehindError: `SinkBehind`: the sink lacks batches that were committed to it.
     """
@@ -220,8 +221,7 @@ def require_newest(reached: Marker | None, context: SinkContext, where: str) -> 
             f"The job at {reached.root or 'another root'} has taken {where} over, so the one at "
             f"{context.descent.root or 'this root'} must not write there any more."
         )
-    is_same = reached.epoch == context.committing_epoch and reached.claim == context.claim
-    if reached.epoch >= context.committing_epoch and not is_same:
+    if reached.epoch > context.committing_epoch or standing.opener(reached, context) is not Standing.EQUAL:
         raise _replaced_error(reached, context, where)
     reached = reached.known_to(context)
     if standing.lacks(reached, context.expected.committed, context):

@@ -150,9 +150,9 @@ def compare(stored: Marker | None, context: SinkContext) -> Standing:
     expected, own = context.expected, context.descent
     if stored is None:
         return Standing.MARKER_MISSING if expected.was_opened else Standing.NEW
-    opener = _opener(stored, context)
-    if opener is not Standing.EQUAL:
-        return opener
+    opened = opener(stored, context)
+    if opened is not Standing.EQUAL:
+        return opened
     if has_another(stored, context):
         return Standing.OTHER_COPY
     is_behind = lacks(stored, expected.committed, context)
@@ -173,7 +173,8 @@ def lacks(stored: Marker, position: Position | None, context: SinkContext) -> bo
     return position is not None and not stored.known_to(context).has(position, context.descent)
 
 
-def _opener(stored: Marker, context: SinkContext) -> Standing:
+def opener(stored: Marker, context: SinkContext) -> Standing:
+    """Tell whether storage knows the driver that opened a sink last: `EQUAL`, or why this driver cannot go on."""
     own = context.descent
     if stored.lineage != own.lineage:
         is_ancestor = any(cut.lineage == stored.lineage for cut in own.cuts)
