@@ -50,14 +50,15 @@ class FakeSink:
 
 
 @dataclass
-class MarkedSink(FakeSink):
-    """One with a marker, as sinks that cannot withdraw have it: it shows a batch once, and says what is shown."""
+class SilentSink(FakeSink):
+    """One with a marker, as the page for authors of sinks shows it: the runtime knows neither the target nor the marker.
+
+    It shows a batch once, withdraws nothing, and says what is shown.
+    """
 
     visible: str = "batch"
     marker: Marker | None = None
     shown: list[str] = field(default_factory=list)
-
-    target: str = "memory://target"
 
     def open(self, context: SinkContext) -> None:
         self.marker = marker.open_marker(self.marker, context, "the target")
@@ -67,6 +68,13 @@ class MarkedSink(FakeSink):
         if not reached.covers(context):
             self.marker = reached.after(context)
             self.shown.append(f"{context.generation}/{context.batch_id}")
+
+
+@dataclass
+class MarkedSink(SilentSink):
+    """One that tells its target and its marker, as sinks of the library do."""
+
+    target: str = "memory://target"
 
     def stored_marker(self, context: SinkContext) -> Marker | None:
         return self.marker

@@ -19,11 +19,14 @@ from statefulspark.contract.config import RestoreConfig
 from statefulspark.recovery import generations
 from statefulspark.storage import ObjectStore
 from statefulspark.testing import stores
-from toldsinks import MarkedSink
+from toldsinks import MarkedSink, SilentSink
 
 _wishes = itertools.count(1)
 BOTH = pytest.mark.parametrize("visible", ["checkpoint", "batch"])
-KINDS = pytest.mark.parametrize("kind", ["files", "marked"])
+KINDS = pytest.mark.parametrize("kind", ["files", "marked", "silent"])
+
+MARKED = {"marked": MarkedSink, "silent": SilentSink}
+"""Sinks that withdraw nothing; of the silent one the runtime sees only what it raises."""
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ class World:
         self.clock = Clock()
         self.bucket = stores.MemoryStore("memory://bucket", self.clock)
         self.visible = visible
-        self.marked = MarkedSink(visible=visible) if kind == "marked" else None
+        self.marked = None if kind == "files" else MARKED[kind](visible=visible)
         self.folder = stores.MemoryStore("memory://output", self.clock)
 
     def start(self, restore: RestoreConfig | None = None, *, bucket: ObjectStore | None = None) -> Driver:
@@ -203,8 +206,36 @@ def test_of_two_copies_the_one_that_lost_the_sink_notices_at_its_next_commit(kin
         world.commit(here)
 
     assert refused.value.reason == "SinkOpenedElsewhere"
-    again = range(3) if kind == "marked" and visible == "checkpoint" else ()
+    again = range(3) if kind != "files" and visible == "checkpoint" else ()
     assert sorted(world.shown) == sorted(seen(1, *range(4), *again)), "what the state had prepared is its own for sure"
+
+
+@KINDS
+@BOTH
+def test_a_copy_that_opens_a_sink_which_has_forgotten_the_newer_opener_is_noticed_at_the_next_commit(
+    kind: str, visible: str
+) -> None:
+    """The sink fails over to a replica from before the last start, so a site with fewer starts may open it."""
+    world = World(kind, visible)
+    first = world.start()
+    world.batches(first, 3)
+    first.checkpoint()
+    copy, fail_over = world.copied(), world.backup_of_sink()
+    world.start()
+    here = world.start()
+    fail_over()
+    there = world.start(bucket=copy)
+    world.batches(there, 2)
+    there.checkpoint()
+    shown = world.shown
+    here.batch(1)
+    with pytest.raises(errors.SpecRejectedError, match="another copy of it runs elsewhere") as refused:
+        world.commit(here)
+
+    assert (refused.value.reason, world.shown) == ("SinkOpenedElsewhere", shown)
+    world.batches(there, 1)
+    there.checkpoint()
+    assert world.shown == seen(1, *range(6))
 
 
 @KINDS
@@ -353,14 +384,14 @@ def test_a_sink_from_before_fresh_state_gets_all_that_was_committed_since(kind: 
     fresh.checkpoint()
     backup()
 
-    if kind == "marked" and visible == "batch":
+    if kind != "files" and visible == "batch":
         with pytest.raises(errors.SpecRejectedError, match="SinkAhead"):
             world.start()
     following = world.start(anyway())
     world.batches(following, 1)
     following.checkpoint()
 
-    assert world.shown == [*(seen(1, 0, 1) if kind == "marked" else ()), *seen(2, *range(4))]
+    assert world.shown == [*(seen(1, 0, 1) if kind != "files" else ()), *seen(2, *range(4))]
 
 
 @BOTH
@@ -526,6 +557,26 @@ def test_a_sink_at_another_target_is_new_and_gets_nothing_that_the_first_one_has
     assert first is not None
     assert world.marked.shown[-2:] == ["1/4", "1/5"]
     assert set(first.shown).isdisjoint(["1/4", "1/5"])
+
+
+@BOTH
+def test_a_sink_that_tells_its_target_from_now_on_is_the_one_that_told_none(visible: str) -> None:
+    world = World("silent", visible)
+    driver = world.start()
+    for _ in range(2):
+        world.batches(driver, 2)
+        driver.checkpoint()
+    silent = world.marked
+    world.marked = MarkedSink(visible=visible)
+    with pytest.raises(errors.StateUnknownError, match="SinkMarkerMissing"):
+        world.start()
+    assert silent is not None
+    world.marked.marker = silent.marker
+    following = world.start()
+    world.batches(following, 1)
+    following.checkpoint()
+
+    assert world.shown == seen(1, 4)
 
 
 @BOTH

@@ -26,6 +26,7 @@ from statefulspark.sinks import marker
 from statefulspark.sinks.base import SinkContext
 from statefulspark.storage import StorageOptions
 from statefulspark.testing import stores
+from toldsinks import SilentSink
 
 OTHER, THIRD = "default/renamed", "default/third"
 
@@ -185,3 +186,19 @@ def test_a_marker_of_the_other_job_that_is_lost_is_asked_for_by_what_the_savepoi
     new.batch(1)
     new.checkpoint()
     assert world.values == rows(*range(6))
+
+
+def test_a_sink_that_tells_no_target_begins_under_another_name_and_is_compared_from_then_on() -> None:
+    clock = Clock()
+    bucket, sink = stores.MemoryStore("memory://bucket", clock), SilentSink(visible="checkpoint")
+    old = Driver(bucket, clock, sink=SilentSink(visible="checkpoint"))
+    old.batch(2)
+    old.checkpoint()
+    new = Driver(bucket, clock, a_restore(snapshot=old.savepoint()), sink=sink, job=OTHER)
+    for _ in range(2):
+        new.batch(1)
+        new.checkpoint()
+    assert sink.shown == ["1/2", "1/3"]
+    sink.marker = None
+    with pytest.raises(errors.StateUnknownError, match="SinkMarkerMissing"):
+        Driver(bucket, clock, sink=sink, job=OTHER)

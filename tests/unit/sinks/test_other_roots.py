@@ -30,6 +30,10 @@ class Ledger:
 
     rows: list[int] = field(default_factory=list)
     marker: marker.Marker | None = None
+    target: str = "memory://ledger"
+
+    def stored_marker(self, context: SinkContext) -> marker.Marker | None:
+        return self.marker
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         return PARTS([value for batch in batches for value in batch["value"].to_pylist()]).encode()
@@ -239,7 +243,7 @@ def test_an_older_checkpoint_of_the_same_root_is_produced_anew(world: World) -> 
 def test_a_savepoint_of_another_root_restored_over_a_root_with_state_of_its_own(world: World) -> None:
     other = World("files" if world.withdraws else "ledger")
     other.bucket, other.clock = world.bucket, world.clock
-    other.ledger = Ledger() if world.ledger is not None else None
+    other.ledger = Ledger(target="memory://apart") if world.ledger is not None else None
     apart = Driver(world.bucket, world.clock, sink=other.ledger or _elsewhere(world), root="apart")
     apart.batch(7)
     apart.checkpoint()
@@ -255,7 +259,7 @@ def test_a_savepoint_of_another_root_restored_over_a_root_with_state_of_its_own(
 def test_prepared_rows_are_left_to_the_old_job_where_the_new_one_writes_elsewhere(world: World) -> None:
     old = an_old_job(world, announced=False)
     snapshot = old.savepoint()
-    there = Ledger() if world.ledger is not None else _elsewhere(world)
+    there = Ledger(target="memory://there") if world.ledger is not None else _elsewhere(world)
 
     new = Driver(world.bucket, world.clock, a_restore(snapshot=snapshot), sink=there, root=NEW)
     new.batch(2)

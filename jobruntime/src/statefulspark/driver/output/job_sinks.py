@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from statefulspark import errors
 from statefulspark.checkpoint import batch_records, epochs, lineage_records
 from statefulspark.contract import layout, lost_state
-from statefulspark.contract.manifest import Ancestor, Manifest, Position, QueryEntry
+from statefulspark.contract.manifest import Ancestor, Manifest, Position, QueryEntry, SinkEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.declaration import Output
 from statefulspark.recovery import history
@@ -123,14 +123,14 @@ class JobSink:
         """Return what a restored cut knows to be in it. Cost: a GET if batches were committed and no snapshot names it."""
         entries = restored.sinks if restored is not None else ()
         entry = next((entry for entry in entries if entry.uid == self.uid), None)
-        if restored is None or self.target is None:
+        if restored is None or self._may_be_of_other_job(entry):
             return NOTHING_EXPECTED
         records = (batch_records.parse_key(entry.path) for entry in restored.prepared if entry.uid == self.uid)
         written = tuple((record.batch, record.epoch) for record in records if record is not None)
         if entry is None:
             is_opened = self._was_opened_before(restored)
             return Expected(was_opened=True, written=written) if is_opened else NOTHING_EXPECTED
-        if (entry.kind, entry.target) != (self.kind, self.target):
+        if not self._is_at(entry.kind, entry.target):
             return Expected(elsewhere=entry.committed)
         return Expected(entry.committed, entry.kept_after, was_opened=True, origin=entry.origin, written=written)
 
@@ -145,7 +145,17 @@ class JobSink:
             record = OutputRecord.parse(self.driver.store.read(key), f"{self.driver.store.uri}/{key}")
         except errors.ObjectNotFoundError:
             return False  # A savepoint, which names its sinks itself.
-        return (record.sink, record.kind, record.target) == (self.uid, self.kind, self.target)
+        return record.sink == self.uid and self._is_at(record.kind, record.target)
+
+    def _is_at(self, kind: str | None, target: str | None) -> bool:
+        """Tell whether a sink that was opened is this one. One that tells no target counts as at the same one."""
+        return kind == self.kind and (target == self.target or None in (target, self.target))
+
+    def _may_be_of_other_job(self, entry: SinkEntry | None) -> bool:
+        """Tell whether an entry may be of the sink of another job, which cannot be looked up in the target."""
+        if self.target is not None or not self.descent.other_jobs:
+            return False
+        return entry is None or entry.origin is None or self.job_of(entry.origin) != self.driver.job
 
     @property
     def kind(self) -> str:
