@@ -25,7 +25,7 @@ include bench/dashboard.mk
 include docs/docs.mk
 include release/release.mk
 
-.PHONY: help demo demo-kubernetes demo-kubernetes-needs unit test coverage mutants census lint types format crds lock bench e2e e2e-full page fuzz clean venv
+.PHONY: help demo demo-kubernetes demo-kubernetes-needs unit test coverage mutants census lint types format crds lock bench e2e e2e-full page fuzz failed-batches clean venv
 
 help: ## Show this list
 	@echo "Usage: make TARGET. Everything a target needs is installed by it, into build/ and .venv/."
@@ -119,6 +119,10 @@ fuzz: $(STAMPS)/venv $(UV) ## Look for input that crashes a reader, and for unde
 	PYTHONPATH=tests/support $(BIN)/python -m fuzzing --seconds $(SECONDS_EACH) $(NAMES)
 SECONDS_EACH ?= 30
 NAMES ?=
+
+failed-batches: $(STAMPS)/venv jars ## Fail batches after their commit, and compare all state with a model, for hours (FAILED=100000 SEED=44)
+	PYTHONPATH=tests/support $(BIN)/python -m failedbatches --seed $(or $(SEED),44) --failed $(FAILED)
+FAILED ?= 100000
 
 demo: $(STAMPS)/venv jars ## Real flights on this machine: kill the driver, change the job, go back, compare with the truth (no root, no Kubernetes)
 	PYTHONPATH=e2e $(BIN)/python -m demo_local $(DEMO_ARGS)

@@ -33,13 +33,15 @@ import scala.Option;
  * uploaded, by name and size; a wrong one of equal size would only be seen where the state is read from storage, so each
  * version that has a snapshot, and some others, are read on an executor that has nothing.
  *
- * <p>Arguments: folder, seed, versions, and of how many attempts one succeeds (2). Prints the number of committed versions, failed batches, snapshots, twins (tables
- * of one name and size with other content), and versions that were read and that were wrong.
+ * <p>Arguments: folder, seed, how many batches fail, and of how many attempts one succeeds. Prints, also now and then, the
+ * number of committed versions, failed batches, snapshots, twins (tables of one name and size with other content), and
+ * versions that were read and that were wrong. Ends with exit code 1 at the first version that is wrong.
  */
 public class FailedBatches {
   private static final int KEYS = 100;
   private static final int CHANGES = 10;
   private static final int VALUE_BYTES = 64;
+  private static final long TOLD_EVERY = 1000;
   private static final StructType KEY = new StructType().add("key", DataTypes.LongType);
   private static final StructType VALUE = new StructType().add("value", DataTypes.BinaryType);
   private static final UnsafeProjection TO_KEY = UnsafeProjection.create(KEY);
@@ -51,15 +53,17 @@ public class FailedBatches {
   private final Map<Long, byte[]> model = new HashMap<>();
   private Option<String> id = Option.empty();
   private final int attempts;
+  private final long most;
   private long version;
   private long failed;
   private long verified;
   private long wrong;
 
-  private FailedBatches(Path folder, long seed, int attempts) {
+  private FailedBatches(Path folder, long seed, int attempts, long most) {
     this.folder = folder;
     this.random = new Random(seed);
     this.attempts = attempts;
+    this.most = most;
     executors.add(new Executor());
     executors.add(new Executor());
   }
@@ -101,14 +105,23 @@ public class FailedBatches {
   }
 
   public static void main(String[] args) throws Exception {
-    int attempts = args.length > 3 ? Integer.parseInt(args[3]) : 2;
-    FailedBatches run = new FailedBatches(Path.of(args[0]), Long.parseLong(args[1]), attempts);
-    while (run.version < Long.parseLong(args[2]) && run.wrong == 0) {
+    long failed = Long.parseLong(args[2]);
+    FailedBatches run = new FailedBatches(Path.of(args[0]), Long.parseLong(args[1]), Integer.parseInt(args[3]), failed);
+    long told = TOLD_EVERY;
+    while (run.failed < failed && run.wrong == 0) {
       run.batch();
+      if (run.failed >= told) {
+        run.tell();
+        told += TOLD_EVERY;
+      }
     }
-    System.out.println("committed " + run.version + " failed " + run.failed + " snapshots " + run.snapshots()
-        + " twins " + run.twins() + " verified " + run.verified + " wrong " + run.wrong);
-    System.exit(0);
+    run.tell();
+    System.exit(run.wrong == 0 ? 0 : 1);
+  }
+
+  private void tell() throws IOException {
+    System.out.println("committed " + version + " failed " + failed + " snapshots " + snapshots()
+        + " twins " + twins() + " verified " + verified + " wrong " + wrong);
   }
 
   /** Returns how many tables have the name and size of another one and other content. */
@@ -129,6 +142,9 @@ public class FailedBatches {
   private void batch() {
     Map<Long, byte[]> changes = null;
     while (changes == null) {
+      if (failed == most) {
+        return;
+      }
       changes = attempt(executors.get(random.nextInt(4) == 0 ? 1 : 0));
     }
     model.putAll(changes);
