@@ -378,13 +378,16 @@ def test_the_plugin_explains_itself_and_jobs_are_deleted(server: ApiServer, desk
 
 def test_a_job_without_an_operator_is_freed(server: ApiServer, desk: Console) -> None:
     job = manifest_of_job("shop", "orders")
-    resources.section(job, "metadata")["finalizers"] = ["statefulspark.io/stop-driver"]
+    resources.section(job, "metadata")["finalizers"] = ["statefulspark.io/take-savepoint"]
     server.apply(job)
-    server.call("-n", "shop", "delete", "ssj/orders", "--wait=false")
+    meta: Resource = {"name": "nightly", "namespace": "shop", "finalizers": ["statefulspark.io/delete-files"]}
+    kind, version = resources.SAVEPOINT.name, resources.SAVEPOINT.api_version
+    server.apply({"apiVersion": version, "kind": kind, "metadata": meta, "spec": {"jobName": "orders"}})
+    server.call("-n", "shop", "delete", "ssj/orders", "ssp/nightly", "--wait=false")
 
     desk.run("docs/howto/install.md", 7)
 
-    assert server.names("shop", "ssj") == []
+    assert server.names("shop", "ssj") == server.names("shop", "ssp") == []
 
 
 def test_the_job_of_the_tutorial_is_applied(server: ApiServer, desk: Console) -> None:

@@ -47,6 +47,8 @@ class FakeGateway:
     """Receives each object as it is after a write of the operator, as the answer of the API server has it."""
     on_event: Callable[[str, Resource], None] = lambda _event, _resource: None
     """Receives every change of an object, as a watch shows it: ADDED, MODIFIED or DELETED."""
+    ending: set[str] = field(default_factory=set)
+    """Namespaces that are being deleted."""
     known: set[str] = field(default_factory=lambda: {kind.name for kind in resources.KINDS.values()})
     """Kinds whose CRD is installed, as far as they are listed."""
 
@@ -86,6 +88,9 @@ class FakeGateway:
         while True:
             yield await shown.get()
 
+    async def is_ending(self, namespace: str) -> bool:
+        return namespace in self.ending
+
     async def list_pods(self, namespace: str, selector: str) -> tuple[Resource, ...]:
         self.reads.append(f"list {resources.POD.name}")
         wanted = read_selector(selector)
@@ -119,6 +124,8 @@ class FakeGateway:
     async def create(self, manifest: Resource) -> bool:
         place = _place(manifest)
         with _Write(self, f"create {place[0]} {place[2]}"):
+            if place[1] in self.ending:
+                raise errors.StateUnknownError("NamespaceTerminating", f"{place[1]} is being terminated.")
             if place in self.objects:
                 return False
             self.add(manifest, is_own=True)
@@ -281,7 +288,7 @@ class FakeGateway:
             if any(owner.get("uid") == uid for owner in resources.items(found, "metadata", "ownerReferences"))
         ]
         for other in owned:
-            self._drop(other)
+            self.remove(other)
 
     def _touch(self, place: Place, *, event: str = "MODIFIED", is_own: bool = False) -> str:
         version = str(next(self._versions))

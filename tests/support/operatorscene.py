@@ -25,21 +25,30 @@ from statefulspark_operator.cluster.resources import Resource
 WITHIN_S = 60.0
 
 
-def as_operator(server: ApiServer, namespaces: tuple[str, ...], folder: Path) -> Path:
-    """Give the operator an account with the chart's roles for some namespaces, and return its kubeconfig."""
+def as_operator(server: ApiServer, namespaces: tuple[str, ...], folder: Path, *, home: str | None = None) -> Path:
+    """Give the operator an account with the chart's roles, and return its kubeconfig.
+
+    Args:
+        server: The API server.
+        namespaces: What it looks after; empty means all namespaces.
+        folder: Has the kubeconfig afterwards.
+        home: The namespace of its account; the first of the others when omitted.
+    """
+    home = home or namespaces[0]
     helm = [
         str(ROOT / "build" / "bin" / "helm"),
         "template",
         "operator",
         str(ROOT / "charts" / "statefulspark-operator"),
     ]
-    values = ["--namespace", namespaces[0], "--set", f"watchNamespaces={{{','.join(namespaces)}}}"]
+    values = ["--namespace", home]
+    values += ["--set", f"watchNamespaces={{{','.join(namespaces)}}}" if namespaces else "clusterWide=true"]
     rendered = subprocess.run([*helm, *values], capture_output=True, text=True, timeout=60, check=True)
-    wanted = ("ServiceAccount", "Role", "RoleBinding")
+    wanted = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
     objects = [found for found in yaml.safe_load_all(rendered.stdout) if found and found["kind"] in wanted]
     server.apply(*objects)
     account = next(found["metadata"]["name"] for found in objects if found["kind"] == "ServiceAccount")
-    token = server.call("-n", namespaces[0], "create", "token", account).strip()
+    token = server.call("-n", home, "create", "token", account).strip()
     config = yaml.safe_load(server.kubeconfig.read_text())
     config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token}}]
     target = folder / "kubeconfig"

@@ -92,6 +92,12 @@ class S3Server(processes.Server):
         self._client.create_bucket(Bucket=name)
         return name
 
+    def delete_bucket(self, name: str) -> None:
+        """Delete a bucket with all that it has."""
+        while listed := self._client.list_objects_v2(Bucket=name).get("Contents"):
+            self._client.delete_objects(Bucket=name, Delete={"Objects": [{"Key": one["Key"]} for one in listed]})
+        self._client.delete_bucket(Bucket=name)
+
     def new_user(self, access_key: str) -> StorageOptions:
         """Create an account that may do nothing yet, and return options with its keys."""
         secret_key = f"secret-of-{access_key}"

@@ -23,9 +23,7 @@ from situations import (
     absent,
     an_operation,
     an_upgrade,
-    deleted,
     going,
-    gone,
     over,
     policy,
     restoring,
@@ -35,8 +33,7 @@ from situations import (
 )
 from statefulspark.contract.api import CheckpointCounts, ExitReport, JobState, QueryStatus, SnapshotSummary
 from statefulspark.contract.manifest import SnapshotKind, Trigger
-from statefulspark.retention.ownership import Ownership, Whose
-from statefulspark_operator.api import revision
+from statefulspark_operator.api import names, revision
 from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.spark_savepoint import SavepointOrigin
 from statefulspark_operator.api.status import (
@@ -72,7 +69,6 @@ DRAINED_REPORT = ExitReport(exit_code=0, reason="Drained", message="All queries 
 STOPPED_REPORT = ExitReport(exit_code=0, reason="Stopped", message="As asked.", snapshot=SP)
 BARE_STOP = ExitReport(exit_code=0, reason="Stopped", message="As asked.")
 SAVE = a_spec(deletionPolicy="Savepoint")
-LAST = "uid-deletion-1"
 
 
 def hanging(
@@ -125,51 +121,12 @@ EMPTYING = a_spec("i:2", upgrade={"stateFrom": "Empty"})
 STOP_THAT_FAILED = an_operation(OperationPhase.FAILED, requested_at=NOW - timedelta(seconds=700))
 
 CASES: dict[str, dict[str, Situation]] = {
-    "deletion": {
-        "nothing is left": situation_with(ENDED, job=a_job(deletion_requested_at=NOW, has_finalizer=False)),
-        "a driver runs": deleted(),
-        "of two drivers one has been told": deleted(pods=(going(1), a_pod(2))),
-        "all drivers have been told": deleted(pods=(going(1), going(2))),
-        "a savepoint first": deleted(spec=SAVE),
-        "a savepoint first, at a place of its own": deleted(
-            spec=a_spec(deletionPolicy="Savepoint", savepoint={"location": SP})
-        ),
-        "a savepoint first, of a driver that is not ready": deleted(spec=SAVE, pods=(a_pod(is_ready=False),)),
-        "a savepoint first, of a pod that is going": deleted(spec=SAVE, pods=(going(),)),
-        "a savepoint first, and only an older driver is left": deleted(
-            spec=SAVE, driver=a_driver(epoch=2), pods=(a_pod(1), a_pod(2, PodPhase.FAILED))
-        ),
-        "the savepoint is being taken": deleted(spec=SAVE, operation=an_operation(id=LAST)),
-        "another operation is under way": deleted(spec=SAVE, operation=an_operation()),
-        "the request for the savepoint never arrived": absent(deleted(spec=SAVE, operation=an_operation(id=LAST))),
-        "the savepoint is complete and forgotten": absent(
-            deleted(spec=SAVE, operation=an_operation(OperationPhase.COMPLETED, id=LAST))
-        ),
-        "the savepoint failed": deleted(spec=SAVE, operation=an_operation(OperationPhase.FAILED, id=LAST)),
-        "the time for the savepoint is almost up": deleted(ago=10 * MINUTE, spec=SAVE),
-        "the time for the savepoint is up": deleted(ago=10 * MINUTE + SECOND, spec=SAVE),
-        "the spec cannot be read and a driver runs": deleted(spec=None),
-        "the spec cannot be read": situation_with(ENDED, job=a_job(deletion_requested_at=NOW), spec=None),
-        "the state is kept": gone(spec=a_spec()),
-        "the state is to go and was not looked at": gone(storage=None),
-        "the state is to go": gone(storage=StorageFacts(newest_epoch=3)),
-        "the state is gone": gone(storage=StorageFacts(is_empty=True)),
-        "the state is another's": gone(
-            storage=StorageFacts(newest_epoch=3, standing=Ownership(Whose.ANOTHERS, "team-b/billing with uid b"))
-        ),
-        "the state is nobody's": gone(storage=StorageFacts(newest_epoch=3, standing=Ownership(Whose.NOBODYS))),
-        "storage does not answer": gone(storage=StorageUnreadable("X", "No answer.")),
-        "storage refuses": gone(storage=StorageUnreadable("X", "Access denied.", may_pass=False)),
-        "the time for deleting state is almost up": gone(ago=15 * MINUTE, storage=StorageFacts(newest_epoch=3)),
-        "the time for deleting state is up": gone(ago=15 * MINUTE + SECOND, storage=StorageFacts(newest_epoch=3)),
-        "storage did not answer all the time": gone(
-            ago=15 * MINUTE + SECOND, storage=StorageUnreadable("X", "No answer.")
-        ),
-        "the current spec was rejected": deleted(rejection=Rejection("SpecInvalid", "Wrong.")),
-    },
     "ownership": {
-        "a new resource": a_situation(job=a_job(has_finalizer=False)),
-        "our finalizer was taken off": a_situation(job=a_job(has_finalizer=False), phase=Phase.RUNNING),
+        "a new resource whose last savepoint is to be taken": a_situation(job=a_job(finalizers=()), spec=SAVE),
+        "a new resource whose files are to go": a_situation(
+            job=a_job(finalizers=()), spec=a_spec(deletionPolicy="Delete"), phase=Phase.RUNNING
+        ),
+        "a resource that nothing is to hold any more": a_situation(job=a_job(finalizers=(names.DELETE_FILES,))),
         "drivers of older epochs": silent(
             pods=(a_pod(1), a_pod(2), a_pod(3)), driver=a_driver(epoch=3), phase=Phase.RUNNING
         ),

@@ -9,7 +9,7 @@ from jobspecs import a_spec
 from statefulspark.contract.api import JobState, JobStatus
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.api import StandbyStatus as StandbyWord
-from statefulspark_operator.api import revision
+from statefulspark_operator.api import names, revision
 from statefulspark_operator.api.spark_savepoint import SavepointOrigin
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import (
@@ -27,6 +27,7 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
+from statefulspark_operator.lifecycle.rules import preconditions
 from statefulspark_operator.lifecycle.situation import (
     ContainerExit,
     DriverPod,
@@ -77,8 +78,12 @@ def a_word(state: JobState = JobState.RUNNING) -> JobStatus:
     return JobStatus(job="flights", namespace="demo", state=state, epoch=1, started_at=LONG_AGO)
 
 
+UNTOLD = (names.TAKE_SAVEPOINT, names.DELETE_FILES)
+"""More finalizers than a job ever has."""
+
+
 def a_job(**changes: object) -> Job:
-    return dataclasses.replace(Job("demo", "flights", "uid", 1), **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(Job("demo", "flights", "uid", 1, finalizers=UNTOLD), **changes)  # type: ignore[arg-type]
 
 
 _STORED = frozenset(StatefulSparkJobStatus.model_fields) - {"driver", "operation"}
@@ -105,7 +110,15 @@ def a_situation(**changes: object) -> Situation:
         pods=(a_pod(),),
         driver=word,
     )
-    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
+    return _held(dataclasses.replace(base, **changes))  # type: ignore[arg-type]
+
+
+def _held(situation: Situation) -> Situation:
+    """Give a job the finalizers that its policy needs, unless the case says which it has."""
+    if situation.spec is None or situation.job.finalizers != UNTOLD:
+        return situation
+    held = preconditions.HOLDING[situation.spec.deletion_policy]
+    return dataclasses.replace(situation, job=dataclasses.replace(situation.job, finalizers=held))
 
 
 ENDED = {"driver": a_driver(DriverState.ENDED), "pods": (), "storage": EMPTY}
@@ -123,7 +136,7 @@ def silent(**changes: object) -> Situation:
 
 
 def deleted(*, ago: timedelta = timedelta(0), **changes: object) -> Situation:
-    return a_situation(job=a_job(deletion_requested_at=NOW - ago), **changes)
+    return a_situation(**{"job": a_job(deletion_requested_at=NOW - ago)} | changes)
 
 
 def gone(*, ago: timedelta = timedelta(0), **changes: object) -> Situation:

@@ -99,6 +99,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [apps]
   resources: [controllerrevisions]
   verbs: [get, list, create, delete]
+# Whether the namespace of a deleted job is being deleted, too, so that nothing in it can be waited for.
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [get]
 # What happened, for `kubectl describe`.
 - apiGroups: [""]
   resources: [events]

@@ -167,7 +167,7 @@ def test_fields_of_others_are_changed_for_a_known_version_only(subject: Subject)
 def test_every_write_names_the_operator_as_its_manager(api_server: ApiServer, namespace: str) -> None:
     subject = Subject(namespace, api_server)
     job = subject.a_job()
-    held = ("statefulspark.io/stop-driver",)
+    held = ("statefulspark.io/take-savepoint",)
     patched = subject(lambda gateway: gateway.patch_status(subject.key, {"epoch": 1}, resource_version=version(job)))
     subject(lambda gateway: gateway.patch(subject.key, finalizers(*held), resource_version=patched))
     subject(lambda gateway: gateway.apply(subject.manifest(resources.CONFIG_MAP, "applied", data={"a": "1"})))
@@ -316,7 +316,7 @@ def test_the_cluster_has_an_identity_that_stays(subject: Subject) -> None:
 
 def test_a_finalizer_holds_a_deleted_job_until_it_is_taken_off(subject: Subject) -> None:
     job = subject.a_job()
-    held = ("statefulspark.io/stop-driver",)
+    held = ("statefulspark.io/take-savepoint",)
     subject(lambda gateway: gateway.patch(subject.key, finalizers(*held), resource_version=version(job)))
     subject.delete_job()
 

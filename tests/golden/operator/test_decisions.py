@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import deletioncases
 import executorcases
 import pytest
 import situationcases
@@ -22,7 +23,7 @@ from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.situation import Situation
 
 FOLDER = Path(__file__).parent / "decisions"
-CASES = situationcases.CASES | standbycases.CASES | executorcases.CASES
+CASES = situationcases.CASES | deletioncases.CASES | standbycases.CASES | executorcases.CASES
 
 
 def _action(act: object) -> str:

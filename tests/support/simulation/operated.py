@@ -394,7 +394,7 @@ class Operated(Simulation):
         """Delete the resource, which leaves its state, and apply its manifest again with the word that takes it over."""
         spec = self.cluster.cluster.objects[_RESOURCE]["spec"]
         self.cluster.delete()
-        self._wait(lambda: not self.cluster.exists)
+        self._wait(lambda: not self.cluster.exists and self.cluster.cluster.pods() == [])
         storage = {**spec["storage"], "ownership": "TakeOver"}  # type: ignore[index, call-overload, dict-item]
         self.cluster.spec = {**spec, "storage": storage, "restore": {}}  # type: ignore[dict-item]
         self.cluster.apply()

@@ -71,6 +71,4 @@ def test_a_deleted_job_leaves_no_executors() -> None:
     world = running()
 
     world.delete()
-    world.run_until(lambda: not world.exists)
-
-    assert left(world) == []
+    world.run_until(lambda: not world.exists and left(world) == [])

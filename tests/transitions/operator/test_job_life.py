@@ -400,7 +400,8 @@ def test_deleting_drains_the_driver_and_keeps_the_state() -> None:
     snapshots = len(world.storage.snapshots)
     world.delete()
 
-    world.run_until(lambda: not world.exists)
+    assert not world.exists, "nothing holds it"
+    world.run_until(lambda: world.cluster.pods() == [])
 
     assert world.driver.end_reason == "Drained"
     assert len(world.storage.snapshots) == snapshots + 1
@@ -425,15 +426,88 @@ def test_deleting_with_policy_savepoint_takes_one_first() -> None:
     assert world.storage.snapshots[-1].kind is SnapshotKind.SAVEPOINT
 
 
-@pytest.mark.parametrize("policy", ["Retain", "Savepoint", "Delete"])
-def test_deleting_ends_when_storage_and_node_are_gone(policy: str) -> None:
+def deleted_without_storage(policy: str) -> JobWorld:
+    """A job that is deleted when its node and its storage are gone."""
     world = running({"deletionPolicy": policy, "upgrade": {"savepointTimeout": "30s"}})
     world.lost_nodes.add("node-1")
     world.driver.answers = False
     world.storage.unreadable = StorageUnreadable("StorageUnreachable", "s3://state did not answer.")
     world.delete()
+    return world
+
+
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+def test_deleting_ends_when_storage_and_node_are_gone(policy: str) -> None:
+    world = deleted_without_storage(policy)
 
     world.run_until(lambda: not world.exists, within_s=700)
+
+
+def test_a_job_is_not_deleted_without_the_savepoint_that_it_asks_for_until_a_person_says_so() -> None:
+    world = deleted_without_storage("Savepoint")
+    world.run(3600)
+    assert world.status.phase is Phase.DELETING
+    assert "to delete it without one, set deletionPolicy to Retain" in (world.status.message or "")
+
+    world.change({"deletionPolicy": "Retain"})
+
+    world.run_until(lambda: not world.exists, within_s=200)
+
+
+def test_a_last_savepoint_that_fails_is_taken_again() -> None:
+    world = running({"deletionPolicy": "Savepoint"})
+    world.driver.savepoints_fail = True
+    world.delete()
+    world.run(60)
+    assert world.exists
+    assert world.reasons.count("SavepointFailed") >= 2
+
+    world.driver.savepoints_fail = False
+
+    world.run_until(lambda: not world.exists)
+    assert world.storage.snapshots[-1].kind is SnapshotKind.SAVEPOINT
+
+
+def test_a_job_between_two_drivers_is_started_for_its_last_savepoint() -> None:
+    world = running({"deletionPolicy": "Savepoint"})
+    world.fail_driver(1)
+    world.delete()
+
+    world.run_until(lambda: not world.exists)
+
+    assert world.driver.epoch == 2
+    assert world.storage.snapshots[-1].kind is SnapshotKind.SAVEPOINT
+
+
+def test_a_job_that_was_suspended_with_a_savepoint_goes_without_another() -> None:
+    world = running({"deletionPolicy": "Savepoint"})
+    world.change({"suspend": True})
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED)
+    snapshots = len(world.storage.snapshots)
+    world.delete()
+
+    world.run_until(lambda: not world.exists)
+
+    assert len(world.storage.snapshots) == snapshots
+
+
+@pytest.mark.parametrize("policy", ["Savepoint", "Delete"])
+def test_a_job_goes_with_its_namespace_and_what_it_could_not_do_is_told(policy: str) -> None:
+    world = running({"deletionPolicy": policy})
+    snapshots = len(world.storage.snapshots)
+    world.cluster.ending.add("demo")
+    for kind, namespace, name in list(world.cluster.objects):
+        if kind != "StatefulSparkJob":
+            world.cluster.remove((kind, namespace, name))
+    world.run(30)
+    world.storage.unreadable = StorageUnreadable("StorageUnreachable", "s3://state did not answer.")
+    world.delete()
+
+    world.run_until(lambda: not world.exists)
+
+    assert (world.driver.epoch, world.driver.end_reason) == (1, "Drained"), "nothing was started"
+    assert len(world.storage.snapshots) == snapshots + 1
+    assert "StateKept" in world.reasons
 
 
 def test_a_pod_that_the_api_server_refuses_stalls_with_its_reason() -> None:

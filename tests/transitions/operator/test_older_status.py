@@ -114,7 +114,7 @@ def test_a_resource_that_is_made_anew_does_not_restore_again_and_says_so(is_empt
     upgraded(world, 2)
     assert (world.status.restore_skipped, world.reasons.count("RestoreSkipped")) == (None, 0)
     world.delete()
-    world.run_until(lambda: not world.exists)
+    world.run_until(lambda: not world.exists and world.cluster.pods() == [])
     newest = world.storage.snapshots[-1]
     storage: Resource = {**resources.section(world.spec, "storage"), "ownership": "TakeOver"}
     world.spec = {**world.spec, "restore": asked, "storage": storage}

@@ -66,14 +66,12 @@ def test_the_token_is_read_again_after_a_driver_did_not_answer() -> None:
 
 def test_the_token_of_a_deleted_job_is_forgotten() -> None:
     world = running()
-    token = (
-        resources.text(world.cluster.objects[("StatefulSparkJob", "demo", "flights")], "metadata", "uid"),
-        "flights-token",
-    )
+    uid = resources.text(world.cluster.objects[("StatefulSparkJob", "demo", "flights")], "metadata", "uid")
+    token = (f"demo/{uid}", "flights-token")
     assert world.world.secrets.find(token, world.time) == {"token": "token"}
 
     world.delete()
-    world.run_until(lambda: not world.exists)
+    world.reconcile()
 
     assert world.world.secrets.find(token, world.time) is None
 

@@ -37,6 +37,7 @@ from statefulspark_operator.api.status import (
 from statefulspark_operator.api.upgrade import UpgradeStrategy
 from statefulspark_operator.lifecycle import actions, decide, observed, steps
 from statefulspark_operator.lifecycle.decision import Decision
+from statefulspark_operator.lifecycle.rules import deletion, preconditions
 from statefulspark_operator.lifecycle.rules import upgrade as upgrade_rules
 from statefulspark_operator.lifecycle.situation import (
     ContainerExit,
@@ -58,7 +59,7 @@ from statefulspark_operator.lifecycle.storage_facts import (
 )
 
 DESTRUCTIVE = (
-    actions.RemoveFinalizer,
+    actions.SetFinalizers,
     actions.DeleteDriver,
     actions.DeleteExecutors,
     actions.DeleteStandby,
@@ -266,7 +267,7 @@ jobs = some.builds(
     name=some.just("flights"),
     uid=some.just("job-uid"),
     generation=some.integers(1, 3),
-    has_finalizer=some.sampled_from([True, True, True, False]),
+    finalizers=some.sampled_from(list(preconditions.HOLDING.values())),
     deletion_requested_at=some.sampled_from([None, None, None]) | moments,
 )
 
@@ -357,9 +358,9 @@ def test_a_driver_is_created_only_when_no_other_may_run(situation: Situation) ->
 
     if created(decision):
         assert situation.live_pods == ()
-        assert situation.job.deletion_requested_at is None
-        assert situation.job.has_finalizer
         assert situation.spec is not None
+        assert situation.job.deletion_requested_at is None or deletion.awaits_savepoint(observed.fold(situation))
+        assert situation.job.finalizers == preconditions.HOLDING[situation.spec.deletion_policy]
         assert not situation.spec.suspend
 
 

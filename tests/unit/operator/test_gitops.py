@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import deletioncases
 import executorcases
 import lupa
 import pytest
@@ -26,7 +27,9 @@ ROOT = Path(__file__).resolve().parents[3]
 KSTATUS = ROOT / "build" / "bin" / "kstatus"
 CASES = {
     f"{concern}: {sentence}": situation
-    for concern, situations in (situationcases.CASES | standbycases.CASES | executorcases.CASES).items()
+    for concern, situations in (
+        situationcases.CASES | deletioncases.CASES | standbycases.CASES | executorcases.CASES
+    ).items()
     for sentence, situation in situations.items()
 }
 _HEALTH_BY_KSTATUS = {"Current": {"Healthy", "Suspended"}, "InProgress": {"Progressing"}, "Failed": {"Degraded"}}

@@ -6,10 +6,12 @@ import re
 
 from statefulspark_operator.api.base import GROUP
 
-STOP_DRIVER = f"{GROUP}/stop-driver"
-"""Finalizer of a job: its driver ends before the resource goes."""
+TAKE_SAVEPOINT = f"{GROUP}/take-savepoint"
+"""Finalizer of a job whose last savepoint is taken before the resource goes."""
 DELETE_FILES = f"{GROUP}/delete-files"
-"""Finalizer of a savepoint whose files are deleted before the object goes."""
+"""Finalizer of a job or a savepoint whose files are deleted before it goes."""
+FINALIZERS = (TAKE_SAVEPOINT, DELETE_FILES)
+"""The operator's finalizers of a job; it has one of them at most, and none with `deletionPolicy: Retain`."""
 FIELD_MANAGER = "statefulspark-operator"
 PART_OF = "statefulspark"
 

@@ -126,11 +126,12 @@ class DeletionPolicy(StrEnum):
     """What happens to the state on storage when the resource is deleted."""
 
     RETAIN = "Retain"
-    """Complete a last checkpoint, and keep everything."""
+    """Complete a last checkpoint, and keep everything. The resource does not wait for it."""
     SAVEPOINT = "Savepoint"
-    """Take a last savepoint, and keep everything."""
+    """Take a last savepoint, and keep everything. The resource stays until it is complete, or until you set Retain."""
     DELETE = "Delete"
-    """Delete everything below the job's folder, including its savepoints."""
+    """Delete everything below the job's folder, including its savepoints. The resource stays until that is done, or for
+    `upgrade.savepointTimeout` and five minutes more if it fails."""
 
 
 class Resources(ApiModel):

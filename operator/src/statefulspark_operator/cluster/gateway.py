@@ -62,6 +62,10 @@ class Gateway(Protocol):
         """
         ...
 
+    async def is_ending(self, namespace: str) -> bool:
+        """Tell whether a namespace is being deleted; false, too, if the operator may not read it."""
+        ...
+
     async def list_pods(self, namespace: str, selector: str) -> tuple[Resource, ...]:
         """Return the pods that match a label selector."""
         ...

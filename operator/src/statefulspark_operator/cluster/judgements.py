@@ -57,9 +57,10 @@ class Refusal:
     advice: str
 
 
+NAMESPACE_TERMINATING = "NamespaceTerminating"
 REFUSALS = (
     Refusal(
-        "NamespaceTerminating",
+        NAMESPACE_TERMINATING,
         ("because it is being terminated",),
         "the namespace is being deleted, so nothing starts in it; create the job in another namespace",
     ),

@@ -46,6 +46,8 @@ _PAGE = 500
 """Objects that are listed with one request."""
 _WRITES = frozenset({"POST", "PUT", "PATCH"})
 _NOT_FOUND = 404
+CLUSTER_EVENTS = "default"
+"""The namespace of events about objects that are in none."""
 
 
 class KubernetesGateway:
@@ -123,6 +125,14 @@ class KubernetesGateway:
             _LOG.warning("cluster not identified", extra={"error": error.message})
             return None
         return resources.text(system or {}, "metadata", "uid") or None
+
+    async def is_ending(self, namespace: str) -> bool:
+        """Tell whether a namespace is being deleted; false, too, if the operator may not read it."""
+        try:
+            read = await self._call("GET", resources.NAMESPACE.path(None, namespace), absent_is_none=True)
+        except errors.StateUnknownError:
+            return False
+        return read is None or bool(resources.text(read, "metadata", "deletionTimestamp"))
 
     async def watch(self, kind: Kind, namespace: str, name: str) -> AsyncGenerator[str, None]:
         """Watch one object without what it contains: an empty text when the watch is open, then each version."""
@@ -282,7 +292,16 @@ class KubernetesGateway:
             "name": key.name,
             "uid": uid,
         }
-        await self._call("POST", resources.EVENT.path(key.namespace), body=event(about, note, datetime.now(UTC)))
+        try:
+            await self._call("POST", resources.EVENT.path(key.namespace), body=event(about, note, datetime.now(UTC)))
+        except errors.StateUnknownError as error:
+            if error.reason != judgements.NAMESPACE_TERMINATING or not note.is_warning:
+                raise
+            # Nothing is created in a namespace that is being deleted, so the event is about the namespace.
+            whole: Resource = {"apiVersion": "v1", "kind": resources.NAMESPACE.name, "name": key.namespace}
+            note = EventNote(note.reason, f"{kind.name} {key.name}: {note.message}", note.is_warning)
+            path = resources.EVENT.path(CLUSTER_EVENTS)
+            await self._call("POST", path, body=event(whole, note, datetime.now(UTC)))
 
     async def _call(
         self,
@@ -379,7 +398,7 @@ def _error(status: int, request: str, content: bytes) -> errors.StatefulSparkErr
 
 def event(about: Resource, note: EventNote, now: datetime) -> Resource:
     """Return the Event object for a note about an object."""
-    name, namespace = resources.text(about, "name"), resources.text(about, "namespace")
+    name, namespace = resources.text(about, "name"), resources.text(about, "namespace") or CLUSTER_EVENTS
     at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",

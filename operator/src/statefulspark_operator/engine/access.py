@@ -62,9 +62,9 @@ def invalidate(ports: Ports, job: Job, pod: DriverPod) -> None:
         ports.secrets.invalidate(_authority_key(job, pod.tls_secret), ports.now())
 
 
-def forget(ports: Ports, job: Job) -> None:
-    """Drop the token of a job that does not exist any more."""
-    ports.secrets.forget(_token_key(job))
+def forget(ports: Ports, key: JobKey) -> None:
+    """Drop the tokens of the jobs of a name, of which none exists any more."""
+    ports.secrets.forget(lambda owner, name: owner.startswith(f"{key.namespace}/") and name == names.token(key.name))
 
 
 async def note_missing_secret(ports: Ports, job: Job, pod: DriverPod) -> DriverPod:
@@ -107,7 +107,7 @@ async def _read_authority(ports: Ports, job: Job, name: str) -> str | None:
 
 def _token_key(job: Job) -> tuple[str, str]:
     """The key of a token has its job's uid: a job that was made again has another token in the Secret of the same name."""
-    return job.uid, names.token(job.name)
+    return f"{job.namespace}/{job.uid}", names.token(job.name)
 
 
 def _authority_key(job: Job, name: str) -> tuple[str, str]:

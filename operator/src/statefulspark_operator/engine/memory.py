@@ -167,9 +167,10 @@ class SecretCache:
         if kept is not None and now - kept[0] >= REREAD_AFTER:
             del self._read[key]
 
-    def forget(self, key: SecretKey) -> None:
-        """Drop a Secret."""
-        self._read.pop(key, None)
+    def forget(self, is_of: Callable[[str, str], bool]) -> None:
+        """Drop the Secrets whose key has two parts for which a predicate holds."""
+        for key in [key for key in self._read if is_of(*key)]:
+            del self._read[key]
 
     def __len__(self) -> int:
         """Return the number of Secrets whose values are kept."""

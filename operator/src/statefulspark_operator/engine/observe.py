@@ -6,6 +6,7 @@ always answer for themselves. Storage is read only if the decision needs it: no 
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -134,7 +135,7 @@ def read_metadata(resource: Resource) -> Job:
         uid=resources.text(resource, "metadata", "uid"),
         generation=resources.number(resource, "metadata", "generation"),
         resource_version=resources.text(resource, "metadata", "resourceVersion"),
-        has_finalizer=names.STOP_DRIVER in finalizers(resource),
+        finalizers=tuple(name for name in finalizers(resource) if name in names.FINALIZERS),
         deletion_requested_at=resources.time(resource, "metadata", "deletionTimestamp"),
     )
 
@@ -154,6 +155,8 @@ async def observe(ports: Ports, resource: Resource, found: tuple[Resource, ...])
         found: The pods that carry its labels.
     """
     job, status, now = read_metadata(resource), read_status(resource), ports.now()
+    if job.deletion_requested_at is not None:
+        job = dataclasses.replace(job, is_in_ending_namespace=await ports.gateway.is_ending(job.namespace))
     # Executors of an earlier resource with the same name count: they belong to pods that this job does not have.
     owned = [pod for pod in found if resources.has_owner(pod, job.uid)]
     read_drivers = [driver for pod in owned if (driver := pods.read_driver_pod(pod)) is not None]
@@ -274,8 +277,9 @@ def _needs_storage(observation: Observation, accepted: Accepted) -> bool:
     """Tell whether the decision depends on the content of storage."""
     if observation.live or accepted.spec is None:
         return False
-    if observation.job.deletion_requested_at is not None:
-        return accepted.spec.deletion_policy is DeletionPolicy.DELETE
+    policy = accepted.spec.deletion_policy
+    if observation.job.deletion_requested_at is not None and policy is not DeletionPolicy.SAVEPOINT:
+        return policy is DeletionPolicy.DELETE
     if not accepted.spec.suspend:
         return True
     operation, driver = observation.status.operation, observation.status.driver

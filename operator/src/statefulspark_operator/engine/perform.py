@@ -75,13 +75,9 @@ async def perform(current: Pass, acts: tuple[actions.Action, ...]) -> None:
     for act in acts:
         current.ports.require_leadership()
         match act:
-            case actions.AddFinalizer() | actions.RemoveFinalizer():
-                is_present = isinstance(act, actions.AddFinalizer)
-                others = tuple(name for name in observe.finalizers(current.resource) if name != names.STOP_DRIVER)
-                chosen = (*others, names.STOP_DRIVER) if is_present else others
-                if not is_present:
-                    access.forget(current.ports, current.situation.job)
-                patch: Resource = {"metadata": {"finalizers": list(chosen)}}
+            case actions.SetFinalizers():
+                others = (name for name in observe.finalizers(current.resource) if name not in names.FINALIZERS)
+                patch: Resource = {"metadata": {"finalizers": [*others, *act.names]}}
                 await current.ports.gateway.patch(current.key, patch, resource_version=current.resource_version)
             case actions.EnsureRevision():
                 await objects.store_revision(current.ports, current.own_subject, act.revision)

@@ -14,7 +14,7 @@ from statefulspark.contract.api import JobStatus
 
 from statefulspark_operator.cluster import cache, resources
 from statefulspark_operator.cluster.gateway import JobKey
-from statefulspark_operator.engine import observe, perform, record, savepoints, staleness, tidy, validate
+from statefulspark_operator.engine import access, observe, perform, record, savepoints, staleness, tidy, validate
 from statefulspark_operator.engine.memory import LONGEST_POLL, Idle, JobMemory
 from statefulspark_operator.engine.observe import Observation
 from statefulspark_operator.engine.ports import Ports
@@ -105,6 +105,7 @@ async def _from_api_server(ports: Ports, key: JobKey, memory: JobMemory, gauges:
         if resource is None:
             gauges.remove(key)
             ports.memories.forget(key)
+            access.forget(ports, key)
             ports.follow_code(key, None)
             after = await savepoints.reconcile_without_job(ports, key, listed)
             ports.storage.forget(key)

@@ -396,6 +396,11 @@ async def _dispose(ports: Ports, job: _Job, change: plan.Dispose) -> None:
         await ports.storage.dispose(target, change.location)
     except errors.StatefulSparkError as error:
         access.invalidate_credentials(ports, job.key.namespace, storage)
+        if await ports.gateway.is_ending(job.key.namespace):  # Neither its Secret nor a person is coming.
+            await _patch(ports, job, savepoint, {"metadata": _finalizers(savepoint)})
+            why = f"{savepoint.name}: the files stay in {change.location}, as its namespace is deleted: {error.message}"
+            await _tell(ports, job, savepoint, EventNote("SavepointFilesKept", why, is_warning=True))
+            return
         message = (
             f"The operator cannot delete the files: {error.message} To delete the object without them, set "
             "deletionPolicy to Retain."

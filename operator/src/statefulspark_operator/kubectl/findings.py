@@ -14,6 +14,7 @@ from statefulspark.contract.exit_codes import ExitCode
 
 from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from statefulspark_operator.api.spec import DeletionPolicy
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.cluster import judgements
 from statefulspark_operator.kubectl.view import View
@@ -30,7 +31,7 @@ _RETRY = f"Correct what the message names, then change spec.restartNonce to try 
 _DESCRIBE = "kubectl -n {namespace} describe pod -l statefulspark.io/job={name}"
 
 ADVICE: Mapping[Reason, str | None] = {
-    Reason.FINALIZER_ADDED: _WAIT,
+    Reason.FINALIZERS_SET: _WAIT,
     Reason.DELETED: None,
     Reason.DELETION_SAVEPOINT: _WAIT,
     Reason.DELETION_STOPPING: _WAIT,
@@ -184,6 +185,10 @@ def _about_resource(view: View) -> Iterator[Finding]:
         detail = view.status.message or "The operator has not said how far it is."
         message = f"The job is being deleted: {detail}"
         advice = f"The operator removes its finalizer. {_OPERATOR}"
+        if view.spec is not None and view.spec.deletion_policy is DeletionPolicy.SAVEPOINT:
+            patch = '{"spec":{"deletionPolicy":"Retain"}}'
+            word = f"kubectl -n {view.namespace} patch ssj {view.name} --type merge -p '{patch}'"
+            advice = f"{advice} To delete the job without its last savepoint: {word}."
         yield Finding(reason="Deleting", message=message, since=view.deleted_at, advice=advice)
     if view.is_observed:
         return

@@ -16,13 +16,14 @@ from statefulspark_operator.api.status import RestoreIntent
 
 
 @dataclass(frozen=True, slots=True)
-class AddFinalizer:
-    """Add the operator's finalizer to the resource."""
+class SetFinalizers:
+    """Hold the resource by finalizers of the operator; a deleted resource that nothing holds is gone.
 
+    Attributes:
+        names: The finalizers; the resource has no other one of the operator afterwards.
+    """
 
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """Remove the operator's finalizer; Kubernetes then deletes the resource."""
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +257,7 @@ class PurgeStorage:
 
 
 Action = (
-    AddFinalizer
-    | RemoveFinalizer
+    SetFinalizers
     | EnsureToken
     | EnsureRevision
     | EnsureAccess

@@ -42,7 +42,7 @@ def decide(situation: Situation) -> Decision:
         The status to record and the actions. The status is complete: facts, intent, phase, message and conditions.
     """
     current = observed.fold(situation)
-    decision = _apply_rules(current)
+    decision = deletion.show_awaited(current, _apply_rules(current))
     message = decision.message
     if current.rejection is not None and decision.phase is not Phase.DELETING:
         message = f"The current spec is not carried out: {current.rejection.message}"
@@ -63,8 +63,8 @@ def decide(situation: Situation) -> Decision:
 def _apply_rules(situation: Situation) -> Decision:
     """Return the decision of the first rule that matches."""
     decision = (
-        deletion.delete(situation)  # A deleted resource is released, whatever its other state.
-        or preconditions.add_finalizer(situation)  # Nothing is created before its cleanup is ensured.
+        deletion.delete(situation)  # A deleted resource is released, unless its last savepoint has to be waited for.
+        or preconditions.hold(situation)  # Nothing is created before its cleanup is ensured.
         or preconditions.remove_stray(situation)  # At most one driver: one of another epoch is removed first.
         or failure.account_for_end(situation)  # An end is recorded before any other rule uses it.
         or preconditions.reject(situation)  # Without a valid spec there is nothing to carry out.

@@ -44,15 +44,16 @@ class Decision:
 class Reason(Enum):
     """The reason for a decision; the value is the note for people."""
 
-    FINALIZER_ADDED = "The finalizer is added before anything is created, so that everything is cleaned up later."
+    FINALIZERS_SET = "The resource gets the finalizer that its deletionPolicy needs, or loses the one that it does not."
     DELETED = "The resource is being deleted, and nothing is left to do."
     DELETION_SAVEPOINT = "A savepoint is taken before the resource is deleted, as deletionPolicy requests."
     DELETION_STOPPING = "The driver finishes its batch and completes a checkpoint before the resource is deleted."
     DELETION_PURGING = "The job's folder on storage is deleted, as deletionPolicy requests."
     DELETION_WAITING = "Storage does not answer; deletion of the state is retried for a limited time."
-    DELETION_FINISHED = "No driver runs any more; the finalizer is removed."
+    DELETION_FINISHED = "No driver runs any more, and nothing holds the resource."
     DELETION_STATE_KEPT = (
-        "The state could not be deleted, or is another's, and stays on storage; the resource is deleted."
+        "The last savepoint could not be taken, or the state could not be deleted or is another's. The state stays on "
+        "storage, and the resource is deleted."
     )
     SPEC_REJECTED = "The spec cannot be carried out; the running driver is not changed until the spec changes."
     STRAY_DRIVER = "A driver pod of another epoch runs; it is fenced, and is removed."

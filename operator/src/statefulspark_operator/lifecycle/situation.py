@@ -226,8 +226,9 @@ class Job:
         uid: Its identity.
         generation: Grows with every change of the spec.
         resource_version: Version of the resource as it was read; writes are refused if it has changed.
-        has_finalizer: Whether it has the operator's finalizer.
+        finalizers: The operator's finalizers that it has.
         deletion_requested_at: When it was deleted.
+        is_in_ending_namespace: Whether its namespace is being deleted, too; nothing can be created there any more.
     """
 
     namespace: str
@@ -235,8 +236,9 @@ class Job:
     uid: str
     generation: int
     resource_version: str = ""
-    has_finalizer: bool = True
+    finalizers: tuple[str, ...] = ()
     deletion_requested_at: datetime | None = None
+    is_in_ending_namespace: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,34 @@
-"""Preconditions of all other rules: the finalizer, a valid spec, no driver of another epoch, no executors without one."""
+"""Preconditions of all other rules: the finalizers, a valid spec, no driver of another epoch, no executors without one."""
 
 from __future__ import annotations
 
+from statefulspark_operator.api import names
+from statefulspark_operator.api.spec import DeletionPolicy
 from statefulspark_operator.api.status import DriverState, OperationKind, OperationPhase, Phase
 from statefulspark_operator.lifecycle import actions, executors
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision, Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
 from statefulspark_operator.lifecycle.situation import Situation
 
+HOLDING = {
+    DeletionPolicy.RETAIN: (),
+    DeletionPolicy.SAVEPOINT: (names.TAKE_SAVEPOINT,),
+    DeletionPolicy.DELETE: (names.DELETE_FILES,),
+}
+"""The finalizers of a job by its policy. Nothing holds one whose deletion Kubernetes alone carries out."""
 
-def add_finalizer(situation: Situation) -> Decision | None:
-    """Does the resource lack the operator's finalizer?"""
-    if situation.job.has_finalizer:
+
+def hold(situation: Situation) -> Decision | None:
+    """Has the resource other finalizers of the operator than its deletion needs?"""
+    if situation.spec is None:
         return None
-    act = actions.AddFinalizer()
+    policy = situation.spec.deletion_policy
+    if situation.job.finalizers == HOLDING[policy]:
+        return None
+    act = actions.SetFinalizers(HOLDING[policy])
     phase = situation.status.phase or Phase.PENDING
-    return Decision(Reason.FINALIZER_ADDED, "Preparing the job.", phase, situation.status, (act,), AT_ONCE)
+    message = f"Holding the resource as deletionPolicy {policy.value} needs."
+    return Decision(Reason.FINALIZERS_SET, message, phase, situation.status, (act,), AT_ONCE)
 
 
 def remove_stray(situation: Situation) -> Decision | None:

@@ -18,6 +18,8 @@ from statefulspark_operator.lifecycle.situation import Situation
 def due(situation: Situation) -> datetime | None:
     """Return the moment whose savepoint is to be made now; None if there is none, or no driver to take it."""
     looked, driver_status = _look(situation), situation.driver_status
+    if situation.job.deletion_requested_at is not None:
+        return None
     if looked is None or looked.due is None or driver_status is None or driver_status.state is not JobState.RUNNING:
         return None
     return None if _is_made(situation, looked.due) else looked.due
