@@ -153,10 +153,10 @@ CASES: dict[str, dict[str, Situation]] = {
             1, restarts=RestartStatus(consecutive=4), spec=a_spec(restart={"initialBackoff": "2s", "maxBackoff": "10s"})
         ),
         "it failed with its last try": over(
-            1, restarts=RestartStatus(consecutive=2), spec=a_spec(restart={"maxFailures": 3})
+            1, restarts=RestartStatus(consecutive=2, charged=2), spec=a_spec(restart={"maxFailures": 3})
         ),
         "it failed once too often": over(
-            1, restarts=RestartStatus(consecutive=3), spec=a_spec(restart={"maxFailures": 3})
+            1, restarts=RestartStatus(consecutive=3, charged=3), spec=a_spec(restart={"maxFailures": 3})
         ),
         "it failed and there is no spec": over(1, spec=None),
         "it was called wrongly": over(2),

@@ -53,7 +53,6 @@ from statefulspark_operator.api.status import (
     TrialStatus,
     UpgradeState,
 )
-from statefulspark_operator.api.upgrade import UpgradeStrategy
 from statefulspark_operator.lifecycle.situation import (
     ContainerExit,
     DriverSilent,
@@ -320,7 +319,24 @@ CASES: dict[str, dict[str, Situation]] = {
         "the standby is ready and is going": preparing(
             UpgradeState.READY, standbys=(a_standby_pod(deletion_deadline=LATER),)
         ),
-        "there was no room": preparing(upgrade=an_upgrade(UpgradeState.PREPARE, strategy=UpgradeStrategy.COLD)),
+        "a quota left no room": preparing(
+            record=a_standby(
+                StandbyState.ENDED, uid=None, failures=2, retry_at=LATER, reason="QuotaExceeded", message="Too much."
+            ),
+            standbys=(),
+            answer=None,
+        ),
+        "storage refuses the standby": preparing(
+            record=a_standby(StandbyState.WARMING),
+            answer=standing_by(Preparation.WARMING, reason="AccessDenied", message="S3 refused the keys."),
+        ),
+        "storage refuses the standby a moment ago": preparing(
+            record=a_standby(StandbyState.WARMING, since=NOW),
+            answer=standing_by(Preparation.WARMING, reason="AccessDenied", message="S3 refused the keys."),
+        ),
+        "the registry does not answer": creating(
+            600, waiting=Waiting("ImagePullBackOff", "Back-off pulling image: dial tcp: i/o timeout")
+        ),
         "the savepoint is being taken": preparing(UpgradeState.SAVEPOINT_PRE_COPY, operation=an_operation()),
         "the savepoint failed": preparing(
             UpgradeState.SAVEPOINT_PRE_COPY, operation=an_operation(OperationPhase.FAILED, message="the disk is full")
@@ -679,7 +695,7 @@ CASES: dict[str, dict[str, Situation]] = {
             )
         ),
         "a new revision failed as often as it may restart": trial_end(
-            1, spec=a_spec("i:2", restart={"maxFailures": 2}), restarts=RestartStatus(consecutive=1)
+            1, spec=a_spec("i:2", restart={"maxFailures": 2}), restarts=RestartStatus(consecutive=1, charged=1)
         ),
         "a new revision failed and no spec can be read": trial_end(
             1, spec=None, rejection=Rejection("SpecInvalid", "It cannot be read.")
@@ -689,7 +705,7 @@ CASES: dict[str, dict[str, Situation]] = {
             1, upgrade=an_upgrade(UpgradeState.STARTING, savepoint=SP, trial=TrialStatus(failures=2))
         ),
         "a new revision failed once more than it may restart": trial_end(
-            1, spec=a_spec("i:2", restart={"maxFailures": 1}), restarts=RestartStatus(consecutive=1)
+            1, spec=a_spec("i:2", restart={"maxFailures": 1}), restarts=RestartStatus(consecutive=1, charged=1)
         ),
         "a new revision refused": trial_end(14),
         "a new revision refused and rollbacks are by hand": trial_end(14, spec=warm(rollback="Manual")),
@@ -789,7 +805,7 @@ CASES: dict[str, dict[str, Situation]] = {
         "the old revision refuses the newest state": end_while_going_back(14),
         "the old revision fails on the newest state": end_while_going_back(1),
         "the old revision fails on the newest state once more than it may": end_while_going_back(
-            1, spec=a_spec(restart={"maxFailures": 1}), restarts=RestartStatus(consecutive=1)
+            1, spec=a_spec(restart={"maxFailures": 1}), restarts=RestartStatus(consecutive=1, charged=1)
         ),
         "the old revision finds its job file wrong": end_while_going_back(13),
         "the old revision fails on the savepoint": end_while_going_back(1, SP),

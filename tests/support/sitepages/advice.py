@@ -163,7 +163,8 @@ REASON = {
     Reason.UPGRADE_ABORTED: "Mend why the savepoint failed, then change the spec again, for example `restartNonce`.",
     Reason.UPGRADE_PREPARING: _WAIT,
     Reason.UPGRADE_READY: NOTHING,
-    Reason.UPGRADE_COLD: "Nothing. For a shorter pause next time, leave room for a second driver.",
+    Reason.UPGRADE_WAITS: "Remove what the message names; the operator tries again. Without room for a second driver, set "
+    "`upgrade.strategy` to `Cold`.",
     Reason.UPGRADE_BLOCKED: "Apply a corrected version, or run `kubectl statefulspark rollback JOB`.",
     Reason.UPGRADE_HANDED_OVER: NOTHING,
     Reason.STANDBY_CREATED: NOTHING,

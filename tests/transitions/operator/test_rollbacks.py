@@ -83,16 +83,30 @@ ENDS = pytest.mark.parametrize(
         pytest.param(1, "QueryFailed", 7, id="failed after batches"),
         pytest.param(1, "QueryFailed", 0, id="failed before a batch"),
         pytest.param(137, "OOMKilled", 7, id="killed for its memory"),
-        pytest.param(12, "Fenced", 7, id="fenced"),
         pytest.param(13, "BadJob", 0, id="a wrong job file"),
         pytest.param(13, "FunctionInvalid", 7, id="a wrong job file, found later"),
         pytest.param(14, "NonRestoredState", 0, id="state that does not fit"),
         pytest.param(14, "StateIncompatible", 7, id="state that does not fit, found later"),
-        pytest.param(17, "SegmentDamaged", 7, id="unknown state"),
-        pytest.param(18, "InputLost", 7, id="lost input"),
     ],
 )
+OF_SURROUNDINGS = pytest.mark.parametrize(
+    ("code", "reason"), [(12, "Fenced"), (16, "AccessDenied"), (17, "SegmentDamaged"), (18, "InputLost")]
+)
 POLICIES = pytest.mark.parametrize("policy", ["Automatic", "Manual"])
+
+
+@OF_SURROUNDINGS
+def test_a_new_revision_is_not_rolled_back_for_what_its_surroundings_do(code: int, reason: str) -> None:
+    world = running("Cold")
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+
+    for _ in range(5):
+        world.fail_driver(code, reason)
+        world.run(30)
+
+    assert "RolledBack" not in world.reasons
+    assert world.status.revision == world.status.update_revision
 
 
 def fail_and_go_back(world: JobWorld, policy: str, code: int, reason: str, after_s: int) -> int:

@@ -19,7 +19,6 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.api.upgrade import UpgradeStrategy
 from statefulspark_operator.cluster import driver_api, resources
 
 NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}
@@ -263,20 +262,97 @@ def test_a_standby_that_never_gets_ready_blocks_its_revision() -> None:
     assert world.driver.exit_code is None
 
 
-def test_without_room_for_a_standby_the_upgrade_is_cold_after_the_timeout_and_says_so() -> None:
+def waits(world: JobWorld, why: str) -> bool:
+    """Tell whether the old revision runs on, and the job says why the new one does not."""
+    runs = (world.status.phase, world.driver.stop_id, upgrade_of(world).state) == (
+        Phase.RUNNING,
+        None,
+        UpgradeState.PREPARE,
+    )
+    return (
+        runs and why in (world.status.message or "") and answer(world.status, ConditionType.READY)[1] == "UpgradeWaits"
+    )
+
+
+def test_without_room_for_a_standby_the_upgrade_waits_and_says_what_to_do() -> None:
     world = running({"upgrade": {"strategy": "Warm", "standbyTimeout": "30s"}})
     world.has_room = lambda pod: "standby" not in pod
     world.change(NEW_IMAGE)
-    world.run(25)
-    assert (world.status.phase, world.driver.stop_id) == (Phase.RUNNING, None)
-    assert "0/2 nodes fit" in (world.status.message or "")
+    world.run(3600)
+    assert waits(world, "0/2 nodes fit")
+    assert "set spec.upgrade.strategy to Cold" in (world.status.message or "")
+    assert world.reasons.count("StandbyWaits") == 1
+
+    world.has_room = lambda _pod: True
 
     world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+    assert world.driver.pod == "flights-standby-1"
 
-    assert (world.driver.pod, upgrade_of(world).strategy) == ("flights-driver-2", UpgradeStrategy.COLD)
-    assert world.reasons.count("UpgradeCold") == 1
+
+def test_an_upgrade_that_waits_for_room_goes_on_cold_by_a_persons_word() -> None:
+    world = running()
+    world.has_room = lambda pod: "standby" not in pod
+    world.change(NEW_IMAGE)
+    world.run(30)
+
+    world.change({"upgrade": {"strategy": "Cold"}})
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+    assert world.driver.pod == "flights-driver-2"
     assert "flights-standby-1" not in pods(world)
     assert (world.driver.restored_from or "").startswith("savepoint")
+
+
+def test_a_standby_that_storage_refuses_says_so_at_once_blocks_nothing_and_is_replaced() -> None:
+    world = running({"upgrade": {"strategy": "Warm", "standbyTimeout": "30s"}})
+
+    def refuse(driver: FakeDriver) -> None:
+        driver.warming_takes = timedelta(hours=1)
+        refused = {"reason": "AccessDenied", "message": "S3 refused the keys."}
+        driver.standby = driver.standby.model_copy(update=refused) if driver.standby is not None else None
+
+    world.on_start = refuse
+    world.change(NEW_IMAGE)
+    world.run(8)
+    assert waits(world, "S3 refused the keys.")
+    world.run(600)
+    assert waits(world, "S3 refused the keys.")
+
+    world.on_start = lambda _driver: None
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT), within_s=700)
+
+
+def test_a_new_revision_that_storage_fails_is_not_rolled_back() -> None:
+    world = running()
+    world.change({**NEW_IMAGE, "restart": {"maxFailures": 3}})
+    world.run_until(lambda: is_in(world, UpgradeState.ACTIVATING))
+    world.on_start = lambda driver: driver.end(16, "AccessDenied", "S3 refused the keys.")
+    world.fail_driver(16, "AccessDenied", "S3 refused the keys.")
+
+    world.run(3600)
+
+    assert (world.status.stalled, world.status.restarts.charged) == (None, 0)
+    assert world.status.restarts.consecutive > 5
+    assert "S3 refused the keys." in (world.status.message or "")
+    world.on_start = lambda _driver: None
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT), within_s=700)
+    assert "RolledBack" not in world.reasons
+
+
+def test_the_present_trouble_is_told_beside_a_withheld_upgrade() -> None:
+    world = running()
+    world.on_start = lambda driver: driver.end(13, "JobFileRaised", "NameError in line 3.")
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: is_in(world, UpgradeState.BLOCKED))
+    world.on_start = lambda driver: driver.end(16, "AccessDenied", "S3 refused the keys.")
+    world.fail_driver(16, "AccessDenied", "S3 refused the keys.")
+
+    world.run(120)
+
+    ready = next(one for one in world.status.conditions if one.type is ConditionType.READY)
+    assert "S3 refused the keys." in ready.message
+    assert answer(world.status, ConditionType.UPGRADE_BLOCKED) == (ConditionStatus.TRUE, "JobFileRaised")
 
 
 def test_an_activation_that_gets_lost_is_repeated() -> None:
@@ -310,3 +386,21 @@ def test_state_from_nothing_starts_every_revision_empty_and_takes_no_savepoint(s
     world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
 
     assert (world.driver.restored_from, world.storage.latest(SnapshotKind.SAVEPOINT)) == (None, None)
+
+
+def test_a_standby_that_a_quota_forbids_is_waited_for() -> None:
+    world = running({"upgrade": {"strategy": "Warm", "standbyTimeout": "30s"}})
+
+    def forbid(what: str) -> None:
+        if what.startswith("create Pod flights-standby"):
+            raise errors.StateUnknownError("QuotaExceeded", "exceeded quota: pods=1")
+
+    world.cluster.before_write = forbid
+    world.change(NEW_IMAGE)
+    world.run(1200)
+    assert waits(world, "exceeded quota: pods=1")
+    assert (world.reasons.count("StandbyCreated"), world.reasons.count("StandbyEnded")) == (1, 1)
+
+    world.cluster.before_write = lambda _what: None
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT), within_s=400)

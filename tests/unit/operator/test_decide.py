@@ -208,7 +208,10 @@ statuses = some.builds(
     upgrade=some.none() | upgrades,
     last_checkpoint=some.none() | snapshots,
     restarts=some.builds(
-        RestartStatus.model_construct, consecutive=some.integers(0, 12), next_attempt_at=some.none() | moments
+        RestartStatus.model_construct,
+        consecutive=some.integers(0, 12),
+        charged=some.integers(0, 12),
+        next_attempt_at=some.none() | moments,
     ),
     stalled=some.none()
     | some.builds(

@@ -73,8 +73,26 @@ CASES: list[tuple[str, Situation, Reason]] = [
     ),
     (
         "a failure beyond the budget is the last",
-        silent(pods=(), restarts=RestartStatus(consecutive=10), spec=a_spec(restart={"maxFailures": 10})),
+        silent(
+            pods=(a_pod(phase=PodPhase.FAILED, exit=ContainerExit(1)),),
+            restarts=RestartStatus(consecutive=12, charged=10),
+            spec=a_spec(restart={"maxFailures": 10}),
+        ),
         Reason.BUDGET_EXHAUSTED,
+    ),
+    (
+        "a driver whose storage fails is started again beyond any budget",
+        silent(
+            pods=(a_pod(phase=PodPhase.FAILED, exit=ContainerExit(16)),),
+            restarts=RestartStatus(consecutive=12, charged=10),
+            spec=a_spec(restart={"maxFailures": 10}),
+        ),
+        Reason.DRIVER_FAILED,
+    ),
+    (
+        "a driver that Kubernetes removes is started again beyond any budget",
+        silent(pods=(), restarts=RestartStatus(consecutive=10), spec=a_spec(restart={"maxFailures": 10})),
+        Reason.DRIVER_FAILED,
     ),
     (
         "a driver that ended as asked has stopped",

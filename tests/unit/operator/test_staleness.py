@@ -26,7 +26,6 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.api.upgrade import UpgradeStrategy
 from statefulspark_operator.engine import staleness
 from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.decision import Decision, Reason
@@ -91,8 +90,8 @@ def test_may_be_recorded_from_a_copy(before: dict[str, object], changes: dict[st
         pytest.param({}, {"operation": an_operation(OperationPhase.COMPLETED)}, id="a savepoint is complete"),
         pytest.param(
             {"upgrade": an_upgrade_here(UpgradeState.PREPARE)},
-            {"upgrade": an_upgrade_here(UpgradeState.PREPARE, strategy=UpgradeStrategy.COLD)},
-            id="there is no standby to be had",
+            {"upgrade": an_upgrade_here(UpgradeState.BLOCKED)},
+            id="the new revision is blocked",
         ),
         pytest.param(
             {"upgrade": an_upgrade_here(UpgradeState.STARTING)},

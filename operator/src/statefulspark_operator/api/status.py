@@ -19,7 +19,6 @@ from statefulspark_operator.api.conditions import Conditions
 from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.savepoint_schedule import SavepointScheduleStatus, SavepointsStatus
 from statefulspark_operator.api.spark_savepoint import SavepointOrigin
-from statefulspark_operator.api.upgrade import UpgradeStrategy
 
 
 class StandbyState(StrEnum):
@@ -304,7 +303,7 @@ class TrialStatus(StatusModel):
     checkpoints_before: int = 0
     """Those of them that its earlier drivers completed."""
     failures: int = 0
-    """Number of its ends since its last completed checkpoint; ends by the cluster are not counted."""
+    """Number of its ends since its last completed checkpoint that are its own fault."""
     committed: dict[str, int] = Field(default_factory=dict)
     """Last batch by query that it had committed when it last failed."""
 
@@ -343,8 +342,6 @@ class UpgradeStatus(StatusModel):
     """Why it is waiting, used a checkpoint, was blocked, rolled back or aborted."""
     reason: str | None = None
     """Reason in PascalCase why it was blocked or rolled back."""
-    strategy: UpgradeStrategy | None = None
-    """How it is carried out, if not as `spec.upgrade.strategy` says: `Cold` if a warm one had no room for its standby."""
     trial: TrialStatus | None = None
     """How the new revision has done so far; absent until it has completed a checkpoint or failed."""
 
@@ -368,13 +365,28 @@ class ExecutorsStatus(StatusModel):
     """Since when fewer run than it asked for."""
 
 
+class Fault(StrEnum):
+    """Whose fault a failure is."""
+
+    REVISION = "Revision"
+    """This version of the job: its code, its image or its settings. It counts against the revision."""
+    SURROUNDINGS = "Surroundings"
+    """What the job needs: storage, a Secret, a quota, a node, a registry, a source or a sink. It is tried again."""
+    OPERATOR = "Operator"
+    """The operator or its rights. It is tried again."""
+
+
 class RestartStatus(StatusModel):
     """Failures and restarts."""
 
     count: int = 0
     """Number of restarts after failures since the resource was created."""
     consecutive: int = 0
-    """Number of failures since the last completed checkpoint."""
+    """Number of failures since the last completed checkpoint; the delay before the next start grows with it."""
+    charged: int = 0
+    """Number of those that are the revision's fault, which `spec.restart.maxFailures` limits."""
+    last_fault: Fault | None = None
+    """Whose fault the latest failure is."""
     next_attempt_at: UtcDatetime | None = None
     """Earliest time of the next start."""
     last_reason: str | None = None

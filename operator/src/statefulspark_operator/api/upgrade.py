@@ -58,8 +58,7 @@ class Upgrade(ApiModel):
 
     strategy: Annotated[UpgradeStrategy, ChangeCost.RELOAD] = UpgradeStrategy.WARM
     """How a new revision replaces the running one: `Warm` starts a standby driver of it first, `Cold` stops the running
-    driver first. `Warm` needs room for a second driver for a few minutes; without it the upgrade is `Cold`. Default:
-    Warm."""
+    driver first. `Warm` needs room for a second driver for a few minutes, and waits for it. Default: Warm."""
     state_from: Annotated[StateSource, ChangeCost.RELOAD] = StateSource.SAVEPOINT
     """The state that a new revision goes on from. `Savepoint`: the running one takes it as it stops. `LatestCheckpoint`: no
     savepoint is taken, so that a rollback goes back only if the newest state fits the old revision. `Empty`: every new
@@ -72,8 +71,8 @@ class Upgrade(ApiModel):
     `UseLatestCheckpoint` continues from the newest committed batch, `Abort` keeps the old revision running until the spec
     changes again. Default: Wait."""
     standby_timeout: Annotated[Duration, ChangeCost.RELOAD] = timedelta(minutes=5)
-    """Time in which the standby of a warm upgrade must find a node; afterwards the upgrade is cold. Also the time in which a
-    started standby must get ready; afterwards the upgrade is blocked. Default: 5m."""
+    """Time in which a started standby of a warm upgrade must get ready; afterwards the upgrade is blocked. A standby that
+    storage or a Secret holds up blocks nothing, and is replaced by another one. Default: 5m."""
     stable_after_checkpoints: Annotated[int, ChangeCost.RELOAD] = Field(default=3, ge=1, le=1000)
     """Number of completed checkpoints after which a new revision is stable and is not rolled back any more. Default: 3."""
     rollback_policy: Annotated[RollbackPolicy, ChangeCost.RELOAD] = RollbackPolicy.AUTOMATIC

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from statefulspark.judgement import Judgement, Remedy, table
 
+from statefulspark_operator.lifecycle import fault
+
 BUSY = Judgement(Remedy.WAIT, "waits, since the API server limits how often it is asked")
 _OUTAGE = Judgement(Remedy.WAIT, "waits until the API server works again")
 _ON_THE_WAY = Judgement(
@@ -85,7 +87,7 @@ REFUSALS = (
         "ask the owner of that webhook or policy, or change the job so that it agrees",
     ),
     Refusal(
-        "RightMissing",
+        fault.RIGHT_MISSING,
         (" cannot ",),
         "bind the rules of the operator's chart for this namespace: see its values watchNamespaces and rbac",
     ),

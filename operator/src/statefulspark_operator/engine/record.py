@@ -15,6 +15,7 @@ from statefulspark_operator.api import conditions
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import (
     DriverState,
+    Fault,
     Phase,
     StandbyState,
     StandbyStatus,
@@ -24,7 +25,7 @@ from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine.ports import Ports
-from statefulspark_operator.lifecycle import actions, announcements, pruning, upgrade_facts
+from statefulspark_operator.lifecycle import actions, announcements, fault, pruning, upgrade_facts
 from statefulspark_operator.lifecycle.announcements import Announcement
 from statefulspark_operator.lifecycle.decision import Decision, Reason
 from statefulspark_operator.lifecycle.situation import Job, Situation
@@ -134,15 +135,13 @@ def failed_status(situation: Situation, decision: Decision, error: errors.Statef
 def _without_standby(situation: Situation, standby: StandbyStatus, error: errors.StatefulSparkError) -> StandbyStatus:
     """Return the record of a standby that could not be created.
 
-    One that the API server refuses is refused. One of the running revision, for which a right or a quota is missing, is
-    tried again after a delay, so that the job's own passes succeed. All others are tried again in the next pass.
+    One that the API server refuses because of the revision is refused. One for which a right or a quota is missing is tried
+    again after a delay, so that the job's own passes succeed. All others are tried again in the next pass.
     """
-    if isinstance(error, errors.SpecRejectedError):
+    if fault.of_refusal(error) is Fault.REVISION:
         return upgrade_facts.reached(
             situation, standby, StandbyState.REFUSED, reason=error.reason, message=error.message
         )
-    driver = situation.intent
-    is_of_upgrade = driver is None or driver.revision != standby.revision
-    if is_of_upgrade or not isinstance(error, errors.StateUnknownError):
+    if not isinstance(error, errors.StateUnknownError):
         return standby
     return upgrade_facts.ended(situation, standby, error.reason, error.message)

@@ -61,7 +61,7 @@ ADVICE: Mapping[Reason, str | None] = {
     Reason.UPGRADE_ABORTED: f"Change spec.restartNonce to try the new version again, or keep the one that runs: {_ROLLBACK}",
     Reason.UPGRADE_PREPARING: f"Nothing: the old version runs until the new one is ready. To cancel the change: {_ROLLBACK}",
     Reason.UPGRADE_READY: _WAIT,
-    Reason.UPGRADE_COLD: _WAIT,
+    Reason.UPGRADE_WAITS: "Remove what the message names; the operator tries again by itself.",
     Reason.UPGRADE_BLOCKED: _WITHHELD,
     Reason.UPGRADE_HANDED_OVER: _WAIT,
     Reason.STANDBY_CREATED: None,

@@ -21,7 +21,6 @@ from statefulspark_operator.api.status import (
     StatefulSparkJobStatus,
     UpgradeState,
 )
-from statefulspark_operator.api.upgrade import UpgradeStrategy
 from statefulspark_operator.lifecycle import steps
 from statefulspark_operator.lifecycle.decision import Reason
 
@@ -54,6 +53,7 @@ def announcements(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus)
     return (
         *_operation(before, after),
         *_drivers(before, after),
+        *_standby(before, after),
         *_upgrade(before, after),
         *_job(before, after),
     )
@@ -72,17 +72,28 @@ def _drivers(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
             was_standby = before.standby is not None and before.standby.pod == new.pod
             reason = "StandbyActivated" if was_standby else "DriverStarting"
             yield Announcement(reason, after.message or f"Starting epoch {new.epoch}.")
+
+
+def _standby(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
     earlier, standby = before.standby, after.standby
-    if standby is None or (earlier is not None and (earlier.number, earlier.state) == (standby.number, standby.state)):
+    if standby is None:
         return
-    if standby.state is StandbyState.CREATING:
+    same = earlier if earlier is not None and earlier.number == standby.number else None
+    is_on_its_way = standby.state in (StandbyState.CREATING, StandbyState.WARMING)
+    if is_on_its_way and standby.reason is not None and (same is None or same.reason is None):
+        yield Announcement("StandbyWaits", f"{standby.reason}: {standby.message}", is_warning=True)
+    if same is not None and same.state is standby.state:
+        return
+    # What is refused time and again, for example by a quota, is told once.
+    is_again = standby.uid is None and standby.failures > 0
+    if standby.state is StandbyState.CREATING and not (is_again and earlier is not None and earlier.uid is None):
         yield Announcement("StandbyCreated", f"Creating {standby.pod} of revision {standby.revision}.")
     if standby.state is StandbyState.READY:
         yield Announcement("StandbyReady", f"{standby.pod} can take over.")
-    if standby.state is StandbyState.ENDED:
-        yield Announcement(
-            "StandbyEnded", f"{standby.pod} has ended; the job is not affected: {standby.message}", is_warning=True
-        )
+    if standby.state is StandbyState.ENDED and not (is_again and standby.failures > 1):
+        what = "has ended" if standby.uid is not None else "was not created"
+        message = f"{standby.pod} {what}; the job is not affected: {standby.message}"
+        yield Announcement("StandbyEnded", message, is_warning=True)
 
 
 def _operation(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
@@ -108,10 +119,6 @@ def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
     route = f"from revision {new.from_revision} to {new.to_revision}"
     if old is None or old.requested_at != new.requested_at:
         yield Announcement("UpgradeStarted", f"Upgrade {route}.")
-    if new.strategy is UpgradeStrategy.COLD and (old is None or old.strategy is not UpgradeStrategy.COLD):
-        yield Announcement(
-            "UpgradeCold", new.message or f"The upgrade {route} continues without a standby.", is_warning=True
-        )
     if old is not None and old.requested_at == new.requested_at and old.state is new.state:
         return
     if new.state in steps.CARRIED_OUT and (old is None or old.state not in steps.CARRIED_OUT):

@@ -74,9 +74,13 @@ def _is_preparing(decision: Decision) -> bool:
 
 
 def _ready(situation: Situation, decision: Decision) -> Answer:
+    withheld = _withheld(situation, decision)
+    if withheld is not None or situation.rejection is not None:
+        trouble = _present_trouble(situation, decision)
+        if trouble is not None:  # UpgradeBlocked and Stalled say what was refused.
+            return trouble
     if situation.rejection is not None:
         return NO, situation.rejection.reason, situation.rejection.message
-    withheld = _withheld(situation, decision)
     if withheld is not None:
         return NO, _withheld_reason(withheld), withheld.message or decision.message
     if _is_preparing(decision):
@@ -89,6 +93,14 @@ def _ready(situation: Situation, decision: Decision) -> Answer:
     if executors.is_short(situation):
         return NO, Reason.EXECUTORS_MISSING.word, _add_shortage(situation, "")
     return YES, decision.reason.word, decision.message
+
+
+def _present_trouble(situation: Situation, decision: Decision) -> Answer | None:
+    """Return what keeps the revision that is carried out from running; None if it runs, or is not to run."""
+    if situation.spec is not None and decision.phase not in (Phase.RUNNING, *_AT_REST):
+        return NO, decision.reason.word, decision.message
+    hindrance = health.hindrance(situation)
+    return (NO, hindrance.reason, hindrance.message) if hindrance is not None else None
 
 
 def _add_shortage(situation: Situation, message: str) -> str:

@@ -45,7 +45,9 @@ def decide(situation: Situation) -> Decision:
     decision = deletion.show_awaited(current, _apply_rules(current))
     message = decision.message
     if current.rejection is not None and decision.phase is not Phase.DELETING:
-        message = f"The current spec is not carried out: {current.rejection.message}"
+        refused = f"The current spec is not carried out: {current.rejection.message}"
+        runs = current.spec is None or decision.phase is Phase.RUNNING
+        message = refused if runs else f"{decision.message} {refused}"
     acts: tuple[Action, ...] = decision.actions
     acts = (*acts, *progress.configure_driver(current, decision), *progress.describe_pods(current, decision))
     decision = dataclasses.replace(decision, message=_shorten(decision.message), actions=acts)
@@ -80,7 +82,6 @@ def _apply_rules(situation: Situation) -> Decision:
             or standby.remove_unwanted(situation)
             or start.stay_suspended(situation)
             or standby.block(situation)
-            or standby.fall_back(situation)
             or standby.note_ready(situation)
             or start.drop_superseded(situation, driver)
             or start.drop_lost_standby(situation, driver)
@@ -101,7 +102,6 @@ def _running(situation: Situation, pod: DriverPod) -> Decision:
         or standby.remove_unwanted(situation)  # Before anything that may create another one.
         or operation.suspend(situation, pod)
         or standby.block(situation)  # A revision that cannot start never touches the running one.
-        or standby.fall_back(situation)
         or standby.prepare(situation, pod)
         or standby.note_ready(situation)
         or upgrade.replace_driver(situation, pod)  # The spec requests another revision or another state.
@@ -129,7 +129,6 @@ def _without_driver(situation: Situation) -> Decision:
         or standby.remove_unwanted(situation)
         or start.stay_suspended(situation)
         or standby.block(situation)
-        or standby.fall_back(situation)
         or standby.note_ready(situation)
         or start.stay_stalled(situation)
         or start.stay_finished(situation)

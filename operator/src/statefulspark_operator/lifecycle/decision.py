@@ -79,7 +79,10 @@ class Reason(Enum):
     UPGRADE_ABORTED = "The savepoint for the upgrade failed; the old revision keeps running until the spec changes."
     UPGRADE_PREPARING = "A standby of the new revision gets ready; the old revision keeps running."
     UPGRADE_READY = "The standby of the new revision can take over."
-    UPGRADE_COLD = "There is no room for a standby, so the old revision is stopped before the new one starts."
+    UPGRADE_WAITS = (
+        "The standby of the new revision cannot get ready, and the revision is not to blame: there is no room, or a Secret, "
+        "storage or an image registry fails. The old revision keeps running."
+    )
     UPGRADE_BLOCKED = "The new revision was refused before it ran; the old one keeps running until the spec changes."
     UPGRADE_HANDED_OVER = "The old revision has stopped with a savepoint; the standby takes over."
     STANDBY_CREATED = "A standby is created, so that an end of the driver costs seconds."

@@ -86,7 +86,7 @@ def clear_old_stall(situation: Situation) -> Situation:
         return situation
     if stalled.generation >= situation.job.generation and situation.code in (None, stalled.code):
         return situation
-    restarts = situation.status.restarts.model_copy(update={"consecutive": 0, "next_attempt_at": None})
+    restarts = situation.status.restarts.model_copy(update={"consecutive": 0, "charged": 0, "next_attempt_at": None})
     upgrade, spec = situation.status.upgrade, situation.spec
     # The failures count on if the new spec requests the rollback that they call for.
     goes_back = spec is None or spec.upgrade.rollback_policy is RollbackPolicy.AUTOMATIC
@@ -227,7 +227,7 @@ def credit_progress(situation: Situation) -> Situation:
     status, driver = situation.status, situation.status.driver
     if driver is None or driver.state is DriverState.ENDED or not has_completed_checkpoint(situation):
         return situation
-    fresh: RestartStatus = status.restarts.model_copy(update={"consecutive": 0, "next_attempt_at": None})
+    fresh: RestartStatus = status.restarts.model_copy(update={"consecutive": 0, "charged": 0, "next_attempt_at": None})
     restore = None if driver.restore == status.restore else status.restore
     return set_status(situation, restarts=fresh, restore=restore)
 

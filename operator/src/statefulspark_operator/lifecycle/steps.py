@@ -59,7 +59,7 @@ TRIAL_BUDGET = 3
 """Number of ends in a row without a completed checkpoint after which a revision that is not stable has failed.
 
 An end that an unchanged restart would repeat (the job file is wrong, the state does not fit) counts for all of them; an end
-by the cluster (a lost node, an eviction) does not count.
+that is not the revision's fault (`fault`) does not count.
 """
 
 

@@ -8,6 +8,7 @@ from statefulspark.contract.api import JobState, JobStatus
 
 from statefulspark_operator.api.status import (
     DriverState,
+    Fault,
     OperationKind,
     OperationPhase,
     StandbyState,
@@ -15,11 +16,11 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.lifecycle import backoff, ends, steps
+from statefulspark_operator.lifecycle import backoff, ends, fault, steps
 from statefulspark_operator.lifecycle.decision import Reason
-from statefulspark_operator.lifecycle.ends import EndKind
 from statefulspark_operator.lifecycle.situation import (
-    TLS_SECRET_MISSING,
+    HARMLESS_WAITS,
+    DriverPod,
     DriverSilent,
     PodPhase,
     Situation,
@@ -132,9 +133,6 @@ RETRY_LONGEST = timedelta(minutes=5)
 
 _KILLED, _OUT_OF_MEMORY = 137, "OOMKilled"
 """The exit code of SIGKILL, which a kubelet, a node or a person may send, and the reason that says it was for memory."""
-_PASSING_WAITS = frozenset({"ContainerCreating", "PodInitializing", "ErrImagePull", TLS_SECRET_MISSING})
-"""Reasons that may pass: the first failed pull is repeated before it becomes `ImagePullBackOff`, and a certificate that is
-applied together with the job is issued a moment later."""
 
 
 def current_standby(situation: Situation) -> StandbyStatus | None:
@@ -152,30 +150,57 @@ def current_standby(situation: Situation) -> StandbyStatus | None:
             return record
         return ended(situation, record, "StandbyGone", f"Pod {record.pod} no longer exists.")
     record = record.model_copy(update={"uid": pod.uid})
+    return _by_its_pod(situation, record, pod) or _by_its_answer(situation, record, pod)
+
+
+def _by_its_pod(situation: Situation, record: StandbyStatus, pod: DriverPod) -> StandbyStatus | None:
+    """Return the record of a standby whose pod has ended or cannot start; None if its process may run."""
     if pod.is_over or pod.is_lost(situation.now):
         end = ends.driver_end(pod)
-        if end.kind in (EndKind.DISRUPTED, EndKind.DRAINED) or is_of_the_running_revision(situation, record):
+        if fault.of_end(end) is not Fault.REVISION or is_of_the_running_revision(situation, record):
             return ended(situation, record, end.reason, end.message)
         if end.code == _KILLED and end.reason != _OUT_OF_MEMORY and record.failures + 1 < steps.TRIAL_BUDGET:
             return ended(situation, record, end.reason, end.message)
         return reached(situation, record, StandbyState.REFUSED, reason=end.reason, message=end.message)
-    if pod.waiting is not None and pod.waiting.reason not in _PASSING_WAITS:
+    if pod.waiting is not None and pod.waiting.reason not in HARMLESS_WAITS:
         message = f"{pod.name} cannot start ({pod.waiting.reason}): {pod.waiting.message or 'no message'}"
-        return reached(situation, record, StandbyState.REFUSED, reason=pod.waiting.reason, message=message)
+        is_final = fault.of_wait(pod.waiting) is Fault.REVISION
+        state = StandbyState.REFUSED if is_final else record.state
+        return reached(situation, record, state, reason=pod.waiting.reason, message=message)
+    if pod.unschedulable is not None:
+        message = f"No node has room for {pod.name}: {pod.unschedulable}"
+        return reached(situation, record, record.state, reason=Reason.UNSCHEDULABLE.word, message=message)
+    return None
+
+
+def _by_its_answer(situation: Situation, record: StandbyStatus, pod: DriverPod) -> StandbyStatus:
+    """Return the record of a standby with what its process says."""
     answer = situation.standby
     if isinstance(answer, JobStatus) and answer.standby is not None:
         state = StandbyState(answer.standby.state.value)
         if state is not StandbyState.REFUSED:
             # A standby that warms may say what it is waiting for, for example storage that does not answer.
-            return reached(situation, record, state, reason=answer.standby.reason, message=answer.standby.message)
+            record = reached(situation, record, state, reason=answer.standby.reason, message=answer.standby.message)
+            return _renewed(situation, record)
         reason, message = answer.standby.reason or "StandbyRefused", answer.standby.message or "It gave no reason."
         return reached(situation, record, state, reason=reason, message=message)
     if isinstance(answer, DriverSilent) and answer.is_untrusted:
         reason, message = Reason.DRIVER_NOT_TRUSTED.word, f"{pod.name}: {answer.message}."
         return reached(situation, record, StandbyState.WARMING, reason=reason, message=message)
-    if record.state is StandbyState.CREATING and pod.phase is PodPhase.RUNNING:
-        return reached(situation, record, StandbyState.WARMING)
-    return record
+    if record.state is not StandbyState.CREATING:
+        return record
+    is_running = pod.phase is PodPhase.RUNNING
+    return reached(situation, record, StandbyState.WARMING if is_running else StandbyState.CREATING)
+
+
+def _renewed(situation: Situation, record: StandbyStatus) -> StandbyStatus:
+    """End a standby whose surroundings have kept it from getting ready for long: the next one has the Secrets of today."""
+    timeout = situation.spec.upgrade.standby_timeout if situation.spec is not None else None
+    if record.state is not StandbyState.WARMING or record.reason is None or timeout is None:
+        return record
+    if situation.now - record.since <= timeout:
+        return record
+    return ended(situation, record, record.reason, record.message or "It gave no reason.")
 
 
 def is_of_the_running_revision(situation: Situation, record: StandbyStatus) -> bool:

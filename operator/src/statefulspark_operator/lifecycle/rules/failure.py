@@ -13,6 +13,7 @@ from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.spec import Restart
 from statefulspark_operator.api.status import (
     DriverState,
+    Fault,
     OperationKind,
     OperationPhase,
     OperationStatus,
@@ -23,7 +24,7 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.lifecycle import backoff, ends, going_back, steps
+from statefulspark_operator.lifecycle import backoff, ends, fault, going_back, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, Decision, Reason
 from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
@@ -146,14 +147,14 @@ def _was_requested(situation: Situation) -> bool:
 
 
 def _on_trial(situation: Situation, end: DriverEnd, upgrade: UpgradeStatus | None) -> UpgradeStatus | None:
-    """Count the end of a revision that is not stable yet, and record what it has committed."""
+    """Count the end of a revision that is not stable yet, if it is its own fault, and record what it has committed."""
     driver = situation.intent
     if upgrade is None or driver is None or not steps.is_on_trial(upgrade, driver) or _was_requested(situation):
         return upgrade
-    if end.kind not in (EndKind.FAILED, EndKind.REFUSED):
+    if fault.of_end(end) is not Fault.REVISION:
         return upgrade
     policy = situation.spec.restart if situation.spec else Restart()
-    is_last = end.kind is EndKind.REFUSED or _is_beyond(policy, situation.status.restarts.consecutive + 1)
+    is_last = end.kind is EndKind.REFUSED or _is_beyond(policy, situation.status.restarts.charged + 1)
     failures = steps.TRIAL_BUDGET if is_last else steps.trial_of(upgrade).failures + 1
     batches = {query.uid: query.batch for query in situation.status.queries if query.batch >= 0}
     return steps.record_trial(upgrade, failures=failures, committed=steps.trial_of(upgrade).committed | batches)
@@ -178,7 +179,12 @@ def _restore_after(situation: Situation, end: DriverEnd, operation: OperationSta
 
 def _note_failure(restarts: RestartStatus, situation: Situation, end: DriverEnd) -> RestartStatus:
     return restarts.model_copy(
-        update={"last_reason": end.reason, "last_message": end.message, "last_failure_at": situation.now}
+        update={
+            "last_reason": end.reason,
+            "last_message": end.message,
+            "last_failure_at": situation.now,
+            "last_fault": fault.of_end(end),
+        }
     )
 
 
@@ -187,6 +193,7 @@ def _count_failure(situation: Situation, status: StatefulSparkJobStatus, end: Dr
     policy = situation.spec.restart if situation.spec else Restart()
     before = situation.status.restarts
     consecutive = before.consecutive + 1
+    charged = before.charged + (fault.of_end(end) is Fault.REVISION)
     wait = backoff.delay(
         consecutive, initial=policy.initial_backoff, longest=policy.max_backoff, seed=situation.job.uid
     )
@@ -196,14 +203,15 @@ def _count_failure(situation: Situation, status: StatefulSparkJobStatus, end: Dr
         update={
             "count": before.count + 1,
             "consecutive": consecutive,
+            "charged": charged,
             "next_attempt_at": situation.now + wait,
         }
     )
     status = status.model_copy(update={"restarts": counted})
     is_retried = situation.is_outdated or steps.may_go_back(status.upgrade, situation.spec)
-    if _is_beyond(policy, consecutive) and not is_retried:
+    if _is_beyond(policy, charged) and not is_retried:
         message = (
-            f"The driver failed {status.restarts.consecutive} times without completing a checkpoint. The latest failure: "
+            f"The driver failed {charged} times without completing a checkpoint. The latest failure: "
             f"{end.message} Change the spec, for example restartNonce, to try again."
         )
         stalled = situation.stalled(Reason.BUDGET_EXHAUSTED.word, message)
@@ -212,5 +220,5 @@ def _count_failure(situation: Situation, status: StatefulSparkJobStatus, end: Dr
     return Decision(Reason.DRIVER_FAILED, end.message, Phase.RESTARTING, status, (), AT_ONCE)
 
 
-def _is_beyond(policy: Restart, consecutive: int) -> bool:
-    return policy.max_failures is not None and consecutive > policy.max_failures
+def _is_beyond(policy: Restart, charged: int) -> bool:
+    return policy.max_failures is not None and charged > policy.max_failures

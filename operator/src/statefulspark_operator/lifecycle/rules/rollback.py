@@ -48,7 +48,7 @@ def roll_back(situation: Situation) -> Decision | None:
     revisions = history.add_upgrade(
         situation.status, rolled_back, RevisionOutcome.ROLLED_BACK, image=situation.spec.image, now=situation.now
     )
-    restarts = situation.status.restarts.model_copy(update={"consecutive": 0, "next_attempt_at": None})
+    restarts = situation.status.restarts.model_copy(update={"consecutive": 0, "charged": 0, "next_attempt_at": None})
     changes = {"upgrade": rolled_back, "history": revisions, "restarts": restarts, "stalled": None}
     restore = going_back.intent(situation, driver, None)
     status = situation.status.model_copy(update=changes | {"restore": restore})

@@ -1,8 +1,9 @@
 """The standby driver: of the running revision, to take over when the driver ends, or of the next one, in a warm upgrade.
 
 A standby owns no epoch and changes nothing, so that creating and deleting it never affects the job. In a warm upgrade it
-gets ready before the running driver is asked to stop. A revision whose standby refuses, ends, or cannot start is blocked;
-one whose standby finds no room is carried out cold. After the stop it takes over without waiting for the old pod.
+gets ready before the running driver is asked to stop. A revision whose standby refuses or cannot start by its own fault is
+blocked; one whose standby finds no room, no Secret or no storage waits, and says so. After the stop the standby takes over
+without waiting for the old pod.
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.api.upgrade import UpgradeStrategy
 from statefulspark_operator.lifecycle import actions, history, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, STEADY, Decision, Reason
 from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
 from statefulspark_operator.lifecycle.rules import failure, start
 from statefulspark_operator.lifecycle.rules import operation as operations
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
-from statefulspark_operator.lifecycle.situation import TLS_SECRET_MISSING, DriverPod, Situation
+from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 
 NOT_READY = "StandbyNotReady"
+UPGRADE_COLD = "To upgrade without a second driver, set spec.upgrade.strategy to Cold."
+_NO_ROOM = frozenset({Reason.UNSCHEDULABLE.word, "QuotaExceeded", "LimitRangeExceeded"})
+"""Why there may be no second driver beside the running one."""
 SETTLES_WITHIN = timedelta(seconds=60)
 """Time after which a driver without a batch is taken to have nothing to do."""
 
@@ -181,9 +184,10 @@ def block(situation: Situation) -> Decision | None:
     upgrade, standby = prepared
     if standby.state is StandbyState.REFUSED:
         reason, why = standby.reason or "StandbyRefused", standby.message or "The standby gave no reason."
-    elif standby.state is StandbyState.WARMING and _is_overdue(situation, standby):
-        obstacle = standby.message or "Its log says what it is waiting for."
-        reason, why = NOT_READY, f"{standby.pod} was not ready within {_timeout(situation)}. {obstacle}"
+    elif standby.state is StandbyState.WARMING and standby.reason is None and _is_overdue(situation, standby):
+        timeout = durations.format_exact(situation.spec.upgrade.standby_timeout)
+        why = f"{standby.pod} was not ready within {timeout}. Its log says what it is waiting for."
+        reason = NOT_READY
     else:
         return None
     message = (
@@ -203,33 +207,8 @@ def _is_overdue(situation: Situation, standby: StandbyStatus) -> bool:
     return situation.spec is not None and situation.now - standby.since > situation.spec.upgrade.standby_timeout
 
 
-def _timeout(situation: Situation) -> str:
-    return durations.format_exact(situation.spec.upgrade.standby_timeout) if situation.spec is not None else ""
-
-
 def _phase(situation: Situation) -> Phase:
     return Phase.RUNNING if situation.live_pod is not None else Phase.RESTARTING
-
-
-def fall_back(situation: Situation) -> Decision | None:
-    """Is there no standby to be had, for a reason that is no fault of the revision?"""
-    prepared = _prepared(situation)
-    if prepared is None:
-        return None
-    upgrade, standby = prepared
-    if standby.state is not StandbyState.CREATING or not _is_overdue(situation, standby):
-        return None
-    pod = situation.standby_pod
-    if pod is None:
-        why = f"{standby.pod} could not be created within {_timeout(situation)}."
-    elif pod.unschedulable is not None:
-        why = f"{standby.pod} found no node within {_timeout(situation)} ({pod.unschedulable})."
-    else:
-        return None
-    message = f"{why} The operator upgrades to revision {upgrade.to_revision} without a standby."
-    upgrade = upgrade.model_copy(update={"strategy": UpgradeStrategy.COLD, "message": message})
-    status = situation.status.model_copy(update={"upgrade": upgrade})
-    return Decision(Reason.UPGRADE_COLD, message, _phase(situation), status, (), AT_ONCE)
 
 
 def prepare(situation: Situation, pod: DriverPod) -> Decision | None:
@@ -247,10 +226,15 @@ def prepare(situation: Situation, pod: DriverPod) -> Decision | None:
 
 
 def _preparing(upgrade: UpgradeStatus, standby: StandbyStatus) -> str:
-    return (
+    """Return how far a standby is; first what holds it up, if anything does."""
+    progress = (
         f"Revision {upgrade.to_revision} is getting ready in {standby.pod} ({standby.state.value}); revision "
         f"{upgrade.from_revision} keeps running."
     )
+    if standby.message is None:
+        return progress
+    way_out = f" {UPGRADE_COLD}" if standby.reason in _NO_ROOM else ""
+    return f"{standby.message.rstrip('.')}. The operator tries again.{way_out} {progress}"
 
 
 def note_ready(situation: Situation) -> Decision | None:
@@ -271,9 +255,6 @@ def await_standby(situation: Situation) -> Decision | None:
     prepared = _prepared(situation)
     if prepared is None:
         return None
-    pod, message = situation.standby_pod, _preparing(*prepared)
-    if pod is not None and pod.unschedulable is not None:
-        message += f" No node has room for it: {pod.unschedulable}"
-    elif pod is not None and pod.waiting is not None and pod.waiting.reason == TLS_SECRET_MISSING:
-        message += f" {pod.waiting.message}"
-    return Decision(Reason.UPGRADE_PREPARING, message, Phase.RUNNING, situation.status, (), SOON)
+    is_held_up = prepared[1].message is not None
+    reason = Reason.UPGRADE_WAITS if is_held_up else Reason.UPGRADE_PREPARING
+    return Decision(reason, _preparing(*prepared), Phase.RUNNING, situation.status, (), STEADY if is_held_up else SOON)

@@ -43,16 +43,12 @@ def is_warm(situation: Situation) -> bool:
 
     A requested restore is not, and neither is empty state: the standby compares the job with the newest state.
     """
-    spec, upgrade, driver = situation.spec, situation.status.upgrade, situation.intent
+    spec, driver = situation.spec, situation.intent
     if spec is None or driver is None or driver.revision == situation.desired_revision:
         return False
     if spec.upgrade.strategy is not UpgradeStrategy.WARM or spec.upgrade.state_from is StateSource.EMPTY:
         return False
-    if situation.pending_restore is not None or is_aborted(situation):
-        return False
-    return not (
-        _is_of_this_change(situation, upgrade) and upgrade is not None and upgrade.strategy is UpgradeStrategy.COLD
-    )
+    return situation.pending_restore is None and not is_aborted(situation)
 
 
 def _is_of_this_change(situation: Situation, upgrade: UpgradeStatus | None) -> bool:

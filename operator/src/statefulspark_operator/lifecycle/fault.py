@@ -1,0 +1,89 @@
+"""Whose fault a failure is: that of the revision, of its surroundings, or of the operator. One table per source of failures.
+
+Only the revision's own failures are a verdict on it: they count in its trial and its budget, and may block it or have it
+rolled back. Everything else is outlasted: it is tried again, with a growing delay, for as long as it takes, since an
+unchanged revision works once its surroundings do. What is not listed is the revision's. Pure.
+"""
+
+from __future__ import annotations
+
+from statefulspark import errors
+from statefulspark.contract.exit_codes import ExitCode
+
+from statefulspark_operator.api.status import Fault
+from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
+from statefulspark_operator.lifecycle.situation import HARMLESS_WAITS, TLS_SECRET_MISSING, Waiting
+
+_BY_CODE = {
+    ExitCode.FENCED: Fault.SURROUNDINGS,
+    ExitCode.STORAGE_UNAVAILABLE: Fault.SURROUNDINGS,
+    ExitCode.SNAPSHOT_NOT_FOUND: Fault.SURROUNDINGS,
+    ExitCode.STATE_UNKNOWN: Fault.SURROUNDINGS,
+    ExitCode.INPUT_LOST: Fault.SURROUNDINGS,
+}
+"""By the exit code of a driver."""
+_BY_REASON = {
+    "BatchSkipped": Fault.SURROUNDINGS,
+    "ConcurrentDriver": Fault.SURROUNDINGS,
+    "FormatVersionUnknown": Fault.REVISION,  # A revision of an earlier release cannot read what a later one has written.
+    "PortUnavailable": Fault.SURROUNDINGS,
+    "SourceOffsetUnknown": Fault.SURROUNDINGS,
+    "StateDamaged": Fault.SURROUNDINGS,
+}
+"""By the reason in a driver's report, which says more than the code."""
+_PASSING_WAITS = HARMLESS_WAITS | {"ErrImagePull", TLS_SECRET_MISSING}
+"""Reasons that may pass: the first failed pull is repeated before it becomes `ImagePullBackOff`, and a certificate may be
+issued a moment after its job is applied."""
+RIGHT_MISSING = "RightMissing"
+"""The reason of a refusal of the API server because the operator itself has no right."""
+_PULLS = frozenset({"ImagePullBackOff", "RegistryUnavailable", "SignatureValidationFailed"})
+_NO_SUCH_IMAGE = (
+    "not found",
+    "manifest unknown",
+    "does not exist",
+    "no match for platform",
+    "invalid reference format",
+)
+"""What registries say of an image that they do not have; some say that a private one does not exist or needs a login."""
+_NEEDS_LOGIN = ("may require", "authoriz", "denied")
+_CONFIGURATION = "CreateContainerConfigError"
+_AGAINST_ITS_IMAGE = "runAsNonRoot"
+
+
+def of_end(end: DriverEnd) -> Fault:
+    """Return whose fault the end of a driver or a standby is."""
+    if end.kind not in (EndKind.FAILED, EndKind.REFUSED):
+        return Fault.SURROUNDINGS
+    if end.reason in _BY_REASON:
+        return _BY_REASON[end.reason]
+    return _BY_CODE.get(end.code, Fault.REVISION) if end.code is not None else Fault.REVISION  # type: ignore[call-overload]
+
+
+def of_wait(waiting: Waiting) -> Fault:
+    """Return whose fault it is that a container does not start.
+
+    A registry that does not answer, and a Secret or ConfigMap that is missing, are surroundings: the kubelet tries again,
+    and the container starts when they are there.
+    """
+    text = waiting.message.lower()
+    if waiting.reason in _PASSING_WAITS:
+        return Fault.SURROUNDINGS
+    if waiting.reason in _PULLS:
+        is_unknown = any(words in text for words in _NO_SUCH_IMAGE) and not any(words in text for words in _NEEDS_LOGIN)
+        return Fault.REVISION if is_unknown else Fault.SURROUNDINGS
+    if waiting.reason == _CONFIGURATION:
+        return Fault.REVISION if _AGAINST_ITS_IMAGE.lower() in text else Fault.SURROUNDINGS
+    return Fault.REVISION
+
+
+def of_refusal(error: errors.StatefulSparkError) -> Fault:
+    """Return whose fault it is that an action failed."""
+    match error:
+        case errors.SpecRejectedError():
+            return Fault.REVISION
+        case errors.StateUnknownError() if error.reason == RIGHT_MISSING:
+            return Fault.OPERATOR
+        case errors.InternalError():
+            return Fault.OPERATOR
+        case _:
+            return Fault.SURROUNDINGS

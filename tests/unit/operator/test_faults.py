@@ -1,0 +1,98 @@
+"""Whose fault each failure is: one row per kind of failure that the operator sees."""
+
+from __future__ import annotations
+
+import pytest
+from situations import a_pod
+from statefulspark import errors
+from statefulspark.contract.api import ExitReport
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark_operator.api.status import Fault
+from statefulspark_operator.lifecycle import ends, fault
+from statefulspark_operator.lifecycle.situation import ContainerExit, PodPhase, Waiting
+
+REVISION, SURROUNDINGS, OPERATOR = Fault.REVISION, Fault.SURROUNDINGS, Fault.OPERATOR
+ENDS = {
+    (ExitCode.FAILED, "QueryFailed"): REVISION,
+    (ExitCode.FAILED, "DriverFailed"): REVISION,
+    (ExitCode.FAILED, "StateDamaged"): SURROUNDINGS,
+    (ExitCode.FAILED, "ConcurrentDriver"): SURROUNDINGS,
+    (ExitCode.FAILED, "PortUnavailable"): SURROUNDINGS,
+    (ExitCode.USAGE, "ConfigInvalid"): REVISION,
+    (ExitCode.BAD_JOB, "JobFileRaised"): REVISION,
+    (ExitCode.INCOMPATIBLE_STATE, "StateTypeIncompatible"): REVISION,
+    (ExitCode.FENCED, "Fenced"): SURROUNDINGS,
+    (ExitCode.SNAPSHOT_NOT_FOUND, "SnapshotNotFound"): SURROUNDINGS,
+    (ExitCode.STORAGE_UNAVAILABLE, "AccessDenied"): SURROUNDINGS,
+    (ExitCode.STORAGE_UNAVAILABLE, "CredentialsMissing"): SURROUNDINGS,
+    (ExitCode.STORAGE_UNAVAILABLE, "NoSuchBucket"): SURROUNDINGS,
+    (ExitCode.STORAGE_UNAVAILABLE, "SinkUnavailable"): SURROUNDINGS,
+    (ExitCode.STATE_UNKNOWN, "NoCheckpointUsable"): SURROUNDINGS,
+    (ExitCode.STATE_UNKNOWN, "BatchSkipped"): SURROUNDINGS,
+    (ExitCode.STATE_UNKNOWN, "FormatVersionUnknown"): REVISION,
+    (ExitCode.INPUT_LOST, "InputLost"): SURROUNDINGS,
+    (137, "OOMKilled"): REVISION,
+    (137, "Error"): REVISION,
+}
+CODES = set(ExitCode)
+BACK_OFF = 'Back-off pulling image "i:2": ErrImagePull: failed to pull and unpack image "i:2": '
+WAITS = {
+    ("ContainerCreating", ""): SURROUNDINGS,
+    ("ErrImagePull", "i:2: not found"): SURROUNDINGS,
+    ("ImagePullBackOff", f"{BACK_OFF}i:2: not found"): REVISION,
+    ("ImagePullBackOff", f"{BACK_OFF}manifest unknown"): REVISION,
+    ("ImagePullBackOff", f"{BACK_OFF}dial tcp 10.0.0.9:443: connect: connection refused"): SURROUNDINGS,
+    ("ImagePullBackOff", f"{BACK_OFF}unexpected status code 503 Service Unavailable"): SURROUNDINGS,
+    ("ImagePullBackOff", f"{BACK_OFF}429 Too Many Requests: toomanyrequests"): SURROUNDINGS,
+    ("ImagePullBackOff", f"{BACK_OFF}pull access denied, repository does not exist or may require login"): SURROUNDINGS,
+    ("ImagePullBackOff", f"{BACK_OFF}401 Unauthorized"): SURROUNDINGS,
+    ("ImagePullBackOff", 'Back-off pulling image "i:2"'): SURROUNDINGS,
+    ("InvalidImageName", 'couldn\'t parse image name "i:"'): REVISION,
+    ("ErrImageNeverPull", "Container image is not present with pull policy of Never"): REVISION,
+    ("CreateContainerConfigError", 'secret "keys" not found'): SURROUNDINGS,
+    ("CreateContainerConfigError", "couldn't find key token in ConfigMap shop/settings"): SURROUNDINGS,
+    ("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"): REVISION,
+    ("CreateContainerError", "no such file or directory"): REVISION,
+    ("RunContainerError", 'exec: "statefulspark": executable file not found in $PATH'): REVISION,
+}
+REFUSALS = {
+    errors.SpecRejectedError("ManifestRejected", "m"): REVISION,
+    errors.StateUnknownError("QuotaExceeded", "m"): SURROUNDINGS,
+    errors.StateUnknownError("LimitRangeExceeded", "m"): SURROUNDINGS,
+    errors.StateUnknownError("PodSecurityViolated", "m"): SURROUNDINGS,
+    errors.StateUnknownError("AdmissionDenied", "m"): SURROUNDINGS,
+    errors.StateUnknownError("NamespaceTerminating", "m"): SURROUNDINGS,
+    errors.StateUnknownError("ApiServerRefused", "m"): SURROUNDINGS,
+    errors.StateUnknownError("RightMissing", "m"): OPERATOR,
+    errors.TransientError("ApiServerUnavailable", "m"): SURROUNDINGS,
+    errors.InternalError("SpecMissing", "m"): OPERATOR,
+}
+
+
+@pytest.mark.parametrize(("code", "reason"), ENDS)
+def test_the_end_of_a_driver_is_the_fault_of(code: int, reason: str) -> None:
+    report = ExitReport(exit_code=code, reason=reason, message="m") if code in CODES else None
+    ended = a_pod(phase=PodPhase.FAILED, exit=ContainerExit(code, reason=reason, report=report))
+
+    assert fault.of_end(ends.driver_end(ended)) is ENDS[code, reason]
+
+
+def test_every_exit_code_has_a_row() -> None:
+    assert {code for code, _ in ENDS if code in CODES} == CODES - {ExitCode.SUCCESS}
+
+
+@pytest.mark.parametrize("why", ["NodeLost", "Evicted", "Preempting", ""])
+def test_a_driver_that_kubernetes_removed_is_the_fault_of_its_surroundings(why: str) -> None:
+    removed = a_pod(phase=PodPhase.FAILED, status_reason=why)
+
+    assert fault.of_end(ends.driver_end(removed)) is SURROUNDINGS
+
+
+@pytest.mark.parametrize(("reason", "message"), WAITS)
+def test_a_container_that_does_not_start_is_the_fault_of(reason: str, message: str) -> None:
+    assert fault.of_wait(Waiting(reason, message)) is WAITS[reason, message]
+
+
+@pytest.mark.parametrize("error", REFUSALS, ids=lambda error: error.reason)
+def test_a_refusal_of_the_api_server_is_the_fault_of(error: errors.StatefulSparkError) -> None:
+    assert fault.of_refusal(error) is REFUSALS[error]
