@@ -416,13 +416,13 @@ def test_kubectl_get_answers_the_first_question(api_server: ApiServer, namespace
         "NAME",
         "PHASE",
         "READY",
+        "REASON",
         "UPGRADE",
         "CHECKPOINT",
-        "CHECKPOINT-AGE",
         "RESTARTS",
         "AGE",
     ]
-    assert row.split()[:5] == ["flights", "Running", "True", "Stable", "42"]
+    assert row.split()[:6] == ["flights", "Running", "True", "Running", "Stable", "42"]
     assert "since a start from checkpoint 41" in api_server.call("-n", namespace, "get", "ssj", "-o", "wide")
 
 

@@ -380,6 +380,9 @@ CASES: dict[str, dict[str, Situation]] = {
         "storage was not looked at": situation_with(ENDED, storage=None),
         "storage was not looked at for the first time": situation_with(NEW, storage=None),
         "storage does not answer": situation_with(ENDED, storage=StorageUnreadable("X", "No answer.")),
+        "storage has no such bucket": situation_with(
+            NEW, storage=StorageUnreadable("NoSuchBucket", "The bucket state does not exist.", may_pass=False)
+        ),
         "storage does not answer, during an upgrade": situation_with(
             ENDED, storage=StorageUnreadable("X", "No answer."), upgrade=an_upgrade(UpgradeState.SAVEPOINT)
         ),

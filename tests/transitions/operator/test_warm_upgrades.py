@@ -399,7 +399,7 @@ def test_a_standby_that_a_quota_forbids_is_waited_for() -> None:
     world.change(NEW_IMAGE)
     world.run(1200)
     assert waits(world, "exceeded quota: pods=1")
-    assert (world.reasons.count("StandbyCreated"), world.reasons.count("StandbyEnded")) == (1, 1)
+    assert (world.reasons.count("StandbyCreated"), world.reasons.count("QuotaExceeded")) == (1, 1)
 
     world.cluster.before_write = lambda _what: None
 

@@ -34,7 +34,13 @@ CASES = {
 }
 _HEALTH_BY_KSTATUS = {"Current": {"Healthy", "Suspended"}, "InProgress": {"Progressing"}, "Failed": {"Degraded"}}
 NAMED = {
-    "ownership: a new resource": "Progressing",
+    "ownership: a new resource whose last savepoint is to be taken": "Progressing",
+    "ownership: no good spec": "Degraded",
+    "start: storage does not answer": "Progressing",
+    "start: storage has no such bucket": "Degraded",
+    "handover: a quota left no room": "Progressing",
+    "handover: storage refuses the standby": "Progressing",
+    "deletion: a savepoint first, of a stalled job": "Progressing",
     "ownership: a bad spec after a good one": "Degraded",
     "progress: the driver restores": "Progressing",
     "progress: a job runs": "Healthy",

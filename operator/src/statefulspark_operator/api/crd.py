@@ -30,10 +30,12 @@ _DROPPED = frozenset({"title", "default", "$defs", "discriminator"})
 PRINTER_COLUMNS: list[JsonValue] = [
     {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
     {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status"},
+    {"name": "Reason", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].reason"},
     {"name": "Upgrade", "type": "string", "jsonPath": ".status.upgrade.state"},
     {"name": "Checkpoint", "type": "integer", "jsonPath": ".status.lastCheckpoint.id"},
-    {"name": "Checkpoint-Age", "type": "date", "jsonPath": ".status.lastCheckpoint.completionTime"},
     {"name": "Restarts", "type": "integer", "jsonPath": ".status.restarts.count"},
+    # The status has it half a minute late, which looks like trouble where checkpoints are more frequent.
+    {"name": "Checkpoint-Age", "type": "date", "jsonPath": ".status.lastCheckpoint.completionTime", "priority": 1},
     {"name": "Epoch", "type": "integer", "jsonPath": ".status.epoch", "priority": 1},
     {"name": "Revision", "type": "string", "jsonPath": ".status.revision", "priority": 1},
     {"name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1},

@@ -158,6 +158,7 @@ async def _carry_out(ports: Ports, key: JobKey, decided: _Decided, gauges: JobMe
     except errors.StatefulSparkError as error:
         memory.has_failed = True
         await record.record(ports, key, recorded, record.failed_status(situation, decision, error))
+        await record.tell(ports, key, situation.job, record.refusal(situation, decision, error))
         raise
     finally:
         await record.report(ports, key, situation, decision)

@@ -132,6 +132,12 @@ def failed_status(situation: Situation, decision: Decision, error: errors.Statef
     return status.model_copy(update=changes)
 
 
+def refusal(situation: Situation, decision: Decision, error: errors.StatefulSparkError) -> tuple[Announcement, ...]:
+    """Return the event about an action that has failed, if a person may have to act; it is told once."""
+    of_standby = any(isinstance(act, actions.CreateStandby) for act in decision.actions)
+    return announcements.of_refusal(situation.status, decision.status, error, of_standby=of_standby)
+
+
 def _without_standby(situation: Situation, standby: StandbyStatus, error: errors.StatefulSparkError) -> StandbyStatus:
     """Return the record of a standby that could not be created.
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from statefulspark import durations
+from statefulspark import durations, errors
 from statefulspark.contract.exit_codes import ExitCode
 
+from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.status import (
     DriverState,
     OperationKind,
@@ -56,6 +57,7 @@ def announcements(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus)
         *_standby(before, after),
         *_upgrade(before, after),
         *_job(before, after),
+        *_obstacles(before, after),
     )
 
 
@@ -90,9 +92,8 @@ def _standby(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
         yield Announcement("StandbyCreated", f"Creating {standby.pod} of revision {standby.revision}.")
     if standby.state is StandbyState.READY:
         yield Announcement("StandbyReady", f"{standby.pod} can take over.")
-    if standby.state is StandbyState.ENDED and not (is_again and standby.failures > 1):
-        what = "has ended" if standby.uid is not None else "was not created"
-        message = f"{standby.pod} {what}; the job is not affected: {standby.message}"
+    if standby.state is StandbyState.ENDED:
+        message = f"{standby.pod} has ended; the job is not affected: {standby.message}"
         yield Announcement("StandbyEnded", message, is_warning=True)
 
 
@@ -142,6 +143,68 @@ def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
         yield Announcement("UpgradeWithoutSavepoint", new.message, is_warning=True)
 
 
+_HINDRANCES = frozenset(
+    reason.word
+    for reason in (
+        Reason.STORAGE_UNREADABLE,
+        Reason.SAVEPOINT_AWAITED,
+        Reason.IMAGE_UNAVAILABLE,
+        Reason.CONTAINER_WAITING,
+        Reason.UNSCHEDULABLE,
+        Reason.DRIVER_NOT_TRUSTED,
+    )
+)
+"""Reasons of `Ready` for which a driver does not start, and which may pass."""
+_OF_UPGRADES = frozenset(reason.word for reason in (Reason.UPGRADE_BLOCKED, Reason.ROLLED_BACK, Reason.UPGRADE_ABORTED))
+"""Reasons of `Stalled` that have an event of their own."""
+
+
+def _obstacles(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
+    """Return what a person has to act on, and what keeps a driver from starting; each cause once."""
+    stalled, ready = _answer(after, ConditionType.STALLED), _answer(after, ConditionType.READY)
+    if stalled is not None and stalled.status is ConditionStatus.TRUE:
+        driver = after.driver
+        is_told = driver != before.driver and driver is not None and driver.end_reason == stalled.reason
+        if not is_told and stalled.reason not in _OF_UPGRADES and _is_new(before, stalled):
+            yield Announcement(stalled.reason, f"Stalled: {stalled.message}", is_warning=True)
+    elif ready is not None and ready.reason in _HINDRANCES and _is_new(before, ready):
+        yield Announcement(ready.reason, ready.message, is_warning=True)
+
+
+def _answer(status: StatefulSparkJobStatus, kind: ConditionType) -> Condition | None:
+    return next((condition for condition in status.conditions if condition.type is kind), None)
+
+
+def _is_new(before: StatefulSparkJobStatus, condition: Condition) -> bool:
+    """Tell whether a condition had another answer or reason before."""
+    recorded = _answer(before, condition.type)
+    return recorded is None or (recorded.status, recorded.reason) != (condition.status, condition.reason)
+
+
+def of_refusal(
+    before: StatefulSparkJobStatus,
+    decided: StatefulSparkJobStatus,
+    error: errors.StatefulSparkError,
+    *,
+    of_standby: bool,
+) -> tuple[Announcement, ...]:
+    """Return the event about an action that the API server refuses until somebody changes something; each cause once.
+
+    Args:
+        before: The status as it was read.
+        decided: The status of the decision.
+        error: The refusal.
+        of_standby: Whether the action was to create a standby.
+    """
+    if not isinstance(error, errors.StateUnknownError):
+        return ()
+    ready = _answer(before, ConditionType.READY)
+    is_known = ready is not None and ready.reason == error.reason
+    if of_standby:
+        is_known = decided.standby is not None and decided.standby.failures > 0
+    return () if is_known else (Announcement(error.reason, error.message, is_warning=True),)
+
+
 def _job(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
     executors, earlier = after.executors, before.executors
     if executors is not None:
@@ -160,8 +223,6 @@ def _job(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Itera
         yield Announcement("FellBack", f"Epoch {after.epoch}: {after.fallback}", is_warning=True)
     if after.restore_skipped is not None and after.restore_skipped != before.restore_skipped:
         yield Announcement("RestoreSkipped", f"Epoch {after.epoch}: {after.restore_skipped}", is_warning=True)
-    if after.stalled is not None and after.stalled != before.stalled:
-        yield Announcement(after.stalled.reason, f"Stalled: {after.stalled.message}", is_warning=True)
     if after.phase is before.phase:
         return
     if after.phase is Phase.RUNNING:

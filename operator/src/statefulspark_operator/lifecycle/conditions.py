@@ -113,6 +113,9 @@ def _stalled(situation: Situation, decision: Decision) -> Answer:
         return YES, situation.rejection.reason, situation.rejection.message
     if decision.status.stalled is not None:
         return YES, decision.status.stalled.reason, decision.status.stalled.message
+    storage = situation.storage
+    if decision.phase is Phase.STALLED and isinstance(storage, StorageUnreadable):
+        return YES, storage.reason, storage.message
     withheld = _withheld(situation, decision)
     if withheld is not None:
         return YES, _withheld_reason(withheld), withheld.message or decision.message

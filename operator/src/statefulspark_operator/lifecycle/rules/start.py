@@ -155,7 +155,8 @@ def await_storage(situation: Situation) -> Decision:
         message = (
             f"The operator starts no driver, because the content of storage is unknown: {situation.storage.message}"
         )
-        return Decision(Reason.STORAGE_UNREADABLE, message, _phase(situation), situation.status, (), LATER)
+        phase = _phase(situation) if situation.storage.may_pass else Phase.STALLED  # It is read again all the same.
+        return Decision(Reason.STORAGE_UNREADABLE, message, phase, situation.status, (), LATER)
     message = "Reading storage."
     return Decision(Reason.STORAGE_UNREADABLE, message, _phase(situation), situation.status, (), SOON)
 
