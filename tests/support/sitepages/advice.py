@@ -134,6 +134,7 @@ ABORT = {
 _WAIT = "Wait."
 REASON = {
     Reason.FINALIZERS_SET: NOTHING,
+    Reason.CODE_IGNORED: "If the ConfigMap's code is to run, take `configMap.sha256` out with the command of the message.",
     Reason.DELETED: NOTHING,
     Reason.DELETION_SAVEPOINT: _WAIT,
     Reason.DELETION_STOPPING: _WAIT,

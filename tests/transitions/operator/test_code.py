@@ -281,6 +281,21 @@ def test_a_pinned_content_runs_whatever_the_config_map_has_once_it_is_kept() -> 
     world.run_until(lambda: upgraded(world, 3))
 
     assert code_of(world) == "first"
+    second = hashlib.sha256(b"second").hexdigest()
+    assert (ready(world).status.value, ready(world).reason, world.status.ignored_code) == (
+        "True",
+        "CodeIgnored",
+        second,
+    )
+    assert "ConfigMap code has other code" in (world.status.message or "")
+    write(world, "third")
+    world.run(60)
+    assert (code_of(world), world.reasons.count("CodeIgnored")) == ("first", 2)
+
+    world.change({"job": {"source": {"configMap": {"sha256": None}}}})
+
+    world.run_until(lambda: upgraded(world, 4))
+    assert (code_of(world), ready(world).reason, world.status.ignored_code) == ("third", "Running", None)
 
 
 def test_a_pinned_content_that_nobody_has_is_refused_and_harms_nobody() -> None:

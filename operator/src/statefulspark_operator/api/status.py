@@ -456,7 +456,10 @@ class StatefulSparkJobStatus(StatusModel):
     update_revision: str | None = None
     """Revision that the spec is; another one than `revision` while a change waits, is carried out, or was refused."""
     code: str | None = None
-    """Checksum of the code that the ConfigMap of `spec.job.source` has now; absent if the code is elsewhere."""
+    """Checksum of the code that `spec` stands for, if it is in a ConfigMap; absent if the code is elsewhere."""
+    ignored_code: str | None = None
+    """Checksum of the code that the ConfigMap of `spec.job.source` has now and that does not run, because
+    `configMap.sha256` pins other code. Absent if it runs."""
     driver: DriverIntent | None = None
     """The driver of the current epoch."""
     restore: RestoreIntent | None = None

@@ -63,6 +63,7 @@ class CheckedCode:
         at: When.
         is_final: Whether the same look can find nothing else.
         changes: Number of changes that the watch of a ConfigMap had shown before the look; None without an open watch.
+        ignored: Checksum of what the ConfigMap has, if the spec pins another content, which is kept; None otherwise.
     """
 
     asked: str
@@ -70,6 +71,7 @@ class CheckedCode:
     at: datetime
     is_final: bool = False
     changes: int | None = None
+    ignored: str | None = None
 
     def is_current(self, now: datetime, changes: int | None) -> bool:
         """Tell whether it need not be looked at again.

@@ -225,6 +225,7 @@ async def gather_facts(ports: Ports, observation: Observation, accepted: Accepte
         executors=observation.executors,
         calendar=calendar.read(schedule.cron, schedule.time_zone) if schedule is not None else None,
         code=accepted.code,
+        ignored_code=accepted.ignored_code,
         named=accepted.revision,
     )
 

@@ -33,6 +33,7 @@ REPORTED = frozenset(
         "queries",
         "progress_at",
         "code",
+        "ignored_code",
     }
 )
 """Fields of the status that no later decision goes by: facts that are observed again, and words for people."""

@@ -147,7 +147,9 @@ async def validate(
     if checksum is None or code.config_map_of(parsed) is None:
         return await _without_withheld(ports, resource, status, parsed)
     accepted = await _without_withheld(ports, resource, status, code.pin(parsed, checksum))
-    return dataclasses.replace(accepted, code=checksum)
+    name, namespace = resources.text(resource, "metadata", "name"), resources.text(resource, "metadata", "namespace")
+    checked = ports.memories.get(JobKey(namespace, name)).code
+    return dataclasses.replace(accepted, code=checksum, ignored_code=checked.ignored if checked is not None else None)
 
 
 async def _without_withheld(
@@ -261,20 +263,23 @@ async def check_code(ports: Ports, key: JobKey, observation: Observation) -> str
     spec = parse(observation.resource)
     if isinstance(spec, Rejection) or spec.job.source is None:
         return None
-    outcome = await _find_code(ports, key, observation, spec)
+    ignored, outcome = None, await _find_code(ports, key, observation, spec)
+    if isinstance(outcome, code.Kept):
+        ignored, outcome = outcome.ignored, outcome.checksum
     is_final = isinstance(outcome, str) and spec.job.source.s3 is not None
-    memory.code = CheckedCode(asked, outcome, observation.now, is_final=is_final, changes=changes)
+    memory.code = CheckedCode(asked, outcome, observation.now, is_final=is_final, changes=changes, ignored=ignored)
     return outcome
 
 
 async def _find_code(
     ports: Ports, key: JobKey, observation: Observation, spec: StatefulSparkJobSpec
-) -> str | Rejection:
+) -> str | code.Kept | Rejection:
     match spec.job.source:
         case CodeSource(config_map=ConfigMapCode() as source):
             try:
                 stored = await ports.gateway.get(resources.CONFIG_MAP, key.namespace, source.name)
-                chosen = code.choose(spec, source, resources.config_map_files(stored) if stored is not None else None)
+                files = resources.config_map_files(stored) if stored is not None else None
+                chosen = code.choose(spec, source, files)
                 if isinstance(chosen, code.Chosen):
                     return chosen.checksum
                 if source.sha256 is not None:  # Code that is kept can run again whatever its ConfigMap has now.
@@ -284,7 +289,7 @@ async def _find_code(
                         kept is not None
                         and resources.text(kept, "metadata", "labels", names.LABEL_REVISION) == requested
                     ):
-                        return source.sha256
+                        return code.Kept(source.sha256, code.content_of(spec, source, files))
             except errors.StateUnknownError as error:
                 return Rejection(error.reason, error.message)
             return chosen

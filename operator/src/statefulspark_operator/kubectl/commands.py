@@ -186,9 +186,15 @@ def rollback(command: Command, wanted: str | None) -> PluginExit:
     target = requests.rollback_target(command.read(), wanted)
     generation = _change(command, lambda seen: _rollback_patch(command, seen, target))
     command.terminal.note(
-        f"Going back to revision {target.revision}. A tool that applies the manifest (Argo CD, Flux) will undo this: change "
-        "the manifest as well."
+        f"Going back to revision {target.revision}. A tool that applies the manifest (Argo CD, Flux) undoes this in the "
+        "fields that the manifest has: change the manifest as well."
     )
+    changed = command.cluster.get(resources.JOB, command.namespace, command.name) or {}
+    if pinned := resources.text(changed, "spec", "job", "source", "configMap", "sha256"):
+        command.terminal.note(
+            f"Its code is pinned (spec.job.source.configMap.sha256 is {pinned[:12]}). A manifest without this field does not "
+            "take it away: the job says so when the ConfigMap has other code, and has the command that takes it away."
+        )
     return _follow(command, "rollback", lambda seen: outcomes.rollback(seen, target, generation=generation))
 
 

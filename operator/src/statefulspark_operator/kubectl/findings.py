@@ -31,6 +31,7 @@ _RETRY = f"Correct what the message names, then change spec.restartNonce to try 
 _DESCRIBE = "kubectl -n {namespace} describe pod -l statefulspark.io/job={name}"
 
 ADVICE: Mapping[Reason, str | None] = {
+    Reason.CODE_IGNORED: "If the ConfigMap's code is to run, take the checksum out with the command of the message.",
     Reason.FINALIZERS_SET: _WAIT,
     Reason.DELETED: None,
     Reason.DELETION_SAVEPOINT: _WAIT,
@@ -99,7 +100,7 @@ _OTHER_ADVICE: Mapping[str, str] = {
     "SpecInvalid": "Correct the field that the message names.",
     "NameTooLong": "Create the job under a shorter name; restore.source may name a savepoint of this one.",
     "SettingRefused": "Remove that setting from spec.sparkConf.",
-    "CodeMissing": "Put the code where spec.job.source names it, or correct spec.job; it is looked for every half minute.",
+    "CodeMissing": "Put the code where spec.job.source names it, or correct spec.job; the job then goes on.",
     "CodeChecksumMismatch": "Correct the checksum in spec.job.source if the code is the right one.",
     "CodeTooLarge": "Put what the job depends on into the image, and only its own modules into the code.",
     "CodeArchiveInvalid": "Make the zip again, as the message says.",

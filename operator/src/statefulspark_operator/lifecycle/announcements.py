@@ -167,7 +167,12 @@ def _obstacles(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) ->
         is_told = driver != before.driver and driver is not None and driver.end_reason == stalled.reason
         if not is_told and stalled.reason not in _OF_UPGRADES and _is_new(before, stalled):
             yield Announcement(stalled.reason, f"Stalled: {stalled.message}", is_warning=True)
-    elif ready is not None and ready.reason in _HINDRANCES and _is_new(before, ready):
+        return
+    if ready is None:
+        return
+    is_ignored = ready.reason == Reason.CODE_IGNORED.word
+    is_other_code = is_ignored and after.ignored_code != before.ignored_code
+    if is_other_code or ((is_ignored or ready.reason in _HINDRANCES) and _is_new(before, ready)):
         yield Announcement(ready.reason, ready.message, is_warning=True)
 
 

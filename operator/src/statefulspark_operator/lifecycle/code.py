@@ -32,6 +32,19 @@ class Chosen:
     checksum: str
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Code that the spec pins, and that is kept of a revision that has run, whatever its ConfigMap has now.
+
+    Attributes:
+        checksum: Its checksum.
+        ignored: Checksum of what the ConfigMap has; None if it has no such code.
+    """
+
+    checksum: str
+    ignored: str | None
+
+
 def config_map_of(spec: StatefulSparkJobSpec) -> ConfigMapCode | None:
     """Return the ConfigMap that has the job's code; None if it is elsewhere."""
     return spec.job.source.config_map if spec.job.source is not None else None
@@ -64,6 +77,26 @@ def choose(spec: StatefulSparkJobSpec, source: ConfigMapCode, files: Mapping[str
             f"{source.sha256}; correct one of them, or leave sha256 out to run what the ConfigMap has.",
         )
     return Chosen(chosen, checksum)
+
+
+def content_of(spec: StatefulSparkJobSpec, source: ConfigMapCode, files: Mapping[str, bytes] | None) -> str | None:
+    """Return the checksum of the code that a ConfigMap has; None if it has no such code."""
+    if files is None or spec.job.entry not in files:
+        return None
+    return code.checksum_of({spec.job.entry: files[spec.job.entry]} if source.key is not None else files, source.key)
+
+
+def ignored_sentence(situation: Situation) -> str:
+    """Return that the ConfigMap has code that does not run, and how to run it; empty if it has none."""
+    source = config_map_of(situation.spec) if situation.spec is not None else None
+    if situation.ignored_code is None or source is None:
+        return ""
+    job, patch = situation.job, '{"spec":{"job":{"source":{"configMap":{"sha256":null}}}}}'
+    command = f"kubectl -n {job.namespace} patch ssj {job.name} --type merge -p '{patch}'"
+    return (
+        f"ConfigMap {source.name} has other code (sha256 {situation.ignored_code[:12]}), which does not run, because "
+        f"spec.job.source.configMap.sha256 pins {(source.sha256 or '')[:12]}. To run it: {command}."
+    )
 
 
 def pin(spec: StatefulSparkJobSpec, checksum: str) -> StatefulSparkJobSpec:

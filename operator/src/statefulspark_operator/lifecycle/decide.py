@@ -56,6 +56,7 @@ def decide(situation: Situation) -> Decision:
         "message": _shorten(message),
         "observed_generation": current.job.generation,
         "code": current.code,
+        "ignored_code": current.ignored_code,
         "update_revision": current.withheld or current.desired_revision,
         "conditions": conditions.derive(current, decision),
     }

@@ -114,6 +114,9 @@ class Reason(Enum):
     DRIVER_STARTING = "The driver is starting."
     STALL_ENDED = "A batch did not end, or the driver did not answer, within spec.health.restartAfter; it is restarted."
     SAVEPOINT_REQUESTED = "A SparkSavepoint requested a savepoint."
+    CODE_IGNORED = (
+        "All queries run. The ConfigMap has other code, which does not run, because the spec pins the old one."
+    )
     RUNNING = "All queries run."
 
     @property

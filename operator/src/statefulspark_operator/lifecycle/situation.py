@@ -207,6 +207,7 @@ class Accepted:
         withheld: Revision of the current spec, if it was refused, rolled back or aborted, so that the one before
             is carried out.
         code: Checksum of the code in the ConfigMap of the current spec; None if it is elsewhere.
+        ignored_code: Checksum of what that ConfigMap has, if the spec pins other code, which is kept; None otherwise.
     """
 
     spec: StatefulSparkJobSpec | None
@@ -214,6 +215,7 @@ class Accepted:
     revision: str | None = None
     withheld: str | None = None
     code: str | None = None
+    ignored_code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +264,8 @@ class Situation:
         savepoints: All savepoint objects in the namespace, of any job.
         named_here: Those of them that name this job; None if nobody has looked for them.
         calendar: The schedule of savepoints, if the spec has one.
-        code: Checksum of what the ConfigMap of the current spec's code has; None if its code is elsewhere.
+        code: Checksum of the code of the current spec, if it is in a ConfigMap; None if it is elsewhere.
+        ignored_code: Checksum of what that ConfigMap has, if the spec pins other code, which is kept; None otherwise.
         named: Name of the revision that `spec` is; None if it is the hash of what `spec` means.
     """
 
@@ -283,6 +286,7 @@ class Situation:
     named_here: tuple[SavepointObject, ...] | None = None
     calendar: Calendar | None = None
     code: str | None = None
+    ignored_code: str | None = None
     named: str | None = None
 
     def stalled(self, reason: str, message: str) -> StallStatus:

@@ -190,7 +190,10 @@ def test_a_rollback_makes_the_spec_that_of_the_revision_before() -> None:
     assert commands.rollback(on(cluster, screen), None) is PluginExit.DONE
     assert cluster.job is not None
     assert cluster.job["spec"] == OLD_SPEC
-    assert "A tool that applies the manifest (Argo CD, Flux) will undo this" in screen.err.getvalue()
+    assert (
+        "A tool that applies the manifest (Argo CD, Flux) undoes this in the fields that the manifest has"
+        in screen.err.getvalue()
+    )
     assert screen.out.getvalue() == f"Running as epoch 7, revision {OLD_REVISION}, from {SAVEPOINT}\n"
 
 

@@ -12,7 +12,7 @@ from statefulspark.contract.api import JobState, JobStatus
 
 from statefulspark_operator.api import pod_metadata
 from statefulspark_operator.api.status import Phase, UpgradeState
-from statefulspark_operator.lifecycle import actions, executors, health, steps
+from statefulspark_operator.lifecycle import actions, code, executors, health, steps
 from statefulspark_operator.lifecycle.decision import SOON, STEADY, Decision, Reason
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
 from statefulspark_operator.lifecycle.situation import (
@@ -152,7 +152,9 @@ def run(situation: Situation) -> Decision:
         started = f"{started} {situation.status.fallback}"
     if situation.status.last_checkpoint is None:
         started = f"{started} No checkpoint has completed yet."
-    return Decision(Reason.RUNNING, started, Phase.RUNNING, situation.status, acts, STEADY)
+    ignored = code.ignored_sentence(situation)
+    reason = Reason.CODE_IGNORED if ignored else Reason.RUNNING
+    return Decision(reason, f"{ignored} {started}".strip(), Phase.RUNNING, situation.status, acts, STEADY)
 
 
 def configure_driver(situation: Situation, decision: Decision) -> tuple[actions.ConfigureDriver, ...]:
