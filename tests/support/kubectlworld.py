@@ -189,9 +189,11 @@ def a_stored_standby_pod(number: int = 3) -> Resource:
     return {**pod, "metadata": metadata}
 
 
-def an_event(reason: str, message: str, at: datetime, *, about: str = "flights", kind: str = "Normal") -> Resource:
+def an_event(
+    reason: str, message: str, at: datetime, *, about: str = "flights", kind: str = "Normal", uid: str = ""
+) -> Resource:
     return {
-        "involvedObject": {"name": about},
+        "involvedObject": {"name": about, "uid": uid},
         "reason": reason,
         "message": message,
         "type": kind,

@@ -57,6 +57,7 @@ def _rendered(situation: Situation, decision: Decision) -> list[str]:
     for status in (before, after):
         for name in ("phase", "message", "conditions", "observedGeneration", "updateRevision"):
             status.pop(name, None)
+        status.get("internal", {}).pop("reasonTime", None)
     wait_s = decision.requeue_after.total_seconds()
     lines = [
         f"{decision.reason.word}, {decision.phase.value}, again after {wait_s:g} s",

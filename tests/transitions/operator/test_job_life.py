@@ -98,6 +98,52 @@ def test_a_driver_on_a_lost_node_is_replaced_while_its_pod_is_still_listed() -> 
     assert "flights-driver-1" in [resources.text(pod, "metadata", "name") for pod in world.cluster.pods()]
 
 
+def test_a_drain_is_told_with_its_cause_and_stays_in_the_status() -> None:
+    world = running()
+    pod = world.cluster.objects[("Pod", "demo", "flights-driver-1")]
+    why: resources.Resource = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    told: resources.Resource = {**why, "message": "Eviction API: evicting"}
+    resources.section(pod, "status")["conditions"] = [told]
+    world.cluster.show(pod)
+    world.cluster.remove(("Pod", "demo", "flights-driver-1"))
+
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+
+    drained = next(event for event in world.cluster.events if event.reason in ("Drained", "DriverDeleted"))
+    assert "Kubernetes ended its pod: EvictionByEvictionAPI: Eviction API: evicting." in drained.message
+    disruption = world.status.last_disruption
+    assert disruption is not None
+    assert (disruption.epoch, disruption.message) == (1, "EvictionByEvictionAPI: Eviction API: evicting")
+
+
+def test_a_start_says_what_it_begins_from_and_not_what_the_last_one_did() -> None:
+    world = running()
+    world.run(60)
+    newest = world.storage.latest(SnapshotKind.CHECKPOINT)
+    world.kubelet_starts_pods = False
+    world.kill_driver()
+    world.run_until(lambda: world.status.epoch == 2)
+
+    assert newest is not None
+    assert world.status.restored_from == f"checkpoint {newest.id}"
+
+
+def test_the_time_of_a_reason_is_that_of_the_reason() -> None:
+    world = JobWorld()
+    world.has_room = lambda _pod: False
+    world.run_until(lambda: "Unschedulable" in world.reasons)
+    began, waiting = world.status.reason_since, world.time
+    world.run(300)
+    assert world.status.reason_since == began
+    world.has_room = lambda _pod: True
+
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+    assert began is not None
+    assert world.status.reason_since is not None
+    assert world.status.reason_since > waiting
+
+
 def test_a_changed_image_means_savepoint_stop_and_a_start_from_it() -> None:
     world = running()
     rows_before = world.driver.rows

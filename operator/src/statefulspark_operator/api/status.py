@@ -205,6 +205,8 @@ class DriverIntent(StatusModel):
     """The snapshot that it starts from; absent means the newest committed batch."""
     ending_since: UtcDatetime | None = None
     """When the deletion of its pod was first observed."""
+    ending_cause: str | None = None
+    """Why Kubernetes ends its pod: an eviction, a preemption, a taint; absent if it does not, or does not say why."""
     ended_at: UtcDatetime | None = None
     """When its end was observed."""
     end_reason: str | None = None
@@ -376,6 +378,17 @@ class Fault(StrEnum):
     """The operator or its rights. It is tried again."""
 
 
+class DisruptionStatus(StatusModel):
+    """An end of a driver by Kubernetes."""
+
+    epoch: int
+    """Epoch of the driver."""
+    message: str
+    """Why Kubernetes ended its pod."""
+    observed_at: UtcDatetime
+    """When the end was observed."""
+
+
 class RestartStatus(StatusModel):
     """Failures and restarts."""
 
@@ -428,6 +441,7 @@ INTERNAL = (
     "standbyCount",
     "pruning",
     "silentTime",
+    "reasonTime",
     "stalled",
     "trial",
 )
@@ -491,8 +505,12 @@ class StatefulSparkJobStatus(StatusModel):
     """Why the running driver has not carried out `spec.restore`: it was carried out before. Absent if it has."""
     restarts: RestartStatus = RestartStatus()
     """Failures and restarts."""
+    last_disruption: DisruptionStatus | None = None
+    """The last end of a driver by Kubernetes, for example in the drain of a node."""
     stalled: StallStatus | None = None
     """Why the operator does not retry."""
+    reason_since: UtcDatetime | None = None
+    """Since when `Ready` has its reason."""
     pruning: PruningStatus | None = None
     """What was pruned in the job's folder while no driver ran."""
     savepoint_schedule: SavepointScheduleStatus | None = None

@@ -118,6 +118,7 @@ def _read(pod: Resource, epoch: int) -> DriverPod:
         exit=_exit(state),
         status_reason=resources.text(pod, "status", "reason"),
         status_message=resources.text(pod, "status", "message"),
+        disruption=_disruption(pod),
         asked_executors=int(asked) if _PORT.fullmatch(asked) else 0,
         described=resources.text(pod, "metadata", "annotations", names.ANNOTATION_TEMPLATE),
     )
@@ -126,6 +127,15 @@ def _read(pod: Resource, epoch: int) -> DriverPod:
 def _condition(pod: Resource, kind: str) -> Resource:
     conditions = (item for item in resources.items(pod, "status", "conditions") if item.get("type") == kind)
     return next(conditions, {})
+
+
+def _disruption(pod: Resource) -> str | None:
+    """Return why Kubernetes ends a pod, and which part of it does; None if it says nothing."""
+    target = _condition(pod, "DisruptionTarget")
+    if target.get("status") != "True":
+        return None
+    reason, message = resources.text(target, "reason"), resources.text(target, "message")
+    return f"{reason}: {message}" if message else reason
 
 
 def _unschedulable(pod: Resource) -> str | None:

@@ -26,6 +26,7 @@ from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import actions, announcements, fault, pruning, upgrade_facts
+from statefulspark_operator.lifecycle import conditions as derived
 from statefulspark_operator.lifecycle.announcements import Announcement
 from statefulspark_operator.lifecycle.decision import Decision, Reason
 from statefulspark_operator.lifecycle.situation import Job, Situation
@@ -120,7 +121,8 @@ def failed_status(situation: Situation, decision: Decision, error: errors.Statef
     )
     others = tuple(condition for condition in status.conditions if condition.type is not ConditionType.READY)
     merged = conditions.merge(status.conditions, (ready, *others))
-    changes: dict[str, object] = {"message": error.message, "conditions": merged}
+    since = derived.reason_since(situation.status, merged, now=situation.now)
+    changes: dict[str, object] = {"message": error.message, "conditions": merged, "reason_since": since}
     standby = status.standby
     if standby is not None and any(isinstance(act, actions.CreateStandby) for act in decision.actions):
         changes["standby"] = _without_standby(situation, standby, error)

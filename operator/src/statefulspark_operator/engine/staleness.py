@@ -24,6 +24,7 @@ REPORTED = frozenset(
         "observed_generation",
         "update_revision",
         "conditions",
+        "reason_since",
         "executors",
         "last_checkpoint",
         "last_savepoint",

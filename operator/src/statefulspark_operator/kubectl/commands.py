@@ -192,8 +192,8 @@ def rollback(command: Command, wanted: str | None) -> PluginExit:
     changed = command.cluster.get(resources.JOB, command.namespace, command.name) or {}
     if pinned := resources.text(changed, "spec", "job", "source", "configMap", "sha256"):
         command.terminal.note(
-            f"Its code is pinned (spec.job.source.configMap.sha256 is {pinned[:12]}). A manifest without this field does not "
-            "take it away: the job says so when the ConfigMap has other code, and has the command that takes it away."
+            f"Its code is pinned (spec.job.source.configMap.sha256 is {pinned[:12]}). A manifest without this field leaves "
+            "it there: the job says so when the ConfigMap has other code, and has the command that takes it away."
         )
     return _follow(command, "rollback", lambda seen: outcomes.rollback(seen, target, generation=generation))
 

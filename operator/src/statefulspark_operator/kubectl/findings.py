@@ -216,7 +216,8 @@ def _about_status(view: View) -> Iterator[Finding]:
     if ready is not None and ready.status is not ConditionStatus.TRUE:
         stalled = status.stalled
         reason = stalled.reason if stalled is not None and stalled.message == ready.message else ready.reason
-        yield _condition(view, ready, reason)
+        since = status.reason_since or ready.last_transition_time
+        yield _condition(view, ready, reason).model_copy(update={"since": since})
     for kind, bad in _UNHEALTHY:
         condition = view.condition(kind)
         is_at_rest = kind is ConditionType.AVAILABLE and status.phase in (Phase.SUSPENDED, Phase.STOPPED)

@@ -58,6 +58,9 @@ def _read(cluster: Cluster, namespace: str, name: str, now: Callable[[], datetim
     for about in (name, *view.pods_with_events(stored, now=now())) if is_with_events else ():
         named = f"involvedObject.name={about}"
         events += _permitted(unread, partial(cluster.list, resources.EVENT, namespace, fields=named))
+    # A job and a pod of the same name may have been there before.
+    uids = {"", *(resources.text(item, "metadata", "uid") for item in (stored_job, *stored))}
+    events = tuple(event for event in events if resources.text(event, "involvedObject", "uid") in uids)
     around = Surroundings(pods=stored, events=events, unread=tuple(dict.fromkeys(unread)))
     return view.read(stored_job, around, now=now())
 

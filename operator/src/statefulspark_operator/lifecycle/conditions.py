@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from statefulspark.contract.api import JobState
 
 from statefulspark_operator.api import conditions
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
-from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeState, UpgradeStatus
+from statefulspark_operator.api.status import OperationPhase, Phase, StatefulSparkJobStatus, UpgradeState, UpgradeStatus
 from statefulspark_operator.lifecycle import code, executors, health, steps
 from statefulspark_operator.lifecycle.decision import Decision, Reason
 from statefulspark_operator.lifecycle.situation import Situation
@@ -54,6 +56,20 @@ def derive(situation: Situation, decision: Decision) -> tuple[Condition, ...]:
         for kind, (status, reason, message) in answers.items()
     )
     return conditions.merge(situation.status.conditions, current)
+
+
+def reason_since(before: StatefulSparkJobStatus, answers: tuple[Condition, ...], *, now: datetime) -> datetime | None:
+    """Return since when `Ready` has its reason; Kubernetes' transition time is that of its answer.
+
+    Args:
+        before: The recorded status.
+        answers: The new conditions.
+        now: UTC.
+    """
+    ready = next(condition for condition in answers if condition.type is ConditionType.READY)
+    recorded = next((condition for condition in before.conditions if condition.type is ConditionType.READY), None)
+    is_same = recorded is not None and (recorded.status, recorded.reason) == (ready.status, ready.reason)
+    return before.reason_since or ready.last_transition_time if is_same else now
 
 
 def _is_aborted(situation: Situation, decision: Decision) -> bool:

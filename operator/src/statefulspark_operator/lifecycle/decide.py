@@ -51,6 +51,7 @@ def decide(situation: Situation) -> Decision:
     acts: tuple[Action, ...] = decision.actions
     acts = (*acts, *progress.configure_driver(current, decision), *progress.describe_pods(current, decision))
     decision = dataclasses.replace(decision, message=_shorten(decision.message), actions=acts)
+    answers = conditions.derive(current, decision)
     changes = {
         "phase": decision.phase,
         "message": _shorten(message),
@@ -58,7 +59,8 @@ def decide(situation: Situation) -> Decision:
         "code": current.code,
         "ignored_code": current.ignored_code,
         "update_revision": current.withheld or current.desired_revision,
-        "conditions": conditions.derive(current, decision),
+        "conditions": answers,
+        "reason_since": conditions.reason_since(current.status, answers, now=current.now),
     }
     return dataclasses.replace(decision, status=decision.status.model_copy(update=changes))
 

@@ -78,6 +78,12 @@ def driver_end(pod: DriverPod) -> DriverEnd:
     code, report = pod.exit.code, pod.exit.report
     if report is not None:
         return DriverEnd(_kind(code, report.reason), report.reason, report.message, code)
+    if pod.status_reason or pod.disruption is not None:  # It was killed, and had no time to say so.
+        reason = pod.status_reason or (pod.disruption or "").partition(":")[0]
+        detail = pod.status_message or pod.disruption or "Kubernetes gives no reason"
+        return DriverEnd(
+            EndKind.DISRUPTED, reason, f"Pod {pod.name} was removed ({reason}): {detail.rstrip('.')}.", code
+        )
     if code == ExitCode.SUCCESS:  # The driver did not end it, so nothing says that the input has ended.
         message = "The driver's process ended with exit code 0 and left no report of why."
         return DriverEnd(EndKind.FAILED, Reason.DRIVER_FAILED.word, message, code)

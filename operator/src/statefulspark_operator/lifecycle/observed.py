@@ -75,7 +75,8 @@ def note_pod(situation: Situation) -> Situation:
     if driver is None or driver.state is DriverState.ENDED or pod is None:
         return situation
     ending_since = driver.ending_since or (situation.now if pod.deletion_deadline is not None else None)
-    seen = {"state": DriverState.CREATED, "ending_since": ending_since}
+    cause = pod.disruption or driver.ending_cause
+    seen = {"state": DriverState.CREATED, "ending_since": ending_since, "ending_cause": cause}
     return set_status(situation, driver=driver.model_copy(update=seen))
 
 

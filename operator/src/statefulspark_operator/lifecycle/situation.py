@@ -95,6 +95,7 @@ class DriverPod:
         exit: How its container ended.
         status_reason: The pod's own reason, for example `Evicted`.
         status_message: The pod's own message.
+        disruption: Why Kubernetes ends it, as its condition `DisruptionTarget` says: an eviction, a preemption, a taint.
         asked_executors: Number of executors that it asks for, as far as it says.
         described: What it says it has from pod templates (`pod_metadata`); empty if nothing.
     """
@@ -115,6 +116,7 @@ class DriverPod:
     exit: ContainerExit | None = None
     status_reason: str = ""
     status_message: str = ""
+    disruption: str | None = None
     asked_executors: int = 0
     described: str = ""
 

@@ -40,6 +40,7 @@ from statefulspark_operator.api.status import (
     StandbyStatus,
     StatefulSparkJobStatus,
 )
+from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.kubectl import commands, driver_logs, main, program, reading
 from statefulspark_operator.kubectl.codes import PluginExit
@@ -270,6 +271,27 @@ def test_what_may_not_be_read_is_named_and_the_rest_is_shown() -> None:
     assert screen.out.getvalue().count("Not read:") == 2
     assert "ann has no right to list pods in namespace demo" in screen.out.getvalue()
     assert "flights-driver-7, epoch 7" in screen.out.getvalue()
+
+
+def test_events_of_an_earlier_job_of_the_same_name_are_not_shown() -> None:
+    own = resources.text(a_stored_job(), "metadata", "uid")
+    events = (
+        an_event("Deleting", "of the earlier job", before(minutes=3), uid="uid-of-the-earlier"),
+        an_event("DriverStarting", "of this job", before(minutes=1), uid=own),
+        an_event("Unhealthy", "of its pod", before(minutes=1), about="flights-driver-7", uid="uid-7"),
+        an_event("Killing", "of an earlier pod", before(minutes=3), about="flights-driver-7", uid="uid-of-another"),
+    )
+    ill = a_stored_job(a_stored_status(conditions=not_ready("Unschedulable", "no room")))
+    cluster, screen = FakeCluster(job=ill, pods=(a_stored_pod(),), events=events), Screen()
+
+    commands.why(on(cluster, screen))
+
+    shown = screen.out.getvalue()
+    assert [text in shown for text in ("of this job", "of the earlier job", "of an earlier pod")] == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_a_right_that_is_missing_to_change_a_job_is_named() -> None:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.spec import Restart
 from statefulspark_operator.api.status import (
+    DisruptionStatus,
     DriverState,
     Fault,
     OperationKind,
@@ -78,6 +79,11 @@ def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
     resort = going_back.last_resort(situation)
     if resort and end.kind in (EndKind.FAILED, EndKind.REFUSED) and not going_back.is_refusal(end.code, end.reason):
         end = dataclasses.replace(end, message=f"{end.message} {resort}")
+    disruption = _disruption(situation, end)
+    if disruption is not None and driver.ending_cause is not None and driver.ending_cause not in end.message:
+        end = dataclasses.replace(
+            end, message=f"{end.message} Kubernetes ended its pod: {driver.ending_cause.rstrip('.')}."
+        )
     operation, upgrade = situation.status.operation, situation.status.upgrade
     if operation is not None and operation.state is OperationPhase.REQUESTED:
         why = f"The driver ended before the savepoint was complete: {end.message}"
@@ -101,10 +107,19 @@ def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
             "restore": _restore_after(situation, end, operation),
             "fallback": None,
             "restore_skipped": None,
+            "last_disruption": disruption or situation.status.last_disruption,
             "queries": (),
         }
     )
     return _continue_after(situation, status, end)
+
+
+def _disruption(situation: Situation, end: DriverEnd) -> DisruptionStatus | None:
+    """Return the end of a driver as one by Kubernetes; None if it ended by itself, or because the operator asked it to."""
+    driver = situation.intent
+    if driver is None or (driver.ending_cause is None and end.kind is not EndKind.DISRUPTED):
+        return None
+    return DisruptionStatus(epoch=driver.epoch, message=driver.ending_cause or end.message, observed_at=situation.now)
 
 
 def _continue_after(situation: Situation, status: StatefulSparkJobStatus, end: DriverEnd) -> Decision:

@@ -208,10 +208,15 @@ def start(situation: Situation, storage: StorageFacts) -> Decision:
     if situation.spec is not None and situation.intent is None:
         image = situation.spec.image
         revisions = history.begun(situation.status, target, image=image, restore=restore, now=situation.now)
+    checkpoint = situation.status.last_checkpoint
+    planned = f"checkpoint {checkpoint.id}" if checkpoint else None  # The driver may find a newer one.
+    if restore is not None and (restore.starts_empty or restore.snapshot is not None):
+        planned = restore.snapshot
     status = situation.status.model_copy(
         update={
             "driver": driver,
             "epoch": epoch,
+            "restored_from": planned,
             "revision": target,
             "restore": restore,
             "restore_applied": situation.pending_restore or situation.status.restore_applied,
@@ -221,13 +226,10 @@ def start(situation: Situation, storage: StorageFacts) -> Decision:
             "history": revisions,
         }
     )
-    checkpoint = situation.status.last_checkpoint
     if restore is not None and restore.starts_empty:
         source = "empty state, as the spec requests"
-    elif restore is not None and restore.snapshot is not None:
-        source = restore.snapshot
     else:
-        source = f"checkpoint {checkpoint.id}" if checkpoint else "empty state (there is no checkpoint yet)"
+        source = planned or "empty state (there is no checkpoint yet)"
     verb = "Starting" if standby is None else f"{standby.name} takes over as"
     message = f"{verb} epoch {epoch} of revision {target} from {source}."
     acts = _start_actions(situation, driver) if standby is None else activation(driver, standby)
