@@ -62,6 +62,25 @@ ZeroDivisionError: division by zero
             "StateIncompatible",
             id="another number of sources is not",
         ),
+        pytest.param(
+            "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: describeTopics",
+            ExitCode.STORAGE_UNAVAILABLE,
+            "SystemUnreachable",
+            id="Kafka does not answer",
+        ),
+        pytest.param(
+            "org.apache.kafka.common.KafkaException: Failed to construct kafka consumer\nCaused by: "
+            "org.apache.kafka.common.config.ConfigException: No resolvable bootstrap urls given in bootstrap.servers",
+            ExitCode.STORAGE_UNAVAILABLE,
+            "SystemUnreachable",
+            id="the name of Kafka is not known",
+        ),
+        pytest.param(
+            "org.postgresql.util.PSQLException: Connection refused\nCaused by: java.net.ConnectException: refused",
+            ExitCode.STORAGE_UNAVAILABLE,
+            "SystemUnreachable",
+            id="a database refuses the connection",
+        ),
         pytest.param("[CONCURRENT_STREAM_LOG_UPDATE] x", ExitCode.FAILED, "ConcurrentDriver", id="a race with another"),
         pytest.param("io.statefulspark.checkpoint.FencedException: epoch 8", ExitCode.FENCED, "Fenced", id="the fence"),
     ],
@@ -165,7 +184,6 @@ _LOADING = "org.apache.spark.sql.execution.streaming.state.X: [CANNOT_LOAD_STATE
         (f"{_LOADING}\nCaused by: java.io.FileNotFoundException: No such file 3_x.zip", "StateDamaged"),
         (f"{_LOADING}\nCaused by: org.rocksdb.RocksDBException: Corruption: block checksum mismatch", "StateDamaged"),
         ("Traceback\nstatefulspark.errors.SnapshotCorruptError: ChunkUnreadable: x", "StateDamaged"),
-        (f"{_LOADING}\nCaused by: java.net.SocketTimeoutException: Read timed out", "QueryFailed"),
         ("java.io.FileNotFoundException: /data/input.csv", "QueryFailed"),
         ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log", "ConcurrentDriver"),
     ],
@@ -174,6 +192,13 @@ def test_damage_of_the_state_is_told_from_a_store_that_cannot_be_asked(text: str
     failure = failures.classify_query("delays", text, fenced=False)
 
     assert (failure.code, failure.reason) == (ExitCode.FAILED, reason)
+
+
+def test_a_state_store_that_cannot_be_asked_is_not_damaged() -> None:
+    text = f"{_LOADING}\nCaused by: java.net.SocketTimeoutException: Read timed out"
+    failure = failures.classify_query("delays", text, fenced=False)
+
+    assert (failure.code, failure.reason) == (ExitCode.STORAGE_UNAVAILABLE, "SystemUnreachable")
 
 
 def test_state_that_a_later_release_wrote_is_not_noted_as_damage() -> None:

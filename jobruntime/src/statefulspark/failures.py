@@ -73,6 +73,21 @@ _INPUT_LOST = re.compile(
     re.DOTALL,
 )
 """How Spark's Kafka source begins every error of its class KAFKA_DATA_LOSS, whose name is not in the text."""
+_UNREACHABLE = (
+    "org.apache.kafka.common.errors.TimeoutException",
+    "org.apache.kafka.common.errors.DisconnectException",
+    "org.apache.kafka.common.errors.SaslAuthenticationException",
+    "org.apache.kafka.common.errors.SslAuthenticationException",
+    "org.apache.kafka.common.errors.TopicAuthorizationException",
+    "org.apache.kafka.common.errors.GroupAuthorizationException",
+    "No resolvable bootstrap urls given in bootstrap.servers",
+    "java.net.ConnectException",
+    "java.net.NoRouteToHostException",
+    "java.net.SocketTimeoutException",
+    "java.net.UnknownHostException",
+)
+"""How Spark's sources and sinks fail if the system behind them cannot be reached, or refuses its credentials."""
+SYSTEM_UNREACHABLE = "SystemUnreachable"
 STATE_DAMAGED = "StateDamaged"
 _DECLARED_WRONGLY = (
     *("ColumnTypeUnsupported", "ColumnsAmbiguous"),
@@ -107,6 +122,8 @@ _DECLARED_WRONGLY = (
 """Reasons that require a correction of the job file."""
 _NOT_INSTALLED = frozenset({"JarsMissing", "JavaMissing", "JvmEnded", "JvmNotStarted", "SparkMissing"})
 """Reasons of internal errors that say what to do; all others are bugs."""
+_TRACEBACK = "Traceback (most recent call last)"
+"""How Python's part of an error begins."""
 _LONGEST = 800
 """Characters of what failed in a message."""
 _RESTART_CONTINUES = "It continues when it is started again."
@@ -207,7 +224,14 @@ def classify_query(uid: str, text: str, *, fenced: bool) -> Failure:
     if failed := _failure_of_s3a(text):
         message = f"The query {uid!r} failed: {failed.said[:_LONGEST].rstrip('. ')}; {failed.judgement.advice}."
         return Failure(ExitCode.STORAGE_UNAVAILABLE, _reason_of(failed.judgement), message)
+    if is_system_unreachable(text):
+        return Failure(ExitCode.STORAGE_UNAVAILABLE, SYSTEM_UNREACHABLE, sentence)
     return Failure(ExitCode.FAILED, "QueryFailed", sentence)
+
+
+def is_system_unreachable(text: str) -> bool:
+    """Tell whether a source or a sink of Spark could not reach its system; not of what the job's own Python code calls."""
+    return _TRACEBACK not in text and any(marker in text for marker in _UNREACHABLE)
 
 
 def _failure_of_s3a(text: str) -> s3a_judgements.S3aFailure | None:
@@ -314,9 +338,7 @@ def essence(text: str, limit: int = _LONGEST) -> str:
     """Return the part that a person needs: the last Python error if there is one, else the first line of Spark's message."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     python = [line for line in lines if not line.startswith(("at ", "File ", "^")) and _is_python_error(line)]
-    chosen = (
-        python[-1] if python and "Traceback (most recent call last)" in text else (lines[0] if lines else "no message")
-    )
+    chosen = python[-1] if python and _TRACEBACK in text else (lines[0] if lines else "no message")
     if chosen.startswith(_CALL_OF_JAVA):
         chosen = _java_error(lines[lines.index(chosen) + 1 :]) or chosen
     return _OUR_STORAGE_ERROR.sub("", _OUR_ERROR.sub("", chosen))[:limit]

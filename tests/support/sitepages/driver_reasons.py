@@ -48,6 +48,7 @@ TOLD_HERE = {
     "KeyChanged": "An operator's key has other types than its state.",
     "ValueChanged": "What an operator computes has other types than its state.",
     "OutputModeChanged": "An operator was declared with another output mode, or with timers of another clock.",
+    "SystemUnreachable": "A source or a sink of Spark could not reach its system, or was refused there.",
     "QueryFailed": "A query ended with an error; the message has the line of the job, or what Spark says.",
     "StateDamaged": "Spark found a state file that is missing or damaged. The next start looks for it, and falls back.",
     "StateIncompatible": "Spark found that the state does not fit the query.",

@@ -26,7 +26,7 @@ class ExitCode(IntEnum):
     SNAPSHOT_NOT_FOUND = 15
     """The snapshot to start from does not exist. Do not restart unchanged."""
     STORAGE_UNAVAILABLE = 16
-    """The object store or a sink's system cannot be reached, is locked, or refuses access. Restart later, with backoff."""
+    """The object store, or the system of a source or a sink, is out of reach, locked, or refuses access. Restart later."""
     STATE_UNKNOWN = 17
     """No checkpoint can be verified, or the correct one cannot be determined. A person has to decide."""
     INPUT_LOST = 18
